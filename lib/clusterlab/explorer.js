@@ -1,0 +1,204 @@
+// The browser half of clusterlab.Explorer: looks pictures up in the table and draws them. It computes no law.
+const NONE = 65535, STEPS = 65534, COLOURS = 8;
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value === true) node.setAttribute(key, "");
+    else if (value !== false && value != null) node.setAttribute(key, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+// A number at three significant digits (or a thousandth of a linear axis), in the units that Python chose for the axis.
+function format(value, axis) {
+  const rounded = axis.log ? value : Math.round(value / (axis.high - axis.low) * 1000) * (axis.high - axis.low) / 1000;
+  const magnitude = Math.abs(Number(rounded.toPrecision(3)));
+  const [, size, name] = axis.ladder.filter(([limit]) => magnitude >= limit * (1 - 1e-12)).pop();
+  const number = (rounded / size).toLocaleString("en-US", { maximumSignificantDigits: 3 });
+  if (name[0] === "$") return "$" + number + name.slice(1);
+  return number + (name === "" || name === "%" ? "" : " ") + name;
+}
+
+function render({ model, el }) {
+  const spec = model.get("_spec"), bytes = model.get("_table");
+  const table = new Uint16Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+  const { x, y, grid, controls } = spec, pool = spec.width * spec.count;
+  if (!el.querySelector(".cl-explorer")) el.innerHTML = model.get("_html");
+  const figure = el.querySelector(".cl-explorer"), area = figure.querySelector(".cl-area");
+  const all = (selector) => [...figure.querySelectorAll(selector)];
+  const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span");
+  const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
+
+  // Positions in thousandths of an axis, and the values that stand there.
+  const warped = (axis, code) => axis.first + axis.span * code / STEPS;
+  const place = (axis, code) => 1000 * (warped(axis, code) - axis.low) / (axis.high - axis.low);
+  const value = (axis, code) => axis.log ? 10 ** warped(axis, code) : warped(axis, code);
+  const inside = (...places) => places.every((p) => p >= 0 && p <= 1000);
+  const at = (n) => n.toFixed(1);
+
+  function stop(c) {
+    const now = model.get(c.name), i = c.values.indexOf(now);
+    if (i >= 0 || c.kind !== "slider") return Math.max(i, 0);
+    // A linked widget may hold a value between two stops: show the nearest.
+    return c.values.reduce((best, v, j) => Math.abs(v - now) < Math.abs(c.values[best] - now) ? j : best, 0);
+  }
+  const row = () => controls.reduce((index, c) => index * c.values.length + stop(c), 0);
+
+  function line(i) {
+    let d = "", pen = "M";
+    grid.forEach((gx, j) => {
+      const code = table[pool + i * grid.length + j];
+      if (code === NONE) pen = "M";
+      else { d += pen + at(place(x, gx)) + " " + at(1000 - place(y, code)); pen = "L"; }
+    });
+    return d;
+  }
+
+  let shown = -1, rows = [];
+  function draw() {
+    const index = row();
+    sync();
+    if (index === shown) return;
+    shown = index;
+    let next = index * spec.width;
+    rows = curves.map(() => table[next++]);
+    curves.forEach((path, i) => path.setAttribute("d", line(rows[i])));
+    readouts.forEach((dd) => {
+      const text = spec.strings[table[next++]];
+      if (dd.textContent !== text) dd.textContent = text;
+    });
+    dots.forEach((path, i) => {
+      const cx = table[next++], cy = table[next++], px = place(x, cx), py = place(y, cy);
+      const there = cx !== NONE && cy !== NONE && inside(px, py);
+      path.setAttribute("d", there ? `M${at(px)} ${at(1000 - py)}h0` : "");
+      move(dotTags[i], px, py, there);
+    });
+    rules.forEach((path, i) => {
+      const code = table[next++], px = place(x, code), there = code !== NONE && inside(px);
+      path.setAttribute("d", there ? `M${at(px)} 0V1000` : "");
+      move(ruleTags[i], px, 1000, there);
+    });
+    all(".cl-in").forEach((tag) => tag.remove());
+    spec.spans.forEach(([, count], i) => {
+      const height = 1000 / spec.lanes.length;
+      let d = "";
+      for (let k = 0; k < count; k++, next += 4) {
+        const [lane, start, end, text] = table.subarray(next, next + 4);
+        if (lane === NONE) continue;
+        const a = place(x, start), b = place(x, end), middle = (lane + 0.5) * height;
+        d += `M${at(a)} ${at(middle - 0.35 * height)}H${at(b)}v${at(0.7 * height)}H${at(a)}z`;
+        if (text) area.append(make("span", { class: "cl-tag cl-in", style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, spec.strings[text]));
+      }
+      boxes[i].setAttribute("d", d);
+    });
+    if (cursor !== null) point(cursor);
+  }
+  function move(tag, px, py, there) {
+    tag.hidden = !there;
+    tag.style.left = px / 10 + "%";
+    tag.style.bottom = py / 10 + "%";
+    tag.classList.toggle("cl-left-of", px > 500);
+  }
+
+  // The cursor reads the curves at one x: by pointer, or by arrow keys on the focused picture.
+  const SVG = "http://www.w3.org/2000/svg";
+  let cursor = null, hair;
+  const keys = all(".cl-legend li");
+  function point(j) {
+    cursor = Math.min(Math.max(j, 0), grid.length - 1);
+    hair.setAttribute("d", `M${at(place(x, grid[cursor]))} 0V1000`);
+    const here = format(value(x, grid[cursor]), x);
+    const texts = rows.map((r) => table[pool + r * grid.length + cursor]).map((code) => code === NONE ? "none" : format(value(y, code), y));
+    texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
+    figure.querySelector(".cl-here").textContent = here;
+    area.setAttribute("aria-valuenow", cursor);
+    area.setAttribute("aria-valuetext", here + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", "));
+  }
+  if (curves.length) {
+    hair = document.createElementNS(SVG, "path");
+    hair.setAttribute("class", "cl-hair");
+    area.querySelector("svg").append(hair);
+    keys.forEach((li) => { if (!li.querySelector("b")) li.append(make("b")); });
+    figure.querySelector(".cl-foot").prepend(make("b", { class: "cl-here" }));
+    const label = "Read the curves. " + area.getAttribute("aria-label");
+    for (const [k, v] of Object.entries({ role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": grid.length - 1, "aria-valuenow": 0, "aria-valuetext": "no position chosen", "aria-label": label, "data-lm-suppress-shortcuts": "true" })) area.setAttribute(k, v);
+    area.addEventListener("pointermove", (e) => {
+      const box = area.getBoundingClientRect(), p = 1000 * (e.clientX - box.left) / box.width;
+      point(grid.reduce((best, g, j) => Math.abs(place(x, g) - p) < Math.abs(place(x, grid[best]) - p) ? j : best, 0));
+    });
+    area.addEventListener("keydown", (e) => {
+      const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -grid.length, End: grid.length }[e.key];
+      if (!step) return;
+      e.preventDefault();
+      point((cursor ?? Math.floor(grid.length / 2)) + step);
+    });
+  }
+
+  // Controls exist only where this script runs, so no reader meets a dead slider.
+  const choose = (c, i) => { model.set(c.name, c.values[i]); model.save_changes(); draw(); };
+  const inputs = controls.map((c) => {
+    const keep = { "data-lm-suppress-shortcuts": "true", name: c.name };
+    if (c.kind === "select") {
+      return make("select", { ...keep, onchange: (e) => choose(c, e.target.selectedIndex) }, ...c.labels.map((text) => make("option", {}, text)));
+    }
+    if (c.kind === "toggle") return make("input", { ...keep, type: "checkbox", onchange: (e) => choose(c, Number(e.target.checked)) });
+    return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => choose(c, Number(e.target.value)) });
+  });
+  const outputs = controls.map((c) => c.kind === "slider" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
+  function sync() {
+    controls.forEach((c, i) => {
+      const j = stop(c);
+      if (c.kind === "select") inputs[i].selectedIndex = j;
+      else if (c.kind === "toggle") inputs[i].checked = Boolean(j);
+      else {
+        inputs[i].value = j;
+        inputs[i].setAttribute("aria-valuetext", c.labels[j]);
+        outputs[i].textContent = c.labels[j];
+      }
+    });
+  }
+  const reset = make("button", { type: "button", class: "cl-reset", onclick: () => {
+    for (const c of controls) model.set(c.name, c.values[c.start]);
+    model.save_changes();
+    draw();
+  } }, "Reset");
+  figure.querySelector(".cl-controls").replaceChildren(
+    ...controls.map((c, i) => make("label", { class: "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "")), reset);
+  figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
+
+  // Predict first: the picture stays hidden until a guess is committed.
+  if (spec.predict && figure.classList.contains("cl-ask")) {
+    const { question, answers } = spec.predict, name = "cl-guess-" + Math.random().toString(36).slice(2);
+    const said = make("p", { class: "cl-said", role: "status" });
+    const form = make("form", { class: "cl-predict", onsubmit: (e) => {
+      e.preventDefault();
+      const picked = form.querySelector("input:checked");
+      if (!picked) { said.textContent = "Pick an answer first; a wrong one teaches more than none."; return; }
+      model.set("guess", picked.value);
+      model.save_changes();
+      reveal();
+    } }, make("fieldset", {}, make("legend", {}, question), ...Object.keys(answers).map((answer) =>
+      make("label", {}, make("input", { type: "radio", name, value: answer, "data-lm-suppress-shortcuts": "true" }), " " + answer))),
+    make("button", { type: "submit" }, "Commit my prediction"));
+    figure.querySelector("figcaption").after(form, said);
+    const reveal = () => {
+      const guess = model.get("guess");
+      if (!guess) return;
+      form.remove();
+      figure.classList.remove("cl-ask");
+      said.textContent = `You predicted: ${guess}. ${answers[guess] ?? ""}`;
+    };
+    model.on("change:guess", reveal);
+    reveal();
+  }
+
+  for (const c of controls) model.on("change:" + c.name, draw);
+  draw();
+  figure.dataset.ready = "true";
+  return () => { for (const c of controls) model.off("change:" + c.name, draw); };
+}
+
+export default { render };

@@ -1,0 +1,569 @@
+"""Explorer: the one interactive figure of the book.
+
+A view is a Python function from control values to a :class:`Picture`. The explorer calls it once for every
+combination of its controls' stops, and stores the pictures in a table. The browser looks up and draws; it computes no
+law. So a figure moves the same with a kernel and without one, is exact at every stop, and cannot disagree with the
+library. To change it, edit the function and run the cell again.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anywidget
+import numpy as np
+import traitlets
+
+from .units import fmt, ladder
+
+_HERE = Path(__file__).parent
+_NONE = 65535  # the code of a value that is not there (NaN in a picture)
+_STEPS = 65534  # codes 0.._STEPS divide the range of the data
+_MOST = 20_000  # combinations; more would weigh down the page
+_COLOURS = 8
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis: its label, its unit (ticks and values are printed with :func:`clusterlab.units.fmt`), its scale.
+
+    ``values`` are the x positions of curves. ``limits`` default to the range of everything drawn.
+    """
+
+    label: str
+    unit: str = ""
+    log: bool = False
+    limits: tuple[float, float] | None = None
+    values: Sequence[float] | None = None
+
+    @property
+    def title(self) -> str:
+        """Label and unit, as printed beside the axis."""
+        return f"{self.label} ({self.unit})" if self.unit not in ("", "%", "s", "$") else self.label
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A slider over named stops. ``labels`` default to the formatted stops; ``start`` to the first stop."""
+
+    label: str
+    stops: Sequence[float]
+    unit: str = ""
+    start: float | None = None
+    labels: Sequence[str] | None = None
+
+
+@dataclass(frozen=True)
+class Select:
+    """A choice. ``options`` is a list of labels, or maps each label to the object that the view receives."""
+
+    label: str
+    options: Mapping[str, object] | Sequence[str]
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class Toggle:
+    """A switch; the view receives True or False."""
+
+    label: str
+    start: bool = False
+
+
+@dataclass(frozen=True)
+class Predict:
+    """A question asked before the picture is shown: each possible answer with what the reader is then told."""
+
+    question: str
+    answers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What a view returns. NaN means "not there". Every picture of one explorer has the same keys.
+
+    Parameters
+    ----------
+    curves : mapping
+        Label to y values over ``x.values``.
+    points : mapping
+        Label to one marked (x, y).
+    rules : mapping
+        Label to the x of a vertical line.
+    spans : mapping
+        Kind to a list of (lane, start, end) or (lane, start, end, text): timelines, Gantt charts, waterfalls.
+        Lanes run from top to bottom, ``lanes=`` of the explorer names them.
+    readouts : mapping
+        Label to text, formatted here, so that the page prints what the chapter prints.
+    """
+
+    curves: Mapping[str, object] = field(default_factory=dict)
+    points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    rules: Mapping[str, float] = field(default_factory=dict)
+    spans: Mapping[str, Sequence[tuple]] = field(default_factory=dict)
+    readouts: Mapping[str, str] = field(default_factory=dict)
+
+
+def stacked(parts: Mapping[str, Sequence[float]]) -> dict[str, list[tuple]]:
+    """Spans of horizontal stacked bars: each part's value in every lane, end to end.
+
+    Examples
+    --------
+    >>> stacked({"compute": [3, 2], "network": [1, 4]})
+    {'compute': [(0, 0.0, 3.0), (1, 0.0, 2.0)], 'network': [(0, 3.0, 4.0), (1, 2.0, 6.0)]}
+    """
+    ends = np.cumsum([np.atleast_1d(np.asarray(v, dtype=float)) for v in parts.values()], axis=0)
+    starts = np.vstack([np.zeros(ends.shape[1]), ends[:-1]])
+    return {
+        name: [(lane, float(a), float(b)) for lane, (a, b) in enumerate(zip(lo, hi, strict=True))]
+        for name, lo, hi in zip(parts, starts, ends, strict=True)
+    }
+
+
+def waterfall(start: float, losses: Sequence[float]) -> dict[str, list[tuple]]:
+    """Spans of a waterfall, one lane each: the start, what each loss takes away, and what remains.
+
+    Examples
+    --------
+    >>> waterfall(1.0, [0.25, 0.5])
+    {'kept': [(0, 0.0, 1.0), (3, 0.0, 0.25)], 'lost': [(1, 0.75, 1.0), (2, 0.25, 0.75)]}
+    """
+    left = [float(start - taken) for taken in itertools.accumulate(losses, initial=0.0)]
+    lost = [(lane, after, before) for lane, (before, after) in enumerate(itertools.pairwise(left), start=1)]
+    return {"kept": [(0, 0.0, left[0]), (len(left), 0.0, left[-1])], "lost": lost}
+
+
+class Explorer(anywidget.AnyWidget):
+    """An interactive figure over a table of pictures.
+
+    Parameters
+    ----------
+    view : callable
+        Called with one keyword for each control; returns a :class:`Picture`.
+    controls : mapping
+        Name to :class:`Slider`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that name, whose
+        value is a stop, a label or a bool: ``explorer.batch = 64``, ``observe``, ``link`` and ``jslink`` work.
+    x, y : Axis
+        ``y`` is left out where there are only spans.
+    title : str
+        What the figure shows; its accessible name too.
+    lanes : sequence of str
+        Names of the lanes of spans, from top to bottom.
+    predict : Predict, optional
+        Hide the picture until the reader has committed a guess (the trait ``guess``).
+
+    Raises
+    ------
+    ValueError
+        A control, an axis or a picture does not make sense; the message names it.
+
+    Examples
+    --------
+    >>> def view(n):
+    ...     return Picture(curves={"power": np.array([1.0, 2.0, 3.0]) ** n}, readouts={"At 3": fmt(3**n)})
+    >>> x, y = Axis("x", values=[1, 2, 3]), Axis("y")
+    >>> Explorer(view, controls={"n": Slider("Exponent", [1, 2])}, x=x, y=y, title="Powers")
+    Explorer: Powers
+      Exponent: [1], 2
+      first: At 3 = 3
+      last:  At 3 = 9
+    """
+
+    _esm = _HERE / "explorer.js"
+    _css = _HERE / "explorer.css"
+    _spec = traitlets.Dict().tag(sync=True)
+    _table = traitlets.Bytes().tag(sync=True)
+    _html = traitlets.Unicode().tag(sync=True)
+    guess = traitlets.Unicode(help="The reader's committed prediction; empty before it.").tag(sync=True)
+
+    def __init__(
+        self,
+        view: Callable[..., Picture],
+        *,
+        controls: Mapping[str, Slider | Select | Toggle],
+        x: Axis,
+        title: str,
+        y: Axis | None = None,
+        lanes: Sequence[str] = (),
+        predict: Predict | None = None,
+    ) -> None:
+        self._controls = [_control(name, control) for name, control in controls.items()]
+        for c in self._controls:
+            if not c["name"].isidentifier() or hasattr(type(self), c["name"]):
+                raise ValueError(f"control {c['name']!r} must be an identifier that no widget attribute uses")
+        pictures = _pictures(view, self._controls)
+        scene = _Scene(pictures, x, y, tuple(lanes))
+        self._strings = scene.strings
+        self._readouts = scene.readouts
+        super().__init__()
+        self.add_traits(
+            **{
+                c["name"]: traitlets.Enum(c["values"], default_value=c["values"][c["start"]]).tag(sync=True)
+                for c in self._controls
+            }
+        )
+        start = int(np.ravel_multi_index([c["start"] for c in self._controls], self._shape))
+        public = [{key: c[key] for key in ("name", "kind", "label", "labels", "values", "start")} for c in self._controls]
+        question = {"question": predict.question, "answers": dict(predict.answers)} if predict else None
+        self._title = title
+        self._spec = scene.spec | {"title": title, "controls": public, "predict": question}
+        self._table = scene.table
+        self._html = scene.markup(title, start, predict is not None)
+
+    @property
+    def _shape(self) -> list[int]:
+        return [len(c["values"]) for c in self._controls]
+
+    def at(self, **values) -> dict[str, str]:
+        """Read-outs at these control values, and at the present value of every control not named.
+
+        Raises
+        ------
+        ValueError
+            There is no such control, or no such stop.
+        """
+        if unknown := set(values) - {c["name"] for c in self._controls}:
+            raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(c['name'] for c in self._controls)}")
+        index = []
+        for c in self._controls:
+            value = values.get(c["name"], getattr(self, c["name"]))
+            if value not in c["values"]:
+                raise ValueError(f"{c['name']} must be one of {', '.join(map(str, c['values']))}; got {value!r}")
+            index.append(c["values"].index(value))
+        return self._readouts[int(np.ravel_multi_index(index, self._shape))]
+
+    def __repr__(self) -> str:
+        """Name the controls and the read-outs at both ends of the table, for readers without a browser and for tests."""
+        if not self._readouts:
+            return "Explorer"
+        lines = [f"Explorer: {self._title}"]
+        for c in self._controls:
+            marked = [f"[{label}]" if i == c["start"] else label for i, label in enumerate(c["labels"])]
+            lines.append(f"  {c['label']}: {', '.join(marked)}")
+        for word, readouts in (("first: ", self._readouts[0]), ("last:  ", self._readouts[-1])):
+            lines.append(f"  {word}" + "; ".join(f"{label} = {text}" for label, text in readouts.items()))
+        return "\n".join(lines)
+
+
+def _control(name: str, control: Slider | Select | Toggle) -> dict:
+    """One control as the table and the browser need it."""
+    kind = type(control).__name__.lower()
+    if isinstance(control, Slider):
+        values = given = [v.item() if isinstance(v, np.generic) else v for v in control.stops]
+        labels = list(control.labels or (fmt(v, control.unit) for v in values))
+    elif isinstance(control, Select):
+        options = control.options if isinstance(control.options, Mapping) else {o: o for o in control.options}
+        values = labels = list(options)
+        given = list(options.values())
+    elif isinstance(control, Toggle):
+        values = given = [False, True]
+        labels = ["off", "on"]
+    else:
+        raise ValueError(f"control {name!r} must be a Slider, a Select or a Toggle, got {control!r}")
+    if len(values) < 2 or len(set(values)) < len(values) or len(labels) != len(values):
+        raise ValueError(f"control {name!r} needs at least two different stops, and a label for each")
+    start = values[0] if control.start is None else control.start
+    if start not in values:
+        raise ValueError(f"control {name!r} starts at {start!r}, which is none of {', '.join(map(str, values))}")
+    return {
+        "name": name,
+        "kind": kind,
+        "label": control.label,
+        "labels": labels,
+        "values": values,
+        "given": given,
+        "start": values.index(start),
+    }
+
+
+def _pictures(view, controls: list[dict]) -> list[Picture]:
+    """Every combination's picture, the last control changing fastest."""
+    count = math.prod(len(c["values"]) for c in controls)
+    if not controls or count > _MOST:
+        raise ValueError(f"an explorer needs one to {_MOST:,} combinations of stops, got {count if controls else 0:,}")
+    pictures = []
+    for values in itertools.product(*(c["given"] for c in controls)):
+        chosen = dict(zip((c["name"] for c in controls), values, strict=True))
+        picture = view(**chosen)
+        if not isinstance(picture, Picture):
+            raise ValueError(f"the view must return a Picture, got {type(picture).__name__} at {chosen}")
+        for kind in ("curves", "points", "rules", "spans", "readouts"):
+            if list(getattr(picture, kind)) != list(getattr(pictures[0] if pictures else picture, kind)):
+                raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
+        pictures.append(picture)
+    return pictures
+
+
+class _Scale:
+    """One axis in the table: data to codes, codes to positions between 0 and 1000 in the picture."""
+
+    def __init__(self, axis: Axis, values: np.ndarray) -> None:
+        self.axis = axis
+        finite = values[np.isfinite(values)]
+        if axis.log and np.any(finite <= 0):
+            raise ValueError(f"axis {axis.label!r} is logarithmic, and {finite[finite <= 0][0]:g} is not above zero")
+        if not finite.size and axis.limits is None:
+            raise ValueError(f"axis {axis.label!r} has nothing to show")
+        limits = axis.limits or (finite.min(), finite.max())
+        self.low, self.high = (float(v) for v in self._warp(np.asarray(limits, dtype=float)))
+        if axis.limits is None and not axis.log:
+            self.low = min(self.low, 0.0)
+        if not self.low < self.high:
+            raise ValueError(f"axis {axis.label!r} needs limits with low < high, got {limits}")
+        # Codes span the data, which may reach beyond the limits: the picture is clipped, the slope at its edge is right.
+        codes = self._warp(finite) if finite.size else np.array([self.low, self.high])
+        self.first = float(codes.min())
+        self.span = float(codes.max() - codes.min()) or 1.0
+
+    def _warp(self, values: np.ndarray) -> np.ndarray:
+        return np.log10(values) if self.axis.log else values
+
+    def encode(self, values) -> np.ndarray:
+        values = np.asarray(values, dtype=float)
+        there = np.isfinite(values)
+        warped = self._warp(np.where(there, values, 1.0))
+        return np.where(there, np.rint((warped - self.first) / self.span * _STEPS), _NONE).astype(np.uint16)
+
+    def place(self, code: int) -> float:
+        """Position in the picture, in thousandths of the axis."""
+        return 1000 * (self.first + self.span * int(code) / _STEPS - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """Positions in percent and labels."""
+        if self.axis.log:
+            first, last = math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9)
+            step = max(1, math.ceil((last - first) / 7))
+            values = [10.0**e for e in range(first, last + 1, step)]
+        else:
+            step = _nice((self.high - self.low) / 5)
+            values = [i * step for i in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)]
+        warped = self._warp(np.asarray(values, dtype=float))
+        return [
+            (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit))
+            for w, v in zip(warped, values, strict=True)
+        ]
+
+    def spec(self) -> dict:
+        return {
+            "ladder": ladder(self.axis.unit),
+            "log": self.axis.log,
+            "low": self.low,
+            "high": self.high,
+            "first": self.first,
+            "span": self.span,
+        }
+
+
+def _nice(step: float) -> float:
+    """The round number (1, 2, 5 times a power of ten) nearest above ``step``."""
+    power = 10.0 ** math.floor(math.log10(step))
+    return next(m * power for m in (1, 2, 5, 10) if m * power >= step * (1 - 1e-9))
+
+
+def _tick(value: float, unit: str) -> str:
+    """A tick label: the number and its prefix; the axis title carries the unit."""
+    if unit in ("s", "%", "$"):
+        return fmt(value, unit)
+    text = fmt(value, "FLOP") if value == 0 or abs(value) >= 1 else fmt(value)
+    return text.removesuffix("FLOP").rstrip().replace(" ", "\N{NARROW NO-BREAK SPACE}")
+
+
+class _Scene:
+    """All pictures of an explorer, in one table of 16-bit codes, and the markup of one of them.
+
+    The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for each
+    curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, and for each slot of
+    each kind of span its lane, start, end and string.
+    """
+
+    def __init__(self, pictures: list[Picture], x: Axis, y: Axis | None, lanes: tuple[str, ...]) -> None:
+        first = pictures[0]
+        if (first.curves or first.points) and y is None:
+            raise ValueError("curves and points need a y axis")
+        if first.spans and not lanes:
+            raise ValueError("spans need lanes, the names of their rows")
+        if first.spans and (first.curves or first.points):
+            raise ValueError("a figure shows spans, or curves and points, not both")
+        self.first, self.lanes, self.y_axis = first, lanes, y
+        self.readouts = [dict(p.readouts) for p in pictures]
+        grid = np.asarray(() if x.values is None else x.values, dtype=float)
+        curves = np.array([[_curve(name, c, grid) for name, c in p.curves.items()] for p in pictures])
+        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(len(pictures), -1, 2)
+        rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(len(pictures), -1)
+        slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
+        spans = np.array([[_slot(p.spans[k], i) for k, n in slots.items() for i in range(n)] for p in pictures], dtype=object)
+        spans = spans.reshape(len(pictures), -1, 4)
+        for lane in spans[..., 0].ravel():
+            if lane != _NONE and not (isinstance(lane, int | np.integer) and 0 <= lane < len(lanes)):
+                raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
+        ends = spans[..., 1:3].astype(float)
+        self.x = _Scale(x, np.concatenate([grid, points[..., 0].ravel(), rules.ravel(), ends.ravel()]))
+        self.y = _Scale(y, np.concatenate([curves.ravel(), points[..., 1].ravel()])) if y else None
+        self.grid = self.x.encode(grid)
+
+        texts = np.array([list(r.values()) for r in self.readouts], dtype=object).reshape(len(pictures), -1)
+        self.strings = list(dict.fromkeys(["", *map(str, texts.ravel()), *map(str, spans[..., 3].ravel())]))
+        number = {text: i for i, text in enumerate(self.strings)}
+        rows = self.y.encode(curves).reshape(-1, max(grid.size, 1)) if first.curves else np.zeros((0, 1), np.uint16)
+        pool, row_of = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0))
+        coded = [
+            row_of.reshape(len(pictures), -1),
+            np.vectorize(lambda t: number[str(t)], otypes=[np.uint16])(texts) if texts.size else texts,
+            np.stack([self.x.encode(points[..., 0]), self.y.encode(points[..., 1])], -1).reshape(len(pictures), -1)
+            if y
+            else np.zeros((len(pictures), 0)),
+            self.x.encode(rules),
+            np.stack(
+                [spans[..., 0], self.x.encode(ends[..., 0]), self.x.encode(ends[..., 1]), np.vectorize(lambda t: number[str(t)], otypes=[object])(spans[..., 3])],
+                -1,
+            ).reshape(len(pictures), -1)
+            if spans.size
+            else np.zeros((len(pictures), 0)),
+        ]
+        if max(len(pool), len(self.strings)) > _STEPS:
+            raise ValueError("too many different curves or read-outs for one explorer; use fewer stops")
+        self.records = np.concatenate([part.astype(np.uint16) for part in coded], axis=1)
+        self.pool = pool
+        self.slots = slots
+        self.table = self.records.astype("<u2").tobytes() + pool.astype("<u2").tobytes()
+        self.spec = {
+            "curves": list(first.curves),
+            "readouts": list(first.readouts),
+            "points": list(first.points),
+            "rules": list(first.rules),
+            "spans": list(slots.items()),
+            "lanes": list(lanes),
+            "width": self.records.shape[1],
+            "count": len(pictures),
+            "grid": self.grid.tolist(),
+            "strings": self.strings,
+            "x": self.x.spec(),
+            "y": self.y.spec() if self.y else None,
+        }
+
+    # The markup is the figure in its starting state, complete without a script. The script redraws only what moves:
+    # the elements with a class cl-curve, cl-dot, cl-rule, cl-span, cl-tag and the read-outs, in the order of the record.
+
+    def markup(self, title: str, index: int, ask: bool) -> str:
+        """The whole figure as it looks at one combination."""
+        record = iter(self.records[index].tolist())
+        take = lambda count: [next(record) for _ in range(count)]  # noqa: E731 - a local reader of the record, used five times below
+        curves = [self._line(row) for row in take(len(self.first.curves))]
+        texts = [self.strings[i] for i in take(len(self.first.readouts))]
+        points = [take(2) for _ in self.first.points]
+        rules = take(len(self.first.rules))
+        spans = {kind: [take(4) for _ in range(count)] for kind, count in self.slots.items()}
+
+        svg, tags = [self._gridlines()], []
+        for i, (kind, slots) in enumerate(spans.items()):
+            svg.append(f'<path class="cl-span cl-s{i % _COLOURS}" d="{self._boxes(slots)}"/>')
+            for lane, start, end, text in slots:
+                middle = (self.x.place(start) + self.x.place(end)) / 2
+                if lane != _NONE and text:
+                    tags.append(f'<span class="cl-tag cl-in" style="left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%">{_esc(self.strings[text])}</span>')
+        for i, d in enumerate(curves):
+            svg.append(f'<path class="cl-curve cl-s{i % _COLOURS}" d="{d}"/>')
+        for i, (label, code) in enumerate(zip(self.first.rules, rules, strict=True)):
+            place = self.x.place(code)
+            there = code != _NONE and 0 <= place <= 1000
+            svg.append(f'<path class="cl-rule" d="{f"M{place:.1f} 0V1000" if there else ""}"/>')
+            tags.append(_tag("cl-top", place, 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
+        for label, (cx, cy) in zip(self.first.points, points, strict=True):
+            px, py = self.x.place(cx), self.y.place(cy)
+            there = _NONE not in (cx, cy) and 0 <= px <= 1000 and 0 <= py <= 1000
+            svg.append(f'<path class="cl-dot" d="{f"M{px:.1f} {1000 - py:.1f}h0" if there else ""}"/>')
+            tags.append(_tag("cl-at", px, py, label, there))
+
+        if self.y:
+            labels = self.y.ticks()
+            left = "".join(f'<span style="bottom:{at:.2f}%">{_esc(text)}</span>' for at, text in labels)
+            widest = max((text for _, text in labels), key=len, default="")
+            head = f'<div class="cl-head">{_esc(self.y_axis.title)}</div>'
+        else:
+            left = "".join(f'<span style="top:{self._lane(i):.2f}%">{_esc(lane)}</span>' for i, lane in enumerate(self.lanes))
+            widest, head = max(self.lanes, key=len), ""
+        ticks = self.x.ticks()
+        below = "".join(
+            f'<span class="{"cl-minor" if i % 2 else ""}" style="left:{at:.2f}%">{_esc(text)}</span>' for i, (at, text) in enumerate(ticks)
+        )
+        kinds = [("cl-swatch", name) for name in spans] or [("cl-stroke", name) for name in self.first.curves]
+        legend = "".join(
+            f'<li><svg viewBox="0 0 30 10" aria-hidden="true"><path class="{shape} cl-s{i % _COLOURS}" d="M0 5H30"/></svg>{_esc(name)}</li>'
+            for i, (shape, name) in enumerate(kinds)
+        )
+        readouts = "".join(
+            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>" for label, text in zip(self.first.readouts, texts, strict=True)
+        )
+        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.lanes and not self.y else ""
+        what = f"{title}. {self.x.axis.title} across" + (f", {self.y_axis.title} up." if self.y_axis else ".")
+        ask = " cl-ask" if ask else ""
+        return (
+            f'<figure class="cl-explorer{ask}"><figcaption>{_esc(title)}</figcaption><div class="cl-controls"></div>{head}'
+            f'<div class="cl-plot{"" if self.y else " cl-lanes"}"><div class="cl-left" aria-hidden="true"><i>{_esc(widest)}</i>{left}</div>'
+            f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">'
+            f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(svg)}</svg>{"".join(tags)}</div>'
+            f'<div class="cl-below" aria-hidden="true">{below}</div></div><div class="cl-foot">{_esc(self.x.axis.title)}</div>'
+            f'<ul class="cl-legend">{legend}</ul><dl class="cl-readouts">{readouts}</dl></figure>'
+        )
+
+    def _gridlines(self) -> str:
+        across = "".join(f"M{10 * at:.1f} 0V1000" for at, _ in self.x.ticks())
+        up = "".join(f"M0 {1000 - 10 * at:.1f}H1000" for at, _ in self.y.ticks()) if self.y else ""
+        return f'<path class="cl-grid" d="{across}{up}"/>'
+
+    def _line(self, row: int) -> str:
+        """A curve as an SVG path; it lifts the pen where a value is not there."""
+        d, pen = [], "M"
+        for gx, gy in zip(self.grid, self.pool[row], strict=True):
+            if gy == _NONE:
+                pen = "M"
+            else:
+                d.append(f"{pen}{self.x.place(gx):.1f} {1000 - self.y.place(gy):.1f}")
+                pen = "L"
+        return "".join(d)
+
+    def _lane(self, lane: int) -> float:
+        """Middle of a lane, in percent from the top."""
+        return 100 * (lane + 0.5) / len(self.lanes)
+
+    def _boxes(self, slots) -> str:
+        """Spans as one SVG path of rectangles, seven tenths of a lane high."""
+        tall = 700 / len(self.lanes)
+        return "".join(
+            f"M{self.x.place(a):.1f} {10 * self._lane(lane) - tall / 2:.1f}H{self.x.place(b):.1f}v{tall:.1f}H{self.x.place(a):.1f}z"
+            for lane, a, b, _ in slots
+            if lane != _NONE
+        )
+
+
+def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
+    values = np.asarray(values, dtype=float)
+    if not grid.size:
+        raise ValueError("curves need x.values, the positions they are drawn over")
+    if values.shape not in ((), grid.shape):
+        raise ValueError(f"curve {name!r} has shape {values.shape}; x.values has {grid.shape}")
+    return np.broadcast_to(values, grid.shape)
+
+
+def _slot(spans: Sequence[tuple], i: int) -> tuple:
+    """Span ``i`` as (lane, start, end, text), or an empty slot."""
+    if i >= len(spans) or not np.all(np.isfinite(spans[i][1:3])):
+        return (_NONE, np.nan, np.nan, "")
+    lane, start, end, *text = spans[i]
+    return (lane, float(start), float(end), text[0] if text else "")
+
+
+def _tag(kind: str, x: float, y: float, label: str, there: bool, style: str = "") -> str:
+    """A label in the picture, to the left of its mark in the right half."""
+    side = " cl-left-of" if x > 500 else ""
+    hidden = "" if there else " hidden"
+    return f'<span class="cl-tag {kind}{side}" style="left:{x / 10:.2f}%;bottom:{y / 10:.2f}%;{style}"{hidden}>{_esc(label)}</span>'
+
+
+def _esc(text: object) -> str:
+    return html.escape(str(text), quote=True)

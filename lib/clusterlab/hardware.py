@@ -1,0 +1,355 @@
+"""Hardware: accelerators, links, nodes and racks, with a source behind every number.
+
+The conventions are pinned. Peaks are **dense** matrix rates. Link bandwidths are **per direction**: the figure of the
+brochure, both directions added, is the property ``bandwidth_both_ways``. Units are SI base units.
+
+The numbers live in ``data/hardware.toml``, written as their source prints them. Each carries a kind (specified,
+measured, derived or assumed) and a source; ``python -m clusterlab.hardware`` prints them all and fails on a gap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from .units import Explained, fmt, parse
+
+KINDS = ("specified", "measured", "derived", "assumed")
+CHECKED = ("read", "cited", "memory")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document that numbers rest on.
+
+    ``checked`` says how: ``read`` in the document itself, ``cited`` by another text (``via``) that was read, or from
+    ``memory`` of a well-known document.
+    """
+
+    title: str
+    date: str
+    checked: str
+    url: str = ""
+    document: str = ""
+    via: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One stored number: what the source prints, what kind of number it is, and where it comes from."""
+
+    printed: str | int
+    kind: str
+    source: Source
+    note: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Part(Explained):
+    """What every hardware record has: a name, and a :class:`Fact` behind each of its fields."""
+
+    name: str
+    facts: Mapping[str, Fact] = field(compare=False)
+
+    def _rows(self):
+        rows = [(self.name, "value", "kind", "source")]
+        return rows + [(key.replace("_", " "), str(f.printed), f.kind, f.source.title) for key, f in self.facts.items()]
+
+
+@dataclass(frozen=True, repr=False)
+class Accelerator(Part):
+    """One accelerator: peaks in FLOP/s (dense), capacity in bytes, bandwidths in bytes/s, power in watts.
+
+    A field that no source gives is ``None``, and a law refuses it by name.
+    """
+
+    vendor: str
+    year: int
+    peaks: Mapping[str, float]
+    hbm_capacity: float
+    hbm_bandwidth: float
+    scale_up_link: str | None = None
+    scale_up_bandwidth: float | None = None  # per direction, all links of one accelerator together
+    scale_up_domain: int | None = None  # accelerators that reach one another at that bandwidth
+    tdp: float | None = None
+    trap: str = ""  # what is commonly misquoted
+
+    def peak(self, precision: str) -> float:
+        """Dense matrix peak in FLOP/s at a ``precision`` (``"fp64"``, ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"``, …).
+
+        Raises
+        ------
+        ValueError
+            This accelerator has no such peak; the message lists those that it has.
+
+        Examples
+        --------
+        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s")
+        '989 TFLOP/s'
+        """
+        if precision not in self.peaks:
+            raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
+        return self.peaks[precision]
+
+
+@dataclass(frozen=True, repr=False)
+class Link(Part):
+    """One link: bytes/s per direction, and one-way latency in seconds where a source gives it."""
+
+    bandwidth: float
+    latency: float | None = None
+
+    @property
+    def bandwidth_both_ways(self) -> float:
+        """Both directions added: the figure that brochures print."""
+        return 2 * self.bandwidth
+
+
+@dataclass(frozen=True, repr=False)
+class Node(Part):
+    """One server: its accelerators, its network ports and its rated power in watts."""
+
+    vendor: str
+    year: int
+    accelerator: str
+    accelerators: int
+    network_link: str | None = None
+    network_ports: int | None = None
+    power: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Rack(Part):
+    """One rack sold as a unit: its accelerators, its compute nodes, its network ports and its rated power in watts."""
+
+    vendor: str
+    year: int
+    accelerator: str
+    accelerators: int
+    nodes: int | None = None
+    network_link: str | None = None
+    network_ports: int | None = None
+    power: float | None = None
+
+
+_RECORDS = {"accelerator": Accelerator, "link": Link, "node": Node, "rack": Rack}
+_TEXT = ("vendor", "accelerator", "scale_up_link", "network_link")
+
+
+def load(document: Mapping) -> dict[str, dict[str, Part]]:
+    """Build every record of a parsed ``hardware.toml``, refusing whatever has no source.
+
+    Parameters
+    ----------
+    document : mapping
+        Tables ``sources`` and one for each of ``accelerator``, ``link``, ``node``, ``rack``. A row's own ``source`` and
+        ``kind`` hold for all its fields; a field written as a table may name its own.
+
+    Returns
+    -------
+    dict
+        ``{"accelerator": {name: Accelerator}, "link": {name: Link}, ...}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
+        field, a missing or unreadable value, a reference to a part that is not there.
+    """
+    gaps: list[str] = []
+    sources = {}
+    for key, entry in document.get("sources", {}).items():
+        try:
+            sources[key] = Source(**entry)
+        except TypeError as error:
+            gaps.append(f"source {key}: {error}")
+            continue
+        if not (entry.get("url") or entry.get("document")):
+            gaps.append(f"source {key}: has neither a url nor a document")
+        if entry["checked"] not in CHECKED or (entry["checked"] == "cited" and not entry.get("via")):
+            gaps.append(f"source {key}: checked must be one of {', '.join(CHECKED)}, and 'cited' names its via")
+    records: dict[str, dict[str, Part]] = {}
+    for table, record in _RECORDS.items():
+        records[table] = {}
+        for name, row in document.get(table, {}).items():
+            facts, missing = _facts(f"{table} {name}", row, sources)
+            gaps += missing
+            try:
+                records[table][name] = _build(record, name, facts, row.get("trap", ""))
+            except (TypeError, ValueError) as error:
+                gaps.append(f"{table} {name}: {error}")
+    gaps += _dangling(records)
+    if gaps:
+        raise ValueError("hardware data:\n" + "\n".join(gaps))
+    return records
+
+
+def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dict[str, Fact], list[str]]:
+    facts, gaps = {}, []
+    for key, entry in row.items():
+        if key in ("source", "kind", "trap"):
+            continue
+        entry = entry if isinstance(entry, Mapping) else {"value": entry}
+        kind, source = entry.get("kind", row.get("kind")), entry.get("source", row.get("source"))
+        if unknown := set(entry) - {"value", "kind", "source", "note"}:
+            gaps.append(f"{where}: {key} has unknown entries {', '.join(sorted(unknown))}")
+        if "value" not in entry:
+            gaps.append(f"{where}: {key} has no value")
+        elif kind not in KINDS:
+            gaps.append(f"{where}: {key} has kind {kind!r}, not one of {', '.join(KINDS)}")
+        elif source not in sources:
+            gaps.append(f"{where}: {key} has no listed source (got {source!r})")
+        else:
+            facts[key] = Fact(entry["value"], kind, sources[source], entry.get("note", ""))
+    return facts, gaps
+
+
+def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Part:
+    values: dict = {}
+    peaks = {}
+    for key, fact in facts.items():
+        text = key in _TEXT or isinstance(fact.printed, int)
+        value = fact.printed if text else parse(fact.printed)
+        if key.startswith("peak_") and record is Accelerator:
+            peaks[key.removeprefix("peak_")] = value
+        else:
+            values[key] = value
+    if record is Accelerator:
+        values |= {"peaks": MappingProxyType(peaks), "trap": trap}
+    return record(name=name, facts=MappingProxyType(dict(facts)), **values)
+
+
+def _dangling(records: Mapping[str, Mapping[str, Part]]) -> list[str]:
+    """References to a link or an accelerator that is not in the data."""
+    gaps = []
+    for table, rows in records.items():
+        for name, part in rows.items():
+            for key in ("accelerator", "scale_up_link", "network_link"):
+                target = getattr(part, key, None)
+                if target is not None and target not in records["accelerator" if key == "accelerator" else "link"]:
+                    gaps.append(f"{table} {name}: {key} {target!r} is not in the data")
+    return gaps
+
+
+@cache
+def _records() -> dict[str, dict[str, Part]]:
+    return load(tomllib.loads((files(__package__) / "data" / "hardware.toml").read_text(encoding="utf-8")))
+
+
+def _find(table: str, name: str) -> Part:
+    rows = _records()[table]
+    if name in rows:
+        return rows[name]
+    by_folded = {known.casefold(): known for known in rows}
+    words = str(name).casefold()
+    near = get_close_matches(words, by_folded, n=3, cutoff=0.5) or [k for k in by_folded if words and words in k][:3]
+    hint = f"did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else f"known: {', '.join(rows)}"
+    raise ValueError(f"unknown {table} {name!r}; {hint}")
+
+
+def accelerator(name: str) -> Accelerator:
+    """Return the accelerator called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> fmt(accelerator("H100 SXM").hbm_bandwidth, "B/s")
+    '3.35 TB/s'
+    >>> accelerator("H100 SMX")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown accelerator 'H100 SMX'; did you mean 'H100 SXM' or 'H800 SXM' or 'H200 SXM'?
+    """
+    return _find("accelerator", name)
+
+
+def link(name: str) -> Link:
+    """Return the link called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> nvlink = link("NVLink 4")
+    >>> fmt(nvlink.bandwidth, "B/s"), fmt(nvlink.bandwidth_both_ways, "B/s")
+    ('450 GB/s', '900 GB/s')
+    """
+    return _find("link", name)
+
+
+def node(name: str) -> Node:
+    """Return the server called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> node("DGX H100").accelerators
+    8
+    """
+    return _find("node", name)
+
+
+def rack(name: str) -> Rack:
+    """Return the rack called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> rack("GB200 NVL72").accelerators
+    72
+    """
+    return _find("rack", name)
+
+
+def accelerators() -> tuple[Accelerator, ...]:
+    """Every accelerator in the data, in the order of the file."""
+    return tuple(_records()["accelerator"].values())
+
+
+def links() -> tuple[Link, ...]:
+    """Every link in the data, in the order of the file."""
+    return tuple(_records()["link"].values())
+
+
+def nodes() -> tuple[Node, ...]:
+    """Every server in the data, in the order of the file."""
+    return tuple(_records()["node"].values())
+
+
+def racks() -> tuple[Rack, ...]:
+    """Every rack in the data, in the order of the file."""
+    return tuple(_records()["rack"].values())
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print what each stored number rests on; exit with 1 and the list of gaps where one has no source."""
+    parser = argparse.ArgumentParser(prog="python -m clusterlab.hardware", description=main.__doc__)
+    parser.add_argument("file", nargs="?", help="a TOML file of the same form, instead of the one shipped")
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.file:
+            with open(arguments.file, "rb") as stream:
+                records = load(tomllib.load(stream))
+        else:
+            records = _records()
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    facts = []
+    for table, rows in records.items():
+        for part in rows.values():
+            print(f"\n{table} {part.name}")
+            for key, fact in part.facts.items():
+                facts.append(fact)
+                note = f"  ({fact.note})" if fact.note else ""
+                print(f"  {key:<20} {fact.printed!s:<16} {fact.kind:<9} {fact.source.title}, {fact.source.date}{note}")
+    kinds = ", ".join(f"{sum(f.kind == kind for f in facts)} {kind}" for kind in KINDS)
+    checks = ", ".join(f"{sum(f.source.checked == c for f in facts)} {c}" for c in CHECKED)
+    print(f"\n{len(facts)} numbers, every one with a source: {kinds}; source {checks}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,544 @@
+"""The roofline: how fast one accelerator can run a piece of work, and what stops it from going faster.
+
+A piece of work is FLOPs done and bytes moved (:class:`Work`). Its arithmetic intensity is their ratio. A machine is a
+peak rate and a bandwidth. Everything else on this page follows from those two pairs of numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .units import Explained, fmt, fraction, nonnegative, positive
+
+
+@dataclass(frozen=True, repr=False)
+class Work(Explained):
+    """FLOPs done and bytes moved between memory and the compute units.
+
+    Works add (one kernel after another) and scale (``32 * layer``). Fields broadcast.
+
+    Examples
+    --------
+    >>> layer = matmul(512, 4096, 4096) + elementwise(512 * 4096)
+    >>> 32 * layer
+    Work
+                       value
+    FLOP           550 GFLOP
+    bytes            1.61 GB
+    intensity  341 FLOP/byte
+    """
+
+    flops: float
+    bytes: float
+
+    @property
+    def intensity(self):
+        """Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes (Williams et al. 2009)."""
+        return self.flops / self.bytes
+
+    def __add__(self, other: Work) -> Work:
+        """Return the work of both, one after the other."""
+        return Work(self.flops + other.flops, self.bytes + other.bytes)
+
+    def __rmul__(self, times) -> Work:
+        """Return the work done ``times`` times over."""
+        return Work(times * self.flops, times * self.bytes)
+
+    def _rows(self):
+        rows = [("", "value")]
+        for name, value, unit in (
+            ("FLOP", self.flops, "FLOP"),
+            ("bytes", self.bytes, "B"),
+            ("intensity", self.intensity, "FLOP/byte"),
+        ):
+            rows.append((name, _summary(value, unit)))
+        return rows
+
+
+def _summary(value, unit: str) -> str:
+    """One number, or the range of an array."""
+    if np.ndim(value) == 0:
+        return fmt(value, unit)
+    return f"{fmt(np.min(value), unit)} to {fmt(np.max(value), unit)}, shape {np.shape(value)}"
+
+
+# --- Work: what a kernel asks for ------------------------------------------------------------------------------------
+
+
+def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Work:
+    r"""Work of an (m x k) by (k x n) matrix product, each operand moved once.
+
+    .. math:: \text{FLOPs} = 2mkn, \qquad \text{bytes} = b\,(mk + kn) + b_\text{out}\,mn
+
+    Parameters
+    ----------
+    m, k, n : array_like
+        Rows of the left matrix (tokens), inner dimension, columns of the right matrix.
+    bytes_per_element : array_like
+        Bytes of one input element: 2 for BF16, 1 for FP8, 0.5 for FP4.
+    output_bytes_per_element : array_like, optional
+        Bytes of one output element, where it differs from the inputs.
+
+    Returns
+    -------
+    Work
+        FLOP and bytes, broadcast over the arguments. The bytes are the least possible: a cache too small for its tiles
+        moves more.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: the operation count is the definition of the product (m n dot products of k multiply-adds). The traffic is
+    the compulsory traffic of the roofline model (Williams, Waterman and Patterson 2009, section 3).
+
+    Examples
+    --------
+    >>> round(float(matmul(4096, 4096, 4096).intensity), 1)
+    1365.3
+    """
+    m, k, n, size = positive(m=m, k=k, n=n, bytes_per_element=bytes_per_element)
+    if output_bytes_per_element is None:
+        out_size = size
+    else:
+        (out_size,) = positive(output_bytes_per_element=output_bytes_per_element)
+    return Work(2 * m * k * n, size * (m * k + k * n) + out_size * m * n)
+
+
+def elementwise(elements, *, inputs=1, outputs=1, flops_per_element=1, bytes_per_element=2) -> Work:
+    r"""Work of an element-wise operation: an activation, a residual add, a normalisation.
+
+    .. math:: \text{FLOPs} = f\,E, \qquad \text{bytes} = b\,E\,(\text{inputs} + \text{outputs})
+
+    Parameters
+    ----------
+    elements : array_like
+        Elements of one tensor, E.
+    inputs, outputs : array_like
+        Tensors of that size read and written.
+    flops_per_element : array_like
+        Operations per element, f.
+    bytes_per_element : array_like
+        Bytes of one element, b.
+
+    Returns
+    -------
+    Work
+        FLOP and bytes. The intensity f / (b (inputs + outputs)) does not depend on the size.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: compulsory traffic of the roofline model (Williams, Waterman and Patterson 2009, section 3).
+
+    Examples
+    --------
+    A residual add reads two tensors and writes one: one FLOP for six bytes.
+
+    >>> round(float(elementwise(1e6, inputs=2).intensity), 3)
+    0.167
+    """
+    count, reads, writes, per, size = positive(
+        elements=elements,
+        inputs=inputs,
+        outputs=outputs,
+        flops_per_element=flops_per_element,
+        bytes_per_element=bytes_per_element,
+    )
+    return Work(per * count, size * count * (reads + writes))
+
+
+def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, bytes_per_element=2, fused=True) -> Work:
+    r"""Work of causal attention of one layer: ``queries`` new tokens at the end of ``context`` tokens.
+
+    With P = q s - q (q - 1) / 2 the (query, key) pairs that the causal mask keeps,
+
+    .. math:: \text{FLOPs} = 4\,B H d\,P, \qquad \text{bytes} = b\,B\,(2 q H d + 2 s H_{kv} d \; [+\, 4 H P])
+
+    Scores and weighted values cost 2d each for every pair. A fused kernel moves Q, K, V and the output once. An
+    unfused one also writes and reads the scores and the probabilities (the term in brackets).
+
+    Parameters
+    ----------
+    queries, context : array_like
+        New tokens q of each sequence, and tokens s that the last of them sees, q <= s. Prefill of a prompt: q = s.
+        Decoding: q = 1.
+    heads, head_dim : array_like
+        Query heads H and the size d of one.
+    kv_heads : array_like, optional
+        Key and value heads H_kv; the default is ``heads`` (no grouping).
+    batch : array_like
+        Sequences B.
+    bytes_per_element : array_like
+        Bytes of one element of Q, K, V and the output, b.
+    fused : bool
+        Whether scores stay on the chip (FlashAttention).
+
+    Returns
+    -------
+    Work
+        FLOP and bytes. The softmax is left out: a few operations per pair, against 4d.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite, ``queries`` exceed ``context``, or ``kv_heads`` exceed ``heads``.
+
+    Notes
+    -----
+    Source: Dao et al. 2022 (FlashAttention), section 3, for the traffic; Shazeer 2019 for the shared heads. Tiles of K and V that a
+    fused kernel reads again for each block of queries are served by the cache here; from memory they cost more.
+
+    Examples
+    --------
+    Decoding reads all keys and values for one query: the intensity is the group size, heads / kv_heads.
+
+    >>> round(float(attention(1, 8192, heads=32, kv_heads=8, head_dim=128).intensity), 2)
+    4.0
+    """
+    if kv_heads is None:
+        kv_heads = heads
+    q, s, h, kv, d, b, size = positive(
+        queries=queries,
+        context=context,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        batch=batch,
+        bytes_per_element=bytes_per_element,
+    )
+    if np.any(q > s):
+        raise ValueError(f"queries must be at most context, got {queries} and {context}")
+    if np.any(kv > h):
+        raise ValueError(f"kv_heads must be at most heads, got {kv_heads} and {heads}")
+    pairs = q * s - q * (q - 1) / 2
+    scores = 0 if fused else 4 * h * pairs
+    return Work(4 * b * h * d * pairs, size * b * (2 * q * h * d + 2 * s * kv * d + scores))
+
+
+def decode(batch, *, parameters, active_parameters=None, bytes_per_parameter=2) -> Work:
+    r"""Work of the weights in one decoding step: ``batch`` sequences each gain one token.
+
+    .. math:: \text{FLOPs} = 2 B N_\text{active}, \qquad \text{bytes} = b N
+
+    Every weight is read once for the whole batch, and each active weight does a multiply and an add for each sequence.
+    Add ``layers * attention(1, context, ...)`` for the keys and values, which are read for each sequence on its own.
+
+    Parameters
+    ----------
+    batch : array_like
+        Sequences decoded together, B.
+    parameters : array_like
+        Weights read in the step, N.
+    active_parameters : array_like, optional
+        Weights that each token uses; the default is all of them (a dense model).
+    bytes_per_parameter : array_like
+        2 for BF16, 1 for FP8, 0.5 for FP4, b.
+
+    Returns
+    -------
+    Work
+        FLOP and bytes of the step.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite, or more parameters are active than there are.
+
+    Notes
+    -----
+    Source: Pope et al. 2022, "Efficiently scaling transformer inference", section 2: 2N FLOPs per token, weights loaded
+    once per step. For a mixture of experts, reading all N holds once the batch touches every expert: see
+    :func:`experts_touched`.
+
+    Examples
+    --------
+    >>> step = decode(1, parameters=8.03e9)
+    >>> fmt(step.bytes, "B"), float(step.intensity)
+    ('16.1 GB', 1.0)
+    """
+    if active_parameters is None:
+        active_parameters = parameters
+    b, total, active, size = positive(
+        batch=batch, parameters=parameters, active_parameters=active_parameters, bytes_per_parameter=bytes_per_parameter
+    )
+    if np.any(active > total):
+        raise ValueError(f"active_parameters must be at most parameters, got {active_parameters} of {parameters}")
+    return Work(2 * b * active, size * total)
+
+
+def experts_touched(tokens, *, experts, experts_per_token):
+    r"""Share of a layer's experts that at least one of ``tokens`` tokens selects, under uniform routing.
+
+    .. math:: 1 - (1 - k/E)^T
+
+    Parameters
+    ----------
+    tokens : array_like
+        Tokens routed together, T (decoding: the batch).
+    experts, experts_per_token : array_like
+        Experts E of the layer and those each token selects, k.
+
+    Returns
+    -------
+    array_like
+        Expected share between 0 and 1: the share of the routed weights that the step must read.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite, or a token selects more experts than there are.
+
+    Notes
+    -----
+    Derived: each token misses a given expert with probability 1 - k/E, independently. Real routers are not uniform and
+    touch fewer.
+
+    Examples
+    --------
+    DeepSeek-V3 selects 8 of 256: one token touches 3 %, a batch of 128 nearly all.
+
+    >>> [fmt(experts_touched(t, experts=256, experts_per_token=8), "%") for t in (1, 32, 128)]
+    ['3.12%', '63.8%', '98.3%']
+    """
+    t, total, k = positive(tokens=tokens, experts=experts, experts_per_token=experts_per_token)
+    if np.any(k > total):
+        raise ValueError(f"experts_per_token must be at most experts, got {experts_per_token} of {experts}")
+    return 1 - (1 - k / total) ** t
+
+
+# --- The machine: what it allows -------------------------------------------------------------------------------------
+
+
+def ridge_point(peak, bandwidth):
+    r"""Arithmetic intensity at which a machine turns from memory-bound to compute-bound.
+
+    .. math:: I_\text{ridge} = R_\text{peak} / \text{BW}
+
+    Parameters
+    ----------
+    peak : array_like
+        Peak rate, FLOP/s (dense).
+    bandwidth : array_like
+        Memory bandwidth, bytes/s.
+
+    Returns
+    -------
+    array_like
+        FLOP/byte.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: Williams, Waterman and Patterson 2009, section 3.
+
+    Examples
+    --------
+    >>> round(ridge_point(989e12, 3.35e12), 1)
+    295.2
+    """
+    peak, bandwidth = positive(peak=peak, bandwidth=bandwidth)
+    return peak / bandwidth
+
+
+def attainable(intensity, peak, bandwidth):
+    r"""Highest rate a kernel of a given intensity can reach: the roofline itself.
+
+    .. math:: R = \min(R_\text{peak},\; I \cdot \text{BW})
+
+    Parameters
+    ----------
+    intensity : array_like
+        Arithmetic intensity, FLOP/byte.
+    peak : array_like
+        Peak rate, FLOP/s (dense).
+    bandwidth : array_like
+        Bandwidth of the memory, or of the network, in bytes/s.
+
+    Returns
+    -------
+    array_like
+        FLOP/s, broadcast over the arguments.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: Williams, Waterman and Patterson 2009, equation 1.
+
+    Examples
+    --------
+    >>> [fmt(attainable(i, 989e12, 3.35e12), "FLOP/s") for i in (1, 100, 1000)]
+    ['3.35 TFLOP/s', '335 TFLOP/s', '989 TFLOP/s']
+    """
+    intensity, peak, bandwidth = positive(intensity=intensity, peak=peak, bandwidth=bandwidth)
+    return np.minimum(peak, intensity * bandwidth)
+
+
+@dataclass(frozen=True, repr=False)
+class Bound(Explained):
+    """The least time of a piece of work, resource by resource.
+
+    ``times`` maps each resource to the seconds it alone would need. If they all work at once, the slowest decides
+    (``time``); if each waits for the last, they add (``serial``).
+    """
+
+    times: dict
+
+    @property
+    def time(self):
+        """Lower bound, seconds: the slowest resource, everything else hidden behind it."""
+        return np.maximum.reduce(np.broadcast_arrays(*self.times.values()))
+
+    @property
+    def serial(self):
+        """Seconds when nothing overlaps: the sum of the parts."""
+        return sum(self.times.values())
+
+    @property
+    def binding(self):
+        """Name of the slowest resource (the first of equals)."""
+        slowest = np.argmax(np.broadcast_arrays(*self.times.values()), axis=0)
+        names = np.array(list(self.times))[slowest]
+        return str(names) if np.ndim(names) == 0 else names
+
+    def _rows(self):
+        rows = [("resource", "time")]
+        rows += [(name, _summary(time, "s")) for name, time in self.times.items()]
+        return [*rows, ("lower bound", _summary(self.time, "s"))]
+
+
+def lower_bound(**demands) -> Bound:
+    r"""Least time of a piece of work under any number of ceilings, and which of them binds.
+
+    .. math:: T \ge \max_r \; \text{demand}_r / \text{rate}_r
+
+    Parameters
+    ----------
+    **demands : (demand, rate)
+        One pair for each resource, under a name of your choice: FLOPs and FLOP/s, bytes and bytes/s. The network is a
+        third ceiling, and each precision or memory level can be one more.
+
+    Returns
+    -------
+    Bound
+        The time of each resource, their maximum ``time`` and the name of the ``binding`` one.
+
+    Raises
+    ------
+    ValueError
+        No resource is given, a demand is negative, a rate is not positive, or one is not finite.
+
+    Notes
+    -----
+    Source: Williams, Waterman and Patterson 2009 for two ceilings; any further resource bounds in the same way.
+
+    Examples
+    --------
+    >>> lower_bound(compute=(16e12, 989e12), HBM=(16e9, 3.35e12), network=(2e9, 50e9))
+    Bound
+    resource        time
+    compute      16.2 ms
+    HBM          4.78 ms
+    network        40 ms
+    lower bound    40 ms
+    """
+    if not demands:
+        raise ValueError("lower_bound needs at least one resource, as name=(demand, rate)")
+    times = {}
+    for name, pair in demands.items():
+        try:
+            demand, rate = pair
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be a pair (demand, rate), got {pair!r}") from None
+        (demand,) = nonnegative(**{f"{name} demand": demand})
+        (rate,) = positive(**{f"{name} rate": rate})
+        times[name] = demand / rate
+    return Bound(times)
+
+
+@dataclass(frozen=True, repr=False)
+class IronLaw(Explained):
+    """The time of a task as the sum of three terms, in seconds."""
+
+    data: float
+    compute: float
+    latency: float
+
+    @property
+    def time(self):
+        """Seconds: the three terms added."""
+        return self.data + self.compute + self.latency
+
+    def _rows(self):
+        rows = [("term", "time", "share")]
+        for name, part in (("data movement", self.data), ("compute", self.compute), ("latency", self.latency)):
+            rows.append((name, _summary(part, "s"), _summary(part / self.time, "%")))
+        return [*rows, ("total", _summary(self.time, "s"), _summary(self.time / self.time, "%"))]
+
+
+def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:
+    r"""Time of a task that moves data, computes and waits, nothing overlapped.
+
+    .. math:: T \approx \frac{D}{\text{BW}} + \frac{O}{R_\text{peak}\,\eta} + L
+
+    Parameters
+    ----------
+    data_volume : array_like
+        Bytes moved, D.
+    bandwidth : array_like
+        Bytes/s, BW.
+    operations : array_like
+        FLOPs, O.
+    peak : array_like
+        Peak rate, FLOP/s (dense).
+    efficiency : array_like
+        Share of the peak that the kernels reach, in (0, 1], the law's eta.
+    latency : array_like
+        Fixed cost, seconds, L: launches, handshakes, hops.
+
+    Returns
+    -------
+    IronLaw
+        The three terms; ``time`` is their sum. Against :func:`lower_bound` of the same data and compute it lies between
+        one and two times: a sum of two terms is at most twice the larger.
+
+    Raises
+    ------
+    ValueError
+        A quantity is negative or not finite, a rate is not positive, or ``efficiency`` is outside (0, 1].
+
+    Notes
+    -----
+    Source: Reddi et al., Machine Learning Systems (MLSysBook), appendix Fleet Foundations, "Foundations recap".
+
+    Examples
+    --------
+    >>> iron_law(data_volume=16.06e9, bandwidth=3.35e12, operations=16.06e9, peak=989e12, efficiency=0.5, latency=20e-6)
+    IronLaw
+    term              time   share
+    data movement  4.79 ms   98.9%
+    compute        32.5 µs   0.67%
+    latency          20 µs  0.413%
+    total          4.85 ms    100%
+    """
+    volume, ops, wait = nonnegative(data_volume=data_volume, operations=operations, latency=latency)
+    bandwidth, peak = positive(bandwidth=bandwidth, peak=peak)
+    (eta,) = fraction(efficiency=efficiency)
+    return IronLaw(volume / bandwidth, ops / (peak * eta), wait)

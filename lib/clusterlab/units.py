@@ -1,0 +1,266 @@
+"""Units: SI constants, one formatter, one reader, and the checks every law makes on its input.
+
+Inside the library every quantity is a plain number in SI base units: bytes, seconds, FLOP, watts, joules,
+dollars. The constants make numbers readable where they are written (``900 * GB``, ``989 * TFLOP``, ``5 * us``),
+:func:`fmt` makes them readable where they are printed, and :func:`parse` reads what a datasheet prints.
+Bits appear only there: a ``400 Gbit/s`` port is 50 GB/s from the moment it is read.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from dataclasses import fields
+
+import numpy as np
+
+# Decimal prefixes, bytes and bits. 1 GB is 10**9 bytes; 1 GiB is 2**30.
+KB, MB, GB, TB, PB, EB = 1e3, 1e6, 1e9, 1e12, 1e15, 1e18
+KiB, MiB, GiB, TiB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
+Kbit, Mbit, Gbit, Tbit = 1e3 / 8, 1e6 / 8, 1e9 / 8, 1e12 / 8  # in bytes
+
+# Work. A FLOP is one floating-point operation; a rate is a FLOP count divided by seconds.
+MFLOP, GFLOP, TFLOP, PFLOP, EFLOP, ZFLOP = 1e6, 1e9, 1e12, 1e15, 1e18, 1e21
+
+# Time, in seconds. A year is 365.25 days.
+ns, us, ms, minute, hour, day, year = 1e-9, 1e-6, 1e-3, 60.0, 3600.0, 86400.0, 365.25 * 86400.0
+
+# Power in watts, energy in joules.
+kW, MW, GW = 1e3, 1e6, 1e9
+kWh, MWh, GWh = 3.6e6, 3.6e9, 3.6e12
+
+# Money in dollars, and counts.
+cent = 0.01
+thousand, million, billion, trillion = 1e3, 1e6, 1e9, 1e12
+
+_PREFIXES = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
+_ABOVE_ONE = ["", "k", "M", "G", "T", "P", "E"]
+# Which prefixes each base unit takes when the formatter chooses.
+_AUTOMATIC = {
+    "B": _ABOVE_ONE,
+    "B/s": _ABOVE_ONE,
+    "FLOP": _ABOVE_ONE,
+    "FLOP/s": _ABOVE_ONE,
+    "FLOP/J": _ABOVE_ONE,
+    "W": ["m", *_ABOVE_ONE],
+    "J": ["µ", "m", *_ABOVE_ONE],
+}
+_TIME = {"ns": ns, "µs": us, "ms": ms, "s": 1.0, "min": minute, "h": hour, "d": day, "yr": year}
+_MONEY = {"$": 1.0, "$k": 1e3, "$M": 1e6, "$B": 1e9, "$T": 1e12}
+
+
+def _scales() -> dict[str, float]:
+    """Every unit with a fixed size, by the name it is printed and read under."""
+    scales = {
+        prefix + unit: scale
+        for unit in _AUTOMATIC
+        for prefix, scale in _PREFIXES.items()
+        if prefix in _ABOVE_ONE or unit in ("W", "J")
+    }
+    scales |= {f"{p}bit{per}": _PREFIXES[p] / 8 for p in ("", "k", "M", "G", "T") for per in ("", "/s")}
+    scales |= {f"{p}iB{per}": 2.0**power for p, power in zip("KMGT", (10, 20, 30, 40), strict=True) for per in ("", "/s")}
+    scales |= {p + "Wh": _PREFIXES[p] * hour for p in ("", "k", "M", "G", "T")}
+    return scales | _TIME | {"us": us} | _MONEY
+
+
+_SCALES = _scales()
+
+
+def ladder(unit: str) -> list[tuple[float, float, str]]:
+    """The scaled units that :func:`fmt` chooses from: (from this magnitude on, size, name), smallest first.
+
+    Time changes unit where a reader would: 90 s, 366 min, 195 h, 54 d, 5.7 yr. A unit without prefixes has one rung.
+
+    Examples
+    --------
+    >>> ladder("W")[:3]
+    [(0.0, 0.001, 'mW'), (1.0, 1.0, 'W'), (1000.0, 1000.0, 'kW')]
+    """
+    if unit == "s":
+        limits = [0.0, us, ms, 1.0, 120.0, 1000 * minute, 240 * hour, 1000 * day]
+        return [(limit, size, name) for limit, (name, size) in zip(limits, _TIME.items(), strict=True)]
+    if unit == "$":  # $12,300 reads better than $12.3k
+        rungs = [(size, name) for name, size in _MONEY.items() if name != "$k"]
+    elif unit in _AUTOMATIC:
+        rungs = [(_PREFIXES[prefix], prefix + unit) for prefix in _AUTOMATIC[unit]]
+    else:
+        rungs = [(0.01 if unit == "%" else _SCALES.get(unit, 1.0), unit)]
+    return [(size if i else 0.0, size, name) for i, (size, name) in enumerate(rungs)]
+
+
+def _digits(value: float, digits: int) -> str:
+    """``value`` to ``digits`` significant digits, thousands separated, no trailing zeros, no exponent."""
+    if value == 0:
+        return "0"
+    decimals = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, decimals):,.{max(decimals, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def fmt(value: float, unit: str = "", digits: int = 3) -> str:
+    """Write an SI ``value`` for a human reader.
+
+    Parameters
+    ----------
+    value : float
+        A number in SI base units. An ``int`` is a count and is printed exactly when the unit has no prefix.
+    unit : str
+        A base unit (``"B"``, ``"B/s"``, ``"FLOP"``, ``"FLOP/s"``, ``"s"``, ``"W"``, ``"J"``, ``"$"``): the prefix is
+        chosen. A scaled unit (``"GB/s"``, ``"min"``, ``"kW"``): it is kept. ``"%"``: a fraction as a percentage.
+        Anything else (``"tokens/s"``) is a label: no prefix.
+    digits : int
+        Significant digits, at least 1. Trailing zeros are dropped.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        ``digits`` is below 1.
+
+    Examples
+    --------
+    >>> fmt(2.45e12, "B"), fmt(9.8e6, "W"), fmt(366.2 * minute, "s"), fmt(5e-6, "s")
+    ('2.45 TB', '9.8 MW', '366 min', '5 µs')
+    >>> fmt(3.35e12, "GB/s", digits=4), fmt(0.41, "%"), fmt(8192, "GPUs"), fmt(1.2e9, "$")
+    ('3,350 GB/s', '41%', '8,192 GPUs', '$1.2B')
+    """
+    if digits < 1:
+        raise ValueError(f"digits must be at least 1, got {digits}")
+    if not math.isfinite(value):
+        return _join(str(float(value)), unit)
+    if isinstance(value, int | np.integer) and unit not in _SCALES and unit != "%":
+        return _join(f"{value:,}", unit)
+    # Round before choosing the rung, so that 999.9 GB becomes 1 TB and never 1000 GB.
+    magnitude = abs(float(f"{value:.{digits - 1}e}"))
+    size, name = [(size, name) for limit, size, name in ladder(unit) if magnitude >= limit * (1 - 1e-12)][-1]
+    return _join(_digits(value / size, digits), unit if value == 0 else name)
+
+
+def _join(number: str, unit: str) -> str:
+    """Number and unit as they are written together: ``9.8 MW``, ``41%``, ``-$1.2M``."""
+    if unit.startswith("$"):
+        sign = "-" if number.startswith("-") else ""
+        return f"{sign}${number.removeprefix('-')}{unit[1:]}"
+    return number + ("" if unit in ("", "%") else " ") + unit
+
+
+def parse(text: str) -> float:
+    """Read a quantity as a datasheet prints it and return it in SI base units.
+
+    Bits become bytes here and nowhere else.
+
+    Parameters
+    ----------
+    text : str
+        A number, optionally with thousands separators, and a unit: ``"3.35 TB/s"``, ``"400 Gbit/s"``, ``"5 us"``.
+
+    Returns
+    -------
+    float
+        Bytes, bytes/s, FLOP, FLOP/s, seconds, watts, joules or dollars.
+
+    Raises
+    ------
+    ValueError
+        The text is not a finite number with a known unit; the message names the units.
+
+    Examples
+    --------
+    >>> parse("3.35 TB/s"), parse("400 Gbit/s"), parse("5 us"), parse("1,979 TFLOP/s")
+    (3350000000000.0, 50000000000.0, 5e-06, 1979000000000000.0)
+    >>> parse("$1.2B"), parse("41%")
+    (1200000000.0, 0.41)
+    """
+    match = re.fullmatch(r"\s*(-?)(\$?)\s*(-?[\d,]*\.?\d+(?:[eE][+-]?\d+)?)\s*(\S*)\s*", str(text))
+    if match:
+        sign, currency, digits, unit = match.groups()
+        number = float(digits.replace(",", "")) * (-1 if sign else 1)
+        unit = currency + unit
+        if unit in ("", "%"):
+            return number / 100 if unit else number
+        if unit in _SCALES:
+            return _scaled(number, _SCALES[unit])
+    raise ValueError(f"cannot read {text!r} as a quantity; write a number and one of these units: {', '.join(_SCALES)}")
+
+
+def _scaled(number: float, scale: float) -> float:
+    """``number * scale``, exact for decimal prefixes: 3.35 TB/s is 3.35e12 and not 3.3499999999999995e12."""
+    exponent = round(math.log10(scale))
+    return float(f"{number}e{exponent}") if scale == float(f"1e{exponent}") and "e" not in str(number) else number * scale
+
+
+# --- Checks: what every law asks of its input ------------------------------------------------------------------------
+
+
+def _checked(rule: str, allowed, values: dict) -> list:
+    """Each value as a float or float array (Pint quantities pass), or a ValueError that names the offender."""
+    out = []
+    for name, value in values.items():
+        try:
+            number = value if hasattr(value, "dimensionality") else np.asarray(value, dtype=float)
+            good = np.isfinite(number) & allowed(number)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be {rule}, got {value!r}") from None
+        if not np.all(good):
+            worst = np.asarray(getattr(number, "magnitude", number))[~np.asarray(good)].flat[0]
+            raise ValueError(f"{name} must be {rule}, got {worst:g}")
+        out.append(float(number) if isinstance(number, np.ndarray) and number.ndim == 0 else number)
+    return out
+
+
+def positive(**values) -> list:
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is not above zero.
+
+    Examples
+    --------
+    >>> positive(peak=989e12, bandwidth=[1, 2])
+    [989000000000000.0, array([1., 2.])]
+    >>> positive(bandwidth=-1)
+    Traceback (most recent call last):
+    ...
+    ValueError: bandwidth must be positive and finite, got -1
+    """
+    return _checked("positive and finite", lambda x: x > 0, values)
+
+
+def nonnegative(**values) -> list:
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is below zero."""
+    return _checked("zero or more and finite", lambda x: x >= 0, values)
+
+
+def fraction(**values) -> list:
+    """Return the values, or raise a ValueError naming the one outside (0, 1]."""
+    return _checked("above 0 and at most 1", lambda x: (x > 0) & (x <= 1), values)
+
+
+# --- Records that explain themselves ---------------------------------------------------------------------------------
+
+
+class Explained:
+    """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
+
+    A record says what it is by :meth:`_rows`, a list of rows of text. The first row is the heading. By default a row
+    is a dataclass field and its value.
+    """
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [("", "value"), *((f.name.replace("_", " "), str(getattr(self, f.name))) for f in fields(self))]
+
+    def __repr__(self) -> str:
+        """Return the table as aligned text."""
+        rows = self._rows()
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in rows]
+        return "\n".join([type(self).__name__, *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        head, *body = self._rows()
+
+        def cells(row, tag):
+            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
+
+        return f"<table><thead>{cells(head, 'th')}</thead><tbody>{''.join(cells(row, 'td') for row in body)}</tbody></table>"

@@ -1,0 +1,91 @@
+"""Sphinx extension: anywidgets on a static page, with no kernel, no CDN and nothing but a small script.
+
+A default build loads RequireJS and the whole ipywidgets manager from a CDN before a widget appears. This one keeps the
+widget state that myst-nb embeds, takes out of it what the page needs, and lets ``widget_host.js`` run each widget's own
+script. Where a widget carries its starting picture as markup (the trait ``_html``), the page shows it before any script
+runs, and also where none ever does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+from sphinx.util import logging
+
+HERE = Path(__file__).parent
+LIBRARY = HERE.parent / "lib" / "clusterlab"
+STATE = "application/vnd.jupyter.widget-state+json"
+VIEW = re.compile(r'<script type="application/vnd\.jupyter\.widget-view\+json">(.*?)</script>', re.DOTALL)
+
+log = logging.getLogger(__name__)
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.add_config_value("library_digest", "", "env")
+    app.connect("config-inited", configure, priority=1)
+    app.connect("html-page-context", place_widgets, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def configure(app, config):
+    """Load nothing from a CDN, and run every notebook again when the library changes."""
+    config.nb_ipywidgets_js = {}
+    config.html_static_path.append(str(HERE / "assets"))
+    digest = hashlib.sha256()
+    for path in sorted(p for p in LIBRARY.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
+        digest.update(path.relative_to(LIBRARY).as_posix().encode() + path.read_bytes())
+    config.library_digest = digest.hexdigest()[:16]
+    if config.nb_execution_mode == "cache":
+        cache = Path(config.nb_execution_cache_path or Path(app.outdir).parent / ".jupyter_cache")
+        config.nb_execution_cache_path = str(cache / config.library_digest)
+
+
+def place_widgets(app, pagename, templatename, context, doctree):
+    """Move the widget state to the end of the body, slimmed, and put a host where each widget is shown."""
+    states = [js for js in context.get("script_files", ()) if getattr(js, "attributes", {}).get("type") == STATE]
+    if not states:
+        return
+    for js in states:
+        context["script_files"].remove(js)
+    models = json.loads(states[0].attributes["body"])["state"]
+    shared, kept = {}, {}
+
+    def host(match):
+        model_id = json.loads(match[1])["model_id"]
+        model = models.get(model_id, {})
+        if model.get("model_module") != "anywidget":
+            log.warning("%s: a %s is no anywidget and cannot run on a static page", pagename, model.get("model_name", "widget"))
+            return ""
+        state = {key: value for key, value in model["state"].items() if key not in _PLUMBING}
+        kind = state.pop("_anywidget_id")
+        shared[kind] = {key: state.pop(key, "") for key in ("_esm", "_css")}
+        markup = state.pop("_html", "")
+        kept[model_id] = {"kind": kind, "state": state, "buffers": model.get("buffers", [])}
+        return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
+
+    body = VIEW.sub(host, context["body"])
+    data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("</", "<\\/")
+    context["body"] = f'{body}<script type="application/json" id="widget-state">{data}</script>'
+    styles = "".join(kind["_css"] for kind in shared.values())
+    context["metatags"] = context.get("metatags", "") + f"<style>{styles}</style>"
+    app.add_js_file("widget_host.js", loading_method="defer")
+
+
+# What the Jupyter front end needs and a static page does not.
+_PLUMBING = {
+    "_dom_classes",
+    "_model_module",
+    "_model_module_version",
+    "_model_name",
+    "_view_count",
+    "_view_module",
+    "_view_module_version",
+    "_view_name",
+    "layout",
+    "tabbable",
+    "tooltip",
+}
