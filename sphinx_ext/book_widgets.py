@@ -58,7 +58,9 @@ def place_widgets(app, pagename, templatename, context, doctree):
         model_id = json.loads(match[1])["model_id"]
         model = models.get(model_id, {})
         if model.get("model_module") != "anywidget":
-            log.warning("%s: a %s is no anywidget and cannot run on a static page", pagename, model.get("model_name", "widget"))
+            log.warning(
+                "%s: a %s is no anywidget and cannot run on a static page", pagename, model.get("model_name", "widget")
+            )
             return ""
         state = {key: value for key, value in model["state"].items() if key not in _PLUMBING}
         kind = state.pop("_anywidget_id")

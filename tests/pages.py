@@ -10,7 +10,8 @@ def static_page(*widgets) -> str:
     """A whole HTML page that shows the widgets as the book does, and nothing else."""
     state = ipywidgets.embed.dependency_state(widgets, drop_defaults=False)
     views = "".join(
-        f'<script type="application/vnd.jupyter.widget-view+json">{{"model_id": "{w.model_id}"}}</script>' for w in widgets
+        f'<script type="application/vnd.jupyter.widget-view+json">{{"model_id": "{w.model_id}"}}</script>'
+        for w in widgets
     )
     embedded = SimpleNamespace(attributes={"type": book_widgets.STATE, "body": _json({"state": state})})
     context = {"script_files": [embedded], "body": views}
@@ -19,7 +20,7 @@ def static_page(*widgets) -> str:
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>t</title>'
         f'<meta name="viewport" content="width=device-width">{context["metatags"]}</head>'
-        f'<body><main>{context["body"]}</main><script>{host}</script></body></html>'
+        f"<body><main>{context['body']}</main><script>{host}</script></body></html>"
     )
 
 

@@ -208,7 +208,9 @@ class Explorer(anywidget.AnyWidget):
             }
         )
         start = int(np.ravel_multi_index([c["start"] for c in self._controls], self._shape))
-        public = [{key: c[key] for key in ("name", "kind", "label", "labels", "values", "start")} for c in self._controls]
+        public = [
+            {key: c[key] for key in ("name", "kind", "label", "labels", "values", "start")} for c in self._controls
+        ]
         question = {"question": predict.question, "answers": dict(predict.answers)} if predict else None
         self._title = title
         self._spec = scene.spec | {"title": title, "controls": public, "predict": question}
@@ -228,7 +230,9 @@ class Explorer(anywidget.AnyWidget):
             There is no such control, or no such stop.
         """
         if unknown := set(values) - {c["name"] for c in self._controls}:
-            raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(c['name'] for c in self._controls)}")
+            raise ValueError(
+                f"no control {sorted(unknown)[0]!r}; there are: {', '.join(c['name'] for c in self._controls)}"
+            )
         index = []
         for c in self._controls:
             value = values.get(c["name"], getattr(self, c["name"]))
@@ -341,7 +345,9 @@ class _Scale:
             values = [10.0**e for e in range(first, last + 1, step)]
         else:
             step = _nice((self.high - self.low) / 5)
-            values = [i * step for i in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)]
+            values = [
+                i * step for i in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+            ]
         warped = self._warp(np.asarray(values, dtype=float))
         return [
             (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit))
@@ -396,7 +402,9 @@ class _Scene:
         points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(len(pictures), -1, 2)
         rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(len(pictures), -1)
         slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
-        spans = np.array([[_slot(p.spans[k], i) for k, n in slots.items() for i in range(n)] for p in pictures], dtype=object)
+        spans = np.array(
+            [[_slot(p.spans[k], i) for k, n in slots.items() for i in range(n)] for p in pictures], dtype=object
+        )
         spans = spans.reshape(len(pictures), -1, 4)
         for lane in spans[..., 0].ravel():
             if lane != _NONE and not (isinstance(lane, int | np.integer) and 0 <= lane < len(lanes)):
@@ -419,7 +427,12 @@ class _Scene:
             else np.zeros((len(pictures), 0)),
             self.x.encode(rules),
             np.stack(
-                [spans[..., 0], self.x.encode(ends[..., 0]), self.x.encode(ends[..., 1]), np.vectorize(lambda t: number[str(t)], otypes=[object])(spans[..., 3])],
+                [
+                    spans[..., 0],
+                    self.x.encode(ends[..., 0]),
+                    self.x.encode(ends[..., 1]),
+                    np.vectorize(lambda t: number[str(t)], otypes=[object])(spans[..., 3]),
+                ],
                 -1,
             ).reshape(len(pictures), -1)
             if spans.size
@@ -465,7 +478,9 @@ class _Scene:
             for lane, start, end, text in slots:
                 middle = (self.x.place(start) + self.x.place(end)) / 2
                 if lane != _NONE and text:
-                    tags.append(f'<span class="cl-tag cl-in" style="left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%">{_esc(self.strings[text])}</span>')
+                    tags.append(
+                        f'<span class="cl-tag cl-in" style="left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%">{_esc(self.strings[text])}</span>'
+                    )
         for i, d in enumerate(curves):
             svg.append(f'<path class="cl-curve cl-s{i % _COLOURS}" d="{d}"/>')
         for i, (label, code) in enumerate(zip(self.first.rules, rules, strict=True)):
@@ -485,11 +500,14 @@ class _Scene:
             widest = max((text for _, text in labels), key=len, default="")
             head = f'<div class="cl-head">{_esc(self.y_axis.title)}</div>'
         else:
-            left = "".join(f'<span style="top:{self._lane(i):.2f}%">{_esc(lane)}</span>' for i, lane in enumerate(self.lanes))
+            left = "".join(
+                f'<span style="top:{self._lane(i):.2f}%">{_esc(lane)}</span>' for i, lane in enumerate(self.lanes)
+            )
             widest, head = max(self.lanes, key=len), ""
         ticks = self.x.ticks()
         below = "".join(
-            f'<span class="{"cl-minor" if i % 2 else ""}" style="left:{at:.2f}%">{_esc(text)}</span>' for i, (at, text) in enumerate(ticks)
+            f'<span class="{"cl-minor" if i % 2 else ""}" style="left:{at:.2f}%">{_esc(text)}</span>'
+            for i, (at, text) in enumerate(ticks)
         )
         kinds = [("cl-swatch", name) for name in spans] or [("cl-stroke", name) for name in self.first.curves]
         legend = "".join(
@@ -497,7 +515,8 @@ class _Scene:
             for i, (shape, name) in enumerate(kinds)
         )
         readouts = "".join(
-            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>" for label, text in zip(self.first.readouts, texts, strict=True)
+            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>"
+            for label, text in zip(self.first.readouts, texts, strict=True)
         )
         height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.lanes and not self.y else ""
         what = f"{title}. {self.x.axis.title} across" + (f", {self.y_axis.title} up." if self.y_axis else ".")

@@ -59,7 +59,9 @@ def _scales() -> dict[str, float]:
         if prefix in _ABOVE_ONE or unit in ("W", "J")
     }
     scales |= {f"{p}bit{per}": _PREFIXES[p] / 8 for p in ("", "k", "M", "G", "T") for per in ("", "/s")}
-    scales |= {f"{p}iB{per}": 2.0**power for p, power in zip("KMGT", (10, 20, 30, 40), strict=True) for per in ("", "/s")}
+    scales |= {
+        f"{p}iB{per}": 2.0**power for p, power in zip("KMGT", (10, 20, 30, 40), strict=True) for per in ("", "/s")
+    }
     scales |= {p + "Wh": _PREFIXES[p] * hour for p in ("", "k", "M", "G", "T")}
     return scales | _TIME | {"us": us} | _MONEY
 
@@ -190,7 +192,9 @@ def parse(text: str) -> float:
 def _scaled(number: float, scale: float) -> float:
     """``number * scale``, exact for decimal prefixes: 3.35 TB/s is 3.35e12 and not 3.3499999999999995e12."""
     exponent = round(math.log10(scale))
-    return float(f"{number}e{exponent}") if scale == float(f"1e{exponent}") and "e" not in str(number) else number * scale
+    return (
+        float(f"{number}e{exponent}") if scale == float(f"1e{exponent}") and "e" not in str(number) else number * scale
+    )
 
 
 # --- Checks: what every law asks of its input ------------------------------------------------------------------------
@@ -254,7 +258,10 @@ class Explained:
         """Return the table as aligned text."""
         rows = self._rows()
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]) for row in rows]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
         return "\n".join([type(self).__name__, *(line.rstrip() for line in lines)])
 
     def _repr_html_(self) -> str:
