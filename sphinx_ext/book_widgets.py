@@ -9,10 +9,12 @@ runs, and also where none ever does.
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import re
 from pathlib import Path
 
+from docutils import nodes
 from sphinx.util import logging
 
 HERE = Path(__file__).parent
@@ -46,6 +48,13 @@ def configure(app, config):
 
 def place_widgets(app, pagename, templatename, context, doctree):
     """Move the widget state to the end of the body, slimmed, and put a host where each widget is shown."""
+    if doctree is not None and 'name="description"' not in context.get("metatags", ""):
+        opening = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
+        description = html.escape(" ".join(opening.split())[:200], quote=True)
+        context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
+    # Thebe is not used here; its scripts point to a CDN and declare one constant twice.
+    context["script_files"] = [js for js in context.get("script_files", ()) if not _is_thebe(js)]
+    context["css_files"] = [css for css in context.get("css_files", ()) if not _is_thebe(css)]
     states = [js for js in context.get("script_files", ()) if getattr(js, "attributes", {}).get("type") == STATE]
     if not states:
         return
@@ -75,6 +84,10 @@ def place_widgets(app, pagename, templatename, context, doctree):
     styles = "".join(kind["_css"] for kind in shared.values())
     context["metatags"] = context.get("metatags", "") + f"<style>{styles}</style>"
     app.add_js_file("widget_host.js", loading_method="defer")
+
+
+def _is_thebe(asset) -> bool:
+    return "thebe" in f"{getattr(asset, 'filename', '')}{getattr(asset, 'attributes', {}).get('body', '')}".lower()
 
 
 # What the Jupyter front end needs and a static page does not.

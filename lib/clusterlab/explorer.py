@@ -242,7 +242,7 @@ class Explorer(anywidget.AnyWidget):
         return self._readouts[int(np.ravel_multi_index(index, self._shape))]
 
     def __repr__(self) -> str:
-        """Name the controls and the read-outs at both ends of the table, for readers without a browser and for tests."""
+        """Name the controls and the read-outs at both ends of the table: what a reader without a browser sees."""
         if not self._readouts:
             return "Explorer"
         lines = [f"Explorer: {self._title}"]
@@ -319,7 +319,7 @@ class _Scale:
             self.low = min(self.low, 0.0)
         if not self.low < self.high:
             raise ValueError(f"axis {axis.label!r} needs limits with low < high, got {limits}")
-        # Codes span the data, which may reach beyond the limits: the picture is clipped, the slope at its edge is right.
+        # Codes span the data, which may reach beyond the limits: the picture is clipped, with the right slope there.
         codes = self._warp(finite) if finite.size else np.array([self.low, self.high])
         self.first = float(codes.min())
         self.span = float(codes.max() - codes.min()) or 1.0
@@ -382,9 +382,9 @@ def _tick(value: float, unit: str) -> str:
 class _Scene:
     """All pictures of an explorer, in one table of 16-bit codes, and the markup of one of them.
 
-    The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for each
-    curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, and for each slot of
-    each kind of span its lane, start, end and string.
+    The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for
+    each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, and for each
+    slot of each kind of span its lane, start, end and string.
     """
 
     def __init__(self, pictures: list[Picture], x: Axis, y: Axis | None, lanes: tuple[str, ...]) -> None:
@@ -395,145 +395,144 @@ class _Scene:
             raise ValueError("spans need lanes, the names of their rows")
         if first.spans and (first.curves or first.points):
             raise ValueError("a figure shows spans, or curves and points, not both")
-        self.first, self.lanes, self.y_axis = first, lanes, y
+        self.first, self.lanes = first, lanes
         self.readouts = [dict(p.readouts) for p in pictures]
+
+        count = len(pictures)
         grid = np.asarray(() if x.values is None else x.values, dtype=float)
         curves = np.array([[_curve(name, c, grid) for name, c in p.curves.items()] for p in pictures])
-        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(len(pictures), -1, 2)
-        rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(len(pictures), -1)
-        slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
-        spans = np.array(
-            [[_slot(p.spans[k], i) for k, n in slots.items() for i in range(n)] for p in pictures], dtype=object
-        )
-        spans = spans.reshape(len(pictures), -1, 4)
-        for lane in spans[..., 0].ravel():
-            if lane != _NONE and not (isinstance(lane, int | np.integer) and 0 <= lane < len(lanes)):
-                raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
-        ends = spans[..., 1:3].astype(float)
+        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
+        rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
+        self.slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
+        spans = [[_slot(p.spans[kind], i, lanes) for kind, n in self.slots.items() for i in range(n)] for p in pictures]
+        ends = np.array([[slot[1:3] for slot in row] for row in spans], dtype=float).reshape(count, -1, 2)
+
         self.x = _Scale(x, np.concatenate([grid, points[..., 0].ravel(), rules.ravel(), ends.ravel()]))
         self.y = _Scale(y, np.concatenate([curves.ravel(), points[..., 1].ravel()])) if y else None
         self.grid = self.x.encode(grid)
-
-        texts = np.array([list(r.values()) for r in self.readouts], dtype=object).reshape(len(pictures), -1)
-        self.strings = list(dict.fromkeys(["", *map(str, texts.ravel()), *map(str, spans[..., 3].ravel())]))
+        texts = [[str(text) for text in readouts.values()] for readouts in self.readouts]
+        labels = [[slot[3] for slot in row] for row in spans]
+        self.strings = list(dict.fromkeys(["", *itertools.chain(*texts, *labels)]))
         number = {text: i for i, text in enumerate(self.strings)}
-        rows = self.y.encode(curves).reshape(-1, max(grid.size, 1)) if first.curves else np.zeros((0, 1), np.uint16)
-        pool, row_of = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0))
-        coded = [
-            row_of.reshape(len(pictures), -1),
-            np.vectorize(lambda t: number[str(t)], otypes=[np.uint16])(texts) if texts.size else texts,
-            np.stack([self.x.encode(points[..., 0]), self.y.encode(points[..., 1])], -1).reshape(len(pictures), -1)
-            if y
-            else np.zeros((len(pictures), 0)),
-            self.x.encode(rules),
-            np.stack(
-                [
-                    spans[..., 0],
-                    self.x.encode(ends[..., 0]),
-                    self.x.encode(ends[..., 1]),
-                    np.vectorize(lambda t: number[str(t)], otypes=[object])(spans[..., 3]),
-                ],
-                -1,
-            ).reshape(len(pictures), -1)
-            if spans.size
-            else np.zeros((len(pictures), 0)),
-        ]
-        if max(len(pool), len(self.strings)) > _STEPS:
+
+        codes = self.y.encode(curves).reshape(-1, grid.size) if first.curves else np.zeros((0, 1), np.uint16)
+        self.pool, rows = np.unique(codes, axis=0, return_inverse=True)
+        if max(len(self.pool), len(self.strings)) > _STEPS:
             raise ValueError("too many different curves or read-outs for one explorer; use fewer stops")
-        self.records = np.concatenate([part.astype(np.uint16) for part in coded], axis=1)
-        self.pool = pool
-        self.slots = slots
-        self.table = self.records.astype("<u2").tobytes() + pool.astype("<u2").tobytes()
+        marks = [self.x.encode(points[..., 0]), self.y.encode(points[..., 1])] if y else [points[..., 0]] * 2
+        slots = [[slot[0] for slot in row] for row in spans], *np.moveaxis(self.x.encode(ends), -1, 0)
+        named = [[number[label] for label in row] for row in labels]
+        self.records = np.concatenate(
+            [
+                np.reshape(part, (count, -1)).astype("<u2")
+                for part in (
+                    rows,
+                    [[number[text] for text in row] for row in texts],
+                    np.stack(marks, axis=-1),
+                    self.x.encode(rules),
+                    np.stack([np.reshape(part, (count, -1)) for part in (*slots, named)], axis=-1),
+                )
+            ],
+            axis=1,
+        )
+        self.table = self.records.tobytes() + self.pool.astype("<u2").tobytes()
         self.spec = {
             "curves": list(first.curves),
-            "readouts": list(first.readouts),
-            "points": list(first.points),
-            "rules": list(first.rules),
-            "spans": list(slots.items()),
+            "spans": list(self.slots.items()),
             "lanes": list(lanes),
             "width": self.records.shape[1],
-            "count": len(pictures),
+            "count": count,
             "grid": self.grid.tolist(),
             "strings": self.strings,
             "x": self.x.spec(),
             "y": self.y.spec() if self.y else None,
         }
 
-    # The markup is the figure in its starting state, complete without a script. The script redraws only what moves:
-    # the elements with a class cl-curve, cl-dot, cl-rule, cl-span, cl-tag and the read-outs, in the order of the record.
+    # The markup is the figure at one combination, complete without a script. The script redraws only what moves: the
+    # elements of class cl-curve, cl-dot, cl-rule, cl-span and cl-tag and the read-outs, in the order of the record.
 
     def markup(self, title: str, index: int, ask: bool) -> str:
-        """The whole figure as it looks at one combination."""
+        """The whole figure as it looks at one combination; ``ask`` hides it until a prediction is made."""
         record = iter(self.records[index].tolist())
-        take = lambda count: [next(record) for _ in range(count)]  # noqa: E731 - a local reader of the record, used five times below
-        curves = [self._line(row) for row in take(len(self.first.curves))]
-        texts = [self.strings[i] for i in take(len(self.first.readouts))]
-        points = [take(2) for _ in self.first.points]
-        rules = take(len(self.first.rules))
-        spans = {kind: [take(4) for _ in range(count)] for kind, count in self.slots.items()}
 
-        svg, tags = [self._gridlines()], []
-        for i, (kind, slots) in enumerate(spans.items()):
-            svg.append(f'<path class="cl-span cl-s{i % _COLOURS}" d="{self._boxes(slots)}"/>')
+        def take(count):
+            return list(itertools.islice(record, count))
+
+        first = self.first
+        curves = [self._line(row) for row in take(len(first.curves))]
+        texts = [self.strings[i] for i in take(len(first.readouts))]
+        points = [take(2) for _ in first.points]
+        rules = take(len(first.rules))
+        spans = {kind: [take(4) for _ in range(slots)] for kind, slots in self.slots.items()}
+
+        svg, tags = [_path("cl-grid", self._gridlines())], []
+        for i, slots in enumerate(spans.values()):
+            svg.append(_path(f"cl-span cl-s{i % _COLOURS}", self._boxes(slots)))
             for lane, start, end, text in slots:
-                middle = (self.x.place(start) + self.x.place(end)) / 2
                 if lane != _NONE and text:
-                    tags.append(
-                        f'<span class="cl-tag cl-in" style="left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%">{_esc(self.strings[text])}</span>'
-                    )
-        for i, d in enumerate(curves):
-            svg.append(f'<path class="cl-curve cl-s{i % _COLOURS}" d="{d}"/>')
-        for i, (label, code) in enumerate(zip(self.first.rules, rules, strict=True)):
-            place = self.x.place(code)
-            there = code != _NONE and 0 <= place <= 1000
-            svg.append(f'<path class="cl-rule" d="{f"M{place:.1f} 0V1000" if there else ""}"/>')
-            tags.append(_tag("cl-top", place, 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
-        for label, (cx, cy) in zip(self.first.points, points, strict=True):
+                    middle = (self.x.place(start) + self.x.place(end)) / 2
+                    place = f"left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%"
+                    tags.append(f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[text])}</span>')
+        svg += [_path(f"cl-curve cl-s{i % _COLOURS}", d) for i, d in enumerate(curves)]
+        for i, (label, code) in enumerate(zip(first.rules, rules, strict=True)):
+            px = self.x.place(code)
+            there = code != _NONE and 0 <= px <= 1000
+            svg.append(_path("cl-rule", f"M{px:.1f} 0V1000" if there else ""))
+            tags.append(_tag("cl-top", px, 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
+        for label, (cx, cy) in zip(first.points, points, strict=True):
             px, py = self.x.place(cx), self.y.place(cy)
             there = _NONE not in (cx, cy) and 0 <= px <= 1000 and 0 <= py <= 1000
-            svg.append(f'<path class="cl-dot" d="{f"M{px:.1f} {1000 - py:.1f}h0" if there else ""}"/>')
+            svg.append(_path("cl-dot", f"M{px:.1f} {1000 - py:.1f}h0" if there else ""))
             tags.append(_tag("cl-at", px, py, label, there))
 
-        if self.y:
-            labels = self.y.ticks()
-            left = "".join(f'<span style="bottom:{at:.2f}%">{_esc(text)}</span>' for at, text in labels)
-            widest = max((text for _, text in labels), key=len, default="")
-            head = f'<div class="cl-head">{_esc(self.y_axis.title)}</div>'
-        else:
-            left = "".join(
-                f'<span style="top:{self._lane(i):.2f}%">{_esc(lane)}</span>' for i, lane in enumerate(self.lanes)
-            )
-            widest, head = max(self.lanes, key=len), ""
-        ticks = self.x.ticks()
-        below = "".join(
-            f'<span class="{"cl-minor" if i % 2 else ""}" style="left:{at:.2f}%">{_esc(text)}</span>'
-            for i, (at, text) in enumerate(ticks)
-        )
-        kinds = [("cl-swatch", name) for name in spans] or [("cl-stroke", name) for name in self.first.curves]
-        legend = "".join(
-            f'<li><svg viewBox="0 0 30 10" aria-hidden="true"><path class="{shape} cl-s{i % _COLOURS}" d="M0 5H30"/></svg>{_esc(name)}</li>'
-            for i, (shape, name) in enumerate(kinds)
-        )
+        y_title = self.y.axis.title if self.y else ""
+        head = f'<div class="cl-head">{_esc(y_title)}</div>' if self.y else ""
+        what = f"{title}. {self.x.axis.title} across" + (f", {y_title} up." if self.y else ".")
+        lanes = " cl-lanes" if first.spans else ""
+        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if first.spans else ""
+        picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(svg)}</svg>'
         readouts = "".join(
             f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>"
-            for label, text in zip(self.first.readouts, texts, strict=True)
+            for label, text in zip(first.readouts, texts, strict=True)
         )
-        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.lanes and not self.y else ""
-        what = f"{title}. {self.x.axis.title} across" + (f", {self.y_axis.title} up." if self.y_axis else ".")
-        ask = " cl-ask" if ask else ""
         return (
-            f'<figure class="cl-explorer{ask}"><figcaption>{_esc(title)}</figcaption><div class="cl-controls"></div>{head}'
-            f'<div class="cl-plot{"" if self.y else " cl-lanes"}"><div class="cl-left" aria-hidden="true"><i>{_esc(widest)}</i>{left}</div>'
-            f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">'
-            f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(svg)}</svg>{"".join(tags)}</div>'
-            f'<div class="cl-below" aria-hidden="true">{below}</div></div><div class="cl-foot">{_esc(self.x.axis.title)}</div>'
-            f'<ul class="cl-legend">{legend}</ul><dl class="cl-readouts">{readouts}</dl></figure>'
+            f'<figure class="cl-explorer{" cl-ask" if ask else ""}"><figcaption>{_esc(title)}</figcaption>'
+            f'<div class="cl-controls"></div>{head}<div class="cl-plot{lanes}">{self._left()}'
+            f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">{picture}{"".join(tags)}</div>'
+            f'{self._below()}</div><div class="cl-foot">{_esc(self.x.axis.title)}</div>'
+            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{readouts}</dl></figure>'
+        )
+
+    def _left(self) -> str:
+        """Labels of the y axis or of the lanes; an invisible copy of the longest makes room for them."""
+        if self.first.spans:
+            labels = [(f"top:{self._lane(i):.2f}%", lane) for i, lane in enumerate(self.lanes)]
+        else:
+            labels = [(f"bottom:{at:.2f}%", text) for at, text in (self.y.ticks() if self.y else [])]
+        widest = max((text for _, text in labels), key=len, default="")
+        spans = "".join(f'<span style="{style}">{_esc(text)}</span>' for style, text in labels)
+        return f'<div class="cl-left" aria-hidden="true"><i>{_esc(widest)}</i>{spans}</div>'
+
+    def _below(self) -> str:
+        """Labels of the x axis; a narrow picture shows every second one."""
+        spans = "".join(
+            f'<span{" class=cl-minor" if i % 2 else ""} style="left:{at:.2f}%">{_esc(text)}</span>'
+            for i, (at, text) in enumerate(self.x.ticks())
+        )
+        return f'<div class="cl-below" aria-hidden="true">{spans}</div>'
+
+    def _legend(self) -> str:
+        shape, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)
+        return "".join(
+            f'<li><svg viewBox="0 0 30 10" aria-hidden="true">{_path(f"{shape} cl-s{i % _COLOURS}", "M0 5H30")}</svg>'
+            f"{_esc(name)}</li>"
+            for i, name in enumerate(names)
         )
 
     def _gridlines(self) -> str:
         across = "".join(f"M{10 * at:.1f} 0V1000" for at, _ in self.x.ticks())
         up = "".join(f"M0 {1000 - 10 * at:.1f}H1000" for at, _ in self.y.ticks()) if self.y else ""
-        return f'<path class="cl-grid" d="{across}{up}"/>'
+        return across + up
 
     def _line(self, row: int) -> str:
         """A curve as an SVG path; it lifts the pen where a value is not there."""
@@ -550,14 +549,15 @@ class _Scene:
         """Middle of a lane, in percent from the top."""
         return 100 * (lane + 0.5) / len(self.lanes)
 
-    def _boxes(self, slots) -> str:
+    def _boxes(self, slots: list[list[int]]) -> str:
         """Spans as one SVG path of rectangles, seven tenths of a lane high."""
         tall = 700 / len(self.lanes)
-        return "".join(
-            f"M{self.x.place(a):.1f} {10 * self._lane(lane) - tall / 2:.1f}H{self.x.place(b):.1f}v{tall:.1f}H{self.x.place(a):.1f}z"
-            for lane, a, b, _ in slots
-            if lane != _NONE
-        )
+        boxes = []
+        for lane, start, end, _ in slots:
+            if lane != _NONE:
+                a, b, top = self.x.place(start), self.x.place(end), 10 * self._lane(lane) - tall / 2
+                boxes.append(f"M{a:.1f} {top:.1f}H{b:.1f}v{tall:.1f}H{a:.1f}z")
+        return "".join(boxes)
 
 
 def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
@@ -569,19 +569,25 @@ def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
     return np.broadcast_to(values, grid.shape)
 
 
-def _slot(spans: Sequence[tuple], i: int) -> tuple:
+def _slot(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> tuple[int, float, float, str]:
     """Span ``i`` as (lane, start, end, text), or an empty slot."""
     if i >= len(spans) or not np.all(np.isfinite(spans[i][1:3])):
-        return (_NONE, np.nan, np.nan, "")
+        return (_NONE, math.nan, math.nan, "")
     lane, start, end, *text = spans[i]
-    return (lane, float(start), float(end), text[0] if text else "")
+    if lane not in range(len(lanes)):
+        raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
+    return (int(lane), float(start), float(end), str(*text))
+
+
+def _path(classes: str, d: str) -> str:
+    return f'<path class="{classes}" d="{d}"/>'
 
 
 def _tag(kind: str, x: float, y: float, label: str, there: bool, style: str = "") -> str:
     """A label in the picture, to the left of its mark in the right half."""
-    side = " cl-left-of" if x > 500 else ""
-    hidden = "" if there else " hidden"
-    return f'<span class="cl-tag {kind}{side}" style="left:{x / 10:.2f}%;bottom:{y / 10:.2f}%;{style}"{hidden}>{_esc(label)}</span>'
+    classes = f"cl-tag {kind}{' cl-left-of' if x > 500 else ''}"
+    place = f"left:{x / 10:.2f}%;bottom:{y / 10:.2f}%;{style}"
+    return f'<span class="{classes}" style="{place}"{"" if there else " hidden"}>{_esc(label)}</span>'
 
 
 def _esc(text: object) -> str:

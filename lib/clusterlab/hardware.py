@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
-from .units import Explained, fmt, parse
+from .units import Explained, parse
 
+_WIDTHS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}
 KINDS = ("specified", "measured", "derived", "assumed")
 CHECKED = ("read", "cited", "memory")
 
@@ -81,8 +83,14 @@ class Accelerator(Part):
     tdp: float | None = None
     trap: str = ""  # what is commonly misquoted
 
-    def peak(self, precision: str) -> float:
-        """Dense matrix peak in FLOP/s at a ``precision`` (``"fp64"``, ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"``, …).
+    def peak(self, precision: str | int) -> float:
+        """Dense matrix peak in FLOP/s.
+
+        Parameters
+        ----------
+        precision : str or int
+            A format (``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"``, …), or a width in bits: 16 is BF16, or FP16 where
+            that is the only one; 8 is FP8, else INT8; 4 is FP4.
 
         Raises
         ------
@@ -91,12 +99,14 @@ class Accelerator(Part):
 
         Examples
         --------
-        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s")
-        '989 TFLOP/s'
+        >>> from clusterlab.units import fmt
+        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s"), fmt(accelerator("V100 SXM2").peak(16), "FLOP/s")
+        ('989 TFLOP/s', '125 TFLOP/s')
         """
-        if precision not in self.peaks:
-            raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
-        return self.peaks[precision]
+        for name in _WIDTHS.get(precision, (precision,)):
+            if name in self.peaks:
+                return self.peaks[name]
+        raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,6 +269,7 @@ def accelerator(name: str) -> Accelerator:
 
     Examples
     --------
+    >>> from clusterlab.units import fmt
     >>> fmt(accelerator("H100 SXM").hbm_bandwidth, "B/s")
     '3.35 TB/s'
     >>> accelerator("H100 SMX")
@@ -274,6 +285,7 @@ def link(name: str) -> Link:
 
     Examples
     --------
+    >>> from clusterlab.units import fmt
     >>> nvlink = link("NVLink 4")
     >>> fmt(nvlink.bandwidth, "B/s"), fmt(nvlink.bandwidth_both_ways, "B/s")
     ('450 GB/s', '900 GB/s')
@@ -330,8 +342,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         if arguments.file:
-            with open(arguments.file, "rb") as stream:
-                records = load(tomllib.load(stream))
+            records = load(tomllib.loads(Path(arguments.file).read_text(encoding="utf-8")))
         else:
             records = _records()
     except (OSError, ValueError) as error:

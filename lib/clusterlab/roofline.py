@@ -195,8 +195,8 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
 
     Notes
     -----
-    Source: Dao et al. 2022 (FlashAttention), section 3, for the traffic; Shazeer 2019 for the shared heads. Tiles of K and V that a
-    fused kernel reads again for each block of queries are served by the cache here; from memory they cost more.
+    Source: Dao et al. 2022 (FlashAttention), section 3, for the traffic; Shazeer 2019 for the shared heads. A fused
+    kernel reads the tiles of K and V again for each block of queries: here the cache serves them.
 
     Examples
     --------

@@ -192,9 +192,9 @@ def parse(text: str) -> float:
 def _scaled(number: float, scale: float) -> float:
     """``number * scale``, exact for decimal prefixes: 3.35 TB/s is 3.35e12 and not 3.3499999999999995e12."""
     exponent = round(math.log10(scale))
-    return (
-        float(f"{number}e{exponent}") if scale == float(f"1e{exponent}") and "e" not in str(number) else number * scale
-    )
+    if scale == float(f"1e{exponent}") and "e" not in str(number):
+        return float(f"{number}e{exponent}")
+    return number * scale
 
 
 # --- Checks: what every law asks of its input ------------------------------------------------------------------------
@@ -257,17 +257,17 @@ class Explained:
     def __repr__(self) -> str:
         """Return the table as aligned text."""
         rows = self._rows()
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-            for row in rows
-        ]
-        return "\n".join([type(self).__name__, *(line.rstrip() for line in lines)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [type(self).__name__]
+        for name, *cells in rows:
+            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+            lines.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head, *body = self._rows()
-
-        def cells(row, tag):
+        def line(row, tag):
             return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
 
-        return f"<table><thead>{cells(head, 'th')}</thead><tbody>{''.join(cells(row, 'td') for row in body)}</tbody></table>"
+        head, *body = self._rows()
+        inside = "".join(line(row, "td") for row in body)
+        return f"<table><thead>{line(head, 'th')}</thead><tbody>{inside}</tbody></table>"

@@ -1,0 +1,42 @@
+"""Execute the book's notebooks and store what belongs in the repository: text outputs, in order, without timing.
+
+Images, widget views and HTML are made again by every build; what nbval compares is text. ``python tests/refresh.py``
+refreshes every chapter, ``python tests/refresh.py book/roofline.ipynb`` one.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+BOOK = Path(__file__).parents[1] / "book"
+
+
+def clean(notebook):
+    """Strip, in place, what a committed notebook must not hold; return the notebook."""
+    notebook.metadata.pop("widgets", None)
+    notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        cell.metadata.pop("execution", None)
+        if cell.cell_type == "code":
+            for output in cell.outputs:
+                if "data" in output:
+                    output.data = {kind: data for kind, data in output.data.items() if kind == "text/plain"}
+                    output.metadata = {}
+    return notebook
+
+
+def main(paths: list[str]) -> None:
+    for path in [Path(p) for p in paths] or sorted(BOOK.glob("*.ipynb")):
+        notebook = nbformat.read(path, as_version=4)
+        client = NotebookClient(notebook, timeout=300, record_timing=False, store_widget_state=False)
+        client.execute(cwd=str(path.parent))
+        nbformat.write(clean(notebook), path)
+        print(f"refreshed {path}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

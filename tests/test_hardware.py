@@ -1,0 +1,254 @@
+"""Hardware: every number has a source, the audit fails where one has not, and the records make physical sense."""
+
+import subprocess
+import sys
+import tomllib
+from dataclasses import FrozenInstanceError
+from importlib.resources import files
+
+import pytest
+
+from clusterlab import hardware
+from clusterlab.units import parse
+
+DATA = files("clusterlab") / "data" / "hardware.toml"
+TABLES = {
+    "accelerator": (hardware.accelerator, hardware.accelerators),
+    "link": (hardware.link, hardware.links),
+    "node": (hardware.node, hardware.nodes),
+    "rack": (hardware.rack, hardware.racks),
+}
+
+
+def every(table):
+    """Parametrize over all records of a table, by name."""
+    return pytest.mark.parametrize("part", TABLES[table][1](), ids=lambda part: part.name)
+
+
+# --- the audit -------------------------------------------------------------------------------------------------------
+
+
+def test_the_audit_passes_on_the_shipped_data_and_prints_every_number():
+    audit = subprocess.run([sys.executable, "-m", "clusterlab.hardware"], capture_output=True, text=True, check=False)
+    assert (audit.returncode, audit.stderr) == (0, "")
+    printed = {block.strip().splitlines()[0]: block for block in audit.stdout.split("\n\n")}
+    document = tomllib.loads(DATA.read_text(encoding="utf-8"))
+    for table in TABLES:
+        for name, row in document[table].items():
+            block = printed[f"{table} {name}"]
+            for key, entry in row.items():
+                value = entry["value"] if isinstance(entry, dict) else entry
+                assert key in ("source", "kind", "trap") or f"  {key:<20} {value!s:<16} " in block
+
+
+GOOD_LINK = """
+[link."Planted"]
+source = "stas-network"
+kind = "specified"
+bandwidth = "1 GB/s"
+"""
+GOOD_ACCELERATOR = """
+[accelerator."Planted"]
+source = "stas-accelerators"
+kind = "specified"
+vendor = "Nobody"
+year = 2026
+peak_bf16 = "1 TFLOP/s"
+hbm_capacity = "1 GB"
+hbm_bandwidth = "1 GB/s"
+scale_up_link = "NVLink 5"
+"""
+GOOD_SOURCE = """
+[sources.planted]
+title = "A document"
+document = "A document on paper"
+date = "2026"
+checked = "read"
+"""
+# What is planted: the sound row, what is replaced in it and by what, and what the message must say.
+FAULTS = {
+    "a number without a source": (
+        GOOD_LINK,
+        'source = "stas-network"\n',
+        "",
+        "link Planted: bandwidth has no listed source",
+    ),
+    "an unknown source": (GOOD_LINK, "stas-network", "hearsay", "link Planted: bandwidth", "'hearsay'"),
+    "a wrong kind": (GOOD_LINK, '"specified"', '"guessed"', "link Planted: bandwidth has kind 'guessed'"),
+    "a number without a kind": (GOOD_LINK, 'kind = "specified"\n', "", "link Planted: bandwidth has kind None"),
+    "a missing value": (GOOD_LINK, '"1 GB/s"', '{ note = "soon" }', "link Planted: bandwidth has no value"),
+    "an unknown entry": (GOOD_LINK, '"1 GB/s"', '{ value = "1 GB/s", vaule = 1 }', "link Planted: bandwidth", "vaule"),
+    "an unreadable unit": (GOOD_LINK, "1 GB/s", "1 GBps", "link Planted: bandwidth", "'1 GBps'"),
+    "a bare number": (GOOD_LINK, '"1 GB/s"', "1", "link Planted: bandwidth"),
+    "a number in quotes without a unit": (GOOD_LINK, "1 GB/s", "1", "link Planted: bandwidth"),
+    "the unit of another quantity": (GOOD_LINK, "1 GB/s", "1 GB", "link Planted: bandwidth"),
+    "a misspelled field": (GOOD_LINK, "bandwidth =", "bandwith =", "link Planted: ", "'bandwith'"),
+    "a missing field": (GOOD_ACCELERATOR, 'hbm_bandwidth = "1 GB/s"\n', "", "accelerator Planted: ", "'hbm_bandwidth'"),
+    "a dangling link": (GOOD_ACCELERATOR, "NVLink 5", "NVLink 99", "accelerator Planted: scale_up_link 'NVLink 99'"),
+    "a misspelled table": (GOOD_LINK, "[link.", "[lynk.", "lynk"),
+    "a source that is nowhere": (GOOD_SOURCE, 'document = "A document on paper"\n', "", "source planted: has neither"),
+    "a source nobody checked": (GOOD_SOURCE, '"read"', '"never"', "source planted: checked must be one of"),
+    "a citation without its text": (GOOD_SOURCE, '"read"', '"cited"', "source planted: checked", "names its via"),
+    "a source without a date": (GOOD_SOURCE, 'date = "2026"\n', "", "source planted: ", "'date'"),
+    "a source with an empty date": (GOOD_SOURCE, '"2026"', '""', "source planted: ", "date"),
+}
+
+
+@pytest.mark.parametrize("good", [GOOD_LINK, GOOD_ACCELERATOR, GOOD_SOURCE], ids=["link", "accelerator", "source"])
+def test_the_audit_passes_on_a_copy_with_a_sound_row_added(good, tmp_path):
+    copy = tmp_path / "hardware.toml"
+    copy.write_text(DATA.read_text(encoding="utf-8") + good, encoding="utf-8")
+    assert hardware.main([str(copy)]) == 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, capsys):
+    good, old, new, *said = FAULTS[fault]
+    copy = tmp_path / "hardware.toml"
+    copy.write_text(DATA.read_text(encoding="utf-8") + good.replace(old, new), encoding="utf-8")
+    assert hardware.main([str(copy)]) == 1
+    message = capsys.readouterr().err
+    for words in said:
+        assert words in message
+
+
+@pytest.mark.parametrize("text", [None, "[link"], ids=["no file", "not TOML"])
+def test_the_audit_fails_on_a_file_that_cannot_be_read(text, tmp_path, capsys):
+    copy = tmp_path / "hardware.toml"
+    if text:
+        copy.write_text(text, encoding="utf-8")
+    assert hardware.main([str(copy)]) == 1
+    assert capsys.readouterr().err
+
+
+# --- what is there ---------------------------------------------------------------------------------------------------
+
+NVIDIA = ["V100 SXM2", "A100 40GB", "A100 80GB", "H100 SXM", "H100 PCIe", "H200 SXM", "B200", "GB200", "B300", "GB300"]
+OTHERS = ["MI250X", "MI300X", "MI325X", "MI355X", "TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "Gaudi 3", "Trainium2"]
+SCALE_UP = ["NVLink 3", "NVLink 4", "NVLink 5", "PCIe 4.0 x16", "PCIe 5.0 x16", "PCIe 6.0 x16"]
+INFINIBAND = ["InfiniBand HDR", "InfiniBand NDR", "InfiniBand XDR"]
+ETHERNET = ["RoCE 100 GbE", "RoCE 200 GbE", "RoCE 400 GbE", "RoCE 800 GbE", "TCP 100 GbE", "Cross-data-centre"]
+
+
+@pytest.mark.parametrize("name", [*NVIDIA, *OTHERS])
+def test_the_accelerators_of_the_book_are_there(name):
+    assert hardware.accelerator(name).hbm_bandwidth > 0
+
+
+@pytest.mark.parametrize("name", [*SCALE_UP, *INFINIBAND, *ETHERNET])
+def test_the_links_of_the_book_are_there_with_their_latency(name):
+    assert 1e-7 < hardware.link(name).latency < 1
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [(table, part.name) for table, (_, rows) in TABLES.items() for part in rows()]
+)
+def test_a_slip_in_a_name_is_answered_with_the_right_one(table, name):
+    slip = name[0] + name[2] + name[1] + name[3:].lower()
+    with pytest.raises(ValueError, match=f"unknown {table} ") as refusal:
+        TABLES[table][0](slip)
+    assert f"{slip!r}; did you mean" in str(refusal.value)
+    assert repr(name) in str(refusal.value)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("name", ["", "abacus", None])
+def test_a_name_like_none_is_answered_with_all_that_there_are(table, name):
+    find, rows = TABLES[table]
+    with pytest.raises(ValueError, match=f"unknown {table} ") as refusal:
+        find(name)
+    assert all(part.name in str(refusal.value) for part in rows())
+
+
+@every("accelerator")
+def test_a_precision_that_is_not_there_is_answered_with_those_that_are(part):
+    with pytest.raises(ValueError, match=f"{part.name} has no 'fp3' peak; it has: {', '.join(part.peaks)}$"):
+        part.peak("fp3")
+
+
+def test_records_are_frozen():
+    h100 = hardware.accelerator("H100 SXM")
+    with pytest.raises(FrozenInstanceError):
+        h100.hbm_bandwidth = 1.0
+    with pytest.raises(TypeError):
+        h100.peaks["bf16"] = 1.0
+    with pytest.raises(TypeError):
+        h100.facts["tdp"] = None
+
+
+# --- physics ---------------------------------------------------------------------------------------------------------
+
+
+@every("accelerator")
+def test_a_narrower_format_is_never_slower(part):
+    rates = [part.peaks[p] for p in ("fp64", "tf32", "bf16", "fp8", "fp4") if p in part.peaks]
+    assert rates == sorted(rates)
+
+
+@every("accelerator")
+def test_the_ridge_of_a_machine_lies_where_matrix_engines_have_it(part):
+    """50 FLOP/byte is below every matrix engine, 1,500 above every one: outside it a unit was misread."""
+    half_precision = part.peaks.get("bf16") or part.peaks["fp16"]
+    assert 50 < half_precision / part.hbm_bandwidth < 1500
+
+
+@every("accelerator")
+def test_an_accelerator_and_its_link_agree_on_the_bandwidth(part):
+    assert part.scale_up_bandwidth == hardware.link(part.scale_up_link).bandwidth
+    assert part.scale_up_bandwidth < part.hbm_bandwidth
+    assert part.scale_up_domain >= 2
+
+
+@every("link")
+def test_the_figure_of_the_brochure_is_both_directions_added(part):
+    assert part.bandwidth_both_ways == part.bandwidth + part.bandwidth
+
+
+@pytest.mark.parametrize("part", [*hardware.nodes(), *hardware.racks()], ids=lambda part: part.name)
+def test_a_machine_is_rated_above_its_accelerators_and_shares_out_evenly(part):
+    chip = hardware.accelerator(part.accelerator)
+    if part.power and chip.tdp:
+        assert part.accelerators * chip.tdp < part.power < 3 * part.accelerators * chip.tdp
+    assert part.accelerators % (getattr(part, "nodes", None) or 1) == 0
+
+
+@pytest.mark.parametrize("part", [p for _, rows in TABLES.values() for p in rows()], ids=lambda part: part.name)
+def test_a_record_holds_what_its_facts_print(part):
+    for key, fact in part.facts.items():
+        held = part.peaks[key.removeprefix("peak_")] if key.startswith("peak_") else getattr(part, key)
+        assert held in (fact.printed, parse(fact.printed) if isinstance(held, float) else None)
+        assert fact.source.title
+        assert fact.source.title in repr(part)
+
+
+# --- published numbers that texts often get wrong --------------------------------------------------------------------
+
+
+def test_nvlink_5_is_900_gigabytes_per_second_each_way():
+    """NVIDIA prints 1.8 TB/s for a Blackwell GPU, both directions together."""
+    assert hardware.link("NVLink 5").bandwidth == 900e9
+    assert hardware.link("NVLink 5").bandwidth_both_ways == 1.8e12
+
+
+def test_nvlink_4_is_nine_times_an_ndr_port():
+    """MLSysBook, Fleet Foundations: the ratio is right per direction (450 to 50), or both ways (900 to 100)."""
+    nvlink, port = hardware.link("NVLink 4"), hardware.link("InfiniBand NDR")
+    assert nvlink.bandwidth / port.bandwidth == 9
+    assert nvlink.bandwidth_both_ways / port.bandwidth_both_ways == 9
+
+
+def test_a_blackwell_rack_holds_13_8_terabytes():
+    """FiberMall 2024, In-depth analysis for NVIDIA GB200: 72 x 192 GB."""
+    rack = hardware.rack("GB200 NVL72")
+    assert rack.accelerators * hardware.accelerator(rack.accelerator).hbm_capacity == pytest.approx(13.8e12, rel=0.005)
+
+
+def test_a_trillium_chip_sends_400_gigabytes_per_second_each_way():
+    """Google Cloud documentation, TPU v6e: 800 GB/s per chip, bidirectional."""
+    assert hardware.accelerator("TPU v6e").scale_up_bandwidth == 800e9 / 2
+
+
+def test_a_dgx_h100_is_rated_1_275_watts_for_each_accelerator():
+    """NVIDIA DGX H100/H200 user guide: 10.2 kW for eight."""
+    node = hardware.node("DGX H100")
+    assert node.power / node.accelerators == 1275

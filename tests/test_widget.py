@@ -1,0 +1,474 @@
+"""The Explorer in a browser, on a static page with no kernel: what it draws is what Python computed."""
+
+import re
+import statistics
+from pathlib import Path
+
+import clusterlab
+import numpy as np
+import pytest
+from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Toggle, stacked, waterfall
+from clusterlab.units import fmt, parse
+from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
+
+LIBRARY = Path(clusterlab.__file__).parent
+X = np.geomspace(0.5, 4096, 40)
+T = np.linspace(0, 90, 31)
+NASTY = '</script><b>"5 < 6" & more</b>'
+MICROBATCHES = {"two": 2, "four": 4}
+
+
+def roof(chip, batch, slope):
+    """Two curves over log axes, beyond the limits of the picture, with a gap and a mark that is not always there."""
+    peak = {"old": 3e14, "new": 2.2e15}[chip]
+    curve = np.minimum(X * 3e12 / batch, peak)
+    if slope:
+        curve = np.where((X > 10) & (X < 20), np.nan, curve)
+    return Picture(
+        curves={"Roof": curve, "Slope": X * 3e12},
+        points={"decode": (float(batch), min(batch * 3e12, peak) if batch < 64 else np.nan)},
+        rules={"ridge": peak / 3e12, "end": 64.0},
+        readouts={"Rate": fmt(peak / batch, "FLOP/s"), NASTY: f"{NASTY} {batch}"},
+    )
+
+
+def cost(price):
+    """A linear axis in dollars over one in seconds, behind a question."""
+    return Picture(curves={"Rent": price * T, "Own": 40 + 0.2 * price * T}, readouts={"After 90 s": fmt(90 * price, "$")})
+
+
+def bars(n):
+    """Stacked bars."""
+    return Picture(spans=stacked({"compute": [n, 2, 3], "network": [0.5, 1, 2]}), readouts={"First": fmt(n + 0.5, "s")})
+
+
+def losses(rate):
+    """A waterfall."""
+    return Picture(spans=waterfall(1.0, [rate, 0.1]), readouts={"Kept": fmt(0.9 - rate, "%")})
+
+
+def schedule(microbatches, backward):
+    """A timeline with labelled spans, whose number changes, and a rule."""
+    forward = [(s, s + i, s + i + 1, f"F{i}") for s in range(8) for i in range(microbatches)]
+    back = [(s, 24 - s + i, 25 - s + i) for s in range(8) for i in range(microbatches if backward else 0)]
+    return Picture(
+        spans={"forward": forward, "backward": back},
+        rules={"flush": 8.0 + microbatches},
+        readouts={"Bubble": fmt(7 / (microbatches + 7), "%")},
+    )
+
+
+@pytest.fixture(scope="module")
+def explorers() -> dict[str, Explorer]:
+    """One of every kind, by what it shows."""
+    return {
+        "roof": Explorer(
+            roof,
+            controls={
+                "chip": Select("Accelerator", ["old", "new"], "new"),
+                "batch": Slider("Batch", [2**i for i in range(8)], "sequences", start=4),
+                "slope": Toggle("With a gap"),
+            },
+            x=Axis("Intensity", "FLOP/byte", log=True, values=X, limits=(1, 4096)),
+            y=Axis("Rate", "FLOP/s", log=True, limits=(1e11, 1e16)),
+            title=f"A roof {NASTY}",
+        ),
+        "cost": Explorer(
+            cost,
+            controls={"price": Slider("Price", [1, 2.5, 4], "$")},
+            x=Axis("Time", "s", values=T),
+            y=Axis("Spent", "$"),
+            title="Rent or own",
+            predict=Predict("When is owning cheaper?", {"At once": "No: it starts at $40.", "After 50 s": "Yes."}),
+        ),
+        "bars": Explorer(
+            bars, controls={"n": Slider("N", [1, 2, 3])}, x=Axis("Time", "s"), lanes=["one", "two", "three"], title="Bars"
+        ),
+        "losses": Explorer(
+            losses,
+            controls={"rate": Slider("Loss", [0.05, 0.2], "%")},
+            x=Axis("Share", "%"),
+            lanes=["start", "failures", "bubbles", "left"],
+            title="Losses",
+        ),
+        "schedule": Explorer(
+            schedule,
+            controls={"microbatches": Select("Microbatches", MICROBATCHES), "backward": Toggle("Backward")},
+            x=Axis("Time", "s"),
+            lanes=[f"stage {i}" for i in range(8)],
+            title="Schedule",
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def url(explorers, tmp_path_factory) -> str:
+    path = tmp_path_factory.mktemp("widget") / "page.html"
+    path.write_text(static_page(*explorers.values()))
+    return path.as_uri()
+
+
+@pytest.fixture
+def gallery(explorers, url, visit):
+    """Open the page; return it with the figure of every explorer, by name, and its prediction made."""
+
+    def opened(predicted=True, **options):
+        page = visit(url, **options)
+        figures = dict(zip(explorers, widgets_ready(page), strict=True))
+        if predicted:
+            commit_prediction(page, figures["cost"], answer=1)
+        return page, figures
+
+    return opened
+
+
+def choose(figure, **values):
+    """Set controls by the index of the stop."""
+    for name, index in values.items():
+        control = figure.locator(f"[name={name}]")
+        if control.get_attribute("type") == "range":
+            control.fill(str(index))
+        elif control.get_attribute("type") == "checkbox":
+            control.set_checked(bool(index))
+        else:
+            control.select_option(index=index)
+
+
+def legend(figure) -> dict[str, str]:
+    """Return what the cursor reads, curve by curve."""
+    return dict(
+        figure.locator(".cl-legend li").evaluate_all(
+            "all => all.map(li => [li.childNodes[1].textContent, li.querySelector('b').textContent])"
+        )
+    )
+
+
+def test_the_script_draws_the_very_picture_that_the_markup_showed_before_it_ran(url, visit, gallery):
+    still = [drawn(figure) for figure in visit(url, java_script_enabled=False).locator(".cl-explorer").all()]
+    _, figures = gallery(predicted=False)
+    assert still == [drawn(figure) for figure in figures.values()]
+    assert all(any(picture["paths"]) and picture["readouts"] for picture in still)
+
+
+def test_without_a_script_the_reader_sees_the_default_state_and_no_dead_control(url, visit, explorers):
+    page = visit(url, java_script_enabled=False)
+    for explorer, figure in zip(explorers.values(), page.locator(".cl-explorer").all(), strict=True):
+        assert drawn(figure)["readouts"] == explorer.at()
+        assert figure.locator("dd").first.is_visible()
+        assert figure.locator(".cl-curve, .cl-span").first.evaluate("p => getComputedStyle(p).visibility") == "visible"
+    assert page.locator("input, select, button, [tabindex]").count() == 0
+
+
+def test_the_page_shows_for_every_combination_what_python_computed(gallery, explorers):
+    _, figures = gallery()
+    for chip, batch, slope in [(0, 0, 0), (0, 7, 1), (1, 3, 1), (1, 7, 0)]:
+        choose(figures["roof"], chip=chip, batch=batch, slope=slope)
+        expected = explorers["roof"].at(chip=["old", "new"][chip], batch=2**batch, slope=bool(slope))
+        assert drawn(figures["roof"])["readouts"] == expected
+    for i, n in enumerate([1, 2, 3]):
+        choose(figures["bars"], n=i)
+        assert drawn(figures["bars"])["readouts"] == explorers["bars"].at(n=n)
+    for m, label in enumerate(MICROBATCHES):
+        choose(figures["schedule"], microbatches=m, backward=1)
+        shown = drawn(figures["schedule"])
+        assert shown["readouts"] == explorers["schedule"].at(microbatches=label, backward=True)
+        assert [path.count("M") for path in shown["paths"][1:3]] == [8 * MICROBATCHES[label]] * 2
+        texts = [text for kind, text, *_ in shown["tags"] if "cl-in" in kind]
+        assert sorted(texts) == sorted(f"F{i}" for i in range(MICROBATCHES[label]) for _ in range(8))
+
+
+def test_bars_and_steps_of_a_waterfall_are_as_long_as_their_values(gallery):
+    _, figures = gallery()
+
+    def boxes(name):
+        return [
+            [(float(a), float(b)) for a, b in re.findall(r"M([\d.]+) [\d.]+H([\d.]+)v", path)]
+            for path in drawn(figures[name])["paths"][1:]
+        ]
+
+    # The axis ends at the longest bar of all stops: five seconds.
+    compute, network = boxes("bars")
+    assert np.array(compute) == pytest.approx(np.array([(0, 200), (0, 400), (0, 600)]), abs=0.1)
+    assert np.array(network) == pytest.approx(np.array([(200, 300), (400, 600), (600, 1000)]), abs=0.1)
+    kept, lost = boxes("losses")
+    assert np.array(kept) == pytest.approx(np.array([(0, 1000), (0, 850)]), abs=0.1)
+    assert np.array(lost) == pytest.approx(np.array([(950, 1000), (850, 950)]), abs=0.1)
+
+
+def test_every_control_is_reached_by_tab_and_moves_its_figure_by_keyboard_alone(gallery, explorers):
+    page, figures = gallery(predicted=False)
+    reached, names = [], {name for e in explorers.values() for name in e.trait_names() if name in e._spec["controls"]}
+    names = {control["name"] for e in explorers.values() for control in e._spec["controls"]}
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        focused = page.locator(":focus")
+        if not focused.count():
+            break
+        if focused.get_attribute("type") == "radio":
+            page.keyboard.press("Space")
+            page.keyboard.press("Enter")
+            figures["cost"].locator(CONTROLS).first.wait_for()
+            continue
+        if name := focused.get_attribute("name"):
+            figure = focused.locator("xpath=ancestor::figure")
+            assert move_by_keyboard(page, figure, focused), name
+            reached.append(name)
+    assert sorted(reached) == sorted(names)
+
+
+def test_every_control_moves_its_figure_by_mouse(gallery):
+    page, figures = gallery()
+    for name, control, x in [("roof", "batch", 0.9), ("cost", "price", 0.95), ("roof", "slope", 0.5)]:
+        before, box = drawn(figures[name]), figures[name].locator(f"[name={control}]").bounding_box()
+        page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2)
+        page.mouse.click(box["x"] + x * box["width"], box["y"] + box["height"] / 2)
+        assert drawn(figures[name]) != before, control
+    before = drawn(figures["roof"])
+    figures["roof"].get_by_label("Accelerator").select_option("old")
+    assert drawn(figures["roof"]) != before
+
+
+def test_reset_restores_the_default_picture_and_controls(gallery):
+    _, figures = gallery()
+    default = drawn(figures["roof"]), figures["roof"].locator(CONTROLS).evaluate_all("all => all.map(c => c.value)")
+    choose(figures["roof"], chip=0, batch=7, slope=1)
+    assert drawn(figures["roof"]) != default[0]
+    figures["roof"].get_by_role("button", name="Reset").click()
+    restored = drawn(figures["roof"]), figures["roof"].locator(CONTROLS).evaluate_all("all => all.map(c => c.value)")
+    assert restored == default
+    assert not figures["roof"].get_by_label("With a gap").is_checked()
+
+
+def test_the_picture_cannot_be_peeked_at_before_a_prediction_is_made(gallery, explorers):
+    page, figures = gallery(predicted=False)
+    figure = figures["cost"]
+    for selector in (".cl-curve", ".cl-legend", ".cl-readouts", "dd"):
+        for style in figure.locator(selector).evaluate_all("all => all.map(e => getComputedStyle(e).visibility)"):
+            assert style == "hidden", selector
+    assert not figure.get_by_role("slider", name="Price").is_visible()
+    figure.locator(".cl-area").hover()
+    if figure.locator(".cl-area[tabindex='0']").count():
+        figure.locator(".cl-area").focus()
+        page.keyboard.press("End")
+    secrets = [explorers["cost"].at()["After 90 s"], fmt(40 + 0.2 * 90, "$")]
+    told = figure.inner_text() + figure.aria_snapshot() + str(figure.locator(".cl-area").get_attribute("aria-valuetext"))
+    assert [secret for secret in secrets if secret in told] == []
+
+
+def test_a_committed_prediction_is_answered_and_shows_the_picture(gallery):
+    page, figures = gallery(predicted=False)
+    figure = figures["cost"]
+    figure.get_by_role("button", name="Commit my prediction").click()
+    assert "Pick an answer" in figure.get_by_role("status").inner_text()
+    assert not figure.locator("dd").first.is_visible()
+    assert commit_prediction(page, figure, answer=1)
+    assert figure.get_by_role("status").inner_text() == "You predicted: After 50 s. Yes."
+    assert figure.locator("dd").first.is_visible()
+    assert figure.locator(".cl-curve").first.evaluate("p => getComputedStyle(p).visibility") == "visible"
+    assert figure.locator(".cl-predict").count() == 0
+    assert figure.evaluate("f => f.contains(document.activeElement)"), "the keyboard's place is lost"
+
+
+def test_the_cursor_reads_log_curves_to_three_digits(gallery, explorers):
+    page, figures = gallery()
+    choose(figures["roof"], chip=1, batch=3, slope=1)
+    curves = roof("new", 8, True).curves
+    error = 10 ** (explorers["roof"]._spec["y"]["span"] / 65534 / 2) - 1
+    figures["roof"].locator(".cl-area").focus()
+    page.keyboard.press("Home")
+    for i in range(X.size):
+        read = legend(figures["roof"])
+        for name, values in curves.items():
+            near = {fmt(values[i] * (1 + e), "FLOP/s") for e in (-error, 0, error)}
+            assert read[name] in ({"none"} if np.isnan(values[i]) else near)
+        page.keyboard.press("ArrowRight")
+    assert any(np.isnan(curves["Roof"]))
+    assert drawn(figures["roof"])["paths"][1].count("M") == 2, "the pen lifts over the gap"
+
+
+def test_the_cursor_reads_linear_curves_to_a_thousandth_of_the_axis(gallery):
+    page, figures = gallery()
+    choose(figures["cost"], price=1)
+    top = 4 * 90
+    figures["cost"].locator(".cl-area").focus()
+    page.keyboard.press("Home")
+    for i in range(T.size):
+        read = legend(figures["cost"])
+        for name, values in cost(2.5).curves.items():
+            assert parse(read[name]) == pytest.approx(values[i], abs=0.51 * top / 1000 + 0.005 * values[i])
+        page.keyboard.press("ArrowRight")
+    here = figures["cost"].locator(".cl-here").inner_text()
+    said = figures["cost"].locator(".cl-area").get_attribute("aria-valuetext")
+    assert (here, said) == ("90 s", f"90 s: Rent {read['Rent']}, Own {read['Own']}")
+
+
+def test_the_cursor_follows_the_mouse_and_the_controls(gallery):
+    _, figures = gallery()
+    box = figures["cost"].locator(".cl-area").bounding_box()
+    figures["cost"].locator(".cl-area").hover(position={"x": box["width"] - 1, "y": 20})
+    before = legend(figures["cost"])
+    assert before["Rent"] == "$90"
+    choose(figures["cost"], price=2)
+    assert legend(figures["cost"])["Rent"] == "$360"
+
+
+def test_axes_carry_their_unit_and_rising_ticks_inside_the_picture(gallery):
+    _, figures = gallery()
+    for name, expected in {"roof": ["1", "10", "100", "1 k"], "cost": ["0 s", "20 s", "40 s", "60 s", "80 s"]}.items():
+        ticks = figures[name].locator(".cl-below span")
+        assert [text.replace("\N{NARROW NO-BREAK SPACE}", " ") for text in ticks.all_inner_texts()] == expected
+        places = ticks.evaluate_all("all => all.map(tick => Number.parseFloat(tick.style.left))")
+        assert places == sorted(places)
+        assert places[0] == 0
+        assert places[-1] <= 100
+        assert figures[name].locator(".cl-left span").count() > 2
+    assert figures["roof"].locator(".cl-foot").inner_text() == "Intensity (FLOP/byte)"
+    assert figures["roof"].locator(".cl-head").inner_text() == "Rate (FLOP/s)"
+
+
+def test_text_is_text_whatever_it_holds(gallery):
+    page, figures = gallery()
+    assert figures["roof"].locator("figcaption").inner_text() == f"A roof {NASTY}"
+    choose(figures["roof"], batch=1)
+    assert drawn(figures["roof"])["readouts"][NASTY] == f"{NASTY} 2"
+    assert figures["roof"].locator("figcaption b, dt b, dd b").count() == 0
+
+
+def test_a_screen_reader_is_told_names_values_and_changes(gallery):
+    page, figures = gallery()
+    batch = figures["roof"].get_by_role("slider", name="Batch", exact=True)
+    assert batch.get_attribute("aria-valuetext") == "4 sequences"
+    batch.focus()
+    page.keyboard.press("ArrowRight")
+    assert batch.get_attribute("aria-valuetext") == "8 sequences"
+    for role, name in [("combobox", "Accelerator"), ("checkbox", "With a gap"), ("button", "Reset")]:
+        assert figures["roof"].get_by_role(role, name=name, exact=True).count() == 1
+    assert page.get_by_role("figure", name="Rent or own").count() == 1
+    assert page.get_by_role("img", name="Bars. Time across.").count() == 1
+    for figure in figures.values():
+        assert figure.locator(".cl-readouts").get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("predicted", [False, True])
+def test_axe_finds_nothing(gallery, violations, scheme, predicted):
+    page, figures = gallery(predicted, color_scheme=scheme)
+    if scheme == "dark":
+        page.add_style_tag(content=":root { color-scheme: dark; background: #14181e; color: #ced6dd }")
+    page.add_style_tag(content="h1 { font: inherit }")
+    page.evaluate("document.querySelector('main').insertAdjacentHTML('afterbegin', '<h1>Widgets</h1>')")
+    figures["bars"].get_by_label("N").focus()
+    assert violations(page) == set()
+
+
+def test_every_colour_stands_out_on_light_and_dark_and_under_the_white_text_of_a_span():
+    def luminance(colour):
+        parts = np.array([int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+        return float(linear @ [0.2126, 0.7152, 0.0722])
+
+    def contrast(one, other):
+        low, high = sorted([luminance(one), luminance(other)])
+        return (high + 0.05) / (low + 0.05)
+
+    series = re.findall(r"--cl-c: (#\w{6}); --cl-dash: ([^;]+);", (LIBRARY / "explorer.css").read_text())
+    assert len(series) == len(set(series)) == 8
+    for colour, _ in series:
+        assert contrast(colour, "#ffffff") >= 4.5, colour
+        assert contrast(colour, "#14181e") >= 3, colour
+    assert len({dash for _, dash in series}) == 8, "two curves differ by colour alone"
+
+
+def test_nothing_leaves_a_screen_of_320_pixels(gallery):
+    page, figures = gallery(viewport={"width": 320, "height": 600}, has_touch=True)
+    choose(figures["roof"], batch=6)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    outside = page.evaluate(
+        """() => [...document.querySelectorAll(".cl-explorer *:not(path)")].filter(e => {
+          const box = e.getBoundingClientRect();
+          return box.width && getComputedStyle(e).visibility === "visible" && (box.left < 0 || box.right > 320);
+        }).map(e => `${e.tagName}.${e.className} ${e.textContent}`)"""
+    )
+    assert outside == []
+
+
+def test_print_shows_the_present_state_and_no_controls(gallery):
+    page, figures = gallery()
+    choose(figures["roof"], batch=7)
+    on_screen = drawn(figures["roof"])
+    page.emulate_media(media="print")
+    assert drawn(figures["roof"]) == on_screen
+    assert on_screen["readouts"][NASTY] == f"{NASTY} 128"
+    assert figures["roof"].locator("dd").first.is_visible()
+    visible = page.locator("input, select, button").evaluate_all("all => all.filter(c => c.checkVisibility()).length")
+    assert visible == 0
+
+
+def test_two_views_of_one_explorer_move_together(explorers, tmp_path, visit):
+    path = tmp_path / "twice.html"
+    path.write_text(static_page(explorers["roof"], explorers["cost"], explorers["roof"], explorers["cost"]))
+    page = visit(path.as_uri())
+    roof, cost, roof_again, cost_again = widgets_ready(page)
+    before = drawn(roof_again)
+    assert move_by_keyboard(page, roof, roof.get_by_label("Batch"))
+    assert before != drawn(roof_again) == drawn(roof)
+    assert roof_again.get_by_label("Batch").input_value() == roof.get_by_label("Batch").input_value()
+    commit_prediction(page, cost)
+    assert cost_again.locator("dd").first.is_visible(), "the guess is a trait of the model, and so of both views"
+
+
+def test_whatever_has_the_focus_shows_a_ring(gallery):
+    page, _ = gallery(predicted=False)
+    seen = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        ring = page.evaluate(
+            """() => { const e = document.activeElement, s = getComputedStyle(e);
+              return e === document.body ? null : [e.className || e.name || e.type, e.matches(":focus-visible"),
+                s.outlineStyle, Number.parseFloat(s.outlineWidth)]; }"""
+        )
+        if ring is None:
+            break
+        name, visible, style, width = ring
+        assert visible, name
+        assert style not in ("none", "hidden"), name
+        assert width >= 2, name
+        seen.add(name)
+    assert {"chip", "batch", "slope", "cl-reset", "cl-area"} <= seen
+
+
+def test_nothing_is_animated_for_a_reader_who_asked_for_less_motion(gallery):
+    page, figures = gallery(reduced_motion="reduce")
+    choose(figures["roof"], batch=6)
+    assert page.evaluate("document.getAnimations().length") == 0
+    moving = page.evaluate(
+        """() => [...document.querySelectorAll(".cl-explorer, .cl-explorer *")].filter(e => {
+          const s = getComputedStyle(e);
+          return s.transitionDuration !== "0s" || s.animationName !== "none";
+        }).length"""
+    )
+    assert moving == 0
+
+
+def test_the_script_is_small():
+    assert (LIBRARY / "explorer.js").stat().st_size < 15_000
+
+
+def test_a_step_of_the_slider_takes_less_than_a_frame(gallery):
+    """From the key's own time stamp to the new path, laid out: all work but the wait for the screen's next refresh."""
+    page, figures = gallery()
+    page.evaluate(
+        """() => {
+          const figure = document.querySelector(".cl-explorer");
+          let pressed; window.steps = [];
+          addEventListener("keydown", e => { pressed = e.timeStamp; }, true);
+          new MutationObserver(() => { figure.getBoundingClientRect(); window.steps.push(performance.now() - pressed); })
+            .observe(figure.querySelector(".cl-curve"), { attributes: true, attributeFilter: ["d"] });
+        }"""
+    )
+    figures["roof"].get_by_label("Batch").focus()
+    for i in range(50):
+        page.keyboard.press("ArrowRight" if i // 5 % 2 == 0 else "ArrowLeft")
+    steps = page.evaluate("window.steps")
+    assert len(steps) == 50
+    assert statistics.median(steps) < 16
