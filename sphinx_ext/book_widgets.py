@@ -37,6 +37,7 @@ def configure(app, config):
     """Load nothing from a CDN, and run every notebook again when the library changes."""
     config.nb_ipywidgets_js = {}
     config.html_static_path.append(str(HERE / "assets"))
+    app.add_css_file("book.css")
     digest = hashlib.sha256()
     for path in sorted(p for p in LIBRARY.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         digest.update(path.relative_to(LIBRARY).as_posix().encode() + path.read_bytes())
@@ -52,14 +53,15 @@ def place_widgets(app, pagename, templatename, context, doctree):
         opening = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         description = html.escape(" ".join(opening.split())[:200], quote=True)
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
-    # Thebe is not used here; its scripts point to a CDN and declare one constant twice.
-    context["script_files"] = [js for js in context.get("script_files", ()) if not _is_thebe(js)]
-    context["css_files"] = [css for css in context.get("css_files", ()) if not _is_thebe(css)]
-    states = [js for js in context.get("script_files", ()) if getattr(js, "attributes", {}).get("type") == STATE]
+    # Thebe is not used here; its scripts point to a CDN and declare one constant twice. These lists are the builder's
+    # own for this page, so they are changed in place.
+    scripts, styles = context.setdefault("script_files", []), context.setdefault("css_files", [])
+    scripts[:] = [js for js in scripts if not _is_thebe(js)]
+    styles[:] = [css for css in styles if not _is_thebe(css)]
+    states = [js for js in scripts if getattr(js, "attributes", {}).get("type") == STATE]
     if not states:
         return
-    for js in states:
-        context["script_files"].remove(js)
+    scripts[:] = [js for js in scripts if js not in states]
     models = json.loads(states[0].attributes["body"])["state"]
     shared, kept = {}, {}
 
@@ -81,8 +83,8 @@ def place_widgets(app, pagename, templatename, context, doctree):
     body = VIEW.sub(host, context["body"])
     data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("</", "<\\/")
     context["body"] = f'{body}<script type="application/json" id="widget-state">{data}</script>'
-    styles = "".join(kind["_css"] for kind in shared.values())
-    context["metatags"] = context.get("metatags", "") + f"<style>{styles}</style>"
+    css = "".join(kind["_css"] for kind in shared.values())
+    context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>"
     app.add_js_file("widget_host.js", loading_method="defer")
 
 

@@ -515,11 +515,11 @@ class _Scene:
 
     def _below(self) -> str:
         """Labels of the x axis; a narrow picture shows every second one."""
-        spans = "".join(
-            f'<span{" class=cl-minor" if i % 2 else ""} style="left:{at:.2f}%">{_esc(text)}</span>'
-            for i, (at, text) in enumerate(self.x.ticks())
-        )
-        return f'<div class="cl-below" aria-hidden="true">{spans}</div>'
+        spans = []
+        for i, (at, text) in enumerate(self.x.ticks()):
+            classes = " ".join(["cl-minor"] * (i % 2) + ["cl-end"] * (at > 98))
+            spans.append(f'<span class="{classes}" style="left:{at:.2f}%">{_esc(text)}</span>')
+        return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
     def _legend(self) -> str:
         shape, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)

@@ -270,4 +270,4 @@ class Explained:
 
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
-        return f"<table><thead>{line(head, 'th')}</thead><tbody>{inside}</tbody></table>"
+        return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
