@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import os
 import re
 from pathlib import Path
 
@@ -36,6 +37,7 @@ def setup(app):
 def configure(app, config):
     """Load nothing from a CDN, and run every notebook again when the library changes."""
     config.nb_ipywidgets_js = {}
+    add_repository(config)
     config.html_static_path.append(str(HERE / "assets"))
     app.add_css_file("book.css")
     digest = hashlib.sha256()
@@ -45,6 +47,21 @@ def configure(app, config):
     if config.nb_execution_mode == "cache":
         cache = Path(config.nb_execution_cache_path or Path(app.outdir).parent / ".jupyter_cache")
         config.nb_execution_cache_path = str(cache / config.library_digest)
+
+
+def add_repository(config):
+    """Point the launch and edit buttons to the repository in ``BOOK_REPOSITORY``; without it there are none."""
+    url = os.environ.get("BOOK_REPOSITORY", "").rstrip("/")
+    if url:
+        config.html_theme_options |= {
+            "repository_url": url,
+            "repository_branch": os.environ.get("BOOK_BRANCH", "main"),
+            "path_to_docs": "",
+            "use_repository_button": True,
+            "use_edit_page_button": True,
+            "use_issues_button": True,
+            "launch_buttons": {"binderhub_url": "https://mybinder.org", "notebook_interface": "jupyterlab"},
+        }
 
 
 def place_widgets(app, pagename, templatename, context, doctree):
