@@ -2,16 +2,15 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from pages import CHROMIUMS, chromium, find_chromium
 
 ROOT = Path(__file__).parents[1]
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
-CHROMIUMS = "chromium", "chromium-browser", "google-chrome"
 
 
 def pytest_collectstart(collector):
@@ -24,44 +23,48 @@ def pytest_collectstart(collector):
 @pytest.fixture(scope="session")
 def browser():
     """Chromium; where there is none, tests that need it are skipped, and fail on CI."""
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    path = find_chromium()
     if not path:
         reason = f"no browser: none of {', '.join(CHROMIUMS)} is installed, and CHROMIUM is not set"
         (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(
-            executable_path=path,
-            args=["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
-        )
-        yield chromium
-        chromium.close()
+    with chromium(path) as running:
+        yield running
 
 
 @pytest.fixture
 def visit(browser):
-    """Open a page: ``visit(url, **context options)``.
+    """Open a page: ``visit(url, blame=pattern, **context options)``.
 
-    The test fails if any page asked another host for anything, logged an error or threw one.
+    The test fails if any page asked another host for anything, could not load something, logged an error or threw one.
+    Of errors count those whose text or address matches ``blame``; without it all do.
     """
     trouble, contexts = [], []
 
-    def heard(message):
-        if message.type == "error":
-            trouble.append(f"{message.page.url}: console: {message.text}")
-
-    def asked(request):
-        if not HOME.match(request.url):
-            trouble.append(f"{request.frame.url}: asked for {request.url}")
-
-    def opened(url, **options):
+    def opened(url, blame="", **options):
         context = browser.new_context(**{"viewport": {"width": 1000, "height": 900}} | options)
         contexts.append(context)
-        context.on("request", asked)
-        context.on("console", heard)
-        context.on("weberror", lambda e: trouble.append(f"{e.page.url if e.page else url}: threw {e.error}"))
-        context.on("requestfailed", lambda r: trouble.append(f"{url}: could not load {r.url}: {r.failure}"))
+
+        def heard(message):
+            error = f"{message.text} ({message.location['url']})"
+            if message.type == "error" and re.search(blame, error):
+                trouble.append(f"{url}: console: {error}")
+
+        def threw(error):
+            error = error.error.stack or str(error.error)
+            if re.search(blame, error):
+                trouble.append(f"{url}: {error}")
+
+        def asked(request):
+            if not HOME.match(request.url):
+                trouble.append(f"{url}: asked for {request.url}")
+
+        def failed(request):
+            # A page without scripts loads none, and a page that closes loads nothing more.
+            if request.failure not in ("csp", "net::ERR_ABORTED"):
+                trouble.append(f"{url}: could not load {request.url}: {request.failure}")
+
+        for event, hear in {"console": heard, "weberror": threw, "request": asked, "requestfailed": failed}.items():
+            context.on(event, hear)
         page = context.new_page()
         page.set_default_timeout(15_000)
         page.goto(url)
@@ -79,32 +82,32 @@ def violations():
     from axe_playwright_python.sync_playwright import Axe
 
     def found(page):
-        response = Axe().run(page).response
+        # Without preload, for axe would fetch style sheets by script, which no browser allows a page on disk.
+        response = Axe().run(page, options={"resultTypes": ["violations"], "preload": False}).response
         return {f"{v['id']}: {' '.join(map(str, n['target']))}" for v in response["violations"] for n in v["nodes"]}
 
     return found
 
 
 def build_book(source, output):
-    """Build the book at ``source`` as the README does, warnings being errors; return the process and its HTML folder.
+    """Build the book at ``source`` as the README does, warnings being errors; return success, log and HTML folder.
 
     Nothing is there before: a second build would say nothing of a notebook that raises, and the execution cache would
     answer for it. Both lie under ``output``.
     """
-    script = Path(sys.executable).with_name("jupyter-book")
+    script, html = Path(sys.executable).with_name("jupyter-book"), output / "_build" / "html"
     command = [script, "build", "--path-output", output, "-W", "--keep-going", source]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
-    return done, output / "_build" / "html"
+    reports = [path.read_text() for path in html.glob("reports/**/*.log")]
+    return done.returncode == 0, "\n".join([done.stdout, *reports]), html
 
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
     """The built book's folder, from a cold build."""
-    output = tmp_path_factory.mktemp("site")
-    done, html = build_book(ROOT, output)
-    if done.returncode:
-        pytest.fail(f"the book does not build:\n{done.stdout}", pytrace=False)
-    ran = done.stdout.count("Executed notebook in")
-    chapters = len(list(html.rglob("_sources/**/*.ipynb")))
+    built, log, html = build_book(ROOT, tmp_path_factory.mktemp("site"))
+    if not built:
+        pytest.fail(f"the book does not build:\n{log}", pytrace=False)
+    ran, chapters = log.count("Executed notebook in"), len(list(html.glob("_sources/**/*.ipynb")))
     assert ran == chapters, f"{ran} of {chapters} notebooks ran: the build was not cold"
     return html

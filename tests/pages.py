@@ -1,11 +1,21 @@
-"""What the browser tests and the bench share: static pages, and what an Explorer's figure shows."""
+"""What the browser tests and the bench share: Chromium, JupyterLab, static pages, and what a figure shows."""
 
+import contextlib
 import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
 from types import SimpleNamespace
 
 import book_widgets
 import ipywidgets.embed
 
+CHROMIUMS = "chromium", "chromium-browser", "google-chrome"
 CONTROLS = ".cl-controls :is(input, select)"
 
 # Everything that a reader sees move: the paths, the labels beside them with their places, and the read-outs.
@@ -17,6 +27,62 @@ _DRAWN = """figure => ({
   readouts: Object.fromEntries([...figure.querySelectorAll(".cl-readouts div")].map(
     row => [row.querySelector("dt").textContent, row.querySelector("dd").textContent])),
 })"""
+
+
+def find_chromium() -> str | None:
+    """Return the path of the system's Chromium; the environment variable CHROMIUM goes before."""
+    return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, CHROMIUMS)), None)
+
+
+@contextlib.contextmanager
+def chromium(path: str):
+    """Run a browser that can speak to no other host than this one."""
+    from playwright.sync_api import sync_playwright
+
+    alone = ["--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=alone)
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def jupyter_lab(notebooks: Path, scratch: Path):
+    """Run a JupyterLab of its own over a folder; give its address, and the folder of its kernels' connection files."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    names = "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR"
+    own = {name: str(scratch / name.lower()) for name in (*names, "JUPYTER_RUNTIME_DIR")}
+    options = {"ip": "127.0.0.1", "port": port, "port_retries": 0, "root_dir": notebooks}
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--IdentityProvider.token="]
+    command += ["--LabApp.news_url=None", *(f"--ServerApp.{name}={value}" for name, value in options.items())]
+    url, log, deadline = f"http://127.0.0.1:{port}", scratch / "lab.log", time.monotonic() + 60
+    with log.open("w") as out:
+        server = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=os.environ | own)
+        try:
+            while True:
+                with contextlib.suppress(OSError):
+                    urllib.request.urlopen(f"{url}/api/status", timeout=5).close()
+                    break
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError(f"JupyterLab did not start:\n{log.read_text()}")
+                time.sleep(0.2)
+            yield url, Path(own["JUPYTER_RUNTIME_DIR"])
+        finally:
+            server.terminate()
+            server.wait(30)
+
+
+def run_all_cells(page):
+    """Run the notebook that JupyterLab shows, and wait until its kernel is idle."""
+    page.set_default_timeout(60_000)
+    page.locator(".jp-MarkdownCell h1").first.wait_for()
+    page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    page.locator(".jp-Notebook .cl-explorer[data-ready]").first.wait_for(state="attached")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
 
 
 def static_page(*widgets) -> str:
@@ -31,9 +97,9 @@ def static_page(*widgets) -> str:
     book_widgets.place_widgets(SimpleNamespace(add_js_file=lambda *_, **__: None), "test", "", context, None)
     host = (book_widgets.HERE / "assets" / "widget_host.js").read_text()
     return (
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>t</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Widgets</title>'
         f'<meta name="viewport" content="width=device-width">{context["metatags"]}</head>'
-        f"<body><main>{context['body']}</main><script>{host}</script></body></html>"
+        f"<body><main><h1>Widgets</h1>{context['body']}</main><script>{host}</script></body></html>"
     )
 
 

@@ -82,14 +82,14 @@ FAULTS = {
     "a bare number": (GOOD_LINK, '"1 GB/s"', "1", "link Planted: bandwidth"),
     "a number in quotes without a unit": (GOOD_LINK, "1 GB/s", "1", "link Planted: bandwidth"),
     "the unit of another quantity": (GOOD_LINK, "1 GB/s", "1 GB", "link Planted: bandwidth"),
-    "a misspelled field": (GOOD_LINK, "bandwidth =", "bandwith =", "link Planted: ", "'bandwith'"),
-    "a missing field": (GOOD_ACCELERATOR, 'hbm_bandwidth = "1 GB/s"\n', "", "accelerator Planted: ", "'hbm_bandwidth'"),
+    "a misspelled field": (GOOD_LINK, "bandwidth =", "bandwith =", "link Planted: ", "bandwith"),
+    "a missing field": (GOOD_ACCELERATOR, 'hbm_bandwidth = "1 GB/s"\n', "", "accelerator Planted: ", "hbm_bandwidth"),
     "a dangling link": (GOOD_ACCELERATOR, "NVLink 5", "NVLink 99", "accelerator Planted: scale_up_link 'NVLink 99'"),
     "a misspelled table": (GOOD_LINK, "[link.", "[lynk.", "lynk"),
     "a source that is nowhere": (GOOD_SOURCE, 'document = "A document on paper"\n', "", "source planted: has neither"),
     "a source nobody checked": (GOOD_SOURCE, '"read"', '"never"', "source planted: checked must be one of"),
     "a citation without its text": (GOOD_SOURCE, '"read"', '"cited"', "source planted: checked", "names its via"),
-    "a source without a date": (GOOD_SOURCE, 'date = "2026"\n', "", "source planted: ", "'date'"),
+    "a source without a date": (GOOD_SOURCE, 'date = "2026"\n', "", "source planted: ", "date"),
     "a source with an empty date": (GOOD_SOURCE, '"2026"', '""', "source planted: ", "date"),
 }
 

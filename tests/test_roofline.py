@@ -233,8 +233,7 @@ def test_the_iron_law_lies_between_one_and_two_rooflines(task):
 
 
 def test_a_task_that_takes_no_time_can_still_be_printed():
-    assert repr(iron_law(data_volume=0, bandwidth=1, operations=0, peak=1)).endswith("%")
-    assert "0 FLOP" in repr(0 * matmul(2, 3, 4))
+    assert "0 s" in repr(iron_law(data_volume=0, bandwidth=1, operations=0, peak=1))
 
 
 # --- input -----------------------------------------------------------------------------------------------------------
@@ -391,12 +390,9 @@ def test_no_published_gemm_is_faster_than_its_roof(group):
     for row in MEASURED_GEMMS:
         if row["group"] != group:
             continue
-        peak, bandwidth = machine(row)
-        roof = peak
-        if row["m"]:
-            b = INPUT_BYTES[row["precision"]]
-            work = matmul(row["m"], row["k"], row["n"], bytes_per_element=b, output_bytes_per_element=2)
-            roof = attainable(work.intensity, peak, bandwidth)
+        inputs = INPUT_BYTES[row["precision"]]
+        work = matmul(row["m"], row["k"], row["n"], bytes_per_element=inputs, output_bytes_per_element=2)
+        roof = attainable(work.intensity, *machine(row))
         assert 0 < row["rate_flops"] <= roof, f"{row['row_id']} {row['accelerator']} {row['note']}"
 
 

@@ -73,7 +73,6 @@ def test_the_prefix_is_chosen_for_a_base_unit(value, unit, text):
 
 
 @given(st.sampled_from(["B", "B/s", "FLOP", "FLOP/s", "FLOP/J"]), st.floats(1, 9e20))
-@settings(deadline=None)
 def test_a_chosen_prefix_leaves_one_to_three_digits_before_the_point(unit, value):
     assert 1 <= float(fmt(value, unit).split()[0]) < 1000
 
@@ -199,7 +198,7 @@ def test_a_number_that_nobody_writes_so_is_refused_and_not_guessed(text):
     value=st.floats(1e-9, 1e22) | st.floats(-1e22, -1e-9),
     digits=st.integers(1, 9),
 )
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_what_fmt_writes_parse_reads_to_half_a_unit_in_the_last_digit(unit, value, digits):
     text = fmt(value, unit, digits)
     number = float(re.search(r"[\d.,]+", text).group().replace(",", ""))

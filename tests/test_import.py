@@ -1,0 +1,84 @@
+"""Import: the laws need NumPy and nothing else, and arrows between the modules point one way."""
+
+import ast
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(importlib.util.find_spec("clusterlab").origin).parent
+MODULES = {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(LIBRARY.glob("*.py"))}
+DRAWS = {"explorer"}  # the one module that may import a widget
+LAWS = sorted(set(MODULES) - DRAWS - {"__init__"})
+
+
+def run(code: str) -> dict:
+    """What a fresh interpreter prints as JSON after running some code."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_the_laws_import_the_standard_library_and_numpy_only():
+    loaded = run(
+        "import sys, json, numpy; before = set(sys.modules)\n"
+        f"import clusterlab, {', '.join('clusterlab.' + name for name in LAWS)}\n"
+        "print(json.dumps(sorted({name.partition('.')[0] for name in set(sys.modules) - before})))"
+    )
+    assert "clusterlab" in loaded
+    assert set(loaded) <= {"clusterlab", "numpy", *sys.stdlib_module_names}
+
+
+def test_importing_the_laws_takes_no_longer_than_importing_numpy():
+    """The best of several fresh interpreters. A plotting or widget library takes several times as long."""
+    code = (
+        "import time, json; a = time.perf_counter(); import numpy; b = time.perf_counter()\n"
+        f"import clusterlab, {', '.join('clusterlab.' + name for name in LAWS)}\n"
+        "print(json.dumps({'numpy': b - a, 'laws': time.perf_counter() - b}))"
+    )
+    times = [run(code) for _ in range(5)]
+    assert min(t["laws"] for t in times) < min(t["numpy"] for t in times)
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Every module that a file imports, at the top or inside a function; its own package as ``.name``."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            source = "." * node.level + (node.module or "")
+            names |= {f".{alias.name}" for alias in node.names} if source in (".", "clusterlab") else {source}
+    return {name.replace("clusterlab.", ".", 1) for name in names}
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_of_the_library_imports_no_plot_and_no_chapter(module):
+    roots = {name.partition(".")[0] for name in imported(MODULES[module]) if name[0] != "."}
+    widgets = {"anywidget", "traitlets"} if module in DRAWS else set()
+    # PyTorch is looked for, inside a function, where the reader's own GPU is measured.
+    optional = {"torch"} if module == "measure" else set()
+    assert roots <= {"__future__", "numpy", *sys.stdlib_module_names, *widgets, *optional}
+
+
+@pytest.mark.parametrize("module", LAWS)
+def test_no_law_imports_the_explorer(module):
+    assert not imported(MODULES[module]) & {f".{name}" for name in DRAWS}
+
+
+def test_imports_within_the_library_form_no_cycle():
+    within = {m: {name[1:] for name in imported(tree) if name[0] == "."} for m, tree in MODULES.items()}
+    assert set().union(*within.values()) <= set(MODULES)
+    while within:
+        free = [module for module, needs in within.items() if not needs & set(within)]
+        assert free, f"these modules import one another: {', '.join(within)}"
+        for module in free:
+            del within[module]
+
+
+def test_units_import_nothing_of_the_library_and_hardware_only_units():
+    """Vocabulary, laws, decisions: arrows point one way."""
+    assert {name for name in imported(MODULES["units"]) if name[0] == "."} == set()
+    assert {name for name in imported(MODULES["hardware"]) if name[0] == "."} == {".units"}

@@ -1,0 +1,92 @@
+"""The Explorer in JupyterLab, with a kernel: the same figure, and its traits follow the reader."""
+
+import json
+import shutil
+import time
+
+import nbformat
+import pytest
+from conftest import ROOT
+from jupyter_client import BlockingKernelClient
+from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells
+
+# Every explorer of the kernel, by title: its traits, and its read-outs at their present values.
+ASK = """
+import gc, json
+from clusterlab.explorer import Explorer
+print(json.dumps({
+    e._title: {"guess": e.guess, "values": {c["name"]: getattr(e, c["name"]) for c in e._controls}, "readouts": e.at()}
+    for e in gc.get_objects() if isinstance(e, Explorer)
+}))
+"""
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """JupyterLab over a copy of the book: its address, and the folder of its kernels."""
+    shutil.copytree(ROOT / "book", tmp_path / "book")
+    with jupyter_lab(tmp_path / "book", tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def ask(lab):
+    """Run code in the one kernel, beside the notebook: ``ask(code)`` returns what it prints."""
+    clients = []
+
+    def asked(code):
+        if not clients:
+            (connection,) = lab[1].glob("kernel-*.json")
+            client = BlockingKernelClient(connection_file=str(connection))
+            client.load_connection_file()
+            client.start_channels()
+            clients.append(client)
+        said = []
+        reply = clients[0].execute_interactive(code, timeout=60, output_hook=said.append, store_history=False)
+        assert reply["content"]["status"] == "ok", reply["content"]
+        return "".join(message["content"]["text"] for message in said if message["msg_type"] == "stream")
+
+    yield asked
+    for client in clients:
+        client.stop_channels()
+
+
+def notebook_with_an_explorer() -> str:
+    """Return the name of the first notebook of the book that shows one."""
+    return next(
+        path.name
+        for path in sorted((ROOT / "book").glob("*.ipynb"))
+        if any("Explorer(" in cell.source for cell in nbformat.read(path, as_version=4).cells)
+    )
+
+
+def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(lab, ask, visit):
+    page = visit(f"{lab[0]}/lab/tree/{notebook_with_an_explorer()}?reset", blame="widget|clusterlab|blob:")
+    run_all_cells(page)
+    figure = page.locator(".jp-Notebook .cl-explorer[data-ready]").first
+    figure.scroll_into_view_if_needed()
+    title = figure.locator("figcaption").text_content()
+    before = json.loads(ask(ASK))[title]
+    assert drawn(figure)["readouts"] == before["readouts"]
+
+    asked_first = commit_prediction(page, figure)
+    figure.locator(CONTROLS).first.wait_for()
+    for control in figure.locator(CONTROLS).all():
+        shown = drawn(figure)
+        assert move_by_keyboard(page, figure, control)
+    name = control.get_attribute("name")
+    moved, after = drawn(figure), json.loads(ask(ASK))[title]
+    assert all(after["values"][key] != value for key, value in before["values"].items())
+    assert moved["readouts"] == after["readouts"]
+    assert bool(after["guess"]) == asked_first
+
+    # A trait set in the kernel moves the figure back.
+    ask(
+        "import gc; from clusterlab.explorer import Explorer\n"
+        f"e = next(e for e in gc.get_objects() if isinstance(e, Explorer) and e._title == {title!r})\n"
+        f"setattr(e, {name!r}, {before['values'][name]!r})"
+    )
+    deadline = time.monotonic() + 30
+    while drawn(figure) == moved and time.monotonic() < deadline:
+        page.wait_for_timeout(50)
+    assert drawn(figure) == shown

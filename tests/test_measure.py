@@ -1,0 +1,116 @@
+"""Measure: the shape of what is measured, never its value; and the published measurements, row by row."""
+
+import re
+import time
+from urllib.parse import urlparse
+
+import pytest
+
+from clusterlab import hardware, measure
+
+MEASUREMENTS = {
+    "FLOP/s": lambda **options: measure.matmul_rate(32, 16, 8, **options),
+    "B/s": lambda **options: measure.triad_bandwidth(4096, **options),
+}
+
+
+@pytest.mark.parametrize("unit", MEASUREMENTS)
+@pytest.mark.parametrize("seconds", [1e-9, 0.05])
+def test_a_measurement_repeats_until_its_time_is_up_and_at_least_three_times(unit, seconds):
+    start = time.perf_counter()
+    rate = MEASUREMENTS[unit](seconds=seconds)
+    elapsed = time.perf_counter() - start
+    assert seconds <= elapsed < seconds + 5
+    assert rate.unit == unit
+    assert len(rate.runs) >= 3
+    assert 0 < min(rate.runs) <= rate.median <= rate.best == max(rate.runs)
+    assert rate.spread >= 0
+
+
+def test_best_median_and_spread_are_those_of_the_runs():
+    rate = measure.Rate("what", "where", "B/s", (4.0, 1.0, 2.0, 2.0))
+    assert (rate.best, rate.median, rate.spread) == (4.0, 2.0, 1.5)
+
+
+def test_a_measurement_says_what_was_measured_and_where():
+    rate = MEASUREMENTS["FLOP/s"](seconds=1e-9)
+    heading, best, *_ = repr(rate).splitlines()[1:]
+    assert "32 x 16 x 8" in heading
+    assert rate.where in heading
+    assert re.search(r"\d .?FLOP/s$", best)
+
+
+def test_both_measurements_finish_within_ten_seconds_as_a_chapter_calls_them():
+    start = time.perf_counter()
+    measure.matmul_rate(1024, 1024, 1024)
+    measure.triad_bandwidth()
+    assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "many", None])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [(measure.matmul_rate, name) for name in ("m", "k", "n", "seconds")]
+    + [(measure.triad_bandwidth, name) for name in ("elements", "seconds")],
+)
+def test_nonsense_is_refused_by_name_before_anything_is_measured(call, name, bad):
+    sound = {"m": 8, "k": 8, "n": 8} if call is measure.matmul_rate else {"elements": 8}
+    with pytest.raises(ValueError, match=rf"^{name} must be"):
+        call(**sound | {name: bad})
+
+
+# --- published measurements ------------------------------------------------------------------------------------------
+
+ROWS = measure.published()
+
+
+def test_a_kind_selects_its_rows_and_the_kinds_are_all_there_is():
+    kinds = ("gemm", "memory", "decode")
+    assert {row["kind"] for row in ROWS} == set(kinds)
+    assert sum(len(measure.published(kind)) for kind in kinds) == len(ROWS)
+    assert all(row["kind"] == kind for kind in kinds for row in measure.published(kind))
+
+
+def test_an_unknown_kind_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="kind must be one of gemm, memory, decode, got 'training'"):
+        measure.published("training")
+
+
+@pytest.mark.parametrize("group", sorted({row["group"] for row in ROWS}))
+def test_every_row_says_where_it_comes_from_and_when(group):
+    for row in (row for row in ROWS if row["group"] == group):
+        assert row["source"], row["row_id"]
+        assert urlparse(row["url"]).scheme == "https", row["row_id"]
+        assert row["source_check"] in hardware.CHECKED, row["row_id"]
+        assert re.fullmatch(r"20\d\d(-\d\d){0,2}", row["date"]), f"{row['row_id']} has date {row['date']!r}"
+
+
+def test_every_row_has_an_id_of_its_own_and_a_known_accelerator():
+    assert len({row["row_id"] for row in ROWS}) == len(ROWS)
+    assert {row["accelerator"] for row in ROWS} <= {part.name for part in hardware.accelerators()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed"),
+    [
+        ("gemm", ("m", "n", "k", "rate_flops")),
+        ("memory", ("bandwidth_Bps",)),
+        ("decode", ("batch", "params_b", "tokens_per_s")),
+    ],
+)
+def test_every_row_holds_the_numbers_of_its_kind(kind, needed):
+    for row in measure.published(kind):
+        assert all(row[key] and row[key] > 0 for key in needed), row["row_id"]
+
+
+TIMED = [row for row in measure.published("gemm") if row["time_us"]]
+
+
+def test_some_gemms_are_published_with_their_time():
+    assert len(TIMED) > 20
+
+
+@pytest.mark.parametrize("row", TIMED, ids=lambda row: row["row_id"])
+def test_the_time_of_a_gemm_agrees_with_its_rate(row):
+    seconds = 2 * row["m"] * row["n"] * row["k"] / row["rate_flops"]
+    assert seconds == pytest.approx(row["time_us"] * 1e-6, rel=0.02)

@@ -1,0 +1,166 @@
+"""Every chapter as it is committed: complete, clean, and still true when it runs again."""
+
+import copy
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from conftest import ROOT
+
+# What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
+PARTS = [
+    ("the question that it answers", "opening", r"\bquestion\b"),
+    ("what the reader will be able to do", "opening", r"\bobjectives\b|\byou can\b|\bable to\b"),
+    ("prerequisites", "opening", r"\bprerequisites?\b|\byou need\b"),
+    ("numbers to remember", "headings", r"^numbers to remember\b"),
+    ("misconceptions", "headings", r"^misconceptions\b"),
+    ("exercises", "headings", r"^exercises\b"),
+    ("the limits of its model", "headings", r"^what this model leaves out\b"),
+    ("sources", "headings", r"^sources\b"),
+]
+MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
+SENTENCE = re.compile(r"[A-Z`].{15,}\.$")
+TIMING = {"execution", "ExecuteTime", "papermill"}
+
+
+def chapters() -> list[Path]:
+    """Return the notebooks of the table of contents."""
+    entries, files = [yaml.safe_load((ROOT / "_toc.yml").read_text())], []
+    while entries:
+        entry = entries.pop(0)
+        files += [entry[key] for key in ("root", "file") if key in entry]
+        entries += [child for key in ("parts", "chapters", "sections") for child in entry.get(key, ())]
+    return [path for file in files if (path := (ROOT / file).with_suffix(".ipynb")).exists()]
+
+
+def complaints(notebook) -> list[str]:
+    """Return all that is wrong with a committed notebook."""
+    wrong = [f"metadata: {key}" for key in {"widgets", *TIMING} & set(notebook.metadata)]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    if [cell.execution_count for cell in code] != list(range(1, len(code) + 1)):
+        wrong.append("the cells were not all run, in order, in a fresh kernel: nbval compares only what has a count")
+    for cell in notebook.cells:
+        here = f"cell {cell.id}: "
+        wrong += [here + f"metadata: {key}" for key in TIMING & set(cell.metadata)]
+        if cell.cell_type != "code":
+            continue
+        lines = [line for line in cell.source.splitlines() if line.split("#")[0].strip()]
+        if lines and lines[-1].split("#")[0].rstrip().endswith(";"):
+            wrong.append(here + "ends with ';', which nbval does not honour")
+        for output in cell.outputs:
+            if output.output_type == "error":
+                wrong.append(here + f"raised {output.ename}")
+            elif output.output_type == "stream":
+                if output.name != "stdout":
+                    wrong.append(here + f"wrote to {output.name}: {output.text[:80]}")
+            else:
+                wrong += [here + f"holds {kind}" for kind in output.data if not kind.endswith("text/plain")]
+        tags = cell.metadata.get("tags", [])
+        marks = [tag for tag in tags if tag.startswith("nbval-") or tag == "raises-exception"]
+        marks += MARKER.findall(cell.source)
+        if marks and not SENTENCE.match(cell.metadata.get("nbval_reason", "")):
+            wrong.append(here + f"{marks[0]} needs a sentence in the cell's metadata nbval_reason")
+    return wrong
+
+
+def nbval(*paths, options=()) -> subprocess.CompletedProcess:
+    """Run the notebooks again, with this Python, and compare what they print with what they hold."""
+    command = [sys.executable, "-m", "pytest", "--nbval", "--nbval-current-env", "-p", "conftest", *options]
+    command += ["-p", "no:cacheprovider", "--color=no", "-q", "-c", ROOT / "pyproject.toml", *paths]
+    return subprocess.run(
+        list(map(str, command)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+    )
+
+
+def test_every_notebook_of_the_book_is_in_its_table_of_contents():
+    assert sorted(chapters()) == sorted((ROOT / "book").glob("**/*.ipynb"))
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+def test_a_committed_notebook_is_clean(path):
+    wrong = complaints(nbformat.read(path, as_version=4))
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
+def test_a_chapter_has_every_part(path):
+    notebook = nbformat.read(path, as_version=4)
+    kinds = [cell.cell_type for cell in notebook.cells]
+    text = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    lines = "\n".join(text).splitlines()
+    look = {
+        "opening": "\n".join(cell.source for cell in notebook.cells[: (kinds + ["code"]).index("code")]),
+        "headings": "\n".join(line.lstrip("#").strip() for line in lines if re.match("##+ ", line)),
+    }
+    missing = [what for what, where, pattern in PARTS if not re.search(pattern, look[where], re.IGNORECASE | re.M)]
+    assert missing == []
+
+
+def plant(source="1 + 1", count=1, tags=(), metadata=None, outputs=()):
+    """Return a notebook of one code cell."""
+    cell = nbformat.v4.new_code_cell(source, execution_count=count, outputs=list(outputs))
+    cell.metadata.update({"tags": list(tags)} | (metadata or {}))
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def shown(**data):
+    return nbformat.v4.new_output("display_data", data={kind.replace("_", "/"): text for kind, text in data.items()})
+
+
+@pytest.mark.parametrize(
+    ("planted", "complaint"),
+    [
+        (plant(count=None), "not all run"),
+        (plant(count=2), "not all run"),
+        (plant("x = 1\nx;  # quiet"), "ends with ';'"),
+        (plant(outputs=[shown(image_png="AAAA")]), "holds image/png"),
+        (plant(outputs=[shown(text_html="<b>")]), "holds text/html"),
+        (plant(outputs=[nbformat.v4.new_output("stream", name="stderr", text="Warning")]), "wrote to stderr"),
+        (plant(outputs=[nbformat.v4.new_output("error", ename="ValueError", evalue="", traceback=[])]), "raised"),
+        (plant(metadata={"execution": {"iopub.execute_input": "2026"}}), "metadata: execution"),
+        (plant(tags=["nbval-skip"]), "nbval_reason"),
+        (plant("# NBVAL_IGNORE_OUTPUT\nx", metadata={"nbval_reason": "because"}), "nbval_reason"),
+    ],
+)
+def test_a_dirty_notebook_is_found(planted, complaint):
+    assert [complaint in wrong for wrong in complaints(planted)] == [True]
+
+
+def test_a_clean_notebook_passes():
+    reason = {"nbval_reason": "It measures the reader's own machine."}
+    assert complaints(plant(tags=["nbval-ignore-output"], metadata=reason, outputs=[shown(text_plain="2")])) == []
+
+
+def test_every_chapter_still_prints_what_it_holds():
+    done = nbval(*chapters())
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_chapter_with_one_wrong_digit_fails(tmp_path):
+    path = min(chapters(), key=lambda path: path.stat().st_size)
+    notebook = copy.deepcopy(nbformat.read(path, as_version=4))
+    texts = [
+        (holder, key, cell)
+        for cell in notebook.cells
+        if cell.cell_type == "code" and "nbval" not in str(cell.metadata) + cell.source.lower()
+        for output in cell.outputs
+        for holder, key in [(output, "text"), (output.get("data", {}), "text/plain")]
+        if re.search(r"\d", holder.get(key, "")) and "0x" not in holder[key]
+    ]
+    holder, key, cell = texts[0]
+    holder[key] = re.sub(r"\d", lambda digit: str((int(digit[0]) + 1) % 10), holder[key], count=1)
+    nbformat.write(notebook, tmp_path / path.name)
+    done = nbval(tmp_path / path.name, options=["--maxfail=1"])
+    assert done.returncode == 1, done.stdout
+    assert "Cell outputs differ" in done.stdout
+    assert cell.source.splitlines()[0] in done.stdout
