@@ -269,7 +269,8 @@ def _control(name: str, control: Slider | Select | Toggle) -> dict:
         labels = ["off", "on"]
     else:
         raise ValueError(f"control {name!r} must be a Slider, a Select or a Toggle, got {control!r}")
-    if len(values) < 2 or len(set(values)) < len(values) or len(labels) != len(values):
+    numbers = all(math.isfinite(v) for v in values) if isinstance(control, Slider) else True
+    if len(values) < 2 or len(set(values)) < len(values) or len(labels) != len(values) or not numbers:
         raise ValueError(f"control {name!r} needs at least two different stops, and a label for each")
     start = values[0] if control.start is None else control.start
     if start not in values:
@@ -314,13 +315,18 @@ class _Scale:
         if not finite.size and axis.limits is None:
             raise ValueError(f"axis {axis.label!r} has nothing to show")
         limits = axis.limits or (finite.min(), finite.max())
+        if axis.log and min(limits) <= 0:
+            raise ValueError(f"axis {axis.label!r} is logarithmic, and {min(limits):g} is not above zero")
         self.low, self.high = (float(v) for v in self._warp(np.asarray(limits, dtype=float)))
         if axis.limits is None and not axis.log:
             self.low = min(self.low, 0.0)
-        if not self.low < self.high:
+        if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(f"axis {axis.label!r} needs limits with low < high, got {limits}")
         # Codes span the data, which may reach beyond the limits: the picture is clipped, with the right slope there.
+        # What lies more than two widths outside is moved there, or it would cost the inside its precision.
+        outside = 2 * (self.high - self.low)
         codes = self._warp(finite) if finite.size else np.array([self.low, self.high])
+        codes = np.clip(codes, self.low - outside, self.high + outside)
         self.first = float(codes.min())
         self.span = float(codes.max() - codes.min()) or 1.0
 
@@ -331,7 +337,8 @@ class _Scale:
         values = np.asarray(values, dtype=float)
         there = np.isfinite(values)
         warped = self._warp(np.where(there, values, 1.0))
-        return np.where(there, np.rint((warped - self.first) / self.span * _STEPS), _NONE).astype(np.uint16)
+        codes = np.clip(np.rint((warped - self.first) / self.span * _STEPS), 0, _STEPS)
+        return np.where(there, codes, _NONE).astype(np.uint16)
 
     def place(self, code: int) -> float:
         """Position in the picture, in thousandths of the axis."""
@@ -339,18 +346,13 @@ class _Scale:
 
     def ticks(self) -> list[tuple[float, str]]:
         """Positions in percent and labels."""
-        if self.axis.log:
-            first, last = math.ceil(self.low - 1e-9), math.floor(self.high + 1e-9)
-            step = max(1, math.ceil((last - first) / 7))
-            values = [10.0**e for e in range(first, last + 1, step)]
-        else:
-            step = _nice((self.high - self.low) / 5)
-            values = [
-                i * step for i in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
-            ]
+        values = _powers(10**self.low, 10**self.high) if self.axis.log else _round_numbers(self.low, self.high)
+        # Digits enough to tell neighbours apart: 2,016 and 2,018 need four.
+        near = min(b - a for a, b in itertools.pairwise(values))
+        digits = 3 if self.axis.log else max(3, 2 + round(math.log10(max(map(abs, values)) / near)))
         warped = self._warp(np.asarray(values, dtype=float))
         return [
-            (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit))
+            (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit, digits))
             for w, v in zip(warped, values, strict=True)
         ]
 
@@ -371,11 +373,33 @@ def _nice(step: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= step * (1 - 1e-9))
 
 
-def _tick(value: float, unit: str) -> str:
+def _round_numbers(low: float, high: float) -> list[float]:
+    """About five round numbers between two limits."""
+    step = _nice((high - low) / 5)
+    return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten between two limits; 1, 2 and 5 times them, or round numbers, where there are too few."""
+
+    def inside(values):
+        return [v for v in values if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    if len(decades := inside(10.0**p for p in powers[:: max(1, len(powers) // 7)])) > 2:
+        return decades
+    finer = inside(m * 10.0**p for p in powers for m in (1, 2, 5))
+    return finer if len(finer) > 1 else _round_numbers(low, high)
+
+
+def _tick(value: float, unit: str, digits: int) -> str:
     """A tick label: the number and its prefix; the axis title carries the unit."""
     if unit in ("s", "%", "$"):
-        return fmt(value, unit)
-    text = fmt(value, "FLOP") if value == 0 or abs(value) >= 1 else fmt(value)
+        return fmt(value, unit, digits)
+    (_, size, _), *more = ladder(unit)
+    if size != 1 and not more:  # a scaled unit, such as GB/s: its numbers need no prefix
+        return fmt(value / size, digits=digits)
+    text = fmt(value, "FLOP", digits) if value == 0 or abs(value) >= 1 else fmt(value, digits=digits)
     return text.removesuffix("FLOP").rstrip().replace(" ", "\N{NARROW NO-BREAK SPACE}")
 
 

@@ -10,6 +10,7 @@ measured, derived or assumed) and a source; ``python -m clusterlab.hardware`` pr
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tomllib
 from collections.abc import Mapping
@@ -150,6 +151,17 @@ class Rack(Part):
 
 
 _RECORDS = {"accelerator": Accelerator, "link": Link, "node": Node, "rack": Rack}
+# What a field's value looks like: text, a count, or a number with a unit of its quantity.
+_COUNTS = ("year", "scale_up_domain", "accelerators", "nodes", "network_ports")
+_UNITS = {"peak": "FLOP/s", "bandwidth": "(?:B|bit)/s", "capacity": "B", "latency": "s", "tdp": "W", "power": "W"}
+_EXAMPLES = {
+    "peak": "989 TFLOP/s",
+    "bandwidth": "3.35 TB/s",
+    "capacity": "80 GB",
+    "latency": "5 us",
+    "tdp": "700 W",
+    "power": "10.2 kW",
+}
 _TEXT = ("vendor", "accelerator", "scale_up_link", "network_link")
 
 
@@ -173,7 +185,7 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
         With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
         field, a missing or unreadable value, a reference to a part that is not there.
     """
-    gaps: list[str] = []
+    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
     sources = {}
     for key, entry in document.get("sources", {}).items():
         try:
@@ -181,6 +193,8 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
         except TypeError as error:
             gaps.append(f"source {key}: {error}")
             continue
+        if not (entry["title"] and entry["date"]):
+            gaps.append(f"source {key}: has no title or no date")
         if not (entry.get("url") or entry.get("document")):
             gaps.append(f"source {key}: has neither a url nor a document")
         if entry["checked"] not in CHECKED or (entry["checked"] == "cited" and not entry.get("via")):
@@ -221,12 +235,26 @@ def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dic
     return facts, gaps
 
 
+def _read(key: str, printed: object) -> float:
+    """A field in SI units; a unit that belongs to another quantity is refused."""
+    quantity = "peak" if key.startswith("peak_") else key.rpartition("_")[2]
+    if quantity not in _UNITS:
+        raise ValueError(f"unknown field {key!r}")
+    unit = _UNITS[quantity]
+    if not re.search(rf"\d\s*[a-zµ]?{unit}$", str(printed), re.IGNORECASE):
+        raise ValueError(f"{key} must be a number and its unit, such as {_EXAMPLES[quantity]!r}, got {printed!r}")
+    try:
+        return parse(printed)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+
+
 def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Part:
     values: dict = {}
     peaks = {}
     for key, fact in facts.items():
-        text = key in _TEXT or isinstance(fact.printed, int)
-        value = fact.printed if text else parse(fact.printed)
+        plain = key in _TEXT if isinstance(fact.printed, str) else key in _COUNTS
+        value = fact.printed if plain else _read(key, fact.printed)
         if key.startswith("peak_") and record is Accelerator:
             peaks[key.removeprefix("peak_")] = value
         else:

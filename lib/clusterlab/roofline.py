@@ -7,6 +7,7 @@ peak rate and a bandwidth. Everything else on this page follows from those two p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -32,6 +33,8 @@ class Work(Explained):
 
     flops: float
     bytes: float
+
+    __array_ufunc__ = None  # an array times a Work is a Work of arrays, not an array of Works
 
     @property
     def intensity(self):
@@ -404,7 +407,7 @@ class Bound(Explained):
     @property
     def time(self):
         """Lower bound, seconds: the slowest resource, everything else hidden behind it."""
-        return np.maximum.reduce(np.broadcast_arrays(*self.times.values()))
+        return reduce(np.maximum, self.times.values())
 
     @property
     def serial(self):
@@ -488,9 +491,9 @@ class IronLaw(Explained):
 
     def _rows(self):
         rows = [("term", "time", "share")]
-        for name, part in (("data movement", self.data), ("compute", self.compute), ("latency", self.latency)):
-            rows.append((name, _summary(part, "s"), _summary(part / self.time, "%")))
-        return [*rows, ("total", _summary(self.time, "s"), _summary(self.time / self.time, "%"))]
+        whole = np.where(self.time > 0, self.time, 1.0)[()]  # a task that takes no time has no shares
+        parts = {"data movement": self.data, "compute": self.compute, "latency": self.latency, "total": self.time}
+        return rows + [(name, _summary(t, "s"), _summary(t / whole, "%")) for name, t in parts.items()]
 
 
 def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:

@@ -150,6 +150,14 @@ def _join(number: str, unit: str) -> str:
     return number + ("" if unit in ("", "%") else " ") + unit
 
 
+# Thousands separators only where they separate thousands: "3,35" is refused, not read as 335.
+_QUANTITY = re.compile(
+    r"\s*(?P<sign>-?)(?P<currency>\$?)"
+    r"(?P<number>(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][+-]?\d+)?)(?<=\d)"
+    r"\s*(?P<unit>\S*)\s*"
+)
+
+
 def parse(text: str) -> float:
     """Read a quantity as a datasheet prints it and return it in SI base units.
 
@@ -177,11 +185,9 @@ def parse(text: str) -> float:
     >>> parse("$1.2B"), parse("41%")
     (1200000000.0, 0.41)
     """
-    match = re.fullmatch(r"\s*(-?)(\$?)\s*(-?[\d,]*\.?\d+(?:[eE][+-]?\d+)?)\s*(\S*)\s*", str(text))
-    if match:
-        sign, currency, digits, unit = match.groups()
-        number = float(digits.replace(",", "")) * (-1 if sign else 1)
-        unit = currency + unit
+    match = _QUANTITY.fullmatch(str(text))
+    if match and math.isfinite(number := float(match["sign"] + match["number"].replace(",", ""))):
+        unit = match["currency"] + match["unit"]
         if unit in ("", "%"):
             return number / 100 if unit else number
         if unit in _SCALES:
@@ -205,7 +211,7 @@ def _checked(rule: str, allowed, values: dict) -> list:
     out = []
     for name, value in values.items():
         try:
-            number = value if hasattr(value, "dimensionality") else np.asarray(value, dtype=float)
+            number = value if hasattr(value, "dimensionality") else _numeric(value)
             good = np.isfinite(number) & allowed(number)
         except (TypeError, ValueError):
             raise ValueError(f"{name} must be {rule}, got {value!r}") from None
@@ -214,6 +220,14 @@ def _checked(rule: str, allowed, values: dict) -> list:
             raise ValueError(f"{name} must be {rule}, got {worst:g}")
         out.append(float(number) if isinstance(number, np.ndarray) and number.ndim == 0 else number)
     return out
+
+
+def _numeric(value) -> np.ndarray:
+    """A float array; text that looks like a number is not one."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "iuf":
+        raise TypeError
+    return array.astype(float)
 
 
 def positive(**values) -> list:
