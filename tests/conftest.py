@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from pages import CHROMIUMS, chromium, find_chromium
 
 ROOT = Path(__file__).parents[1]

@@ -12,8 +12,9 @@ import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 
-import book_widgets
 import ipywidgets.embed
+
+import book_widgets
 
 CHROMIUMS = "chromium", "chromium-browser", "google-chrome"
 CONTROLS = ".cl-controls :is(input, select)"

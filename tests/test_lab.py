@@ -6,8 +6,9 @@ import time
 
 import nbformat
 import pytest
-from conftest import ROOT
 from jupyter_client import BlockingKernelClient
+
+from conftest import ROOT
 from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells
 
 # Every explorer of the kernel, by title: its traits, and its read-outs at their present values.

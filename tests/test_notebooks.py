@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+
 from conftest import ROOT
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.

@@ -1,6 +1,5 @@
 """The built book in a browser: every page, whatever chapters there are."""
 
-import contextlib
 import functools
 import gzip
 import http.server
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
+
 from conftest import ROOT, build_book
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, widgets_ready
 
@@ -44,7 +44,11 @@ class Page(HTMLParser):
 def pages(site) -> dict[str, Page]:
     """Every page of the site by its path, but for the redirect at the top."""
     paths = sorted(path for path in site.rglob("*.html") if "_static" not in path.parts)
-    return {path.relative_to(site).as_posix(): Page(path) for path in paths if 'http-equiv="Refresh"' not in path.read_text()}
+    return {
+        path.relative_to(site).as_posix(): Page(path)
+        for path in paths
+        if 'http-equiv="Refresh"' not in path.read_text()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +81,9 @@ def test_every_page_opens_complete_and_asks_no_other_host_for_anything(root, pag
             """() => [...document.querySelectorAll(".math")].every(math => math.querySelector("mjx-container"))"""
         )
         assert page.locator("mjx-merror").count() == 0, name
-        broken = page.locator("img").evaluate_all("all => all.filter(i => i.complete && !i.naturalWidth).map(i => i.src)")
+        broken = page.locator("img").evaluate_all(
+            "all => all.filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+        )
         assert broken == [], name
         page.context.close()
     assert widgets == sum(len(re.findall('class="widget-host"', page.path.read_text())) for page in pages.values()) > 0

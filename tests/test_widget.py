@@ -4,9 +4,10 @@ import re
 import statistics
 from pathlib import Path
 
-import clusterlab
 import numpy as np
 import pytest
+
+import clusterlab
 from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Toggle, stacked, waterfall
 from clusterlab.units import fmt, parse
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
@@ -34,7 +35,9 @@ def roof(chip, batch, slope):
 
 def cost(price):
     """A linear axis in dollars over one in seconds, behind a question."""
-    return Picture(curves={"Rent": price * T, "Own": 40 + 0.2 * price * T}, readouts={"After 90 s": fmt(90 * price, "$")})
+    return Picture(
+        curves={"Rent": price * T, "Own": 40 + 0.2 * price * T}, readouts={"After 90 s": fmt(90 * price, "$")}
+    )
 
 
 def bars(n):
@@ -82,7 +85,11 @@ def explorers() -> dict[str, Explorer]:
             predict=Predict("When is owning cheaper?", {"At once": "No: it starts at $40.", "After 50 s": "Yes."}),
         ),
         "bars": Explorer(
-            bars, controls={"n": Slider("N", [1, 2, 3])}, x=Axis("Time", "s"), lanes=["one", "two", "three"], title="Bars"
+            bars,
+            controls={"n": Slider("N", [1, 2, 3])},
+            x=Axis("Time", "s"),
+            lanes=["one", "two", "three"],
+            title="Bars",
         ),
         "losses": Explorer(
             losses,
@@ -249,7 +256,9 @@ def test_the_picture_cannot_be_peeked_at_before_a_prediction_is_made(gallery, ex
         figure.locator(".cl-area").focus()
         page.keyboard.press("End")
     secrets = [explorers["cost"].at()["After 90 s"], fmt(40 + 0.2 * 90, "$")]
-    told = figure.inner_text() + figure.aria_snapshot() + str(figure.locator(".cl-area").get_attribute("aria-valuetext"))
+    told = (
+        figure.inner_text() + figure.aria_snapshot() + str(figure.locator(".cl-area").get_attribute("aria-valuetext"))
+    )
     assert [secret for secret in secrets if secret in told] == []
 
 

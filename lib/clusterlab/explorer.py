@@ -309,6 +309,8 @@ class _Scale:
 
     def __init__(self, axis: Axis, values: np.ndarray) -> None:
         self.axis = axis
+        if np.isinf(values).any():
+            raise ValueError(f"axis {axis.label!r} cannot show infinity; NaN is what is not there")
         finite = values[np.isfinite(values)]
         if axis.log and np.any(finite <= 0):
             raise ValueError(f"axis {axis.label!r} is logarithmic, and {finite[finite <= 0][0]:g} is not above zero")
