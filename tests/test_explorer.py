@@ -262,6 +262,7 @@ REFUSALS = {
     "axis 'y' needs limits with low < high": lambda: show(y=Axis("y", limits=(0, math.nan))),
     "axis 'y' needs limits with low < high, got (0, inf)": lambda: show(y=Axis("y", limits=(0, math.inf))),
     "axis 'y' is logarithmic, and 0 is not above zero": lambda: show(y=Axis("y", log=True, limits=(0, 10))),
+    "axis 'y' cannot show infinity": lambda: draw(Picture(curves={"a": [1, math.inf, 3]})),
     "curves and points need a y axis": lambda: show(y=None),
     "spans need lanes": lambda: draw(SPANS, y=None),
     "spans, or curves and points, not both": lambda: draw(Picture(curves={"a": 1}, spans=SPANS.spans), lanes=["lane"]),
