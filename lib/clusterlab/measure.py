@@ -215,6 +215,7 @@ _NUMBERS = (
     "m",
     "k",
     "n",
+    "output_bytes",
     "bytes_moved",
     "batch",
     "context",
