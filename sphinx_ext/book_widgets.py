@@ -46,6 +46,7 @@ def configure(app, config):
     config.nb_ipywidgets_js = {}
     add_repository(config)
     config.html_static_path.append(str(HERE / "assets"))
+    config.templates_path.append(str(HERE / "templates"))
     app.add_css_file("book.css")
     digest = hashlib.sha256()
     for path in sorted(p for p in LIBRARY.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
@@ -77,6 +78,8 @@ def place_widgets(app, pagename, templatename, context, doctree):
         opening = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         description = html.escape(" ".join(opening.split())[:200], quote=True)
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
+    if "body" in context:  # docutils gives each reference a role that a list may not contain
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
     # Thebe is not used here; its scripts point to a CDN and declare one constant twice. These lists are the builder's
     # own for this page, so they are changed in place.
     scripts, styles = context.setdefault("script_files", []), context.setdefault("css_files", [])

@@ -100,7 +100,7 @@ def test_a_chapter_has_every_part(path):
     text = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
     lines = "\n".join(text).splitlines()
     look = {
-        "opening": "\n".join(cell.source for cell in notebook.cells[: (kinds + ["code"]).index("code")]),
+        "opening": "\n".join(cell.source for cell in notebook.cells[: [*kinds, "code"].index("code")]),
         "headings": "\n".join(line.lstrip("#").strip() for line in lines if re.match("##+ ", line)),
     }
     missing = [what for what, where, pattern in PARTS if not re.search(pattern, look[where], re.IGNORECASE | re.M)]

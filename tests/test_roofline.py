@@ -390,7 +390,9 @@ def test_no_published_gemm_is_faster_than_its_roof(group):
         if row["group"] != group:
             continue
         inputs = INPUT_BYTES[row["precision"]]
-        work = matmul(row["m"], row["k"], row["n"], bytes_per_element=inputs, output_bytes_per_element=row["output_bytes"])
+        work = matmul(
+            row["m"], row["k"], row["n"], bytes_per_element=inputs, output_bytes_per_element=row["output_bytes"]
+        )
         roof = attainable(work.intensity, *machine(row))
         assert 0 < row["rate_flops"] <= roof, f"{row['row_id']} {row['accelerator']} {row['note']}"
 

@@ -108,6 +108,7 @@ function render({ model, el }) {
   let cursor = null, hair;
   const keys = all(".cl-legend li");
   function point(j) {
+    if (figure.classList.contains("cl-ask")) return; // nothing to read before the prediction
     cursor = Math.min(Math.max(j, 0), grid.length - 1);
     hair.setAttribute("d", `M${at(place(x, grid[cursor]))} 0V1000`);
     const here = format(value(x, grid[cursor]), x);
@@ -135,6 +136,12 @@ function render({ model, el }) {
       e.preventDefault();
       point((cursor ?? Math.floor(grid.length / 2)) + step);
     });
+  }
+
+  const listening = [];
+  function listen(name, heard) {
+    model.on("change:" + name, heard);
+    listening.push(["change:" + name, heard]);
   }
 
   // Controls exist only where this script runs, so no reader meets a dead slider.
@@ -172,7 +179,7 @@ function render({ model, el }) {
   // Predict first: the picture stays hidden until a guess is committed.
   if (spec.predict && figure.classList.contains("cl-ask")) {
     const { question, answers } = spec.predict, name = "cl-guess-" + Math.random().toString(36).slice(2);
-    const said = make("p", { class: "cl-said", role: "status" });
+    const said = make("p", { class: "cl-said", role: "status", tabindex: -1 });
     const form = make("form", { class: "cl-predict", onsubmit: (e) => {
       e.preventDefault();
       const picked = form.querySelector("input:checked");
@@ -187,18 +194,20 @@ function render({ model, el }) {
     const reveal = () => {
       const guess = model.get("guess");
       if (!guess) return;
+      const here = form.contains(document.activeElement);
       form.remove();
       figure.classList.remove("cl-ask");
       said.textContent = `You predicted: ${guess}. ${answers[guess] ?? ""}`;
+      if (here) said.focus();
     };
-    model.on("change:guess", reveal);
+    listen("guess", reveal);
     reveal();
   }
 
-  for (const c of controls) model.on("change:" + c.name, draw);
+  for (const c of controls) listen(c.name, draw);
   draw();
   figure.dataset.ready = "true";
-  return () => { for (const c of controls) model.off("change:" + c.name, draw); };
+  return () => { for (const [event, heard] of listening) model.off(event, heard); };
 }
 
 export default { render };

@@ -280,7 +280,8 @@ class Explained:
 
     def _repr_html_(self) -> str:
         def line(row, tag):
-            return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row) + "</tr>"
+            tags = [tag if cell else "td" for cell in row]  # an empty heading is no heading
+            return "<tr>" + "".join(f"<{t}>{html.escape(c)}</{t}>" for t, c in zip(tags, row, strict=True)) + "</tr>"
 
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
