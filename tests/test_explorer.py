@@ -459,3 +459,8 @@ def test_a_colour_stands_out_in_light_and_in_dark_and_carries_white_text(colour)
     """WCAG 2.2: 3:1 for graphics (1.4.11), 4.5:1 for text (1.4.3)."""
     assert contrast(colour, "ffffff") >= 4.5
     assert contrast(colour, "121212") >= 3
+
+
+def test_no_two_curves_differ_by_colour_alone():
+    dashes = re.findall(r"--cl-dash: ([^;]+);", CSS)
+    assert len(set(dashes)) == len(dashes) == len(PALETTE)

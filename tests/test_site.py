@@ -8,11 +8,13 @@ import re
 import threading
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
 
+import book_widgets
 from conftest import ROOT, build_book
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, widgets_ready
 
@@ -167,6 +169,15 @@ def test_every_image_says_what_it_shows(pages):
             if len(alt.split()) < least or re.search(r"[0-9a-f]{16}|\.(svg|png|jpe?g|gif)$", alt):
                 silent.append(f"{name}: {attrs.get('src')}: {alt!r}")
     assert silent == []
+
+
+def test_buttons_to_a_repository_are_there_only_where_one_is_set(site, monkeypatch):
+    assert not [path.name for path in site.rglob("*.html") if re.search(r"mybinder|/edit/", path.read_text())]
+    config = SimpleNamespace(html_theme_options={})
+    monkeypatch.setenv("BOOK_REPOSITORY", "https://github.com/someone/book/")
+    book_widgets.add_repository(config)
+    assert config.html_theme_options["repository_url"] == "https://github.com/someone/book"
+    assert config.html_theme_options["launch_buttons"]["notebook_interface"] == "jupyterlab"
 
 
 def test_no_script_or_style_comes_from_another_host(pages):
