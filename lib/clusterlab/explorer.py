@@ -198,7 +198,6 @@ class Explorer(anywidget.AnyWidget):
                 raise ValueError(f"control {c['name']!r} must be an identifier that no widget attribute uses")
         pictures = _pictures(view, self._controls)
         scene = _Scene(pictures, x, y, tuple(lanes))
-        self._strings = scene.strings
         self._readouts = scene.readouts
         super().__init__()
         self.add_traits(
@@ -243,8 +242,6 @@ class Explorer(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """Name the controls and the read-outs at both ends of the table: what a reader without a browser sees."""
-        if not self._readouts:
-            return "Explorer"
         lines = [f"Explorer: {self._title}"]
         for c in self._controls:
             marked = [f"[{label}]" if i == c["start"] else label for i, label in enumerate(c["labels"])]
