@@ -10,7 +10,7 @@ help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 book: $(VENV)/ready  ## Set up, execute the chapters and build the site
-	@$(BIN)/jupyter-book build . -W --keep-going
+	@$(BIN)/jupyter-book build . --all -W --keep-going
 	@echo
 	@echo "Open the book: $(CURDIR)/$(SITE)"
 
@@ -42,6 +42,7 @@ clean:  ## Remove what was built; keep the environment
 	rm -rf _build
 
 $(VENV)/ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --requirement requirements.txt
 	@touch $@

@@ -108,7 +108,7 @@ def place_widgets(app, pagename, templatename, context, doctree):
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
     body = VIEW.sub(host, context["body"])
-    data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("</", "<\\/")
+    data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("<", "\\u003c")
     context["body"] = f'{body}<script type="application/json" id="widget-state">{data}</script>'
     css = "".join(kind["_css"] for kind in shared.values())
     context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>"

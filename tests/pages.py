@@ -16,7 +16,12 @@ import ipywidgets.embed
 
 import book_widgets
 
-CHROMIUMS = "chromium", "chromium-browser", "google-chrome"
+CHROMIUMS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 CONTROLS = ".cl-controls :is(input, select)"
 
 # Everything that a reader sees move: the paths, the labels beside them with their places, and the read-outs.

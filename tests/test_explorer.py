@@ -243,8 +243,14 @@ REFUSALS = {
     "control 'n' must be a Slider, a Select or a Toggle": lambda: controlled([1, 2]),
     "control 'n' needs at least two different stops": lambda: controlled(Slider("n", [1])),
     "control 'n' needs at least two different": lambda: controlled(Slider("n", [1, 1])),
-    "and a label for each": lambda: controlled(Slider("n", [1, 2], labels=["one"])),
-    "control 'n' ": lambda: controlled(Slider("n", [1, math.nan])),
+    "and a different label for each": lambda: controlled(Slider("n", [1, 2], labels=["one"])),
+    "a different label": lambda: controlled(Slider("n", [1.0001, 1.0002])),
+    "control 'n' has the stop nan": lambda: controlled(Slider("n", [1, math.nan])),
+    "control 'n' has the stop 'two'": lambda: controlled(Slider("n", [1, "two"])),
+    "control 'n' has the label 1; labels are text": lambda: controlled(Select("n", [1, 2])),
+    "control 'n' needs a list or a mapping of options, got 'abc'": lambda: controlled(Select("n", "abc")),
+    "control '_html' must be an identifier": lambda: show(controls={"_html": N["n"]}),
+    "a prediction needs at least two answers": lambda: show(predict=Predict("Which?", {"one": ""})),
     "control 'n' starts at 3, which is none of 1, 2": lambda: controlled(Slider("n", [1, 2], start=3)),
     "control 'n' starts at 'c', which is none of a, b": lambda: controlled(Select("n", ["a", "b"], start="c")),
     "one to 20,000 combinations of stops, got 0": lambda: show(controls={}),
@@ -260,8 +266,16 @@ REFUSALS = {
     "axis 'y' has nothing to show": lambda: draw(Picture(curves={"a": math.nan})),
     "axis 'x' needs limits with low < high": lambda: show(x=Axis("x", values=[1, 2, 3], limits=(5, 5))),
     "axis 'y' needs limits with low < high": lambda: show(y=Axis("y", limits=(0, math.nan))),
-    "axis 'y' needs limits with low < high, got (0, inf)": lambda: show(y=Axis("y", limits=(0, math.inf))),
+    "axis 'y' needs limits with low < high, got 0 and inf": lambda: show(y=Axis("y", limits=(0, math.inf))),
     "axis 'y' is logarithmic, and 0 is not above zero": lambda: show(y=Axis("y", log=True, limits=(0, 10))),
+    "axis 'y' needs two limits": lambda: show(y=Axis("y", limits=())),
+    "axis 'x' needs values that are finite numbers in a row": lambda: show(x=Axis("x", values=[1, math.nan, 3])),
+    "point 'p' must be one (x, y), got (1, 2, 3)": lambda: draw(Picture(points={"p": (1, 2, 3)})),
+    "rule 'r' must be one x, got (1, 2)": lambda: draw(Picture(curves={"a": 1}, rules={"r": (1, 2)})),
+    "a span is (lane, start, end)": lambda: draw(Picture(spans={"busy": [(0, 1.0)]}), y=None, lanes=["lane"]),
+    "at most 8 curves": lambda: draw(Picture(curves={str(i): i for i in range(9)})),
+    "stacked bars need parts with the same number of lanes": lambda: stacked({"a": [1, 2], "b": [1]}),
+    "losses must be zero or more and together at most 1, got [2]": lambda: waterfall(1, [2]),
     "axis 'y' cannot show infinity": lambda: draw(Picture(curves={"a": [1, math.inf, 3]})),
     "curves and points need a y axis": lambda: show(y=None),
     "spans need lanes": lambda: draw(SPANS, y=None),
@@ -381,7 +395,7 @@ def test_the_markup_shows_the_start_and_hides_it_where_a_question_is_asked():
     assert "<dd>3</dd>" in one._html
     assert "<dd>9</dd>" in two._html
     assert 'class="cl-explorer"' in one._html
-    assert 'class="cl-explorer cl-ask"' in show(predict=Predict("Which?", {"a": "no"}))._html
+    assert 'class="cl-explorer cl-ask"' in show(predict=Predict("Which?", {"a": "no", "b": "yes"}))._html
 
 
 def test_the_markup_draws_every_mark_once():
@@ -412,7 +426,8 @@ def test_stacked_bars_stand_end_to_end_and_reach_their_total(parts):
 
 
 @given(st.floats(0, 1e6), st.lists(st.floats(0, 1e5), min_size=1, max_size=8))
-def test_a_waterfall_loses_what_it_is_told_and_keeps_the_rest(start, losses):
+def test_a_waterfall_loses_what_it_is_told_and_keeps_the_rest(kept, losses):
+    start = kept + math.fsum(losses)
     spans = waterfall(start, losses)
     first, last = spans["kept"]
     assert first == (0, 0, start)

@@ -1,5 +1,6 @@
 """Hardware: every number has a source, the audit fails where one has not, and the records make physical sense."""
 
+import dataclasses
 import subprocess
 import sys
 import tomllib
@@ -82,6 +83,14 @@ FAULTS = {
     "a bare number": (GOOD_LINK, '"1 GB/s"', "1", "link Planted: bandwidth"),
     "a number in quotes without a unit": (GOOD_LINK, "1 GB/s", "1", "link Planted: bandwidth"),
     "the unit of another quantity": (GOOD_LINK, "1 GB/s", "1 GB", "link Planted: bandwidth"),
+    "a negative number": (GOOD_LINK, "1 GB/s", "-1 GB/s", "link Planted: bandwidth must be positive"),
+    "half a year": (
+        GOOD_ACCELERATOR,
+        "year = 2026",
+        "year = 2026.5",
+        "accelerator Planted: year must be a whole number",
+    ),
+    "an empty name": (GOOD_ACCELERATOR, '"Nobody"', '""', "accelerator Planted: vendor must be text"),
     "a misspelled field": (GOOD_LINK, "bandwidth =", "bandwith =", "link Planted: ", "bandwith"),
     "a missing field": (GOOD_ACCELERATOR, 'hbm_bandwidth = "1 GB/s"\n', "", "accelerator Planted: ", "hbm_bandwidth"),
     "a dangling link": (GOOD_ACCELERATOR, "NVLink 5", "NVLink 99", "accelerator Planted: scale_up_link 'NVLink 99'"),
@@ -237,10 +246,17 @@ def test_nvlink_4_is_nine_times_an_ndr_port():
     assert nvlink.bandwidth_both_ways / port.bandwidth_both_ways == 9
 
 
-def test_a_blackwell_rack_holds_13_8_terabytes():
-    """FiberMall 2024, In-depth analysis for NVIDIA GB200: 72 x 192 GB."""
+def test_a_blackwell_rack_offers_13_4_terabytes():
+    """NVIDIA's GB200 NVL72 page; the 13.8 TB of other texts are the 192 GB in each package."""
     rack = hardware.rack("GB200 NVL72")
-    assert rack.accelerators * hardware.accelerator(rack.accelerator).hbm_capacity == pytest.approx(13.8e12, rel=0.005)
+    assert rack.accelerators * hardware.accelerator(rack.accelerator).hbm_capacity == pytest.approx(13.4e12, rel=0.005)
+
+
+def test_a_what_if_does_not_borrow_the_source_of_the_number_it_replaced():
+    faster = dataclasses.replace(hardware.accelerator("H100 SXM"), hbm_bandwidth=8e12)
+    (line,) = (line for line in repr(faster).splitlines() if line.startswith("hbm bandwidth"))
+    assert line.split() == ["hbm", "bandwidth", "8e+12", "changed"]
+    assert hash(faster) != hash(hardware.accelerator("H100 SXM"))
 
 
 def test_a_trillium_chip_sends_400_gigabytes_per_second_each_way():

@@ -1,5 +1,5 @@
 // The browser half of clusterlab.Explorer: looks pictures up in the table and draws them. It computes no law.
-const NONE = 65535, STEPS = 65534, COLOURS = 8;
+const NONE = 65535, STEPS = 65534;
 
 function make(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
@@ -12,14 +12,16 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-// A number at three significant digits (or a thousandth of a linear axis), in the units that Python chose for the axis.
+// A y value at three significant digits (or a thousandth of a linear axis), in the units that Python chose for the axis.
 function format(value, axis) {
-  const rounded = axis.log ? value : Math.round(value / (axis.high - axis.low) * 1000) * (axis.high - axis.low) / 1000;
-  const magnitude = Math.abs(Number(rounded.toPrecision(3)));
+  const step = (axis.high - axis.low) / 1000;
+  const rounded = (axis.log ? value : Math.round(value / step) * step) || 0;
+  const magnitude = Math.abs(Number(rounded.toPrecision(axis.digits)));
   const [, size, name] = axis.ladder.filter(([limit]) => magnitude >= limit * (1 - 1e-12)).pop();
-  const number = (rounded / size).toLocaleString("en-US", { maximumSignificantDigits: 3 });
-  if (name[0] === "$") return "$" + number + name.slice(1);
-  return number + (name === "" || name === "%" ? "" : " ") + name;
+  const number = (Math.abs(rounded) / size).toLocaleString("en-US", { maximumSignificantDigits: axis.digits });
+  const unit = rounded ? name : axis.unit, sign = rounded < 0 ? "-" : "";
+  if (unit[0] === "$") return sign + "$" + number + unit.slice(1);
+  return sign + number + (unit === "" || unit === "%" ? "" : " ") + unit;
 }
 
 function render({ model, el }) {
@@ -39,9 +41,11 @@ function render({ model, el }) {
   const inside = (...places) => places.every((p) => p >= 0 && p <= 1000);
   const at = (n) => n.toFixed(1);
 
+  const last = {};
   function stop(c) {
     const now = model.get(c.name), i = c.values.indexOf(now);
-    if (i >= 0 || c.kind !== "slider") return Math.max(i, 0);
+    if (i >= 0) last[c.name] = i;
+    if (i >= 0 || c.kind !== "slider") return last[c.name] ?? c.start;
     // A linked widget may hold a value between two stops: show the nearest.
     return c.values.reduce((best, v, j) => Math.abs(v - now) < Math.abs(c.values[best] - now) ? j : best, 0);
   }
@@ -111,7 +115,7 @@ function render({ model, el }) {
     if (figure.classList.contains("cl-ask")) return; // nothing to read before the prediction
     cursor = Math.min(Math.max(j, 0), grid.length - 1);
     hair.setAttribute("d", `M${at(place(x, grid[cursor]))} 0V1000`);
-    const here = format(value(x, grid[cursor]), x);
+    const here = spec.at[cursor];
     const texts = rows.map((r) => table[pool + r * grid.length + cursor]).map((code) => code === NONE ? "none" : format(value(y, code), y));
     texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
     figure.querySelector(".cl-here").textContent = here;
@@ -145,7 +149,7 @@ function render({ model, el }) {
   }
 
   // Controls exist only where this script runs, so no reader meets a dead slider.
-  const choose = (c, i) => { model.set(c.name, c.values[i]); model.save_changes(); draw(); };
+  const choose = (c, i) => { model.set(c.name, c.values[i]); model.save_changes(); };
   const inputs = controls.map((c) => {
     const keep = { "data-lm-suppress-shortcuts": "true", name: c.name };
     if (c.kind === "select") {
@@ -170,7 +174,6 @@ function render({ model, el }) {
   const reset = make("button", { type: "button", class: "cl-reset", onclick: () => {
     for (const c of controls) model.set(c.name, c.values[c.start]);
     model.save_changes();
-    draw();
   } }, "Reset");
   figure.querySelector(".cl-controls").replaceChildren(
     ...controls.map((c, i) => make("label", { class: "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "")), reset);
@@ -187,7 +190,7 @@ function render({ model, el }) {
       model.set("guess", picked.value);
       model.save_changes();
       reveal();
-    } }, make("fieldset", {}, make("legend", {}, question), ...Object.keys(answers).map((answer) =>
+    } }, make("fieldset", {}, make("legend", {}, question), ...answers.map(([answer]) =>
       make("label", {}, make("input", { type: "radio", name, value: answer, "data-lm-suppress-shortcuts": "true" }), " " + answer))),
     make("button", { type: "submit" }, "Commit my prediction"));
     figure.querySelector("figcaption").after(form, said);
@@ -197,7 +200,7 @@ function render({ model, el }) {
       const here = form.contains(document.activeElement);
       form.remove();
       figure.classList.remove("cl-ask");
-      said.textContent = `You predicted: ${guess}. ${answers[guess] ?? ""}`;
+      said.textContent = `You predicted: ${guess}. ${answers.find(([answer]) => answer === guess)?.[1] ?? ""}`;
       if (here) said.focus();
     };
     listen("guess", reveal);

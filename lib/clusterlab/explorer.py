@@ -32,7 +32,8 @@ _COLOURS = 8
 class Axis:
     """One axis: its label, its unit (ticks and values are printed with :func:`clusterlab.units.fmt`), its scale.
 
-    ``values`` are the x positions of curves. ``limits`` default to the range of everything drawn.
+    ``values`` are the x positions of curves. ``limits`` default to the range of everything drawn, and on a linear axis
+    to zero as well.
     """
 
     label: str
@@ -77,7 +78,7 @@ class Toggle:
 
 @dataclass(frozen=True)
 class Predict:
-    """A question asked before the picture is shown: each possible answer with what the reader is then told."""
+    """A question asked before the picture is shown: each possible answer (two or more), and what it is told."""
 
     question: str
     answers: Mapping[str, str]
@@ -112,11 +113,24 @@ class Picture:
 def stacked(parts: Mapping[str, Sequence[float]]) -> dict[str, list[tuple]]:
     """Spans of horizontal stacked bars: each part's value in every lane, end to end.
 
+    Parameters
+    ----------
+    parts : mapping
+        Part to its values, one for each lane.
+
+    Raises
+    ------
+    ValueError
+        There are no parts, or they have different numbers of lanes.
+
     Examples
     --------
     >>> stacked({"compute": [3, 2], "network": [1, 4]})
     {'compute': [(0, 0.0, 3.0), (1, 0.0, 2.0)], 'network': [(0, 3.0, 4.0), (1, 2.0, 6.0)]}
     """
+    lanes = {name: np.size(values) for name, values in parts.items()}
+    if len(set(lanes.values())) != 1:
+        raise ValueError(f"stacked bars need parts with the same number of lanes, got {lanes}")
     ends = np.cumsum([np.atleast_1d(np.asarray(v, dtype=float)) for v in parts.values()], axis=0)
     starts = np.vstack([np.zeros(ends.shape[1]), ends[:-1]])
     return {
@@ -128,11 +142,25 @@ def stacked(parts: Mapping[str, Sequence[float]]) -> dict[str, list[tuple]]:
 def waterfall(start: float, losses: Sequence[float]) -> dict[str, list[tuple]]:
     """Spans of a waterfall, one lane each: the start, what each loss takes away, and what remains.
 
+    Parameters
+    ----------
+    start : float
+        The whole.
+    losses : sequence of float
+        What each step takes; together no more than the whole.
+
+    Raises
+    ------
+    ValueError
+        A loss is negative, or together they exceed the start.
+
     Examples
     --------
     >>> waterfall(1.0, [0.25, 0.5])
     {'kept': [(0, 0.0, 1.0), (3, 0.0, 0.25)], 'lost': [(1, 0.75, 1.0), (2, 0.25, 0.75)]}
     """
+    if min(losses, default=0) < 0 or sum(losses) > start * (1 + 1e-9):
+        raise ValueError(f"losses must be zero or more and together at most {start:g}, got {list(losses)}")
     left = [float(start - taken) for taken in itertools.accumulate(losses, initial=0.0)]
     lost = [(lane, after, before) for lane, (before, after) in enumerate(itertools.pairwise(left), start=1)]
     return {"kept": [(0, 0.0, left[0]), (len(left), 0.0, left[-1])], "lost": lost}
@@ -194,8 +222,11 @@ class Explorer(anywidget.AnyWidget):
     ) -> None:
         self._controls = [_control(name, control) for name, control in controls.items()]
         for c in self._controls:
-            if not c["name"].isidentifier() or hasattr(type(self), c["name"]):
-                raise ValueError(f"control {c['name']!r} must be an identifier that no widget attribute uses")
+            name = c["name"]
+            if not (isinstance(name, str) and name.isidentifier()) or name[0] == "_" or hasattr(type(self), name):
+                raise ValueError(f"control {name!r} must be an identifier that no widget attribute uses")
+        if predict and len(predict.answers) < 2:
+            raise ValueError("a prediction needs at least two answers to choose from")
         pictures = _pictures(view, self._controls)
         scene = _Scene(pictures, x, y, tuple(lanes))
         self._readouts = scene.readouts
@@ -210,7 +241,7 @@ class Explorer(anywidget.AnyWidget):
         public = [
             {key: c[key] for key in ("name", "kind", "label", "labels", "values", "start")} for c in self._controls
         ]
-        question = {"question": predict.question, "answers": dict(predict.answers)} if predict else None
+        question = {"question": predict.question, "answers": list(predict.answers.items())} if predict else None
         self._title = title
         self._spec = scene.spec | {"title": title, "controls": public, "predict": question}
         self._table = scene.table
@@ -256,19 +287,24 @@ def _control(name: str, control: Slider | Select | Toggle) -> dict:
     kind = type(control).__name__.lower()
     if isinstance(control, Slider):
         values = given = [v.item() if isinstance(v, np.generic) else v for v in control.stops]
-        labels = list(control.labels or (fmt(v, control.unit) for v in values))
+        for v in values:
+            if isinstance(v, bool) or not isinstance(v, int | float) or not math.isfinite(v):
+                raise ValueError(f"control {name!r} has the stop {v!r}; a slider's stops are finite numbers")
+        labels = [fmt(v, control.unit) for v in values] if control.labels is None else list(control.labels)
     elif isinstance(control, Select):
-        options = control.options if isinstance(control.options, Mapping) else {o: o for o in control.options}
-        values = labels = list(options)
-        given = list(options.values())
+        if isinstance(control.options, str):
+            raise ValueError(f"control {name!r} needs a list or a mapping of options, got {control.options!r}")
+        values = labels = list(control.options)
+        given = list(control.options.values()) if isinstance(control.options, Mapping) else values
     elif isinstance(control, Toggle):
         values = given = [False, True]
         labels = ["off", "on"]
     else:
         raise ValueError(f"control {name!r} must be a Slider, a Select or a Toggle, got {control!r}")
-    numbers = all(math.isfinite(v) for v in values) if isinstance(control, Slider) else True
-    if len(values) < 2 or len(set(values)) < len(values) or len(labels) != len(values) or not numbers:
-        raise ValueError(f"control {name!r} needs at least two different stops, and a label for each")
+    if len(values) < 2 or len(set(values)) < len(values) or len(set(labels)) < len(values):
+        raise ValueError(f"control {name!r} needs at least two different stops, and a different label for each")
+    if wrong := [label for label in labels if not isinstance(label, str)]:
+        raise ValueError(f"control {name!r} has the label {wrong[0]!r}; labels are text")
     start = values[0] if control.start is None else control.start
     if start not in values:
         raise ValueError(f"control {name!r} starts at {start!r}, which is none of {', '.join(map(str, values))}")
@@ -313,14 +349,16 @@ class _Scale:
             raise ValueError(f"axis {axis.label!r} is logarithmic, and {finite[finite <= 0][0]:g} is not above zero")
         if not finite.size and axis.limits is None:
             raise ValueError(f"axis {axis.label!r} has nothing to show")
-        limits = axis.limits or (finite.min(), finite.max())
+        limits = (finite.min(), finite.max()) if axis.limits is None else tuple(map(float, axis.limits))
         if axis.log and min(limits) <= 0:
             raise ValueError(f"axis {axis.label!r} is logarithmic, and {min(limits):g} is not above zero")
+        if len(limits) != 2:
+            raise ValueError(f"axis {axis.label!r} needs two limits, got {limits}")
         self.low, self.high = (float(v) for v in self._warp(np.asarray(limits, dtype=float)))
         if axis.limits is None and not axis.log:
-            self.low = min(self.low, 0.0)
+            self.low, self.high = min(self.low, 0.0), max(self.high, 0.0)
         if not -math.inf < self.low < self.high < math.inf:
-            raise ValueError(f"axis {axis.label!r} needs limits with low < high, got {limits}")
+            raise ValueError(f"axis {axis.label!r} needs limits with low < high, got {limits[0]:g} and {limits[1]:g}")
         # Codes span the data, which may reach beyond the limits: the picture is clipped, with the right slope there.
         # What lies more than two widths outside is moved there, or it would cost the inside its precision.
         outside = 2 * (self.high - self.low)
@@ -348,16 +386,23 @@ class _Scale:
         values = _powers(10**self.low, 10**self.high) if self.axis.log else _round_numbers(self.low, self.high)
         # Digits enough to tell neighbours apart: 2,016 and 2,018 need four.
         near = min(b - a for a, b in itertools.pairwise(values))
-        digits = 3 if self.axis.log else max(3, 2 + round(math.log10(max(map(abs, values)) / near)))
+        digits = 3 if self.axis.log else self._digits(near)
         warped = self._warp(np.asarray(values, dtype=float))
         return [
             (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit, digits))
             for w, v in zip(warped, values, strict=True)
         ]
 
+    def _digits(self, step: float) -> int:
+        """Significant digits that tell values a ``step`` apart, at least three."""
+        return max(3, 1 + math.ceil(math.log10(max(abs(self.low), abs(self.high)) / step) - 1e-9))
+
     def spec(self) -> dict:
         return {
+            "unit": self.axis.unit,
             "ladder": ladder(self.axis.unit),
+            # Digits that tell a thousandth of a linear axis: 2,017 between 2,016 and 2,018 needs more than three.
+            "digits": 3 if self.axis.log else self._digits((self.high - self.low) / 1000),
             "log": self.axis.log,
             "low": self.low,
             "high": self.high,
@@ -418,11 +463,22 @@ class _Scene:
             raise ValueError("spans need lanes, the names of their rows")
         if first.spans and (first.curves or first.points):
             raise ValueError("a figure shows spans, or curves and points, not both")
+        if max(len(first.curves), len(first.spans)) > _COLOURS:
+            raise ValueError(f"a figure shows at most {_COLOURS} curves or kinds of spans, one for each colour")
         self.first, self.lanes = first, lanes
         self.readouts = [dict(p.readouts) for p in pictures]
 
         count = len(pictures)
         grid = np.asarray(() if x.values is None else x.values, dtype=float)
+        if grid.ndim != 1 or not np.isfinite(grid).all():
+            raise ValueError(f"axis {x.label!r} needs values that are finite numbers in a row")
+        for p in pictures:
+            for name, at in p.points.items():
+                if np.shape(at) != (2,):
+                    raise ValueError(f"point {name!r} must be one (x, y), got {at!r}")
+            for name, at in p.rules.items():
+                if np.ndim(at):
+                    raise ValueError(f"rule {name!r} must be one x, got {at!r}")
         curves = np.array([[_curve(name, c, grid) for name, c in p.curves.items()] for p in pictures])
         points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
         rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
@@ -466,6 +522,7 @@ class _Scene:
             "width": self.records.shape[1],
             "count": count,
             "grid": self.grid.tolist(),
+            "at": [fmt(v, x.unit, digits=4) for v in grid.tolist()],
             "strings": self.strings,
             "x": self.x.spec(),
             "y": self.y.spec() if self.y else None,
@@ -490,13 +547,13 @@ class _Scene:
 
         svg, tags = [_path("cl-grid", self._gridlines())], []
         for i, slots in enumerate(spans.values()):
-            svg.append(_path(f"cl-span cl-s{i % _COLOURS}", self._boxes(slots)))
+            svg.append(_path(f"cl-span cl-s{i}", self._boxes(slots)))
             for lane, start, end, text in slots:
                 if lane != _NONE and text:
                     middle = (self.x.place(start) + self.x.place(end)) / 2
                     place = f"left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%"
                     tags.append(f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[text])}</span>')
-        svg += [_path(f"cl-curve cl-s{i % _COLOURS}", d) for i, d in enumerate(curves)]
+        svg += [_path(f"cl-curve cl-s{i}", d) for i, d in enumerate(curves)]
         for i, (label, code) in enumerate(zip(first.rules, rules, strict=True)):
             px = self.x.place(code)
             there = code != _NONE and 0 <= px <= 1000
@@ -547,7 +604,7 @@ class _Scene:
     def _legend(self) -> str:
         shape, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)
         return "".join(
-            f'<li><svg viewBox="0 0 30 10" aria-hidden="true">{_path(f"{shape} cl-s{i % _COLOURS}", "M0 5H30")}</svg>'
+            f'<li><svg viewBox="0 0 30 10" aria-hidden="true">{_path(f"{shape} cl-s{i}", "M0 5H30")}</svg>'
             f"{_esc(name)}</li>"
             for i, name in enumerate(names)
         )
@@ -594,7 +651,11 @@ def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
 
 def _slot(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> tuple[int, float, float, str]:
     """Span ``i`` as (lane, start, end, text), or an empty slot."""
-    if i >= len(spans) or not np.all(np.isfinite(spans[i][1:3])):
+    if i >= len(spans):
+        return (_NONE, math.nan, math.nan, "")
+    if len(spans[i]) not in (3, 4):
+        raise ValueError(f"a span is (lane, start, end) or (lane, start, end, text), got {spans[i]!r}")
+    if np.isnan(spans[i][1:3]).any():
         return (_NONE, math.nan, math.nan, "")
     lane, start, end, *text = spans[i]
     if lane not in range(len(lanes)):

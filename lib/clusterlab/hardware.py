@@ -21,9 +21,8 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
-from .units import Explained, parse
+from .units import Explained, parse, positive
 
-_WIDTHS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}
 KINDS = ("specified", "measured", "derived", "assumed")
 CHECKED = ("read", "cited", "memory")
 
@@ -63,7 +62,13 @@ class Part(Explained):
 
     def _rows(self):
         rows = [(self.name, "value", "kind", "source")]
-        return rows + [(key.replace("_", " "), str(f.printed), f.kind, f.source.title) for key, f in self.facts.items()]
+        for key, fact in self.facts.items():
+            now = self.peaks.get(key[5:]) if key.startswith("peak_") else getattr(self, key)
+            same = now == _value(key, fact.printed)
+            # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
+            row = (str(fact.printed), fact.kind, fact.source.title) if same else (f"{now:g}", "changed", "")
+            rows.append((key.replace("_", " "), *row))
+        return rows
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +80,7 @@ class Accelerator(Part):
 
     vendor: str
     year: int
-    peaks: Mapping[str, float]
+    peaks: Mapping[str, float] = field(hash=False)
     hbm_capacity: float
     hbm_bandwidth: float
     scale_up_link: str | None = None
@@ -84,14 +89,8 @@ class Accelerator(Part):
     tdp: float | None = None
     trap: str = ""  # what is commonly misquoted
 
-    def peak(self, precision: str | int) -> float:
-        """Dense matrix peak in FLOP/s.
-
-        Parameters
-        ----------
-        precision : str or int
-            A format (``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"``, …), or a width in bits: 16 is BF16, or FP16 where
-            that is the only one; 8 is FP8, else INT8; 4 is FP4.
+    def peak(self, precision: str) -> float:
+        """Dense matrix peak in FLOP/s at a ``precision``: ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"`` and so on.
 
         Raises
         ------
@@ -101,13 +100,12 @@ class Accelerator(Part):
         Examples
         --------
         >>> from clusterlab.units import fmt
-        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s"), fmt(accelerator("V100 SXM2").peak(16), "FLOP/s")
-        ('989 TFLOP/s', '125 TFLOP/s')
+        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s")
+        '989 TFLOP/s'
         """
-        for name in _WIDTHS.get(precision, (precision,)):
-            if name in self.peaks:
-                return self.peaks[name]
-        raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
+        if str(precision) not in self.peaks:
+            raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
+        return self.peaks[precision]
 
 
 @dataclass(frozen=True, repr=False)
@@ -137,17 +135,10 @@ class Node(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class Rack(Part):
-    """One rack sold as a unit: its accelerators, its compute nodes, its network ports and its rated power in watts."""
+class Rack(Node):
+    """One rack sold as a unit: like a server, and the compute nodes in it."""
 
-    vendor: str
-    year: int
-    accelerator: str
-    accelerators: int
     nodes: int | None = None
-    network_link: str | None = None
-    network_ports: int | None = None
-    power: float | None = None
 
 
 _RECORDS = {"accelerator": Accelerator, "link": Link, "node": Node, "rack": Rack}
@@ -235,26 +226,34 @@ def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dic
     return facts, gaps
 
 
-def _read(key: str, printed: object) -> float:
-    """A field in SI units; a unit that belongs to another quantity is refused."""
+def _value(key: str, printed: object) -> str | int | float:
+    """A field as the records hold it: text, a count, or a number in SI units, refusing what cannot be one."""
+    if key in _TEXT:
+        if not (isinstance(printed, str) and printed):
+            raise ValueError(f"{key} must be text, got {printed!r}")
+        return printed
+    if key in _COUNTS:
+        if type(printed) is not int or printed < 1:
+            raise ValueError(f"{key} must be a whole number above zero, got {printed!r}")
+        return printed
     quantity = "peak" if key.startswith("peak_") else key.rpartition("_")[2]
     if quantity not in _UNITS:
         raise ValueError(f"unknown field {key!r}")
-    unit = _UNITS[quantity]
-    if not re.search(rf"\d\s*[a-zµ]?{unit}$", str(printed), re.IGNORECASE):
+    # The unit must be one of this quantity: a bandwidth in GB is no bandwidth.
+    if not re.search(rf"\d\s*[a-zµ]?i?{_UNITS[quantity]}$", str(printed), re.IGNORECASE):
         raise ValueError(f"{key} must be a number and its unit, such as {_EXAMPLES[quantity]!r}, got {printed!r}")
     try:
-        return parse(printed)
+        value = parse(printed)
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
+    return positive(**{key: value})[0]
 
 
 def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Part:
     values: dict = {}
     peaks = {}
     for key, fact in facts.items():
-        plain = key in _TEXT if isinstance(fact.printed, str) else key in _COUNTS
-        value = fact.printed if plain else _read(key, fact.printed)
+        value = _value(key, fact.printed)
         if key.startswith("peak_") and record is Accelerator:
             peaks[key.removeprefix("peak_")] = value
         else:
@@ -283,7 +282,7 @@ def _records() -> dict[str, dict[str, Part]]:
 
 def _find(table: str, name: str) -> Part:
     rows = _records()[table]
-    if name in rows:
+    if isinstance(name, str) and name in rows:
         return rows[name]
     by_folded = {known.casefold(): known for known in rows}
     words = str(name).casefold()
@@ -386,7 +385,7 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"  {key:<20} {fact.printed!s:<16} {fact.kind:<9} {fact.source.title}, {fact.source.date}{note}")
     kinds = ", ".join(f"{sum(f.kind == kind for f in facts)} {kind}" for kind in KINDS)
     checks = ", ".join(f"{sum(f.source.checked == c for f in facts)} {c}" for c in CHECKED)
-    print(f"\n{len(facts)} numbers, every one with a source: {kinds}; source {checks}")
+    print(f"\n{len(facts)} values, every one with a source: {kinds}; source {checks}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Measure: the reader's own machine on the roofline, and published measurements to hold the laws against.
 
-Every function here times something, so its result differs from run to run: never compare it in a test.
+What :func:`matmul_rate` and :func:`triad_bandwidth` return differs from run to run: never compare it in a test.
 """
 
 from __future__ import annotations
@@ -8,15 +8,16 @@ from __future__ import annotations
 import csv
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from types import MappingProxyType
 
 import numpy as np
 
 from .roofline import matmul
-from .units import Explained, fmt, positive
+from .units import Explained, fmt, positive, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,9 +76,10 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
     Raises
     ------
     ValueError
-        An argument is not positive.
+        A size is not a whole number above zero, or ``seconds`` is not positive.
     """
-    positive(m=m, k=k, n=n, seconds=seconds)
+    m, k, n = whole(m=m, k=k, n=n)
+    positive(seconds=seconds)
     torch = _gpu()
     if torch:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
@@ -102,8 +104,8 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     """Measured memory bandwidth of this machine by the STREAM triad a = b + s c, bytes/s.
 
     PyTorch on a GPU where there is one: one kernel that moves three arrays. NumPy has no fused triad, so on the CPU it
-    is two passes that move five (read c, write a; read a and b, write a). A CPU also reads a line before it writes it,
-    which is not counted: the true traffic is up to two fifths more.
+    is two passes that move five (read c, write a; read a and b, write a). On many CPUs the first pass also reads a
+    before writing it, which is not counted: the true traffic is up to one fifth more.
 
     Parameters
     ----------
@@ -119,13 +121,14 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     Raises
     ------
     ValueError
-        An argument is not positive.
+        A size is not a whole number above zero, or ``seconds`` is not positive.
 
     Notes
     -----
     Source: McCalpin 1995, STREAM, the triad kernel.
     """
-    positive(elements=elements, seconds=seconds)
+    (elements,) = whole(elements=elements)
+    positive(seconds=seconds)
     torch = _gpu()
     if torch:
         a, b, c = (torch.ones(elements, device="cuda", dtype=torch.float32) for _ in range(3))
@@ -179,7 +182,7 @@ def _rates(run: Callable[[], None], amount: float, seconds: float, torch) -> tup
 
 
 @cache
-def published(kind: str | None = None) -> tuple[dict, ...]:
+def published(kind: str | None = None) -> tuple[Mapping, ...]:
     """Published measurements of one accelerator, each a row with its source.
 
     Parameters
@@ -189,7 +192,7 @@ def published(kind: str | None = None) -> tuple[dict, ...]:
 
     Returns
     -------
-    tuple of dict
+    tuple of mapping
         The columns of ``data/device_measurements.csv``: numbers in SI units, or None where the source prints none.
 
     Raises
@@ -200,11 +203,12 @@ def published(kind: str | None = None) -> tuple[dict, ...]:
     Examples
     --------
     >>> row = published("gemm")[0]
-    >>> row["accelerator"], row["precision"], fmt(row["rate_flops"], "FLOP/s")
+    >>> row["accelerator"], row["precision"], fmt(row["flops_per_second"], "FLOP/s")
     ('H800 SXM', 'fp8', '206 TFLOP/s')
     """
     with (files(__package__) / "data" / "device_measurements.csv").open(encoding="utf-8", newline="") as stream:
-        rows = [{key: _cell(key, text) for key, text in row.items()} for row in csv.DictReader(stream)]
+        table = csv.DictReader(stream)
+        rows = [MappingProxyType({key: _cell(key, text) for key, text in row.items()}) for row in table]
     kinds = dict.fromkeys(row["kind"] for row in rows)
     if kind is not None and kind not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
@@ -219,11 +223,11 @@ _NUMBERS = (
     "bytes_moved",
     "batch",
     "context",
-    "params_b",
-    "rate_flops",
-    "bandwidth_Bps",
-    "tokens_per_s",
-    "time_us",
+    "parameters",
+    "flops_per_second",
+    "bandwidth",
+    "tokens_per_second",
+    "time",
 )
 
 

@@ -6,8 +6,10 @@ peak rate and a bandwidth. Everything else on this page follows from those two p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 
 import numpy as np
 
@@ -36,28 +38,34 @@ class Work(Explained):
 
     __array_ufunc__ = None  # an array times a Work is a Work of arrays, not an array of Works
 
+    def __post_init__(self) -> None:
+        """Refuse negative work."""
+        nonnegative(flops=self.flops, bytes=self.bytes)
+
     @property
     def intensity(self):
-        """Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes (Williams et al. 2009)."""
+        """Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes (*operational* in Williams et al. 2009)."""
+        positive(bytes=self.bytes)  # work that moves nothing has no intensity
         return self.flops / self.bytes
 
     def __add__(self, other: Work) -> Work:
         """Return the work of both, one after the other."""
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
         return Work(self.flops + other.flops, self.bytes + other.bytes)
+
+    __radd__ = __add__
 
     def __rmul__(self, times) -> Work:
         """Return the work done ``times`` times over."""
         return Work(times * self.flops, times * self.bytes)
 
+    __mul__ = __rmul__
+
     def _rows(self):
-        rows = [("", "value")]
-        for name, value, unit in (
-            ("FLOP", self.flops, "FLOP"),
-            ("bytes", self.bytes, "B"),
-            ("intensity", self.intensity, "FLOP/byte"),
-        ):
-            rows.append((name, _summary(value, unit)))
-        return rows
+        intensity = _summary(self.intensity, "FLOP/byte") if np.all(self.bytes > 0) else "none"
+        parts = [("FLOP", _summary(self.flops, "FLOP")), ("bytes", _summary(self.bytes, "B"))]
+        return [("", "value"), *parts, ("intensity", intensity)]
 
 
 def _summary(value, unit: str) -> str:
@@ -194,7 +202,8 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
     Raises
     ------
     ValueError
-        An argument is not positive and finite, ``queries`` exceed ``context``, or ``kv_heads`` exceed ``heads``.
+        An argument is not positive and finite, ``queries`` are fewer than 1 or exceed ``context``, ``kv_heads`` do not
+        divide ``heads``, or ``fused`` is no bool.
 
     Notes
     -----
@@ -219,10 +228,12 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
         batch=batch,
         bytes_per_element=bytes_per_element,
     )
-    if np.any(q > s):
-        raise ValueError(f"queries must be at most context, got {queries} and {context}")
-    if np.any(kv > h):
-        raise ValueError(f"kv_heads must be at most heads, got {kv_heads} and {heads}")
+    if np.any(q < 1) or np.any(q > s):
+        raise ValueError(f"queries must be at least 1 and at most context, got {queries} and {context}")
+    if np.any(h % kv != 0):
+        raise ValueError(f"kv_heads must divide heads, got {kv_heads} and {heads}")
+    if not isinstance(fused, bool):
+        raise ValueError(f"fused must be True or False, got {fused!r}")
     pairs = q * s - q * (q - 1) / 2
     scores = 0 if fused else 4 * h * pairs
     return Work(4 * b * h * d * pairs, size * b * (2 * q * h * d + 2 * s * kv * d + scores))
@@ -383,7 +394,7 @@ def attainable(intensity, peak, bandwidth):
 
     Notes
     -----
-    Source: Williams, Waterman and Patterson 2009, equation 1.
+    Source: Williams, Waterman and Patterson 2009, section 3.
 
     Examples
     --------
@@ -402,7 +413,7 @@ class Bound(Explained):
     (``time``); if each waits for the last, they add (``serial``).
     """
 
-    times: dict
+    times: Mapping[str, float]
 
     @property
     def time(self):
@@ -473,7 +484,7 @@ def lower_bound(**demands) -> Bound:
         (demand,) = nonnegative(**{f"{name} demand": demand})
         (rate,) = positive(**{f"{name} rate": rate})
         times[name] = demand / rate
-    return Bound(times)
+    return Bound(MappingProxyType(times))
 
 
 @dataclass(frozen=True, repr=False)

@@ -219,13 +219,18 @@ def _checked(rule: str, allowed, values: dict) -> list:
             worst = np.asarray(getattr(number, "magnitude", number))[~np.asarray(good)].flat[0]
             raise ValueError(f"{name} must be {rule}, got {worst:g}")
         out.append(float(number) if isinstance(number, np.ndarray) and number.ndim == 0 else number)
+    try:
+        np.broadcast_shapes(*map(np.shape, out))
+    except ValueError:
+        shapes = ", ".join(f"{name} {np.shape(number)}" for name, number in zip(values, out, strict=True))
+        raise ValueError(f"shapes do not fit together: {shapes}") from None
     return out
 
 
 def _numeric(value) -> np.ndarray:
-    """A float array; text that looks like a number is not one."""
+    """A float array; text that looks like a number is not one, and nor is nothing."""
     array = np.asarray(value)
-    if array.dtype.kind not in "iuf":
+    if array.dtype.kind not in "iuf" or not array.size:
         raise TypeError
     return array.astype(float)
 
@@ -246,13 +251,39 @@ def positive(**values) -> list:
 
 
 def nonnegative(**values) -> list:
-    """Return the values as floats or float arrays, or raise a ValueError naming the one that is below zero."""
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is below zero.
+
+    Examples
+    --------
+    >>> nonnegative(latency=0)
+    [0.0]
+    """
     return _checked("zero or more and finite", lambda x: x >= 0, values)
 
 
 def fraction(**values) -> list:
-    """Return the values, or raise a ValueError naming the one outside (0, 1]."""
+    """Return the values as floats or float arrays, or raise a ValueError naming the one outside (0, 1].
+
+    Examples
+    --------
+    >>> fraction(efficiency=1.5)
+    Traceback (most recent call last):
+    ...
+    ValueError: efficiency must be above 0 and at most 1, got 1.5
+    """
     return _checked("above 0 and at most 1", lambda x: (x > 0) & (x <= 1), values)
+
+
+def whole(**values) -> list:
+    """Return the values as ints, or raise a ValueError naming the one that is no whole number above zero.
+
+    Examples
+    --------
+    >>> whole(rows=2048.0)
+    [2048]
+    """
+    rule = "a whole number above zero"
+    return [int(value) for value in _checked(rule, lambda x: (x > 0) & (x == np.floor(x)) & (np.ndim(x) == 0), values)]
 
 
 # --- Records that explain themselves ---------------------------------------------------------------------------------
