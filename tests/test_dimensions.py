@@ -79,7 +79,7 @@ DIMENSIONS = {
         lambda: iron_law(
             data_volume=q("octet"), bandwidth=BANDWIDTH, operations=q("FLOP"), peak=PEAK, efficiency=0.5, latency=q("s")
         ),
-        {"data": "s", "compute": "s", "latency": "s", "time": "s"},
+        {"data": "s", "compute": "s", "latency": "s", "time": "s", "overlapped": "s"},
     ),
 }
 # Modules that hold no laws: what things are, what was measured, what is drawn.

@@ -245,6 +245,7 @@ def test_the_iron_law_is_the_sum_of_its_terms(task):
 def test_the_iron_law_lies_between_one_and_two_rooflines(task):
     """A sum of two terms is at least the larger and at most twice it."""
     roof = lower_bound(data=(task["data_volume"], task["bandwidth"]), compute=(task["operations"], task["peak"])).time
+    assert iron_law(**task).overlapped == roof
     assert roof <= iron_law(**task).time <= 2 * roof * (1 + 1e-12)
 
 

@@ -497,8 +497,13 @@ class IronLaw(Explained):
 
     @property
     def time(self):
-        """Seconds: the three terms added."""
+        """Seconds when nothing overlaps: the three terms added."""
         return self.data + self.compute + self.latency
+
+    @property
+    def overlapped(self):
+        """Seconds when data movement and compute overlap perfectly: the longer of the two, and the latency."""
+        return np.maximum(self.data, self.compute) + self.latency
 
     def _rows(self):
         rows = [("term", "time", "share")]
@@ -530,8 +535,8 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
     Returns
     -------
     IronLaw
-        The three terms; ``time`` is their sum. Against :func:`lower_bound` of the same data and compute it lies between
-        one and two times: a sum of two terms is at most twice the larger.
+        The three terms; ``time`` is their sum, ``overlapped`` the least it can be. The first is at most twice the
+        second, because a sum of two terms is at most twice the larger.
 
     Raises
     ------
