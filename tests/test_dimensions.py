@@ -14,6 +14,29 @@ import pint
 import pytest
 
 import clusterlab
+from clusterlab.collectives import (
+    all_to_all_local_share,
+    best_all_reduce,
+    binomial_broadcast,
+    bus_factor,
+    crossover_size,
+    double_tree_all_reduce,
+    double_tree_chunks,
+    halving_doubling_all_reduce,
+    hierarchical_all_reduce,
+    hierarchical_all_to_all,
+    in_network_all_reduce,
+    pairwise_all_to_all,
+    point_to_point,
+    recursive_doubling_all_gather,
+    recursive_doubling_all_reduce,
+    recursive_halving_reduce_scatter,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+    scatter_all_gather_broadcast,
+    tree_all_reduce,
+)
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -25,6 +48,18 @@ from clusterlab.roofline import (
     lower_bound,
     matmul,
     ridge_point,
+)
+from clusterlab.topology import (
+    bisection_bandwidth,
+    fat_tree,
+    fat_tree_capacity,
+    leaf_reach,
+    network_hops,
+    path_bandwidth,
+    path_latency,
+    path_tier,
+    scale_up,
+    torus,
 )
 
 registry = pint.UnitRegistry()
@@ -38,6 +73,29 @@ def q(unit, value=2.0):
 
 
 PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
+BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
+NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
+COLLECTIVE = {
+    "size": "octet",
+    "rounds": "",
+    "path_bytes": "octet",
+    "sent_bytes": "octet",
+    "latency": "s",
+    "transfer": "s",
+} | {"time": "s", "bus_factor": "", "algorithm_bandwidth": "octet/s", "bus_bandwidth": "octet/s"}
+FLAT_COLLECTIVES = (
+    binomial_broadcast,
+    scatter_all_gather_broadcast,
+    ring_reduce_scatter,
+    ring_all_gather,
+    recursive_halving_reduce_scatter,
+    recursive_doubling_all_gather,
+    ring_all_reduce,
+    tree_all_reduce,
+    recursive_doubling_all_reduce,
+    halving_doubling_all_reduce,
+    pairwise_all_to_all,
+)
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -81,6 +139,41 @@ DIMENSIONS = {
         ),
         {"data": "s", "compute": "s", "latency": "s", "time": "s", "overlapped": "s"},
     ),
+    **{law: (lambda law=law: law(BUFFER, RANKS, **LINK), COLLECTIVE) for law in FLAT_COLLECTIVES},
+    point_to_point: (lambda: point_to_point(BUFFER, **LINK), COLLECTIVE),
+    double_tree_all_reduce: (
+        lambda: double_tree_all_reduce(BUFFER, RANKS, **LINK, chunks=q("")),
+        COLLECTIVE,
+    ),
+    double_tree_chunks: (lambda: double_tree_chunks(BUFFER, RANKS, **LINK), {"": ""}),
+    hierarchical_all_reduce: (lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
+    hierarchical_all_to_all: (lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
+    in_network_all_reduce: (lambda: in_network_all_reduce(BUFFER, RANKS, levels=q(""), **LINK), COLLECTIVE),
+    all_to_all_local_share: (lambda: all_to_all_local_share(RANKS, node_size=q("", 4)), {"": ""}),
+    bus_factor: (lambda: bus_factor("all-reduce", RANKS), {"": ""}),
+    crossover_size: (
+        lambda: crossover_size(tree_all_reduce(BUFFER, RANKS, **LINK), ring_all_reduce(BUFFER, RANKS, **LINK)),
+        {"": "octet"},
+    ),
+    best_all_reduce: (lambda: best_all_reduce(BUFFER, RANKS, **LINK), {"time": "s"}),
+    fat_tree_capacity: (lambda: fat_tree_capacity(q("", 28), tiers=q("")[:1], oversubscription=q("", 3)), {"": ""}),
+    fat_tree: (
+        lambda: fat_tree(q("", 8), q("", 64)),
+        {"switches": "", "cables": "", "transceivers": "", "bisection_links": ""},
+    ),
+    torus: (lambda: torus(q("", 4)), {"links": "", "bisection_links": "", "diameter": "", "average_hops": ""}),
+    scale_up: (lambda: scale_up(q("", 8), links=q("", 9), switch_ports=q("", 36)), {"cables": "", "switches": ""}),
+    path_tier: (lambda: path_tier(q("", 8), q("", 9), domain=q("", 8), hosts_per_leaf=q(""), rails=q("")), {"": ""}),
+    network_hops: (lambda: network_hops(q("")), {"": ""}),
+    leaf_reach: (lambda: leaf_reach(q("", 8), rails=q("")), {"": ""}),
+    bisection_bandwidth: (lambda: bisection_bandwidth(q("", 8), BANDWIDTH), {"": "octet/s"}),
+    path_bandwidth: (
+        lambda: path_bandwidth(
+            q(""), memory=BANDWIDTH, scale_up=BANDWIDTH, network=BANDWIDTH, core_oversubscription=q("", 7)
+        ),
+        {"": "octet/s"},
+    ),
+    path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured, what is drawn.
 NOT_LAWS = {"units", "hardware", "measure", "explorer"}
@@ -109,6 +202,11 @@ def test_a_law_has_the_dimension_of_its_formula(law, part):
         lambda: Work(q("FLOP"), q("octet")) + Work(q("octet"), q("octet")),
         lambda: Work(q("FLOP"), q("octet")) + Work(q("FLOP"), q("FLOP")),
         lambda: matmul(8, 8, 8, bytes_per_element=q("octet"), output_bytes_per_element=q("FLOP")),
+        lambda: ring_all_reduce(q("FLOP"), 8, **LINK).time,
+        lambda: ring_all_reduce(q("octet"), 8, bandwidth=PEAK, latency=q("s")).time,
+        lambda: ring_all_reduce(q("octet"), 8, bandwidth=BANDWIDTH, latency=q("1/s")).time,
+        lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE | {"node_bandwidth": PEAK}, **LINK).time,
+        lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE | {"node_latency": BUFFER}, **LINK).time,
     ],
 )
 def test_a_flop_count_where_bytes_belong_does_not_add_up(mistake):

@@ -78,7 +78,7 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
     ValueError
         A size is not a whole number above zero, or ``seconds`` is not positive.
     """
-    m, k, n = whole(m=m, k=k, n=n)
+    m, k, n = map(int, whole(m=m, k=k, n=n))
     positive(seconds=seconds)
     torch = _gpu()
     if torch:
@@ -127,7 +127,7 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     -----
     Source: McCalpin 1995, STREAM, the triad kernel.
     """
-    (elements,) = whole(elements=elements)
+    (elements,) = map(int, whole(elements=elements))
     positive(seconds=seconds)
     torch = _gpu()
     if torch:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, fmt, fraction, nonnegative, positive
+from .units import Explained, fraction, nonnegative, positive, summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,16 +63,9 @@ class Work(Explained):
     __mul__ = __rmul__
 
     def _rows(self):
-        intensity = _summary(self.intensity, "FLOP/byte") if np.all(self.bytes > 0) else "none"
-        parts = [("FLOP", _summary(self.flops, "FLOP")), ("bytes", _summary(self.bytes, "B"))]
+        intensity = summary(self.intensity, "FLOP/byte") if np.all(self.bytes > 0) else "none"
+        parts = [("FLOP", summary(self.flops, "FLOP")), ("bytes", summary(self.bytes, "B"))]
         return [("", "value"), *parts, ("intensity", intensity)]
-
-
-def _summary(value, unit: str) -> str:
-    """One number, or the range of an array."""
-    if np.ndim(value) == 0:
-        return fmt(value, unit)
-    return f"{fmt(np.min(value), unit)} to {fmt(np.max(value), unit)}, shape {np.shape(value)}"
 
 
 # --- Work: what a kernel asks for ------------------------------------------------------------------------------------
@@ -276,6 +269,7 @@ def decode(batch, *, parameters, active_parameters=None, bytes_per_parameter=2) 
 
     Examples
     --------
+    >>> from clusterlab.units import fmt
     >>> step = decode(1, parameters=8.03e9)
     >>> fmt(step.bytes, "B"), float(step.intensity)
     ('16.1 GB', 1.0)
@@ -321,6 +315,7 @@ def experts_touched(tokens, *, experts, experts_per_token):
     --------
     DeepSeek-V3 selects 8 of 256: one token touches 3 %, a batch of 128 nearly all.
 
+    >>> from clusterlab.units import fmt
     >>> [fmt(experts_touched(t, experts=256, experts_per_token=8), "%") for t in (1, 32, 128)]
     ['3.12%', '63.8%', '98.3%']
     """
@@ -398,6 +393,7 @@ def attainable(intensity, peak, bandwidth):
 
     Examples
     --------
+    >>> from clusterlab.units import fmt
     >>> [fmt(attainable(i, 989e12, 3.35e12), "FLOP/s") for i in (1, 100, 1000)]
     ['3.35 TFLOP/s', '335 TFLOP/s', '989 TFLOP/s']
     """
@@ -434,8 +430,8 @@ class Bound(Explained):
 
     def _rows(self):
         rows = [("resource", "time")]
-        rows += [(name, _summary(time, "s")) for name, time in self.times.items()]
-        return [*rows, ("lower bound", _summary(self.time, "s"))]
+        rows += [(name, summary(time, "s")) for name, time in self.times.items()]
+        return [*rows, ("lower bound", summary(self.time, "s"))]
 
 
 def lower_bound(**demands) -> Bound:
@@ -509,7 +505,7 @@ class IronLaw(Explained):
         rows = [("term", "time", "share")]
         whole = np.where(self.time > 0, self.time, 1.0)[()]  # a task that takes no time has no shares
         parts = {"data movement": self.data, "compute": self.compute, "latency": self.latency, "total": self.time}
-        return rows + [(name, _summary(t, "s"), _summary(t / whole, "%")) for name, t in parts.items()]
+        return rows + [(name, summary(t, "s"), summary(t / whole, "%")) for name, t in parts.items()]
 
 
 def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:

@@ -275,18 +275,30 @@ def fraction(**values) -> list:
 
 
 def whole(**values) -> list:
-    """Return the values as ints, or raise a ValueError naming the one that is no whole number above zero.
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is no count.
 
     Examples
     --------
-    >>> whole(rows=2048.0)
-    [2048]
+    >>> whole(ranks=[2, 8])
+    [array([2., 8.])]
     """
-    rule = "a whole number above zero"
-    return [int(value) for value in _checked(rule, lambda x: (x > 0) & (x == np.floor(x)) & (np.ndim(x) == 0), values)]
+    return _checked("a whole number of at least 1", lambda x: (x >= 1) & (x == np.floor(x)), values)
 
 
 # --- Records that explain themselves ---------------------------------------------------------------------------------
+
+
+def summary(value, unit: str = "") -> str:
+    """One number as :func:`fmt` writes it, or the range of an array: a cell of a record's table.
+
+    Examples
+    --------
+    >>> summary(2e9, "B"), summary(np.array([1e9, 4e9]), "B")
+    ('2 GB', '1 GB to 4 GB, shape (2,)')
+    """
+    if np.ndim(value) == 0:
+        return fmt(value, unit)
+    return f"{fmt(np.min(value), unit)} to {fmt(np.max(value), unit)}, shape {np.shape(value)}"
 
 
 class Explained:

@@ -1,0 +1,1009 @@
+r"""Collectives: what it costs when ranks exchange, gather or reduce a buffer together.
+
+The model is Hockney's (1994), in synchronous rounds. In a round every rank may send one message and receive one (one
+port, full duplex), and nothing else slows it: no contention, and the arithmetic of a reduction is free. A round costs
+
+.. math:: \alpha + \text{largest message of the round} / B
+
+so a collective costs rounds times alpha plus the bytes on its path over B. ``size`` is the whole buffer S as nccl-tests
+counts it: what each rank holds (broadcast, all-reduce, all-to-all) or the full, gathered buffer (all-gather,
+reduce-scatter). It need not divide by the ranks: pieces are taken as equal. One rank alone costs nothing; a message of
+zero bytes still costs its latency. Links are one direction: 450 GB/s for NVLink 4, 50 GB/s for InfiniBand NDR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from types import MappingProxyType
+
+import numpy as np
+
+from .units import Explained, nonnegative, positive, summary, whole
+
+
+@dataclass(frozen=True, repr=False)
+class Collective(Explained):
+    """The cost of one collective. Fields broadcast; ``latency`` and ``transfer``, in seconds, sum to ``time``.
+
+    ``path_bytes`` is the largest message of each round, summed over the ``rounds``; ``sent_bytes`` the most that any
+    rank sends. ``bus_factor`` makes a bus bandwidth of an algorithm bandwidth (see :func:`bus_factor`).
+    """
+
+    size: float
+    rounds: float
+    path_bytes: float
+    sent_bytes: float
+    latency: float
+    transfer: float
+    bus_factor: float
+
+    @property
+    def time(self):
+        """Seconds: latency and transfer added."""
+        return self.latency + self.transfer
+
+    @property
+    def algorithm_bandwidth(self):
+        """Bytes/s of the buffer: size over time (algbw of nccl-tests)."""
+        positive(time=self.time)  # one rank alone takes no time and has no bandwidth
+        return self.size / self.time
+
+    @property
+    def bus_bandwidth(self):
+        """Bytes/s that each link would show in an optimal algorithm without switches that compute (busbw)."""
+        return self.bus_factor * self.algorithm_bandwidth
+
+    def _rows(self):
+        rows = [("", "value"), ("rounds", summary(np.asarray(self.rounds).astype(int)[()], ""))]
+        rows += [(name, summary(getattr(self, name.replace(" ", "_")), "B")) for name in ("path bytes", "sent bytes")]
+        return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "time")]
+
+
+def _inputs(size, n, bandwidth, latency) -> list:
+    """Each argument checked by its own rule, then all against each other's shape."""
+    whole(n=n)
+    positive(bandwidth=bandwidth)
+    return nonnegative(size=size, n=n, bandwidth=bandwidth, latency=latency)
+
+
+def _cost(operation, size, n, rounds, path_bytes, sent_bytes, bandwidth, latency) -> Collective:
+    factor = bus_factor(operation, n)
+    return Collective(size, rounds, path_bytes, sent_bytes, rounds * latency, path_bytes / bandwidth, factor)
+
+
+def _stages(operation, size, n, *stages: Collective) -> Collective:
+    """One collective made of others, one after the other, in which the same ranks send most."""
+    parts = ("rounds", "path_bytes", "sent_bytes", "latency", "transfer")
+    total = [sum(getattr(stage, part) for stage in stages) for part in parts]
+    return Collective(size, *total, bus_factor(operation, n))
+
+
+def _node(n, node_size):
+    """Ranks of a node and the number of nodes, where the one divides the ranks."""
+    ranks, g = whole(n=n, node_size=node_size)
+    if np.any(ranks % g != 0):
+        raise ValueError(f"node_size must divide n, got {node_size} and {n}")
+    return g, ranks / g
+
+
+def _log2_ceil(n):
+    return np.ceil(np.log2(n))
+
+
+def _folded(n):
+    """Largest power of two within n ranks, its logarithm, and 1 where ranks are left over."""
+    log = np.floor(np.log2(n))
+    return 2.0**log, log, 1.0 * (n > 2.0**log)
+
+
+# --- One sender ------------------------------------------------------------------------------------------------------
+
+
+def point_to_point(size, *, bandwidth, latency) -> Collective:
+    r"""Cost of one message.
+
+    .. math:: T = \alpha + S/B
+
+    Parameters
+    ----------
+    size : array_like
+        Bytes, S.
+    bandwidth, latency : array_like
+        Bytes/s, B, and seconds before the first byte arrives, alpha.
+
+    Returns
+    -------
+    Collective
+        One round.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, or ``bandwidth`` is zero.
+
+    Notes
+    -----
+    Source: Hockney 1994. Half of the bandwidth is reached at S = alpha B, Hockney's n-half.
+
+    Examples
+    --------
+    >>> point_to_point(250e3, bandwidth=50e9, latency=5e-6)
+    Collective
+                 value
+    rounds           1
+    path bytes  250 kB
+    sent bytes  250 kB
+    latency       5 µs
+    transfer      5 µs
+    time         10 µs
+    """
+    size, _, bandwidth, latency = _inputs(size, 1, bandwidth, latency)
+    return _cost("send-receive", size, 1.0, 1.0, size, size, bandwidth, latency)
+
+
+def binomial_broadcast(size, n, *, bandwidth, latency) -> Collective:
+    r"""Broadcast in which every rank that has the buffer sends it on: the best for small sizes.
+
+    .. math:: T = \lceil\log_2 n\rceil \, (\alpha + S/B)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. The root sends most: the whole buffer in each round.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, broadcast of short messages.
+
+    Examples
+    --------
+    >>> float(binomial_broadcast(1e6, 64, bandwidth=50e9, latency=5e-6).rounds)
+    6.0
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    rounds = _log2_ceil(n)
+    return _cost("broadcast", size, n, rounds, rounds * size, rounds * size, bandwidth, latency)
+
+
+def scatter_all_gather_broadcast(size, n, *, bandwidth, latency) -> Collective:
+    r"""Broadcast of a large buffer: a binomial tree scatters its pieces, a ring gathers them everywhere.
+
+    .. math:: T = (\lceil\log_2 n\rceil + n - 1)\,\alpha + 2\,\frac{n-1}{n}\,\frac{S}{B}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model, for any number of ranks: in each round of the scatter the root's message is the largest.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, broadcast of long messages (van de Geijn's algorithm).
+
+    Examples
+    --------
+    >>> long = scatter_all_gather_broadcast(1e9, 64, bandwidth=50e9, latency=5e-6)
+    >>> round(float(binomial_broadcast(1e9, 64, bandwidth=50e9, latency=5e-6).time / long.time), 2)
+    3.02
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = 2 * (size / n) * (n - 1)
+    return _cost("broadcast", size, n, _log2_ceil(n) + n - 1, moved, moved, bandwidth, latency)
+
+
+# --- Reduce-scatter and all-gather: each the other run backwards -----------------------------------------------------
+
+
+def ring_reduce_scatter(size, n, *, bandwidth, latency) -> Collective:
+    r"""Reduce-scatter around a ring: in each round every rank adds to one piece and passes it on.
+
+    .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the whole buffer, S, and ranks; each ends with S/n.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Patarasuk and Yuan 2009, the first half of their all-reduce.
+
+    Examples
+    --------
+    >>> float(ring_reduce_scatter(8e9, 8, bandwidth=450e9, latency=0).sent_bytes)
+    7000000000.0
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size / n * (n - 1)
+    return _cost("reduce-scatter", size, n, n - 1, moved, moved, bandwidth, latency)
+
+
+def ring_all_gather(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-gather around a ring: in each round every rank passes on the piece that came last.
+
+    .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-gather of long messages.
+
+    Examples
+    --------
+    >>> round(float(ring_all_gather(8e9, 8, bandwidth=450e9, latency=0).bus_bandwidth))
+    450000000000
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size / n * (n - 1)
+    return _cost("all-gather", size, n, n - 1, moved, moved, bandwidth, latency)
+
+
+def recursive_halving_reduce_scatter(size, n, *, bandwidth, latency) -> Collective:
+    r"""Reduce-scatter with partners ever nearer: the bytes of the ring in a logarithmic number of rounds.
+
+    .. math:: T = \lceil\log_2 n\rceil\,\alpha + \frac{n-1}{n}\,\frac{S}{B}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the whole buffer, S, and ranks; each ends with S/n.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model: recursive halving where ``n`` is a power of two, the all-gather of Bruck et al. run
+        backwards elsewhere.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, reduce-scatter; Bruck et al. 1997. The reduction must commute.
+
+    Examples
+    --------
+    >>> float(recursive_halving_reduce_scatter(8e9, 8, bandwidth=450e9, latency=5e-6).rounds)
+    3.0
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size / n * (n - 1)
+    return _cost("reduce-scatter", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
+
+
+def recursive_doubling_all_gather(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-gather in which what each rank holds doubles every round.
+
+    .. math:: T = \lceil\log_2 n\rceil\,\alpha + \frac{n-1}{n}\,\frac{S}{B}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model: recursive doubling where ``n`` is a power of two, the algorithm of Bruck et al. elsewhere.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-gather of short messages; Bruck et al. 1997.
+
+    Examples
+    --------
+    >>> float(recursive_doubling_all_gather(8e9, [8, 9], bandwidth=450e9, latency=5e-6).rounds[1])
+    4.0
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size / n * (n - 1)
+    return _cost("all-gather", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
+
+
+# --- All-reduce ------------------------------------------------------------------------------------------------------
+
+
+def ring_all_reduce(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-reduce around a ring: a reduce-scatter, then an all-gather. No algorithm moves fewer bytes.
+
+    .. math:: T = 2 (n - 1)\left(\alpha + \frac{S}{nB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. The transfer tends to 2 S/B, the latency grows with the ring.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Patarasuk and Yuan 2009, who also prove that 2 (n - 1) S / n bytes are the least.
+
+    Examples
+    --------
+    Gradients of 7e9 parameters in BF16 over 256 GPUs on InfiniBand NDR:
+
+    >>> ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6)
+    Collective
+                  value
+    rounds          510
+    path bytes  27.9 GB
+    sent bytes  27.9 GB
+    latency     2.55 ms
+    transfer     558 ms
+    time         560 ms
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = 2 * (size / n) * (n - 1)
+    return _cost("all-reduce", size, n, 2 * (n - 1), moved, moved, bandwidth, latency)
+
+
+def tree_all_reduce(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-reduce up a binomial tree and down again: a reduce to one rank, then its broadcast.
+
+    .. math:: T = 2 \lceil\log_2 n\rceil \, (\alpha + S/B)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, the binomial reduce and broadcast of short messages.
+
+    Examples
+    --------
+    >>> tree = tree_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6)
+    >>> round(float(ring_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6).time / tree.time), 1)
+    31.7
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    levels = _log2_ceil(n)
+    return _cost("all-reduce", size, n, 2 * levels, 2 * levels * size, levels * size, bandwidth, latency)
+
+
+def recursive_doubling_all_reduce(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-reduce in which partners swap whole buffers: the fewest rounds, for small sizes.
+
+    With p the largest power of two within n, and f = 1 where n > p, else 0,
+
+    .. math:: T = (\log_2 p + 2 f)\,(\alpha + S/B)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. Ranks beyond p fold into a partner first and get the result back last.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of short messages.
+
+    Examples
+    --------
+    >>> recursive_doubling_all_reduce(1e3, [64, 65], bandwidth=50e9, latency=5e-6).rounds
+    array([6., 8.])
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    _, log, fold = _folded(n)
+    rounds = log + 2 * fold
+    return _cost("all-reduce", size, n, rounds, rounds * size, (log + fold) * size, bandwidth, latency)
+
+
+def halving_doubling_all_reduce(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-reduce by Rabenseifner: a recursive halving reduce-scatter, then a recursive doubling all-gather.
+
+    With p the largest power of two within n, and f = 1 where n > p, else 0,
+
+    .. math:: T = 2\,(\log_2 p + f)\,\alpha + 2\left(\frac{p-1}{p} + f\right)\frac{S}{B}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. Ranks beyond p fold into a partner first and get the result back last, as MPI libraries do.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of long messages; Rabenseifner 2004.
+
+    Examples
+    --------
+    >>> cost = halving_doubling_all_reduce(14e9, [256, 257], bandwidth=50e9, latency=5e-6)
+    >>> cost.rounds, (cost.path_bytes / 14e9).round(2)
+    (array([16., 18.]), array([1.99, 3.99]))
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    p, log, fold = _folded(n)
+    moved = 2 * (size / p) * (p - 1)
+    path, sent = moved + 2 * fold * size, moved + fold * size
+    return _cost("all-reduce", size, n, 2 * (log + fold), path, sent, bandwidth, latency)
+
+
+def double_tree_all_reduce(size, n, *, bandwidth, latency, chunks) -> Collective:
+    r"""All-reduce over two binary trees, each with half of the buffer in k chunks: a guaranteed upper bound.
+
+    .. math:: T \le 4\,(\lceil\log_2 n\rceil + k - 1)\left(\alpha + \frac{S}{2kB}\right), \qquad n > 1
+
+    No rank has more than two children in both trees together, nor more than two parents, so the links can be coloured
+    with two colours that take turns. A chunk then takes at most two rounds for each hop, of which there are at most
+    log2 n (rounded up), and the next follows two rounds later. That is the broadcast; the reduction is its mirror image
+    and goes first.
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+    chunks : array_like
+        Chunks of each half, k; :func:`double_tree_chunks` gives the best.
+
+    Returns
+    -------
+    Collective
+        ``rounds``, ``path_bytes`` and so ``time`` are upper bounds. The schedule itself takes at most 4 rounds fewer,
+        however many chunks there are (simulated for 3 to 64 ranks; two ranks need half). ``sent_bytes`` is exact. With
+        many chunks the transfer tends to 2 S/B.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` or ``chunks`` is not a whole number of at
+        least 1.
+
+    Notes
+    -----
+    Source: Sanders, Speck and Traeff 2009, with the trees of NCCL, which need no rank outside of them.
+
+    Examples
+    --------
+    >>> double_tree_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6, chunks=400)
+    Collective
+                  value
+    rounds        1,628
+    path bytes  28.5 GB
+    sent bytes    28 GB
+    latency     8.14 ms
+    transfer     570 ms
+    time         578 ms
+    """
+    (k,) = whole(chunks=chunks)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    rounds = 4 * (_log2_ceil(n) + k - 1) * (n > 1)
+    sent = np.minimum(n / 2, 2) * (n > 1) * size
+    return _cost("all-reduce", size, n, rounds, rounds * (size / (2 * k)), sent, bandwidth, latency)
+
+
+def double_tree_chunks(size, n, *, bandwidth, latency):
+    r"""Number of chunks with which :func:`double_tree_all_reduce` is fastest: fewer fill slowly, more pay latency.
+
+    .. math:: k = \sqrt{(\lceil\log_2 n\rceil - 1)\,\frac{S}{2 \alpha B}}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha. Without latency ever more chunks would be best.
+
+    Returns
+    -------
+    array_like
+        The better of the two whole numbers around k, at least 1.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` or ``latency`` is zero, or ``n`` is not a whole number.
+
+    Notes
+    -----
+    Derived: the time is convex in k and this is where its slope is zero (compare Sanders, Speck and Traeff 2009).
+
+    Examples
+    --------
+    >>> float(double_tree_chunks(14e9, 256, bandwidth=50e9, latency=5e-6))
+    443.0
+    """
+    positive(latency=latency)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    square = np.maximum(_log2_ceil(n) - 1, 0) * (size / (2 * latency * bandwidth))
+    below = np.maximum(np.floor(np.sqrt(square)), 1)
+    return np.where(below + square / below <= below + 1 + square / (below + 1), below, below + 1)[()]
+
+
+def hierarchical_all_reduce(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
+    r"""All-reduce in three stages: reduce-scatter in the node, all-reduce across on every rail, all-gather in the node.
+
+    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+
+    .. math:: T = 2(g-1)\left(\alpha' + \frac{S}{gB'}\right) + 2(m-1)\left(\alpha + \frac{S}{nB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g. Rank i of every node shares a rail with the ranks i of the others.
+    bandwidth, latency : array_like
+        Bytes/s of one rank across nodes, B, and seconds for each round, alpha.
+    node_bandwidth, node_latency : array_like
+        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
+
+    Returns
+    -------
+    Collective
+        Exact in the model, each stage a ring. The bytes of the flat ring, but only one in g crosses nodes.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
+        least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005 for the stages; derived for the sum.
+
+    Examples
+    --------
+    The flat ring takes 560 ms for this:
+
+    >>> hierarchical_all_reduce(
+    ...     14e9, 256, node_size=8, bandwidth=50e9, latency=5e-6, node_bandwidth=450e9, node_latency=1e-6
+    ... )
+    Collective
+                  value
+    rounds           76
+    path bytes  27.9 GB
+    sent bytes  27.9 GB
+    latency      324 µs
+    transfer     122 ms
+    time         123 ms
+    """
+    g, nodes = _node(n, node_size)
+    positive(node_bandwidth=node_bandwidth)
+    nonnegative(node_latency=node_latency)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    node = {"bandwidth": node_bandwidth, "latency": node_latency}
+    inside = ring_reduce_scatter(size, g, **node), ring_all_gather(size, g, **node)
+    across = ring_all_reduce(size / g, nodes, bandwidth=bandwidth, latency=latency)
+    return _stages("all-reduce", size, n, *inside, across)
+
+
+def in_network_all_reduce(size, n, *, levels, bandwidth, latency) -> Collective:
+    r"""All-reduce by the switches of a tree (SHARP): each rank sends its buffer up once and receives the sum once.
+
+    .. math:: T = 2\,\ell\,\alpha + S/B, \qquad n > 1
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    levels : array_like
+        Levels of switches between a rank and the root of the tree, l: 1 within one switch, 2 with leaf and spine.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each hop, alpha.
+
+    Returns
+    -------
+    Collective
+        A lower bound: the limit of a stream of ever smaller chunks, in which the way down overlaps the way up. Here
+        ``rounds`` are hops, 2 for each level. The bus bandwidth may exceed B, up to 2 (n - 1) / n times.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` or ``levels`` is not a whole number of at
+        least 1.
+
+    Notes
+    -----
+    Source: Graham et al. 2016 (SHARP) for the algorithm; the time is derived: k chunks would take 2 l + k - 1 rounds.
+
+    Examples
+    --------
+    >>> cost = in_network_all_reduce(14e9, 256, levels=2, bandwidth=50e9, latency=5e-6)
+    >>> round(float(ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6).time / cost.time), 2)
+    2.0
+    """
+    (levels,) = whole(levels=levels)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size * (n > 1)
+    return _cost("all-reduce", size, n, 2 * levels * (n > 1), moved, moved, bandwidth, latency)
+
+
+# --- All-to-all ------------------------------------------------------------------------------------------------------
+
+
+def pairwise_all_to_all(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-to-all in which rank r sends to r + 1, then to r + 2, and so on: each piece goes straight to its rank.
+
+    .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes that one rank holds before the exchange, S, 1/n of them for itself, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. Some pair crosses nodes in every round, so B is the slowest link between any two ranks.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-to-all of long messages (pairwise exchange).
+
+    Examples
+    --------
+    >>> float(pairwise_all_to_all(64e6, 64, bandwidth=50e9, latency=5e-6).sent_bytes)
+    63000000.0
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    moved = size / n * (n - 1)
+    return _cost("all-to-all", size, n, n - 1, moved, moved, bandwidth, latency)
+
+
+def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
+    r"""All-to-all in two stages: inside the node to the rank on the right rail, then across on every rail.
+
+    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+
+    .. math:: T = (g-1)\left(\alpha' + \frac{S}{gB'}\right) + (m-1)\left(\alpha + \frac{S}{mB}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes that one rank holds before the exchange, S, and ranks.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g.
+    bandwidth, latency : array_like
+        Bytes/s of one rank across nodes, B, and seconds for each round, alpha.
+    node_bandwidth, node_latency : array_like
+        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. Each rank sends (n - g) S / n bytes across, as in the flat exchange, but in m - 1 messages
+        instead of n - g. For that most bytes are sent twice.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
+        least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Derived: two pairwise exchanges of the whole buffer (NCCL's PXN takes the same two steps).
+
+    Examples
+    --------
+    >>> link = {"bandwidth": 50e9, "latency": 5e-6}
+    >>> cost = hierarchical_all_to_all(64e3, 64, node_size=8, **link, node_bandwidth=450e9, node_latency=1e-6)
+    >>> round(float(pairwise_all_to_all(64e3, 64, **link).time / cost.time), 1)
+    7.3
+    """
+    g, nodes = _node(n, node_size)
+    positive(node_bandwidth=node_bandwidth)
+    nonnegative(node_latency=node_latency)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    inside = pairwise_all_to_all(size, g, bandwidth=node_bandwidth, latency=node_latency)
+    across = pairwise_all_to_all(size, nodes, bandwidth=bandwidth, latency=latency)
+    return _stages("all-to-all", size, n, inside, across)
+
+
+def all_to_all_local_share(n, *, node_size):
+    r"""Share of an all-to-all's traffic between ranks that stays inside the node.
+
+    .. math:: \frac{g - 1}{n - 1}
+
+    Parameters
+    ----------
+    n : array_like
+        Ranks.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g.
+
+    Returns
+    -------
+    array_like
+        Share between 0 and 1 of the bytes that any rank sends to another. One rank alone sends none, and none leave: 1.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``node_size`` is not a whole number of at least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Derived: each rank sends as much to every other, and g - 1 of the other n - 1 are in its node.
+
+    Examples
+    --------
+    >>> [round(float(all_to_all_local_share(n, node_size=8)), 3) for n in (8, 64, 256)]
+    [1.0, 0.111, 0.027]
+    """
+    g, nodes = _node(n, node_size)
+    others = np.maximum(g * nodes - 1, 1)
+    return 1 - g * (nodes - 1) / others
+
+
+# --- Comparing -------------------------------------------------------------------------------------------------------
+
+_BUS_FACTORS = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: n / n,
+    "send-receive": lambda n: n / n,
+}
+
+
+def bus_factor(operation, n):
+    r"""Bus bandwidth over algorithm bandwidth: what nccl-tests multiplies by so that ranks drop out of the number.
+
+    .. math:: \text{busbw} = f(n) \cdot \text{algbw}, \qquad \text{algbw} = S/T
+
+    Parameters
+    ----------
+    operation : str
+        ``"all-reduce"``: f = 2 (n - 1) / n. ``"all-gather"``, ``"reduce-scatter"``, ``"all-to-all"``: (n - 1) / n.
+        ``"broadcast"``, ``"send-receive"``: 1.
+    n : array_like
+        Ranks.
+
+    Returns
+    -------
+    array_like
+        The factor f, without unit.
+
+    Raises
+    ------
+    ValueError
+        The operation is none of these, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth"; its src/alltoall.cu and src/sendrecv.cu.
+
+    Examples
+    --------
+    An all-reduce at an algorithm bandwidth of 257 GB/s on 8 ranks fills links of 450 GB/s:
+
+    >>> round(float(257e9 * bus_factor("all-reduce", 8) / 1e9))
+    450
+    """
+    if operation not in tuple(_BUS_FACTORS):
+        raise ValueError(f"operation must be one of {', '.join(_BUS_FACTORS)}, got {operation!r}")
+    (n,) = whole(n=n)
+    return _BUS_FACTORS[operation](n)
+
+
+def crossover_size(first: Collective, second: Collective):
+    r"""Size at which two collectives take the same time: the one with less latency wins below, the other above.
+
+    .. math:: S = \frac{L_2 - L_1}{t_1 - t_2}
+
+    Parameters
+    ----------
+    first, second : Collective
+        Two laws for the same ranks and links at any positive size, each of them linear in its size: L is the latency
+        and t the transfer for each byte. (Double trees are linear at a fixed number of chunks.)
+
+    Returns
+    -------
+    array_like
+        Bytes; NaN where one of the two is faster at every size.
+
+    Raises
+    ------
+    ValueError
+        An argument is no Collective, or its size is zero.
+
+    Notes
+    -----
+    Derived: the crossing of two straight lines.
+
+    Examples
+    --------
+    >>> link = {"bandwidth": 50e9, "latency": 5e-6}
+    >>> small, large = recursive_doubling_all_reduce(1, 64, **link), halving_doubling_all_reduce(1, 64, **link)
+    >>> round(float(crossover_size(small, large)))
+    372093
+    """
+    for name, law in (("first", first), ("second", second)):
+        if not isinstance(law, Collective):
+            raise ValueError(f"{name} must be a Collective, got {law!r}")
+        positive(**{f"{name} size": law.size})
+    slope, other = first.transfer / first.size, second.transfer / second.size
+    slower = np.where(np.abs(slope - other) > 1e-12 * other, slope - other, 0)  # rounding does not make lines cross
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.divide(second.latency - first.latency, slower)
+        return np.where(np.isfinite(size) & (size > 0), size, np.nan)[()]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Explained):
+    """The time of each algorithm, by name, in seconds. Fields broadcast."""
+
+    times: Mapping[str, float]
+
+    @property
+    def time(self):
+        """Seconds of the fastest."""
+        return reduce(np.minimum, self.times.values())
+
+    @property
+    def best(self):
+        """Name of the fastest (the first of equals)."""
+        fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
+        return str(fastest) if np.ndim(fastest) == 0 else fastest
+
+    def _rows(self):
+        return [("algorithm", "time"), *((name, summary(time, "s")) for name, time in self.times.items())]
+
+
+def best_all_reduce(size, n, *, bandwidth, latency) -> Comparison:
+    r"""Time of every flat all-reduce for a size and a number of ranks, and which is best.
+
+    .. math:: T = \min_a T_a(S, n)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the buffer, S, and ranks.
+    bandwidth, latency : array_like
+        Bytes/s of a rank's link, B, and seconds for each round, alpha, above zero.
+
+    Returns
+    -------
+    Comparison
+        The double tree with its best number of chunks, at its upper bound; the others exact. The model has no
+        contention: halving-doubling never loses to the ring on a power of two, while in a network its distant partners
+        share links and the neighbours of a ring do not.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` or ``latency`` is zero, or ``n`` is not a whole number.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005 choose between the two recursive algorithms in this way.
+
+    Examples
+    --------
+    >>> best_all_reduce([1e3, 1e6, 1e9, 1e11], 1000, bandwidth=50e9, latency=5e-6).best.tolist()
+    ['recursive doubling', 'halving-doubling', 'double tree', 'ring']
+    """
+    link = {"bandwidth": bandwidth, "latency": latency}
+    chunks = double_tree_chunks(size, n, **link)
+    costs = {
+        "ring": ring_all_reduce(size, n, **link),
+        "tree": tree_all_reduce(size, n, **link),
+        "double tree": double_tree_all_reduce(size, n, **link, chunks=chunks),
+        "recursive doubling": recursive_doubling_all_reduce(size, n, **link),
+        "halving-doubling": halving_doubling_all_reduce(size, n, **link),
+    }
+    return Comparison(MappingProxyType({name: cost.time for name, cost in costs.items()}))
