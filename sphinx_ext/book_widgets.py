@@ -36,6 +36,7 @@ def setup(app):
     """Register with Sphinx."""
     app.add_config_value("library_digest", "", "env")
     app.connect("config-inited", configure, priority=1)
+    app.connect("html-page-context", tidy_page, priority=890)
     app.connect("html-page-context", place_widgets, priority=900)
     app.connect("build-finished", trim_icons)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -72,9 +73,9 @@ def add_repository(config):
         }
 
 
-def place_widgets(app, pagename, templatename, context, doctree):
-    """Move the widget state to the end of the body, slimmed, and put a host where each widget is shown."""
-    if doctree is not None and 'name="description"' not in context.get("metatags", ""):
+def tidy_page(app, pagename, templatename, context, doctree):
+    """Give the page a description, and mend what the theme and its extensions leave wrong."""
+    if doctree is not None:
         opening = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
         description = html.escape(" ".join(opening.split())[:200], quote=True)
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
@@ -82,9 +83,13 @@ def place_widgets(app, pagename, templatename, context, doctree):
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
     # Thebe is not used here; its scripts point to a CDN and declare one constant twice. These lists are the builder's
     # own for this page, so they are changed in place.
-    scripts, styles = context.setdefault("script_files", []), context.setdefault("css_files", [])
-    scripts[:] = [js for js in scripts if not _is_thebe(js)]
-    styles[:] = [css for css in styles if not _is_thebe(css)]
+    for assets in (context["script_files"], context["css_files"]):
+        assets[:] = [asset for asset in assets if not _is_thebe(asset)]
+
+
+def place_widgets(app, pagename, templatename, context, doctree):
+    """Move the widget state to the end of the body, slimmed, and put a host where each widget is shown."""
+    scripts = context["script_files"]
     states = [js for js in scripts if getattr(js, "attributes", {}).get("type") == STATE]
     if not states:
         return

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from clusterlab import collectives
 from clusterlab.collectives import (
-    Collective,
     all_to_all_local_share,
     best_all_reduce,
     binomial_broadcast,
@@ -34,6 +33,7 @@ from clusterlab.collectives import (
     scatter_all_gather_broadcast,
     tree_all_reduce,
 )
+from laws import assert_equals_a_loop
 
 RANKS = range(1, 65)
 NDR = {"bandwidth": 50e9, "latency": 5e-6}
@@ -741,22 +741,6 @@ def test_a_crossover_asks_for_two_collectives_of_some_size():
 
 
 # --- broadcasting ----------------------------------------------------------------------------------------------------
-
-
-def parts(result) -> dict:
-    """Every number of a result by name."""
-    if isinstance(result, Collective):
-        names = ("size", "rounds", "path_bytes", "sent_bytes", "latency", "transfer", "bus_factor", "time")
-        return {name: getattr(result, name) for name in names}
-    if isinstance(result, collectives.Comparison):
-        return {**result.times, "time": result.time, "best": result.best}
-    return {"value": result}
-
-
-def assert_equals_a_loop(result, loop):
-    for name, array in parts(result).items():
-        each = np.array([parts(scalar)[name] for scalar in loop])
-        np.testing.assert_array_equal(np.broadcast_to(array, each.shape), each, err_msg=name)
 
 
 @pytest.mark.parametrize("law", SOUND)

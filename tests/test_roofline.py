@@ -22,6 +22,7 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
+from laws import assert_equals_a_loop
 
 quantity = st.floats(1e-3, 1e18)
 size = st.integers(1, 10**6)
@@ -341,23 +342,6 @@ def test_a_lower_bound_needs_a_resource():
 
 
 # --- broadcasting ----------------------------------------------------------------------------------------------------
-
-
-def parts(result) -> dict:
-    """Every number of a result by name."""
-    if isinstance(result, roofline.Work):
-        return {"flops": result.flops, "bytes": result.bytes, "intensity": result.intensity}
-    if isinstance(result, roofline.IronLaw):
-        return {"data": result.data, "compute": result.compute, "latency": result.latency, "time": result.time}
-    if isinstance(result, roofline.Bound):
-        return {**result.times, "time": result.time, "serial": result.serial, "binding": result.binding}
-    return {"value": result}
-
-
-def assert_equals_a_loop(result, loop):
-    for name, array in parts(result).items():
-        each = np.array([parts(scalar)[name] for scalar in loop])
-        np.testing.assert_array_equal(np.broadcast_to(array, each.shape), each, err_msg=name)
 
 
 @pytest.mark.parametrize("law", SOUND)

@@ -24,6 +24,7 @@ from clusterlab.topology import (
     scale_up,
     torus,
 )
+from laws import assert_equals_a_loop
 
 close = {"rel": 1e-12}
 powers = st.sampled_from([4, 8, 16, 32, 64, 128])
@@ -593,19 +594,9 @@ def test_a_torus_refuses_sizes_that_are_none(sizes):
 # --- broadcasting ----------------------------------------------------------------------------------------------------
 
 
-def parts(result) -> dict:
-    """Every number of a result by name."""
-    if isinstance(result, topology.Explained):
-        return {name: value for name, value in vars(result).items() if not isinstance(value, bool)}
-    return {"value": result}
-
-
 @pytest.mark.parametrize("law", SOUND)
 def test_a_law_called_with_arrays_equals_a_loop_of_scalar_calls(law):
-    together = parts(law(**{name: np.array(values) for name, values in SOUND[law].items()}))
-    loop = [parts(one(law, i)) for i in range(3)]
-    for name, array in together.items():
-        np.testing.assert_array_equal(array, [each[name] for each in loop], err_msg=name)
+    assert_equals_a_loop(law(**{n: np.array(v) for n, v in SOUND[law].items()}), [one(law, i) for i in range(3)])
 
 
 def test_hosts_and_radix_broadcast_to_a_grid():

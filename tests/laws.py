@@ -1,0 +1,31 @@
+"""What the tests of every law module share: that a law called with arrays is a loop of scalar calls."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from clusterlab.units import Explained
+
+
+def numbers(result) -> dict:
+    """Every number (and name) of a result by name: its fields, what its mappings hold, and its properties."""
+    if not isinstance(result, Explained):
+        return {"value": result}
+    held = dict(vars(result))
+    for name, value in vars(type(result)).items():
+        if isinstance(value, property):
+            try:
+                held[name] = getattr(result, name)
+            except ValueError:  # refused for some of its elements: one rank alone has no bandwidth
+                continue
+    for mapping in [value for value in held.values() if isinstance(value, Mapping)]:
+        held |= mapping
+    return {name: value for name, value in held.items() if not isinstance(value, bool | Mapping)}
+
+
+def assert_equals_a_loop(result, loop):
+    """Each number of one vectorised result equals that of the scalar results, one by one."""
+    each = [numbers(scalar) for scalar in loop]
+    for name, array in numbers(result).items():
+        column = np.array([scalar[name] for scalar in each])
+        np.testing.assert_array_equal(np.broadcast_to(array, column.shape), column, err_msg=name)
