@@ -22,7 +22,9 @@ from clusterlab.collectives import (
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    multicast_all_reduce,
     pairwise_all_to_all,
+    pipelined_time,
     point_to_point,
     recursive_doubling_all_gather,
     recursive_doubling_all_reduce,
@@ -488,6 +490,44 @@ def test_a_reduction_in_the_switches_approaches_its_law_from_above(n, radix, lev
     assert paths[-1] == pytest.approx(law.path_bytes, abs=2 * levels / 64)
 
 
+def multicast_switch_bytes(n, chunks):
+    """Bytes out of and into the busiest rank's link when a switch adds what it fetches and copies what it is sent."""
+    random = np.random.default_rng(n)
+    buffers = random.integers(0, 1000, (n, n, chunks))  # rank, piece, chunk
+    expected = buffers.sum(axis=0)
+    out, into = np.zeros(n, int), np.zeros(n, int)
+    for rank, chunk in itertools.product(range(n), range(chunks)):
+        fetched = 0
+        for other in range(n):  # the switch reads every replica of the piece, the asking rank's own too
+            fetched += buffers[other, rank, chunk]
+            out[other] += 1
+        into[rank] += 1
+        out[rank] += 1  # one store, which the switch copies to every rank
+        buffers[:, rank, chunk] = fetched
+        into += 1
+    assert (buffers == expected).all()
+    return out.max(), into.max()
+
+
+@pytest.mark.parametrize("n", RANKS)
+def test_a_switch_that_adds_and_copies_moves_the_bytes_of_its_law(n):
+    law = multicast_all_reduce(5.0 * n, n, **ALONE)
+    if n == 1:
+        assert law.path_bytes == 0
+    else:
+        assert multicast_switch_bytes(n, 5) == pytest.approx((law.path_bytes, law.path_bytes), **close)
+
+
+def test_bus_bandwidths_with_nvlink_sharp_are_one_share_of_the_link_for_four_domain_sizes():
+    """Bekman, Machine Learning Engineering, nccl-tests on 5 to 8 H200s: an S/B law would drift from 0.575 to 0.601."""
+    measured = {5: 414.2e9, 6: 435.6e9, 7: 460.0e9, 8: 473.1e9}
+    shares = [
+        rate / multicast_all_reduce(8e9, n, bandwidth=450e9, latency=0).bus_bandwidth for n, rate in measured.items()
+    ]
+    assert max(shares) / min(shares) < 1.025
+    assert np.mean(shares) == pytest.approx(0.681, abs=0.001)
+
+
 # --- bounds, monotonicity, limits ------------------------------------------------------------------------------------
 
 ALL_REDUCES = (
@@ -505,9 +545,9 @@ BROADCASTS = (binomial_broadcast, scatter_all_gather_broadcast)
 LEAST = (
     {law: lambda n: 2 * (n - 1) / n for law in ALL_REDUCES}
     | {law: lambda n: (n - 1) / n for law in (*GATHERS, *ALL_TO_ALLS)}
-    | {law: lambda n: float(n > 1) for law in (*BROADCASTS, in_network_all_reduce)}
+    | {law: lambda n: float(n > 1) for law in (*BROADCASTS, in_network_all_reduce, multicast_all_reduce)}
 )
-FEWER_ROUNDS = {in_network_all_reduce}  # its rounds are hops of a tree as deep as it is said to be
+FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce}  # their switches talk to all ranks at once
 
 sizes = st.just(0.0) | st.floats(1, 1e13)
 bandwidths = st.floats(1e6, 1e13)
@@ -667,6 +707,20 @@ def test_tables_name_their_parts():
     assert "6 to 14, shape (2,)" in repr(ring_all_reduce(1e6, [4, 8], **NDR))
 
 
+def test_a_pipeline_with_the_best_number_of_chunks_costs_a_geometric_mean():
+    """Brute force over k: beside L and X, a quarter of L for each of k chunks, and X/k until the pipeline is full."""
+    chunks = np.arange(1, 20001)
+    for latency, transfer in ((40e-6, 5e-3), (1e-6, 1.0), (150e-6, 2e-3)):
+        times = latency + transfer + latency / 4 * chunks + transfer / chunks
+        assert times.min() == pytest.approx(pipelined_time(latency, transfer), rel=1e-3)
+
+
+@given(st.floats(0, 1), st.floats(0, 1))
+def test_a_pipeline_costs_between_the_sum_of_its_parts_and_half_as_much_again(latency, transfer):
+    both = latency + transfer
+    assert both <= pipelined_time(latency, transfer) <= 1.5 * both * (1 + 1e-12)
+
+
 # --- input -----------------------------------------------------------------------------------------------------------
 
 FLAT = {"size": [1e3, 0, 7e9], "n": [1, 6, 256], "bandwidth": [50e9, 450e9, 1e9], "latency": [5e-6, 0, 1e-3]}
@@ -675,14 +729,15 @@ WITHOUT_N = {name: values for name, values in FLAT.items() if name != "n"}
 WITH_LATENCY = FLAT | {"latency": [5e-6, 1e-7, 1e-3]}
 # Each law of numbers with three sets of sound arguments.
 SOUND = (
-    dict.fromkeys((*BROADCASTS, *GATHERS, *ALL_REDUCES[:4], pairwise_all_to_all), FLAT)
+    dict.fromkeys((*BROADCASTS, *GATHERS, *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT)
     | {point_to_point: WITHOUT_N, double_tree_chunks: WITH_LATENCY, best_all_reduce: WITH_LATENCY}
     | {hierarchical_all_reduce: FLAT | NESTED, hierarchical_all_to_all: FLAT | NESTED}
     | {double_tree_all_reduce: FLAT | {"chunks": [1, 4, 100]}, in_network_all_reduce: FLAT | {"levels": [1, 2, 3]}}
     | {all_to_all_local_share: {"n": FLAT["n"], "node_size": NESTED["node_size"]}}
+    | {pipelined_time: {"latency": FLAT["latency"], "transfer": [1e-3, 0, 2.0]}}
 )
 COUNTS = {"n", "node_size", "chunks", "levels"}
-MAY_BE_ZERO = {"size", "latency", "node_latency"}
+MAY_BE_ZERO = {"size", "latency", "node_latency", "transfer"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
 

@@ -26,7 +26,9 @@ from clusterlab.collectives import (
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    multicast_all_reduce,
     pairwise_all_to_all,
+    pipelined_time,
     point_to_point,
     recursive_doubling_all_gather,
     recursive_doubling_all_reduce,
@@ -95,6 +97,7 @@ FLAT_COLLECTIVES = (
     recursive_doubling_all_reduce,
     halving_doubling_all_reduce,
     pairwise_all_to_all,
+    multicast_all_reduce,
 )
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
@@ -155,6 +158,7 @@ DIMENSIONS = {
         lambda: crossover_size(tree_all_reduce(BUFFER, RANKS, **LINK), ring_all_reduce(BUFFER, RANKS, **LINK)),
         {"": "octet"},
     ),
+    pipelined_time: (lambda: pipelined_time(q("s"), q("s", 5)), {"": "s"}),
     best_all_reduce: (lambda: best_all_reduce(BUFFER, RANKS, **LINK), {"time": "s"}),
     fat_tree_capacity: (lambda: fat_tree_capacity(q("", 28), tiers=q("")[:1], oversubscription=q("", 3)), {"": ""}),
     fat_tree: (
