@@ -179,8 +179,8 @@ DIMENSIONS = {
     ),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
 }
-# Modules that hold no laws: what things are, what was measured, what is drawn.
-NOT_LAWS = {"units", "hardware", "measure", "explorer"}
+# Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
+NOT_LAWS = {"units", "hardware", "measure", "timings", "calibration", "explorer"}
 
 
 @pytest.mark.parametrize(

@@ -1086,3 +1086,11 @@ def best_all_reduce(size, n, *, bandwidth, latency) -> Comparison:
         "halving-doubling": halving_doubling_all_reduce(size, n, **link),
     }
     return Comparison(MappingProxyType({name: cost.time for name, cost in costs.items()}))
+
+
+if __name__ == "__main__":
+    import sys
+
+    from clusterlab.calibration import main
+
+    sys.exit(main())
