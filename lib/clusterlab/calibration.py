@@ -12,11 +12,10 @@ A system without a timing is predicted from its links alone. :func:`learn` takes
 latency in multiples of the links' own, and a share for each way in which bytes cross wires, never one for a system:
 
 ``stream``
-    between neighbours on NVLink or PCIe: rings, trees, a single pair;
+    on NVLink or PCIe: between neighbours in a ring or a tree, in a single pair, and into switches that add and copy
+    (:func:`~clusterlab.collectives.multicast_all_reduce`, slowed as NCCL knows that such switches are);
 ``exchange``
     between all pairs on NVLink at once;
-``switch``
-    through NVLink switches that add and copy (:func:`~clusterlab.collectives.multicast_all_reduce`);
 ``network``, ``tcp``
     between nodes, by remote direct memory access or over TCP.
 
@@ -101,7 +100,8 @@ def _ways(timing: Timing) -> list[dict[str, float]]:
         if timing.in_switch is not False and timing.scale_up:
             g = n // nodes
             inside = float(multicast_all_reduce(size, g, bandwidth=1.0, latency=0.0).path_bytes)
-            switched = way("switch", inside, between)
+            slower = timing.scale_up / (timing.switch or timing.scale_up)
+            switched = way("stream", inside * slower, between)
             ways = [switched] if timing.in_switch else [*ways, switched]
     return ways
 
@@ -115,7 +115,7 @@ def _ring(timing: Timing) -> tuple[float, float]:
 def _links(timing: Timing, weights: tuple[float, float]) -> tuple[float, float]:
     """Latency of the links along the way, inside nodes and across: around the ring, or through a tree if that is less.
 
-    A piece that goes around a ring crosses from node to node once for every node; the other steps are inside.
+    A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL.
     """
     n, nodes = timing.ranks, timing.nodes
     inside = timing.scale_up_latency or 0.0
@@ -123,8 +123,7 @@ def _links(timing: Timing, weights: tuple[float, float]) -> tuple[float, float]:
     if timing.operation == "send-receive":
         return (0.0, across) if nodes > 1 else (inside, 0.0)
     turns = 2 if timing.operation == "all-reduce" else 1
-    crossings = nodes if nodes > 1 else 0
-    ways = [(turns * max(n - 1 - crossings, 0) * inside, turns * min(crossings, n - 1) * across)]
+    ways = [(turns * (n - nodes) * inside, turns * (nodes - 1) * across)]
     if timing.operation == "all-reduce":
         ways.append((2 * (n // nodes - 1) * inside, 2 * np.ceil(np.log2(nodes)) * across))
     return min(ways, key=lambda way: weights[0] * way[0] + weights[1] * way[1])
@@ -162,7 +161,7 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
     rows                       20
     alpha                 2.34 µs
     bandwidth            511 GB/s
-    wire fraction           73.1%
+    wire fraction             86%
     mean absolute error     3.77%
     """
     rows = _one_source(timings)
@@ -248,7 +247,7 @@ class Shares(Explained):
         return rows
 
 
-_KINDS = ("stream", "exchange", "switch", "network", "tcp")
+_KINDS = ("stream", "exchange", "network", "tcp")
 
 
 def _parts(timing: Timing, learnt: Shares) -> tuple[float, float, str, float]:
@@ -279,8 +278,8 @@ def learn(timings: Iterable[Timing]) -> Shares:
     Returns
     -------
     Shares
-        A share that no system shows is that of its nearest kin: ``tcp`` of ``network``, ``exchange`` and ``switch`` of
-        ``stream``; a latency, the link's own.
+        A share that no system shows is that of its nearest kin: ``tcp`` of ``network``, ``exchange`` of ``stream``; a
+        latency, the link's own.
 
     Raises
     ------
@@ -292,13 +291,12 @@ def learn(timings: Iterable[Timing]) -> Shares:
     >>> learn(published())
     Shares
     learnt                      value  systems
-    share, stream               82.5%       20
+    share, stream               82.5%       33
     share, exchange             71.1%        4
-    share, switch               70.1%       13
-    share, network              90.3%       16
-    share, tcp                  57.4%        2
+    share, network              90.8%       16
+    share, tcp                  57.3%        2
     latency, inside nodes  0.83 times        4
-    latency, across nodes  3.75 times        3
+    latency, across nodes  6.23 times        3
     """
     systems: dict = {}
     for row in timings:
@@ -333,8 +331,8 @@ def _vote(systems, learnt: Shares) -> Shares:
             elif inside:
                 votes["inside"].append(latency / inside)
     middle = {name: float(np.median(found)) for name, found in votes.items() if found}
-    stream = middle.get("stream", middle.get("exchange", middle.get("switch", middle.get("network", 1.0))))
-    shares = {"stream": stream} | {name: middle.get(name, stream) for name in ("exchange", "switch")}
+    stream = middle.get("stream", middle.get("exchange", middle.get("network", 1.0)))
+    shares = {"stream": stream, "exchange": middle.get("exchange", stream)}
     shares["network"] = middle.get("network", middle.get("tcp", stream))
     shares["tcp"] = middle.get("tcp", shares["network"])
     counts = MappingProxyType({name: len(found) for name, found in votes.items()})
@@ -365,7 +363,7 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
     >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
     >>> others = [row for row in published() if row.source != "h200_sharp_ramp"]
     >>> fmt(predict(rows, learn(others)).mean_abs_error, "%", digits=2)
-    '1.8%'
+    '1%'
     """
     rows = _one_source(timings)
     if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
@@ -476,8 +474,8 @@ def table(results: Iterable[Calibration]) -> str:
     >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
     >>> print(table([fit(rows)]))
     source          rows    alpha  bandwidth   wire  error
-    h200_sharp_ramp   10        -   363 GB/s    81%   6.5%
-    all rows          10                              6.5%
+    h200_sharp_ramp   10        -   364 GB/s    81%   0.6%
+    all rows          10                              0.6%
     """
     results = list(results)
     width = max(len(result.source) for result in results)

@@ -54,6 +54,7 @@ class Timing:
     network_latency: float | None = None
     tcp: bool = False
     in_switch: bool | None = False  # whether NVLink switches add; None: where that is faster
+    switch: float | None = None  # rate of one GPU's link into switches that add
 
     @property
     def bus_bandwidth(self) -> float:
@@ -69,6 +70,9 @@ class Timing:
 
 _ROUNDED = ("algbw_GBps", "busbw_GBps")
 _REQUIRED = ("group", "collective", "n_gpus")
+# Share of a link's rate that NVLink switches sustain when they add, by generation: the nvlsEfficiency of Hopper and of
+# Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not add.
+_ADDING = {4: 0.85, 5: 0.74}
 _NETWORKS = {"TCP": "TCP 100 GbE", "RoCE": "RoCE 400 GbE", "EFA": "RoCE 400 GbE", "GbE": "RoCE 400 GbE"}
 
 
@@ -180,14 +184,12 @@ def _row(cells: dict[str, str], where: str) -> Timing:
     nodes = count("n_nodes") or (max(1, n // (per_node or _SERVER)) if outside else 1)
     if n % nodes:
         raise ValueError(f"n_nodes must divide n_gpus, got {nodes} and {n}")
-    wires = _scale_up(inside) if inside else (None, None, False)
-    network = latency = None
+    wires = _scale_up(inside) if inside else {}
     if nodes > 1:
+        near = next((link for key, link in _NETWORKS.items() if key in outside), "InfiniBand NDR")
         network = _network(outside, number("scale_out_GBps_per_gpu"), n // nodes if per_node else None)
-        latency = hardware.link(
-            next((link for key, link in _NETWORKS.items() if key in outside), "InfiniBand NDR")
-        ).latency
-    elif wires[0] is None:
+        wires |= {"network": network, "network_latency": hardware.link(near).latency, "tcp": "TCP" in outside}
+    elif not wires.get("scale_up"):
         raise _Skip(f"no rate for the link {inside or outside!r}")
     if operation == "all-to-all" and inside.startswith("PCIe"):
         raise _Skip("PCIe is a tree of switches, whose shape an all-to-all would need")
@@ -196,27 +198,13 @@ def _row(cells: dict[str, str], where: str) -> Timing:
         operation, size, n, number("time_us"), number("algbw_GBps") if size else None, number("busbw_GBps")
     )
     algorithm = cells.get("algo", "") + " " + cells.get("gpu", "")
-    in_switch: bool | None = None if wires[2] else False
+    in_switch: bool | None = None if wires.get("switch") else False
     if re.search(r"NVLS|SHARP", algorithm):
         in_switch = "off" not in algorithm
-    elif re.match(r"Ring|Tree", cells.get("algo", "")):
+    elif re.match(r"Ring|Tree", algorithm):
         in_switch = False
-    size = np.inf if size is None else size
-    source = cells["group"] or "unnamed"
-    return Timing(
-        source,
-        cells.get("row_id") or where,
-        operation,
-        size,
-        seconds,
-        n,
-        nodes,
-        *wires[:2],
-        network,
-        latency,
-        "TCP" in outside,
-        in_switch,
-    )
+    source, row = cells["group"] or "unnamed", cells.get("row_id") or where
+    return Timing(source, row, operation, size or np.inf, seconds, n, nodes, in_switch=in_switch, **wires)
 
 
 def _seconds(operation, size, n, time, algbw, busbw) -> float:
@@ -230,17 +218,29 @@ def _seconds(operation, size, n, time, algbw, busbw) -> float:
     raise ValueError("one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there")
 
 
-def _scale_up(text: str) -> tuple[float | None, float | None, bool]:
-    """Rate and latency of the link inside a node, and whether its switches can add: those of NVLink 4 and later."""
+def _scale_up(text: str) -> dict[str, float | None]:
+    """Rate and latency of the link that a text names ("NVLink4 450GB/s/dir", "PCIe5"); a printed rate goes first."""
     generation = re.match(r"(NVLink|PCIe)\s*(?:Gen)?(\d)", text)
-    link = None
+    printed = re.search(r"([\d.]+)\s*GB/s", text)
+    wires = {}
     if generation:
         kind, digit = generation.groups()
-        link = hardware.link(f"NVLink {digit}" if kind == "NVLink" else f"PCIe {digit}.0 x16")
-    printed = re.search(r"([\d.]+)\s*GB/s", text)
-    rate = float(printed[1]) * GB if printed else link and link.bandwidth
-    latency = (link or hardware.link("NVLink 4")).latency
-    return rate, latency, bool(generation and generation[1] == "NVLink" and int(generation[2]) >= 4)
+        wires = _wires(hardware.link(f"NVLink {digit}" if kind == "NVLink" else f"PCIe {digit}.0 x16"))
+    elif printed:
+        wires = {"scale_up_latency": hardware.link("NVLink 4").latency}
+    if printed:
+        scale = float(printed[1]) * GB / wires.get("scale_up", np.nan)
+        wires |= {"scale_up": float(printed[1]) * GB}
+        wires |= {"switch": wires["switch"] * scale} if wires.get("switch") else {}
+    return wires
+
+
+def _wires(link: hardware.Link) -> dict[str, float | None]:
+    """What a link inside a node is to a timing."""
+    generation = re.match(r"NVLink (\d)", link.name)
+    adding = _ADDING.get(int(generation[1])) if generation else None
+    wires = {"scale_up": link.bandwidth, "scale_up_latency": link.latency}
+    return wires | ({"switch": adding * link.bandwidth} if adding else {})
 
 
 def _network(text: str, per_gpu: float | None, gpus: int | None) -> float:
@@ -288,20 +288,16 @@ def _read_nccl_tests(text, name, *, ranks=None, nodes=None, scale_up=None, netwo
         raise ValueError(f"nodes must divide ranks, got {nodes} and {n}")
     if scale_up is None and (model := _GPU.search(gpu)) and "PCIe" not in gpu:
         scale_up = next(a.scale_up_link for a in hardware.accelerators() if a.name.split()[0] == model[1])
-    inside = hardware.link(scale_up) if scale_up else None
-    across = hardware.link(network) if network and nodes > 1 else None
-    if nodes > 1 and across is None:
-        inside = None  # without the network the wires are not known
-    wires = {
-        "scale_up": inside and inside.bandwidth,
-        "scale_up_latency": inside and inside.latency,
-        "in_switch": None if inside and re.match(r"NVLink [4-9]", inside.name) else False,
-    }
-    if across:
+    wires = _wires(hardware.link(scale_up)) if scale_up else {}
+    if nodes > 1 and network:
+        across = hardware.link(network)
         wires |= {"network": across.bandwidth * n // nodes, "network_latency": across.latency}
         wires["tcp"] = across.name.startswith("TCP")
+    elif nodes > 1:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
+        wires, nodes = {}, 1
+    wires["in_switch"] = None if wires.get("switch") else False
     rows = [
-        Timing(name, f"line {number}", operation, size, seconds, n, nodes if across else 1, **wires)
+        Timing(name, f"line {number}", operation, size, seconds, n, nodes, **wires)
         for number, size, seconds, *_ in table
     ]
     return rows, skipped
