@@ -15,6 +15,7 @@ from clusterlab.units import parse
 DATA = files("clusterlab") / "data" / "hardware.toml"
 TABLES = {
     "accelerator": (hardware.accelerator, hardware.accelerators),
+    "memory": (hardware.memory, hardware.memories),
     "link": (hardware.link, hardware.links),
     "node": (hardware.node, hardware.nodes),
     "rack": (hardware.rack, hardware.racks),

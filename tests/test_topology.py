@@ -16,6 +16,7 @@ from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,
     fat_tree_capacity,
+    hierarchy,
     leaf_reach,
     network_hops,
     path_bandwidth,
@@ -486,6 +487,26 @@ def test_results_explain_themselves():
     assert "bisection links      6" in repr(torus((4, 3)))
 
 
+@pytest.mark.parametrize("node", [node.name for node in hardware.nodes()])
+def test_each_tier_further_out_is_slower_and_later(node):
+    tiers = hierarchy(node).tiers
+    rates = [tier.bandwidth for tier in tiers[:-1]]  # sites lease as many wavelengths as they need
+    waits = [tier.latency for tier in tiers if tier.latency is not None]
+    assert rates == sorted(rates, reverse=True)
+    assert waits == sorted(waits)
+    assert len(tiers) >= 4
+    assert all(tier.carries for tier in tiers)
+
+
+def test_the_hierarchy_of_a_server_spans_four_orders_in_bandwidth_and_six_in_latency():
+    tiers = hierarchy("DGX H100").tiers
+    assert tiers[0].bandwidth / tiers[-1].bandwidth == pytest.approx(1e4, rel=0.1)
+    assert tiers[-1].latency / tiers[1].latency == pytest.approx(2.4e6, rel=0.05)
+    assert "345 ns" in repr(hierarchy())
+    with pytest.raises(ValueError, match=r"unknown node 'DGX X'; did you mean"):
+        hierarchy("DGX X")
+
+
 # --- input -----------------------------------------------------------------------------------------------------------
 
 # Each public law with three sets of sound arguments.
@@ -515,7 +536,7 @@ def one(law, i, **changed):
 
 def test_every_public_law_and_every_numeric_argument_is_in_the_table_of_this_test():
     laws = {f for f in vars(topology).values() if inspect.isfunction(f) and f.__module__ == topology.__name__}
-    assert {law for law in laws if not law.__name__.startswith("_")} == {*SOUND, torus}
+    assert {law for law in laws if not law.__name__.startswith("_")} == {*SOUND, torus, hierarchy}
     for law, arguments in SOUND.items():
         assert set(inspect.signature(law).parameters) - {FLAGS.get(law)} == set(arguments)
 

@@ -188,7 +188,7 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
 
 
 def _through_two(steps, wire, times, root, least) -> tuple[float, float, float]:
-    """Of the curves T = u² s + root u v sqrt(s w) + v² w through one row (u = 0) or two rows, the best.
+    """Of the curves T = u² s + root u v sqrt(s w) + v² w through one row (u = 0 or v² = least) or two, the best.
 
     Through two rows the ratio v/u solves a quadratic equation. No share is above 1, so v² is at ``least`` that. Returns
     the error, alpha = u² and the share 1 / v².
@@ -206,6 +206,11 @@ def _through_two(steps, wire, times, root, least) -> tuple[float, float, float]:
                 sound = np.isfinite(alpha) & (ratio > 0) & (alpha > 0)
                 alphas.append(alpha[sound])
                 slopes.append((alpha * ratio**2)[sound])
+    if least:  # at the full rate, through one row
+        rest = (np.sqrt(np.maximum((root * cross) ** 2 - 4 * steps * (wire - times), 0)) - root * cross) / 2
+        bound = (rest > 0) & (steps > 0)
+        alphas.append((rest[bound] / steps[bound]) ** 2)
+        slopes.append(np.full(bound.sum(), least))
     alpha, slope = np.concatenate(alphas), np.maximum(np.concatenate(slopes), least)
     errors = np.zeros(len(alpha))
     for s, w, t in zip(steps, wire, times, strict=True):  # one row at a time: 500 rows make 250,000 curves

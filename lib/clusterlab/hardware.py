@@ -83,6 +83,7 @@ class Accelerator(Part):
     peaks: Mapping[str, float] = field(hash=False)
     hbm_capacity: float
     hbm_bandwidth: float
+    hbm_latency: float | None = None
     scale_up_link: str | None = None
     scale_up_bandwidth: float | None = None  # per direction, all links of one accelerator together
     scale_up_domain: int | None = None  # accelerators that reach one another at that bandwidth
@@ -106,6 +107,16 @@ class Accelerator(Part):
         if str(precision) not in self.peaks:
             raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
         return self.peaks[precision]
+
+
+@dataclass(frozen=True, repr=False)
+class Memory(Part):
+    """One level of memory on an accelerator's die: bytes, bytes/s of the whole chip, seconds from load to use."""
+
+    accelerator: str
+    capacity: float
+    bandwidth: float
+    latency: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +152,7 @@ class Rack(Node):
     nodes: int | None = None
 
 
-_RECORDS = {"accelerator": Accelerator, "link": Link, "node": Node, "rack": Rack}
+_RECORDS = {"accelerator": Accelerator, "memory": Memory, "link": Link, "node": Node, "rack": Rack}
 # What a field's value looks like: text, a count, or a number with a unit of its quantity.
 _COUNTS = ("year", "scale_up_domain", "accelerators", "nodes", "network_ports")
 _UNITS = {"peak": "FLOP/s", "bandwidth": "(?:B|bit)/s", "capacity": "B", "latency": "s", "tdp": "W", "power": "W"}
@@ -162,8 +173,8 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources`` and one for each of ``accelerator``, ``link``, ``node``, ``rack``. A row's own ``source`` and
-        ``kind`` hold for all its fields; a field written as a table may name its own.
+        Tables ``sources`` and one for each of ``accelerator``, ``memory``, ``link``, ``node``, ``rack``. A row's own
+        ``source`` and ``kind`` hold for all its fields; a field written as a table may name its own.
 
     Returns
     -------
@@ -307,6 +318,18 @@ def accelerator(name: str) -> Accelerator:
     return _find("accelerator", name)
 
 
+def memory(name: str) -> Memory:
+    """Return the level of on-chip memory called ``name``; a wrong name raises a ValueError with the nearest right ones.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> fmt(memory("H100 SXM L2").bandwidth, "B/s")
+    '9.7 TB/s'
+    """
+    return _find("memory", name)
+
+
 def link(name: str) -> Link:
     """Return the link called ``name``; a wrong name raises a ValueError that says the nearest right ones.
 
@@ -345,6 +368,11 @@ def rack(name: str) -> Rack:
 def accelerators() -> tuple[Accelerator, ...]:
     """Every accelerator in the data, in the order of the file."""
     return tuple(_records()["accelerator"].values())
+
+
+def memories() -> tuple[Memory, ...]:
+    """Every level of on-chip memory in the data, from the registers out."""
+    return tuple(_records()["memory"].values())
 
 
 def links() -> tuple[Link, ...]:

@@ -95,7 +95,7 @@ def read(path, **known) -> tuple[list[Timing], list[str]]:
     Parameters
     ----------
     path : str or path
-        The file. Text whose first line has commas and the columns ``group``, ``collective`` and ``n_gpus`` is a CSV.
+        The file. Text without a heading of nccl-tests whose first line has commas is a CSV.
     **known
         For the output of nccl-tests, what it does not print: ``ranks`` and ``nodes`` (counts), ``scale_up`` and
         ``network`` (names of links; the network's ports are one for each GPU), ``collective`` (its name).
@@ -111,13 +111,13 @@ def read(path, **known) -> tuple[list[Timing], list[str]]:
         The file is empty or holds no timing; a column is missing; a line of data cannot be read. The message names the
         file and the line.
     """
-    text = Path(path).read_text(encoding="utf-8", errors="replace")
+    text = Path(path).read_text(encoding="utf-8", errors="replace").removeprefix("\ufeff")
     name = Path(path).stem
     if not text.strip():
         raise ValueError(f"{path}: the file is empty")
     first = next(line for line in text.splitlines() if line.strip())
     try:
-        if "," in first and not first.lstrip().startswith("#"):
+        if "," in first and not _HEADING.search(text):
             rows, skipped = _read_csv(text)
         else:
             rows, skipped = _read_nccl_tests(text, name, **known)
@@ -208,13 +208,16 @@ def _row(cells: dict[str, str], where: str) -> Timing:
 
 
 def _seconds(operation, size, n, time, algbw, busbw) -> float:
-    """Seconds from whichever column is filled; for a plateau, seconds for each byte."""
-    if time and size:
-        return time * us
-    if algbw and size:
-        return size / (algbw * GB)
-    if busbw:
-        return float(bus_factor(operation, n)) * (size or 1.0) / (busbw * GB)
+    """Seconds from whichever column is filled, if all that are agree; for a plateau, seconds for each byte."""
+    moved = float(bus_factor(operation, n)) * (size or 1.0)
+    rates = [(name, of, rate) for name, of, rate in (("algbw", size, algbw), ("busbw", moved, busbw)) if of and rate]
+    found = [time * us] if time and size else [of / (rate * GB) for _, of, rate in rates]
+    for name, of, rate in rates:
+        if abs(of / (found[0] * GB) - rate) > 0.012 + 0.01 * rate:
+            says = of / (found[0] * GB)
+            raise ValueError(f"{name}: {size:g} B in {found[0] / us:g} us are {says:.2f} GB/s, and it says {rate:g}")
+    if found:
+        return found[0]
     raise ValueError("one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there")
 
 
@@ -237,7 +240,7 @@ def _scale_up(text: str) -> dict[str, float | None]:
 
 def _wires(link: hardware.Link) -> dict[str, float | None]:
     """What a link inside a node is to a timing."""
-    generation = re.match(r"NVLink (\d)", link.name)
+    generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
     adding = _ADDING.get(int(generation[1])) if generation else None
     wires = {"scale_up": link.bandwidth, "scale_up_latency": link.latency}
     return wires | ({"switch": adding * link.bandwidth} if adding else {})
@@ -247,21 +250,27 @@ def _network(text: str, per_gpu: float | None, gpus: int | None) -> float:
     """Bytes/s of all network ports of a node together."""
     if per_gpu and gpus:
         return per_gpu * GB * gpus
-    if ports := re.search(r"(?:(\d+)\s*x\s*)?(\d+)\s*Gb", text):
+    if ports := re.search(r"(?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*Gb", text):
         return int(ports[1] or 1) * float(ports[2]) * Gbit
     raise _Skip(f"no rate for the network {text!r}")
 
 
 # --- nccl-tests ------------------------------------------------------------------------------------------------------
 
-_RANK = re.compile(r"#\s+Rank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
+_RANK = re.compile(r"#?\s*Rank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
+_HEADING = re.compile(r"^.*\bsize\s+count\s.*\btime\s+algbw\b", re.MULTILINE)
+_LABEL = re.compile(r"^\s*(\d+:|\[\d+,\d+\]<std\w+>:)")  # of srun --label and mpirun --tag-output
+_HALF = 0.005 * GB  # bandwidths are printed with two decimals
+_TYPE = re.compile(r"\s(u?int\d+|char|half|float|double|bfloat16|fp?8_?e\dm\d)\s")
+_BOARD = re.compile(r"PCIe|NVL\b", re.IGNORECASE)  # cards whose NVLink, if any, is a bridge
 _GPU = re.compile(r"\b(GB300|GB200|B300|B200|H200|H800|H100|A100|V100)\b")
 
 
 def _read_nccl_tests(text, name, *, ranks=None, nodes=None, scale_up=None, network=None, collective=None):
     """Rows of the table that nccl-tests prints (out of place), with what its heading says of ranks, hosts and GPUs."""
     hosts, gpu, columns, table, skipped = [], "", None, [], []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, labelled in enumerate(text.splitlines(), 1):
+        line = _LABEL.sub("", labelled)
         words = line.lstrip("# ").split()
         if rank := _RANK.search(line):
             hosts.append(rank[1])
@@ -275,18 +284,18 @@ def _read_nccl_tests(text, name, *, ranks=None, nodes=None, scale_up=None, netwo
                 table.append((number, *row))
             else:
                 skipped.append(f"line {number}: skipped, nothing was sent or timed")
-        elif re.match(r"\s*\d", line):
+        elif re.match(r"\s*\d", line) and (_TYPE.search(line) or re.fullmatch(r"[\s\d.]+", line)):
             raise ValueError(f"line {number}: not a row of nccl-tests: {line.strip()!r}")
         elif line.strip() and not line.lstrip().startswith("#"):
             skipped.append(f"line {number}: skipped, not a row of nccl-tests: {line.strip()[:60]!r}")
     if not table:
         return [], skipped
-    ranks = ranks or len(hosts) or None
+    ranks = (len(hosts) or None) if ranks is None else int(whole(ranks=ranks)[0])
     operation, n = _what(table, collective, ranks)
-    nodes = nodes or len(set(hosts)) or 1
+    nodes = int(whole(nodes=len(set(hosts)) or 1 if nodes is None else nodes)[0])
     if n % nodes:
         raise ValueError(f"nodes must divide ranks, got {nodes} and {n}")
-    if scale_up is None and (model := _GPU.search(gpu)) and "PCIe" not in gpu:
+    if scale_up is None and (model := _GPU.search(gpu)) and not _BOARD.search(gpu):
         scale_up = next(a.scale_up_link for a in hardware.accelerators() if a.name.split()[0] == model[1])
     wires = _wires(hardware.link(scale_up)) if scale_up else {}
     if nodes > 1 and network:
@@ -306,6 +315,8 @@ def _read_nccl_tests(text, name, *, ranks=None, nodes=None, scale_up=None, netwo
 def _nccl_row(words: list[str], columns: list[str] | None, where: str):
     """Size, seconds, algorithm and bus bandwidth (bytes/s) and the reduction of a row; None where nothing was sent."""
     columns = columns or ["size", "count", "type", "redop", "root", "time", "algbw", "busbw"]
+    if "redop" in columns and not "".join(words[columns.index("redop") :][:1]).isalpha():
+        columns = [name for name in columns if name != "redop"]  # until 2022 an all-to-all left that cell blank
     at = columns.index("time")
     try:
         size, time, algbw, busbw = (float(words[i]) for i in (0, at, at + 1, at + 2))
@@ -322,29 +333,43 @@ def _nccl_row(words: list[str], columns: list[str] | None, where: str):
 
 def _what(table, collective: str | None, ranks: int | None) -> tuple[str, int]:
     """Operation and ranks, told from the bus factor of the fastest row where the heading does not say."""
-    *_, algbw, busbw, reduction = max(table, key=lambda row: row[3])
-    if not algbw:
-        raise ValueError("no row is long enough to have a bandwidth")
-    factor = busbw / algbw
     operation = _OPERATIONS.get(collective) if collective else None
     if collective and operation is None:
         raise ValueError(f"collective must be one of {', '.join(_OPERATIONS)}, got {collective!r}")
-    if operation is None:
-        if ranks is None and abs(factor - 1) < 0.01:
+    if ranks == 1:
+        raise ValueError("one rank alone sends nothing")
+    if operation is None or ranks is None:
+        *_, algbw, busbw, reduction = max(table, key=lambda row: row[3])
+        if not algbw:
+            raise ValueError("no row is long enough to have a bandwidth: say the collective and the ranks")
+        low, high = (busbw - _HALF) / (algbw + _HALF), (busbw + _HALF) / (algbw - _HALF)
+        operation = operation or _operation(low, high, ranks, reduction not in ("", "none"))
+        ranks = ranks or _ranks(operation, low, high)
+    factor = float(bus_factor(operation, ranks))
+    for number, _, _, algbw, busbw, _ in table:
+        if abs(busbw - factor * algbw) > 1.01 * _HALF * (1 + factor) + 0.002 * busbw:
             raise ValueError(
-                "a bus bandwidth equal to the algorithm bandwidth leaves the collective open: say which, and the ranks"
+                f"line {number}: busbw / algbw is {busbw / max(algbw, _HALF):.3f}, "
+                f"and {factor:.3f} for {operation} on {ranks} ranks"
             )
-        if factor > 1.01 or (ranks == 2 and abs(factor - 1) < 0.01 and reduction not in ("", "none")):
-            operation = "all-reduce"
-        elif factor < 0.99:
-            operation = "all-gather" if reduction in ("", "none") else "reduce-scatter"
-        else:
-            operation = "broadcast"
-    if ranks is None:
-        if operation in ("broadcast", "send-receive"):
-            raise ValueError("the number of ranks cannot be told from the file: say it")
-        ranks = round(2 / (2 - factor)) if operation == "all-reduce" else round(1 / (1 - factor))
-    expected = float(bus_factor(operation, ranks))
-    if abs(factor / expected - 1) > 0.02:
-        raise ValueError(f"busbw / algbw is {factor:.3f}, and {expected:.3f} for {operation} on {ranks} ranks")
     return operation, ranks
+
+
+def _operation(low: float, high: float, ranks: int | None, reduces: bool) -> str:
+    if high - low > 0.1 or (ranks is None and low <= 1 <= high):
+        raise ValueError("busbw / algbw leaves the collective open: say which, and the ranks")
+    if low > 1 or (ranks == 2 and reduces and high > 1):
+        return "all-reduce"
+    if high < 1:
+        return "reduce-scatter" if reduces else "all-gather"
+    return "broadcast"
+
+
+def _ranks(operation: str, low: float, high: float) -> int:
+    """The only number of ranks whose bus factor lies between the two."""
+    if operation not in ("broadcast", "send-receive"):
+        top = 2 if operation == "all-reduce" else 1
+        least, most = (1 / (1 - factor / top) if factor < top else np.inf for factor in (low, high))
+        if np.floor(most) == np.ceil(least):
+            return int(np.ceil(least))
+    raise ValueError("the number of ranks cannot be told from the file: say it")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, nonnegative, positive, summary
+from . import hardware
+from .units import Explained, fmt, nonnegative, positive, summary
 
 # How far a message travels, as `path_tier` numbers it.
 TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
@@ -71,6 +72,89 @@ def _up(number, per):
 def _divisor(number, least):
     """The smallest divisor of ``number`` from ``least`` on; ``number`` itself where that is larger still."""
     return next((d for d in range(max(int(least), 1), int(number)) if number % d == 0), number)
+
+
+# --- The ladder: from the registers to another data centre -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tier:
+    """A step away from the arithmetic units: bytes/s of one accelerator per direction, seconds, what it carries."""
+
+    name: str
+    bandwidth: float
+    latency: float | None
+    carries: str
+
+
+@dataclass(frozen=True, repr=False)
+class Hierarchy(Explained):
+    """The tiers of one machine, nearest first."""
+
+    node: str
+    tiers: tuple[Tier, ...]
+
+    def _rows(self):
+        rows = [(self.node, "bandwidth", "latency", "carries")]
+        for tier in self.tiers:
+            latency = "-" if tier.latency is None else fmt(tier.latency, "s")
+            rows.append((tier.name, fmt(tier.bandwidth, "B/s"), latency, tier.carries))
+        return rows
+
+
+def hierarchy(node="DGX H100") -> Hierarchy:
+    """Tiers from the registers of one accelerator of a server to another data centre.
+
+    Parameters
+    ----------
+    node : str
+        Name of a server in :mod:`clusterlab.hardware`. On-chip memories are listed where the data holds them.
+
+    Returns
+    -------
+    Hierarchy
+        For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
+        what usually travels there.
+
+    Raises
+    ------
+    ValueError
+        There is no such server; the message names the nearest.
+
+    Notes
+    -----
+    Source: the records of :mod:`clusterlab.hardware`, each with its own source. The last tier is one wavelength of 400
+    Gbit/s and MLSysBook's planning value for latency.
+
+    Examples
+    --------
+    >>> [tier.name for tier in hierarchy("DGX B200").tiers]
+    ['HBM', 'NVLink 5', 'InfiniBand NDR', 'other data centre']
+    """
+    server = hardware.node(node)
+    chip = hardware.accelerator(server.accelerator)
+    on_chip = {
+        "registers": "operands of one thread",
+        "L1": "tiles of a matrix product",
+        "L2": "tiles that multiprocessors share",
+    }
+    rows = []
+    for level in hardware.memories():
+        kind = level.name.removeprefix(f"{chip.name} ")
+        if level.accelerator == chip.name:
+            rows.append(Tier(kind, level.bandwidth, level.latency, on_chip[kind]))
+    rows.append(Tier("HBM", chip.hbm_bandwidth, chip.hbm_latency, "weights, activations, key-value cache"))
+    links = (
+        (chip.scale_up_link, "tensor and expert parallelism"),
+        (server.network_link, "data and pipeline parallelism"),
+        ("Cross-data-centre", "checkpoints, data, replicas"),
+    )
+    for name, carries in links:
+        if name:
+            link = hardware.link(name)
+            far = name == "Cross-data-centre"
+            rows.append(Tier("other data centre" if far else name, link.bandwidth, link.latency, carries))
+    return Hierarchy(node, tuple(rows))
 
 
 # --- Fat trees -------------------------------------------------------------------------------------------------------
