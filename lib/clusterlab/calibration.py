@@ -173,7 +173,7 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
     steps = steps * (np.isfinite(sizes) & known)
     forms = (False, True) if pipelined is None else (pipelined,)
     found = [(*_through_two(steps, wire, times, 1.0 * form, 1.0 * wired), form) for form in forms]
-    _, alpha, share, form = min(found, key=lambda one: one[0])
+    _, alpha, share, form = min(found, key=lambda one: round(one[0], 9))  # a tie goes to the simpler form
     latency, transfer = steps * alpha, wire / share
     predicted = pipelined_time(latency, transfer) if form else latency + transfer
     return Calibration(
