@@ -503,14 +503,16 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
     ['40.1 s', '659 ms']
     """
     whole(writers=writers)
-    size, remote, writers = positive(size=size, storage_bandwidth=storage_bandwidth, writers=writers)
+    given = {"writer_bandwidth": writer_bandwidth, "local_bandwidth": local_bandwidth}
+    given = {name: value for name, value in given.items() if value is not None}
+    checked = positive(size=size, storage_bandwidth=storage_bandwidth, writers=writers, **given)
+    size, remote, writers, *checked = checked
+    given = dict(zip(given, checked, strict=True))
     if writer_bandwidth is not None:
-        (each,) = positive(writer_bandwidth=writer_bandwidth)
-        remote = np.minimum(remote, writers * each)
+        remote = np.minimum(remote, writers * given["writer_bandwidth"])
     if local_bandwidth is None:
         return Checkpoint(size, size / remote, 0 * size / remote)
-    (local,) = positive(local_bandwidth=local_bandwidth)
-    return Checkpoint(size, size / (writers * local), size / remote)
+    return Checkpoint(size, size / (writers * given["local_bandwidth"]), size / remote)
 
 
 def young_interval(write, mtbf):
@@ -1213,21 +1215,27 @@ def simulate(
     total         62.4 d   61.9 d  62.9 d
     failures         486      444     526
     """
-    kinds = mtbf if isinstance(mtbf, Mapping) else {"mtbf": (mtbf, 1)}
-    every = series_mtbf(**{name: (each, 1) for name, (each, _) in kinds.items()})
-    machines = np.array(whole(**{f"{name} machines": n for name, (_, n) in kinds.items()})).astype(int)
-    mtbf, odds = every.mtbf, np.cumsum(list(every.shares.values()))
-    positive(work=work)
+    if not isinstance(mtbf, Mapping):
+        positive(mtbf=mtbf)
+        mtbf = {"any": (mtbf, 1)}
+    series = series_mtbf(**{name: (each, 1) for name, (each, _) in mtbf.items()})
+    machines = np.array(whole(**{f"{name} machines": n for name, (_, n) in mtbf.items()})).astype(int)
+    most, odds, mtbf = machines.max(), np.cumsum(list(series.shares.values()))[:-1], series.mtbf
+    job = {"interval": interval, "write": write, "mtbf": mtbf, "lag": lag, "detection": detection, "repair": repair}
+    for name, value in ({"work": work, "restart": restart, "shape": shape} | job).items():
+        if np.ndim(value):
+            raise ValueError(f"{name} must be one number, got {value!r}")
+    tau, write, mtbf, lag, detection, repair, restart, _ = _job(**job, restart=restart)
+    work, shape, age = positive(work=work, shape=shape, age=work if age is None else age)
     whole(runs=runs)
-    tau, write, mtbf, lag, detection, repair, restart, _ = _job(interval, write, mtbf, lag, detection, repair, restart)
-    shape, age = positive(shape=shape, age=work if age is None else age)
+    if follow not in range(runs):
+        raise ValueError(f"follow must be the index of a run, below {runs:,}, got {follow!r}")
     full, rest = _pieces(work, tau)
     pieces, period = full + 1, tau + write
     random = np.random.default_rng(seed)
     clock, safe, count, rework, restarting, waiting = np.zeros((6, runs))
     if spares is not None:
-        (spares,) = _spares(spares, 1, 1, 1)[:1]
-        back = np.zeros((runs, int(spares) + machines.max()))  # when the machines that are out come back
+        back = np.zeros((runs, int(_spares(spares, 1, 1, 1)[0]) + most))  # when the machines that are out come back
     live, story = np.arange(runs), []
     for _ in range(_MOST_FAILURES):
         now, drawn = clock[live], random.exponential(size=live.size)
@@ -1246,15 +1254,13 @@ def simulate(
         stop = now + boot + np.where(done, needed, ran)
         wait = np.full(live.size, float(repair))
         if spares is not None:
-            taken = machines[np.searchsorted(odds[:-1], random.random(live.size), side="right")]
-            # At a failure at most ``spares`` machines are out, so the first places in order are free.
-            out = np.partition(back[live], machines.max() - 1, axis=1)
-            new = (stop + repair * random.exponential(size=live.size))[:, None]
-            out[:, : machines.max()] = np.where(
-                np.arange(machines.max()) < taken[:, None], new, out[:, : machines.max()]
-            )
-            out = np.partition(out, machines.max() - 1, axis=1)
-            wait = np.maximum(out[:, machines.max() - 1] - stop - detection, 0)
+            taken = machines[np.searchsorted(odds, random.random(live.size), side="right")]
+            new = stop + repair * random.exponential(size=live.size)
+            # At a failure no more than ``spares`` are out, so the ``most`` places that come first are free.
+            out = np.partition(back[live], most - 1, axis=1)
+            out[:, :most] = np.where(np.arange(most) < taken[:, None], new[:, None], out[:, :most])
+            out = np.partition(out, most - 1, axis=1)
+            wait = np.maximum(out[:, most - 1] - stop - detection, 0)
             back[live] = out
         safe[live] += saved
         rework[live] += lost
