@@ -243,11 +243,12 @@ def test_asynchronous_checkpoints_leave_llama_3_a_quarter_of_an_hour_for_each_re
     stall, write, load = (
         reported("ByteCheckpoint 405B", f"checkpoint {what}")["low"] for what in ("stall", "write", "load")
     )
+    share = reported("Llama 3 405B", "effective training time")["low"]
     mtbf = 54 * day / 419
     job = {"write": stall, "lag": write - stall, "mtbf": mtbf}
     interval = optimal_interval(stall, mtbf)
-    assert goodput(interval, **job, restart=load, detection=13 * minute).useful > 0.9
-    assert goodput(interval, **job, restart=load, detection=20 * minute).useful < 0.9
+    assert goodput(interval, **job, restart=load, detection=15 * minute).useful > share
+    assert goodput(interval, **job, restart=load, detection=16 * minute).useful < share
 
 
 # --- the exact law: simulation, witness, limits ----------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_goodput_and_every_loss_are_one_in_sum_at_every_scale(write, more, mtbf,
     interval = write + more
     job = {"write": write, "mtbf": mtbf, "detection": detection, "repair": repair, "restart": restart}
     law = goodput(interval, **job, lag=lag * (interval + write), maintenance=off)
-    assert abs(law.total - 1) <= 4e-16
+    assert abs(law.total - 1) <= 1e-15  # a few roundings
     assert all(0 <= part <= 1 for part in law.parts.values())
     assert law.maintenance == off
 
@@ -334,7 +335,7 @@ def test_the_parts_are_one_in_sum_also_where_youngs_form_is_negative():
     interval = np.maximum(young_interval(60, mtbf), 60)
     first, law = first_order_goodput(interval, **job), goodput(interval, **job)
     assert np.min(first) < -1
-    np.testing.assert_allclose(law.total, 1, rtol=0, atol=4e-16)
+    np.testing.assert_allclose(law.total, 1, rtol=0, atol=1e-15)
     assert np.all(law.useful > 0)
     assert np.all(law.useful > first)
     assert first[-1] == pytest.approx(law.useful[-1], abs=2e-4)  # and exact where losses are small
@@ -465,7 +466,9 @@ def test_the_first_of_many_exponential_lives_ends_at_their_system_mtbf():
 
 
 def test_writing_in_parts_is_faster_until_the_storage_is_full():
-    size, link = 5.67 * TB, {"storage_bandwidth": 2 * TB, "writer_bandwidth": 25 * GB}
+    """405B parameters to the storage of Llama 3, 2 TB/s; the 25 GB/s of a writer are assumed."""
+    storage = reported("Llama 3 405B", "storage bandwidth", "sustained")["low"]
+    size, link = checkpoint_size(405e9), {"storage_bandwidth": storage, "writer_bandwidth": 25 * GB}
     stalls = [checkpoint(size, **link, writers=n).stall for n in (1, 10, 80, 2048)]
     assert stalls == pytest.approx([226.8, 22.68, 2.835, 2.835], **close)
 

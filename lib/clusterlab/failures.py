@@ -572,7 +572,7 @@ def daly_interval(write, mtbf):
 
     Notes
     -----
-    Source: Daly 2006, equation 37: a series for :func:`optimal_interval`.
+    Source: Daly 2006, his higher-order estimate: a series for :func:`optimal_interval`.
 
     Examples
     --------
@@ -610,8 +610,8 @@ def optimal_interval(write, mtbf):
 
     Notes
     -----
-    Source: Daly 2006, equation 20 and its minimum; W_0 is Lambert's function. With y = (tau + delta)/M the condition is
-    y + exp(-y) - 1 = delta/M, which is convex: Newton's method from above never misses, and nothing cancels near the
+    Source: the minimum of Daly's 2006 expected time; W_0 is Lambert's function. With y = (tau + delta)/M it is where
+    y + exp(-y) - 1 = delta/M. That is convex, so Newton's method from above never misses, and nothing cancels near the
     branch point of W_0, where all practice is. The relative error is about 1e-16 / y.
 
     Examples
@@ -694,20 +694,12 @@ def _job(interval, write, mtbf, lag, detection, repair, restart, maintenance=0) 
     )
     interval, write, _, lag, *_, maintenance = checked
     if np.any(interval < write):
-        raise ValueError(f"interval must be at least write, got {_least(interval)} and {_most(write)}")
+        raise ValueError(f"interval must be at least write, got {np.min(interval):g} and {np.max(write):g}")
     if np.any(interval + write < lag):
-        raise ValueError(f"lag must be at most interval and write together, got {_most(lag)}: writes would pile up")
+        raise ValueError(f"lag must be at most interval and write together, got {np.max(lag):g}: writes would pile up")
     if np.any(maintenance >= 1):
-        raise ValueError(f"maintenance must be a share below 1, got {_most(maintenance)}")
+        raise ValueError(f"maintenance must be a share below 1, got {np.max(maintenance):g}")
     return checked
-
-
-def _least(value) -> str:
-    return format(np.min(value), "g")
-
-
-def _most(value) -> str:
-    return format(np.max(value), "g")
 
 
 def first_order_goodput(interval, *, write, mtbf, lag=0, detection=0, repair=0, restart=0):
@@ -846,10 +838,10 @@ def expected_run_time(
     Notes
     -----
     Source: Daly 2006 for blocking writes without detection; with a downtime D = d + w, Herault and Robert 2015,
-    chapter 1. Derived for the lag: running from one safe checkpoint until the next is safe takes L = tau + delta + b,
-    and E(L) = (M + D) exp(R/M) (exp(L/M) - 1) under failures. At the moment a checkpoint becomes safe, only
-    P = tau + delta more are needed; but should they fail, E(L) follows: (1 - exp(-P/M)) ((M + D) exp(R/M) + E(L)) is
-    the term of the sum.
+    chapter 1. Derived for the lag: after a failure, running from a safe checkpoint until the next is safe takes
+    L = tau + delta + b, and E(L) = (M + D) exp(R/M) (exp(L/M) - 1) with further failures. At the moment a checkpoint
+    becomes safe, s = tau + delta more are enough, or E(L) after a failure, which gives the term of the sum:
+    (1 - exp(-s/M)) ((M + D) exp(R/M) + E(L)).
 
     Examples
     --------
@@ -877,7 +869,7 @@ def expected_run_time(
     full, rest = _pieces(work, tau)
     late, boot = lag / mtbf, restart / mtbf
     if np.any((tau + write + lag + restart) / mtbf > 500):
-        raise ValueError(f"mtbf must be at least a five-hundredth of a period and a restart, got {_least(mtbf)}")
+        raise ValueError(f"mtbf must be at least a five-hundredth of a period and a restart, got {np.min(mtbf):g}")
     running = full * np.exp(late) * np.expm1((tau + write) / mtbf) + np.expm1((rest + write) / mtbf + late)
     failures = running * np.exp(boot)
     kept = (full + 1) * write + lag
@@ -1044,12 +1036,11 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
     """
     spares, nodes, load = _spares(spares, nodes, node_mtbf, repair)
     shape = np.broadcast_shapes(np.shape(spares), np.shape(load))
-    blocked, none_left, waiting = load / load if np.all(load > 0) else 1 + 0 * load, np.zeros(shape), np.zeros(shape)
-    for servers in range(int(np.max(spares)) + 2):
-        if servers:
-            blocked = load * blocked / (servers + load * blocked)
+    blocked, none_left, waiting = 1 + 0 * load, np.zeros(shape), np.zeros(shape)  # B(0, a) = 1
+    for servers in range(int(np.max(spares)) + 1):
         none_left = np.where(spares == servers, blocked, none_left)[()]
-        waiting = np.where(spares + 1 == servers, blocked, waiting)[()]
+        blocked = load * blocked / (servers + 1 + load * blocked)
+        waiting = np.where(spares == servers, blocked, waiting)[()]
     return SparePool(spares, load, none_left, waiting, none_left * repair / (spares + 1))
 
 
@@ -1084,12 +1075,13 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
 
     Examples
     --------
-    16 spares for 2,048 nodes: waiting would keep 88.5 %; giving up replicas of 64 nodes keeps more.
+    16 spares for 2,048 nodes: what is kept by waiting, and by giving up replicas of 64 nodes and of one.
 
     >>> from clusterlab.units import day, hour
     >>> fleet = {"nodes": 2048, "node_mtbf": 6250 * hour, "repair": 2 * day}
-    >>> fmt(elastic_capacity(16, **fleet, replica=64), "%"), fmt(elastic_capacity(16, **fleet), "%")
-    ('98.7%', '99.9%')
+    >>> kept = [1 - spare_pool(16, **fleet).waiting, *(elastic_capacity(16, **fleet, replica=g) for g in (64, 1))]
+    >>> [fmt(share, "%") for share in kept]
+    ['86.6%', '98.7%', '99.9%']
     """
     whole(replica=replica)
     spares, nodes, load = _spares(spares, nodes, node_mtbf, repair)
