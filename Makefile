@@ -30,7 +30,8 @@ lint: $(VENV)/ready  ## Check style and format
 	$(BIN)/ruff format --check --exclude book
 	$(BIN)/ruff format --check --line-length 88 book
 
-bench: $(VENV)/ready  ## Measure the widget against ipywidgets with matplotlib (needs Chromium)
+bench: $(VENV)/ready  ## Measure simulated jobs against simpy, and the widget against ipywidgets (needs Chromium)
+	$(BIN)/python bench/failures.py
 	$(BIN)/python bench/widget.py
 
 lock: $(VENV)/ready  ## Compile requirements.txt again from pyproject.toml
