@@ -37,6 +37,27 @@ from clusterlab.collectives import (
     scatter_all_gather_broadcast,
     tree_all_reduce,
 )
+from clusterlab.power import (
+    Coolant,
+    best_cap,
+    budget_fleet,
+    clocked_power,
+    cluster_load,
+    convert,
+    coolant_flow,
+    energy_per,
+    facility,
+    fan_power,
+    fits,
+    footprint,
+    heat_removed,
+    holdover,
+    load,
+    power_cap,
+    power_swing,
+    pue,
+    site,
+)
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -96,6 +117,11 @@ FLAT_COLLECTIVES = (
     halving_doubling_all_reduce,
     pairwise_all_to_all,
 )
+
+WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
+COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
+CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
+CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -174,6 +200,39 @@ DIMENSIONS = {
         {"": "octet/s"},
     ),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
+    load: (lambda: SERVERS + load(switches=WATTS), {"total": "W"}),
+    convert: (lambda: convert(SERVERS, q("", 0.4)), {"total": "W"}),
+    cluster_load: (
+        lambda: cluster_load(q("", 8), WATTS, server_overhead=q(""), network_share=q("")),
+        {"total": "W"},
+    ),
+    pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
+    facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
+    site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
+    footprint: (
+        lambda: footprint(WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")),
+        {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
+    ),
+    coolant_flow: (lambda: coolant_flow(WATTS, q("K"), COOLANT), {"": "m^3/s"}),
+    heat_removed: (lambda: heat_removed(q("m^3/s"), q("K"), COOLANT), {"": "W"}),
+    fan_power: (lambda: fan_power(q("m^3/s"), rated_flow=q("m^3/s"), rated_power=WATTS), {"": "W"}),
+    energy_per: (lambda: energy_per(WATTS, PEAK), {"": "J/FLOP"}),
+    clocked_power: (
+        lambda: clocked_power(q("", 0.4), **{name: CHIP[name] for name in ("static", "dynamic", "voltage_floor")}),
+        {"": "W"},
+    ),
+    power_cap: (lambda: power_cap(q("W", 6.0), **CHIP), CAPPED),
+    best_cap: (lambda: best_cap(**CHIP), CAPPED),
+    budget_fleet: (
+        lambda: budget_fleet(q("W", 1e3), q("", 8), **CHIP),
+        {"accelerators": "", "cap": "W", "power": "W", "speed": ""},
+    ),
+    power_swing: (
+        lambda: power_swing(WATTS, q("s")),
+        {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
+    ),
+    fits: (lambda: fits(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
+    holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured, what is drawn.
 NOT_LAWS = {"units", "hardware", "measure", "explorer"}
@@ -207,6 +266,12 @@ def test_a_law_has_the_dimension_of_its_formula(law, part):
         lambda: ring_all_reduce(q("octet"), 8, bandwidth=BANDWIDTH, latency=q("1/s")).time,
         lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE | {"node_bandwidth": PEAK}, **LINK).time,
         lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE | {"node_latency": BUFFER}, **LINK).time,
+        lambda: load(servers=WATTS, stored=q("J")).total,
+        lambda: (SERVERS + load(stored=q("J"))).total,
+        lambda: site(SERVERS, distribution=0.9, cop=3, other=q("J")).total,
+        lambda: power_cap(q("J", 6.0), **CHIP),
+        lambda: best_cap(**CHIP | {"rest": q("J")}),
+        lambda: budget_fleet(q("J", 1e3), q("", 8), **CHIP),
     ],
 )
 def test_a_flop_count_where_bytes_belong_does_not_add_up(mistake):

@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from .roofline import matmul
-from .units import Explained, fmt, positive, whole
+from .units import Explained, cent, fmt, hour, kW, kWh, minute, parse, positive, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -206,13 +206,16 @@ def published(kind: str | None = None) -> tuple[Mapping, ...]:
     >>> row["accelerator"], row["precision"], fmt(row["flops_per_second"], "FLOP/s")
     ('H800 SXM', 'fp8', '206 TFLOP/s')
     """
-    with (files(__package__) / "data" / "device_measurements.csv").open(encoding="utf-8", newline="") as stream:
-        table = csv.DictReader(stream)
-        rows = [MappingProxyType({key: _cell(key, text) for key, text in row.items()}) for row in table]
+    rows = _rows("device_measurements.csv", _cell)
     kinds = dict.fromkeys(row["kind"] for row in rows)
     if kind is not None and kind not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
     return tuple(row for row in rows if kind in (None, row["kind"]))
+
+
+def _rows(name: str, cell: Callable[[str, str], str | float | None]) -> list[Mapping]:
+    with (files(__package__) / "data" / name).open(encoding="utf-8", newline="") as stream:
+        return [MappingProxyType({key: cell(key, text) for key, text in row.items()}) for row in csv.DictReader(stream)]
 
 
 _NUMBERS = (
@@ -235,3 +238,57 @@ def _cell(key: str, text: str) -> str | float | None:
     if key not in _NUMBERS:
         return text
     return float(text) if text else None
+
+
+# What engineers of halls and grids print, in SI units.
+_FOOT, _BTU, _GALLON, _GRAM, _LITRE = 0.3048, 1055.05585262, 231 * 0.0254**3, 1e-3, 1e-3
+_CUSTOMARY = {
+    "CFM": _FOOT**3 / minute,
+    "CFM/kW": _FOOT**3 / minute / kW,
+    "L/min/kW": _LITRE / minute / kW,
+    "Btu/h": _BTU / hour,
+    "Btu/gal": _BTU / _GALLON,
+    "g/kWh": _GRAM / kWh,
+    "cent/kWh": cent / kWh,
+    "L/kWh": _LITRE / kWh,
+    "t": 1000.0,
+}
+
+
+@cache
+def published_power(group: str | None = None) -> tuple[Mapping, ...]:
+    """Published power, cooling, energy and carbon, and the reference values of sites and grids, each with its source.
+
+    Parameters
+    ----------
+    group : str, optional
+        ``"cluster"``, ``"pue"``, ``"carbon_intensity"``, ``"price"``, ``"run"`` and so on; the default is all of them.
+
+    Returns
+    -------
+    tuple of mapping
+        The columns of ``data/power.csv``. ``value`` is in SI units: kg/J, $/J, m³/J and m³/s where the source prints
+        g/kWh, cent/kWh, L/kWh and CFM; ``printed`` is as the source has it. A run or a cap is several rows of one name.
+
+    Raises
+    ------
+    ValueError
+        There is no such group.
+
+    Examples
+    --------
+    >>> row = published_power("carbon_intensity")[0]
+    >>> row["name"], row["printed"], fmt(row["value"] * kWh, "kg/kWh")
+    ('France', '56.039 g/kWh', '0.056 kg/kWh')
+    """
+    rows = []
+    for row in _rows("power.csv", lambda _, text: text):
+        printed = f"{row['value']} {row['unit']}".strip()
+        customary = _CUSTOMARY.get(row["unit"])
+        value = float(row["value"]) * customary if customary else parse(printed)
+        count = float(row["n_accelerators"]) if row["n_accelerators"] else None
+        rows.append(MappingProxyType({**row, "value": value, "printed": printed, "n_accelerators": count}))
+    groups = dict.fromkeys(row["group"] for row in rows)
+    if group is not None and group not in groups:
+        raise ValueError(f"group must be one of {', '.join(groups)}, got {group!r}")
+    return tuple(row for row in rows if group in (None, row["group"]))

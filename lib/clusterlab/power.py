@@ -335,9 +335,8 @@ def site(it: Load, *, distribution, cop, other=0) -> Load:
     >>> round(pue(site(hall, distribution=0.9, cop=2.5).total, hall.total), 2)
     1.56
     """
-    (ratio,) = positive(cop=cop)
-    (rest,) = nonnegative(other=other)
-    fed = convert(it, distribution, name="distribution losses")
+    (ratio,), (rest,), (eta,) = positive(cop=cop), nonnegative(other=other), fraction(distribution=distribution)
+    fed = convert(it, eta, name="distribution losses")
     return fed + Load({"cooling": fed.total / ratio}) + Load({"other": rest})
 
 
@@ -677,8 +676,8 @@ def clocked_power(frequency, *, static, dynamic, voltage_floor):
 
     Notes
     -----
-    Source: dynamic power goes as f V² (Weste and Harris, CMOS VLSI Design, chapter 5). Guerreiro et al. 2018 (HPCA) find
-    a GPU's voltage constant at low clocks and linear above; here the line goes through the origin.
+    Source: dynamic power goes as f V² (Weste and Harris, CMOS VLSI Design, chapter 5). Guerreiro et al. 2018 (HPCA)
+    find a GPU's voltage constant at low clocks and linear above; here the line goes through the origin.
 
     Examples
     --------
@@ -718,8 +717,8 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
 
     Notes
     -----
-    Derived from :func:`clocked_power` and the argument of Amdahl 1967. Static 40 W, dynamic 204 W and a floor of 0.79
-    give the times at three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 2 %.
+    Derived from :func:`clocked_power` and the argument of Amdahl 1967. Static 39 W, dynamic 205 W and a floor of 0.80
+    give time and energy at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %.
 
     Examples
     --------
