@@ -573,16 +573,21 @@ def test_the_more_waits_with_a_chip_the_higher_its_best_cap(chip, fixed, rest, m
 
 
 @given(chips, tasks, st.integers(1, 3000), st.floats(2e4, 2e6))
-def test_a_budget_buys_no_more_work_than_any_number_and_cap_within_it(chip, task, available, budget):
-    drawn, time, _ = brute_force(**chip, **task)
+def test_a_budget_buys_the_most_work_that_any_number_and_cap_within_it_would(chip, task, available, budget):
+    drawn, time, energy = brute_force(**chip, **task)
     full = clocked_power(1, **chip) + task["rest"]
-    n = np.minimum(np.floor(budget / (drawn + task["rest"])), available)  # at each clock, as many as the budget feeds
     fleet = budget_fleet(budget, available, **chip, **task)
     assert fleet.accelerators <= available
     assert fleet.power <= budget * (1 + 1e-9)
-    assert fleet.power == pytest.approx(min(budget, available * full), rel=1e-6) or fleet.speed == fleet.accelerators
-    assert fleet.speed >= (n / time).max() * (1 - 2 / fleet.accelerators)
-    assert fleet.speed >= min(available, budget // full) - 1
+    if fleet.power < budget * (1 - 1e-9):  # power is left only where all run uncapped and one more would not fit
+        assert fleet.cap == pytest.approx(full - task["rest"], **close)
+        assert fleet.accelerators == available or fleet.power + full > budget
+    assert fleet.power == pytest.approx(fleet.accelerators * (fleet.cap + task["rest"]), **close)
+    assert fleet.speed == pytest.approx(fleet.accelerators * power_cap(fleet.cap, **chip, **task).speed, rel=1e-9)
+    # At each clock, as many as the budget feeds; and no more work than joules at the least energy for each piece.
+    tried = np.minimum(np.floor(budget / (drawn + task["rest"])), available) / time
+    assert fleet.speed >= tried.max() * (1 - 2 / fleet.accelerators)
+    assert fleet.speed <= min(available, budget / energy.min() * (1 + 1e-3))
 
 
 # --- swings ----------------------------------------------------------------------------------------------------------
@@ -644,6 +649,12 @@ def test_under_9_8_mw_at_a_pue_of_1_4_fit_half_of_the_ten_thousand_gpus():
     assert 8 * fits(power=(it, DGX_H100.power)).count == 5488
     assert fits(power=(it, 1389), racks=(200, 1 / 32)).count == 5039
     assert fits(power=(it, 1389), racks=(150, 1 / 32)).binding == "racks"
+
+
+def test_what_fits_exactly_fits():
+    """0.3 / 0.1 is 2.9999999999999996 in floating point."""
+    assert fits(power=(0.3, 0.1)).count == 3
+    assert fits(power=(0.3 * (1 - 1e-9), 0.1)).count == 2
 
 
 @given(watts, watts, shares)
