@@ -329,7 +329,7 @@ def site(it: Load, *, distribution, cop, other=0) -> Load:
 
     Examples
     --------
-    Chillers that move 3 J of heat for each joule, and a 90 % power chain, make the PUE of a legacy hall.
+    Chillers that move 2.5 J of heat for each joule, and a power chain of 90 %, make the PUE of a legacy hall.
 
     >>> hall = load(IT=10e6)
     >>> round(pue(site(hall, distribution=0.9, cop=2.5).total, hall.total), 2)
