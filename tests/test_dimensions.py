@@ -60,6 +60,27 @@ from clusterlab.failures import (
     system_mtbf,
     young_interval,
 )
+from clusterlab.power import (
+    Coolant,
+    best_cap,
+    budget_fleet,
+    clocked_power,
+    cluster_load,
+    convert,
+    coolant_flow,
+    energy_per,
+    facility,
+    fan_power,
+    fits,
+    footprint,
+    heat_removed,
+    holdover,
+    load,
+    power_cap,
+    power_swing,
+    pue,
+    site,
+)
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -139,6 +160,11 @@ def counted(window, mtbf):
         warnings.simplefilter("ignore", pint.UnitStrippedWarning)
         return expected_failures(window, mtbf)
 
+
+WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
+COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
+CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
+CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -254,6 +280,39 @@ DIMENSIONS = {
     ),
     elastic_capacity: (lambda: elastic_capacity(q(""), **FLEET), {"": ""}),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
+    load: (lambda: SERVERS + load(switches=WATTS), {"total": "W"}),
+    convert: (lambda: convert(SERVERS, q("", 0.4)), {"total": "W"}),
+    cluster_load: (
+        lambda: cluster_load(q("", 8), WATTS, server_overhead=q(""), network_share=q("")),
+        {"total": "W"},
+    ),
+    pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
+    facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
+    site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
+    footprint: (
+        lambda: footprint(WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")),
+        {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
+    ),
+    coolant_flow: (lambda: coolant_flow(WATTS, q("K"), COOLANT), {"": "m^3/s"}),
+    heat_removed: (lambda: heat_removed(q("m^3/s"), q("K"), COOLANT), {"": "W"}),
+    fan_power: (lambda: fan_power(q("m^3/s"), rated_flow=q("m^3/s"), rated_power=WATTS), {"": "W"}),
+    energy_per: (lambda: energy_per(WATTS, PEAK), {"": "J/FLOP"}),
+    clocked_power: (
+        lambda: clocked_power(q("", 0.4), **{name: CHIP[name] for name in ("static", "dynamic", "voltage_floor")}),
+        {"": "W"},
+    ),
+    power_cap: (lambda: power_cap(q("W", 6.0), **CHIP), CAPPED),
+    best_cap: (lambda: best_cap(**CHIP), CAPPED),
+    budget_fleet: (
+        lambda: budget_fleet(q("W", 1e3), q("", 8), **CHIP),
+        {"accelerators": "", "cap": "W", "power": "W", "speed": ""},
+    ),
+    power_swing: (
+        lambda: power_swing(WATTS, q("s")),
+        {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
+    ),
+    fits: (lambda: fits(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
+    holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {"units", "hardware", "measure", "timings", "calibration", "explorer"}
@@ -293,6 +352,12 @@ def test_a_law_has_the_dimension_of_its_formula(law, part):
         lambda: checkpoint(q("FLOP"), storage_bandwidth=BANDWIDTH, writers=8, local_bandwidth=PEAK).time,
         lambda: series_mtbf(gpu=(SECONDS, 8), switch=(BUFFER, 2)).mtbf,
         lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE | {"node_latency": BUFFER}, **LINK).time,
+        lambda: load(servers=WATTS, stored=q("J")).total,
+        lambda: (SERVERS + load(stored=q("J"))).total,
+        lambda: site(SERVERS, distribution=0.9, cop=3, other=q("J")).total,
+        lambda: power_cap(q("J", 6.0), **CHIP),
+        lambda: best_cap(**CHIP | {"rest": q("J")}),
+        lambda: budget_fleet(q("J", 1e3), q("", 8), **CHIP),
     ],
 )
 def test_a_flop_count_where_bytes_belong_does_not_add_up(mistake):

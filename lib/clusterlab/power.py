@@ -1,0 +1,1104 @@
+r"""Power: from the chip to the grid, and what it becomes: heat, energy, money, carbon and water.
+
+A :class:`Load` is watts by named part. Loads add and scale, and every join (a server from its parts, a hall from its
+servers, a site from its hall) only adds parts: what flows in is what the parts draw, to the last watt.
+
+Everything is in steady state: a rack's heat is its electrical power, and coolants have constant properties. A chip
+draws a static part and a dynamic part :math:`\propto f V^2`, and its voltage follows its clock down to a floor. Prices,
+carbon and water are averages per joule, as published; :func:`published` has them with sources.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, reduce
+from importlib.resources import files
+from operator import add
+from types import MappingProxyType
+
+import numpy as np
+
+from .units import Explained, cent, fraction, hour, kW, kWh, minute, nonnegative, parse, positive, summary, whole
+
+
+def _at_least_one(**values) -> list:
+    """The values, or a ValueError naming the one below 1."""
+    numbers = positive(**values)
+    for name, number in zip(values, numbers, strict=True):
+        if np.any(np.less(number, 1)):
+            raise ValueError(f"{name} must be at least 1, got {np.min(number):g}")
+    return numbers
+
+
+def _floor(count):
+    """``count`` rounded down; a count that is whole but for rounding stays (four servers of 10.2 kW fit 40.8 kW)."""
+    return np.floor(count * (1 + 1e-12))
+
+
+# --- Loads: from the chip to the grid --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Load(Explained):
+    """Watts drawn, part by part; ``total`` is their sum.
+
+    Loads add, part by part under the same name, and scale (``4 * server``). Parts broadcast.
+
+    Examples
+    --------
+    >>> server = load(accelerators=(8, 700), rest=4600)
+    >>> 4 * server + load(switches=1720)
+    Load
+                    power  share
+    accelerators  22.4 kW  52.7%
+    rest          18.4 kW  43.3%
+    switches      1.72 kW  4.05%
+    total         42.5 kW   100%
+    """
+
+    parts: Mapping[str, float]
+
+    __array_ufunc__ = None  # an array times a Load is a Load of arrays, not an array of Loads
+
+    def __post_init__(self) -> None:
+        """Refuse a negative part, and parts whose shapes do not fit together."""
+        nonnegative(**self.parts)
+
+    @property
+    def total(self):
+        """Watts of all parts together."""
+        return reduce(add, self.parts.values())
+
+    def __add__(self, other: Load) -> Load:
+        """Return both loads on one feed."""
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        parts = dict(self.parts)
+        for name, watts in other.parts.items():
+            parts[name] = parts[name] + watts if name in parts else watts
+        return Load(MappingProxyType(parts))
+
+    __radd__ = __add__
+
+    def __rmul__(self, times) -> Load:
+        """Return ``times`` such loads on one feed."""
+        return Load(MappingProxyType({name: times * watts for name, watts in self.parts.items()}))
+
+    __mul__ = __rmul__
+
+    def _rows(self):
+        whole_load = np.where(self.total > 0, self.total, 1.0)[()]  # nothing drawn has no shares
+        rows = [("", "power", "share")]
+        parts = {**self.parts, "total": self.total}
+        return rows + [(n.replace("_", " "), summary(w, "W"), summary(w / whole_load, "%")) for n, w in parts.items()]
+
+
+def load(**parts) -> Load:
+    r"""Load made of its parts.
+
+    .. math:: P = \sum_i n_i P_i
+
+    Parameters
+    ----------
+    **parts : watts, or (count, watts each)
+        One for each part, under a name of your choice.
+
+    Returns
+    -------
+    Load
+
+    Raises
+    ------
+    ValueError
+        No part is given, a part is negative or not finite, or is no number and no pair.
+
+    Notes
+    -----
+    Source: conservation of energy.
+
+    Examples
+    --------
+    What is known of a DGX H100, before its memory, its drives and its NVSwitches.
+
+    >>> load(GPUs=(8, 700), CPUs=(2, 350), fans=1020)
+    Load
+             power  share
+    GPUs    5.6 kW  76.5%
+    CPUs     700 W  9.56%
+    fans   1.02 kW  13.9%
+    total  7.32 kW   100%
+    """
+    if not parts:
+        raise ValueError("load needs at least one part, as name=watts or name=(count, watts)")
+    watts = {}
+    for name, part in parts.items():
+        count, each = part if isinstance(part, tuple) and len(part) == 2 else (1.0, part)
+        number, power = nonnegative(**{f"{name} count": count, name: each})
+        watts[name] = number * power
+    return Load(MappingProxyType(watts))
+
+
+def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
+    r"""Load that the input of a conversion stage sees: a power supply, a UPS, a transformer, a transmission line.
+
+    .. math:: P_\text{in} = P_\text{out} / \eta, \qquad P_\text{loss} = P_\text{out}\,(1/\eta - 1)
+
+    Parameters
+    ----------
+    fed : Load
+        What hangs on the output, W.
+    efficiency : array_like
+        Share of the input that comes out, in (0, 1], eta.
+    name : str
+        Under which the loss is booked; losses of the same name add.
+
+    Returns
+    -------
+    Load
+        The parts, and the loss as one more.
+
+    Raises
+    ------
+    ValueError
+        ``efficiency`` is outside (0, 1].
+
+    Notes
+    -----
+    Source: definition of efficiency. 80 PLUS Titanium asks 96 % of a 230 V supply at half load, 91 % at full load.
+
+    Examples
+    --------
+    >>> round(float(convert(load(server=960), 0.96).total), 6)
+    1000.0
+    """
+    (eta,) = fraction(efficiency=efficiency)
+    return fed + Load({name: fed.total * (1 / eta - 1)})
+
+
+def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_share=0) -> Load:
+    r"""IT load of a cluster by rules of thumb.
+
+    .. math:: P_\text{IT} = N P\, k \,(1 + s)
+
+    Parameters
+    ----------
+    accelerators : array_like
+        Number of accelerators, N.
+    accelerator_power : array_like
+        Power of one, W, P: its TDP for what must be provided, its mean draw for what is used.
+    server_overhead : array_like
+        Power of a server over that of its accelerators, at least 1, k.
+    network_share : array_like
+        Power of switches, storage and management over that of the servers, s.
+
+    Returns
+    -------
+    Load
+        Accelerators, the rest of their servers, and the network with storage. No cooling: that is in the PUE.
+
+    Raises
+    ------
+    ValueError
+        ``accelerators`` is no count, a power is not positive, the overhead is below 1 or the share below 0.
+
+    Notes
+    -----
+    Source: k = 1 and s = 0 is the rule of MLSysBook, Fleet Foundations, table 9. A DGX H100 is rated at
+    k = 10.2 kW / 5.6 kW = 1.82; SemiAnalysis 2024 ("AI datacenter energy dilemma") adds s = 9 % for a SuperPOD.
+
+    Examples
+    --------
+    >>> cluster_load(20480, 700, server_overhead=10.2 / 5.6, network_share=0.0894)
+    Load
+                           power  share
+    accelerators         14.3 MW  50.4%
+    rest of servers      11.8 MW  41.4%
+    network and storage  2.33 MW  8.21%
+    total                28.4 MW   100%
+    """
+    (count,) = whole(accelerators=accelerators)
+    (each,) = positive(accelerator_power=accelerator_power)
+    (k,) = _at_least_one(server_overhead=server_overhead)
+    (s,) = nonnegative(network_share=network_share)
+    chips = count * each
+    return load(**{"accelerators": chips, "rest of servers": chips * (k - 1), "network and storage": chips * k * s})
+
+
+def pue(facility_power, it_power):
+    r"""Power usage effectiveness: watts that a site draws for each watt of its IT equipment.
+
+    .. math:: \text{PUE} = P_\text{facility} / P_\text{IT} \ge 1
+
+    Parameters
+    ----------
+    facility_power, it_power : array_like
+        W, or J over a year, which is how a PUE is reported.
+
+    Returns
+    -------
+    array_like
+        At least 1.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive, or IT draws more than the site.
+
+    Notes
+    -----
+    Source: The Green Grid 2007. The inverse, the share that reaches the IT, is the DCiE. Neither says what the IT does
+    with its power. A server's fans and power supplies count as IT: a hotter hall can lower the PUE and raise the bill.
+
+    Examples
+    --------
+    >>> pue(9.8e6, 7e6)
+    1.4
+    """
+    site, it = positive(facility_power=facility_power, it_power=it_power)
+    if np.any(it > site):
+        raise ValueError(f"it_power must be at most facility_power, got {it_power} of {facility_power}")
+    return site / it
+
+
+def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
+    r"""Load of a site by its PUE.
+
+    .. math:: P_\text{facility} = \text{PUE} \cdot P_\text{IT}
+
+    Parameters
+    ----------
+    it : Load
+        IT equipment, W: nothing that cools the hall, or it is counted twice.
+    pue : array_like
+        At least 1.
+    name : str
+        Of the part that is added.
+
+    Returns
+    -------
+    Load
+        The parts of the IT load, and the overhead (PUE - 1) times their total.
+
+    Raises
+    ------
+    ValueError
+        ``pue`` is below 1.
+
+    Notes
+    -----
+    Source: The Green Grid 2007.
+
+    Examples
+    --------
+    >>> float(facility(load(H100=(10_000, 700)), 1.4).total)
+    9800000.0
+    """
+    (ratio,) = _at_least_one(pue=pue)
+    return it + Load({name: it.total * (ratio - 1)})
+
+
+def site(it: Load, *, distribution, cop, other=0) -> Load:
+    r"""Load of a site from its power chain and its cooling: where a PUE comes from.
+
+    .. math:: P = \frac{P_\text{IT}}{\eta}\left(1 + \frac{1}{\text{COP}}\right) + P_\text{other}
+
+    Parameters
+    ----------
+    it : Load
+        IT equipment, W.
+    distribution : array_like
+        Efficiency of transformers, UPS and busbars together, in (0, 1], eta.
+    cop : array_like
+        Heat removed for each joule that fans, pumps and chillers of the site draw: the coefficient of performance.
+    other : array_like
+        Lighting, offices and so on, W. Its heat is left out.
+
+    Returns
+    -------
+    Load
+        The parts of the IT load, distribution losses, cooling and other. The losses are cooled too.
+
+    Raises
+    ------
+    ValueError
+        ``distribution`` is outside (0, 1], ``cop`` is not positive, or ``other`` is negative.
+
+    Notes
+    -----
+    Derived: the heat to remove is all the electricity that enters the hall.
+
+    Examples
+    --------
+    Chillers that move 2.5 J of heat for each joule, and a power chain of 90 %, make the PUE of a legacy hall.
+
+    >>> hall = load(IT=10e6)
+    >>> round(pue(site(hall, distribution=0.9, cop=2.5).total, hall.total), 2)
+    1.56
+    """
+    (ratio,), (rest,), (eta,) = positive(cop=cop), nonnegative(other=other), fraction(distribution=distribution)
+    fed = convert(it, eta, name="distribution losses")
+    return fed + Load({"cooling": fed.total / ratio}) + Load({"other": rest})
+
+
+# --- Energy, money, carbon, water ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Footprint(Explained):
+    """What a load used over a time: joules, dollars, kilograms of carbon dioxide equivalent and cubic metres of water.
+
+    ``it_energy`` and ``overhead_energy`` sum to ``energy``.
+    """
+
+    it_energy: float
+    overhead_energy: float
+    cost: float
+    carbon: float
+    water: float
+
+    @property
+    def energy(self):
+        """Joules at the meter of the site."""
+        return self.it_energy + self.overhead_energy
+
+    def _rows(self):
+        rows = [("", "value")]
+        rows += [(n.replace("_", " "), summary(getattr(self, n), "MWh")) for n in ("it_energy", "overhead_energy")]
+        rows += [("energy", summary(self.energy, "MWh")), ("cost", summary(self.cost, "$"))]
+        return [*rows, ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))]
+
+
+def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usage=0) -> Footprint:
+    r"""Energy, cost, carbon and water of a load that runs for a time.
+
+    .. math:: E = \text{PUE}\; P\, t, \qquad \text{cost} = p\,E, \qquad \text{carbon} = c\,E, \qquad W = w\,P\,t
+
+    Parameters
+    ----------
+    it_power : array_like
+        Mean draw of the IT equipment, W, P. A rating is not a draw.
+    duration : array_like
+        Seconds, t.
+    pue : array_like
+        At least 1.
+    price : array_like
+        $/J of the site's energy, p: ``0.083 / kWh``.
+    carbon_intensity : array_like
+        kg/J of the grid, c: ``0.369 / kWh``.
+    water_usage : array_like
+        m³/J of IT energy, w: ``1.8e-3 / kWh``. The metric WUE is litres on site for each kWh of IT.
+
+    Returns
+    -------
+    Footprint
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, or ``pue`` is below 1.
+
+    Notes
+    -----
+    Source: Patterson et al. 2021, section 2, for energy and carbon; The Green Grid 2011 for the water.
+
+    Examples
+    --------
+    GPT-3 by Patterson et al. 2021, table 4: 10,000 V100 at 330 W for 14.8 days, PUE 1.10, 429 g/kWh.
+
+    >>> from clusterlab.units import MWh, day, kWh
+    >>> run = footprint(10_000 * 330, 14.8 * day, pue=1.10, carbon_intensity=0.429 / kWh)
+    >>> round(run.energy / MWh), round(run.carbon / 1000)
+    (1289, 553)
+    """
+    (ratio,) = _at_least_one(pue=pue)
+    power, time, p, c, w = nonnegative(
+        it_power=it_power,
+        duration=duration,
+        price=price,
+        carbon_intensity=carbon_intensity,
+        water_usage=water_usage,
+    )
+    it = power * time
+    energy = it * ratio
+    return Footprint(it, energy - it, energy * p, energy * c, it * w)
+
+
+# --- Heat: what carries it off ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Coolant(Explained):
+    """A fluid that carries heat: kg/m³ and J/(kg K), at one temperature and 101,325 Pa."""
+
+    name: str
+    density: float
+    heat_capacity: float
+    source: str
+
+
+# Kind: derived from the equations named, evaluated by CoolProp 8.0.0 (2026-11), to four digits.
+AIR = Coolant("dry air, 25 °C", 1.184, 1006.0, "Lemmon et al. 2000")
+WATER = Coolant("water, 30 °C", 995.6, 4180.0, "Wagner and Pruss 2002 (IAPWS-95)")
+GLYCOL = Coolant("water with 25 % propylene glycol by mass, 35 °C", 1012.0, 3957.0, "Melinder 2010")
+
+
+def coolant_flow(heat, rise, coolant: Coolant):
+    r"""Flow of a coolant that carries heat off at a given rise of its temperature.
+
+    .. math:: \dot V = \frac{Q}{\rho\, c\, \Delta T}
+
+    Parameters
+    ----------
+    heat : array_like
+        W, Q: in steady state the electrical power of what is cooled.
+    rise : array_like
+        Temperature of the coolant at the outlet minus that at the inlet, K.
+    coolant : Coolant
+        ``AIR``, ``WATER``, ``GLYCOL`` or your own.
+
+    Returns
+    -------
+    array_like
+        m³/s.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: first law of thermodynamics, Q = m c dT.
+
+    Examples
+    --------
+    A rack of 120 kW at a rise of 10 K: ten cubic metres of air each second, or three litres of water.
+
+    >>> [round(float(coolant_flow(120e3, 10, c)), 4) for c in (AIR, WATER)]
+    [10.0747, 0.0029]
+    """
+    q, dt, rho, c = positive(heat=heat, rise=rise, density=coolant.density, heat_capacity=coolant.heat_capacity)
+    return q / (rho * c * dt)
+
+
+def heat_removed(flow, rise, coolant: Coolant):
+    r"""Heat that a flow of coolant carries off.
+
+    .. math:: Q = \rho\, c\, \dot V\, \Delta T
+
+    Through an opening of area A at a mean velocity v the flow is A v: the most that a rack's face lets in.
+
+    Parameters
+    ----------
+    flow, rise : array_like
+        m³/s and K.
+    coolant : Coolant
+        ``AIR``, ``WATER``, ``GLYCOL`` or your own.
+
+    Returns
+    -------
+    array_like
+        W.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: first law of thermodynamics, Q = m c dT.
+
+    Examples
+    --------
+    A face of 0.6 m by 2 m and a rise of 12 K: the "30 kW limit of air" is a choice of speed and of rise.
+
+    >>> from clusterlab.units import fmt
+    >>> [fmt(heat_removed(0.6 * 2 * v, 12, AIR), "W") for v in (1, 2, 4)]
+    ['17.2 kW', '34.3 kW', '68.6 kW']
+    """
+    v, dt, rho, c = positive(flow=flow, rise=rise, density=coolant.density, heat_capacity=coolant.heat_capacity)
+    return rho * c * v * dt
+
+
+def fan_power(flow, *, rated_flow, rated_power):
+    r"""Power of a fan, or of a pump, at another speed in the same duct: the cube law.
+
+    .. math:: P = P_0\,(\dot V/\dot V_0)^3
+
+    Parameters
+    ----------
+    flow, rated_flow : array_like
+        m³/s.
+    rated_power : array_like
+        W at the rated flow.
+
+    Returns
+    -------
+    array_like
+        W. Real fans, with losses that do not scale, save a little less when they slow down.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative, or the rated flow is zero.
+
+    Notes
+    -----
+    Source: the affinity laws (ASHRAE Handbook, HVAC Systems and Equipment, fans): flow goes as speed, pressure as its
+    square, power as its cube.
+
+    Examples
+    --------
+    If fans take 3 kW of a 30 kW rack, then at the same rise they take 40 % of 60 kW, and more than all of 120 kW.
+
+    >>> [float(fan_power(heat, rated_flow=30e3, rated_power=3e3)) for heat in (60e3, 120e3)]
+    [24000.0, 192000.0]
+    """
+    (rated,) = positive(rated_flow=rated_flow)
+    v, power, _ = nonnegative(flow=flow, rated_power=rated_power, rated_flow=rated_flow)
+    return power * (v / rated) ** 3
+
+
+# --- Energy of the work ----------------------------------------------------------------------------------------------
+
+
+def energy_per(power, rate):
+    r"""Energy of one piece of work: a FLOP, a token, a training step.
+
+    .. math:: e = P / R
+
+    Parameters
+    ----------
+    power : array_like
+        W of everything that should count: the chip, its share of the server, the site.
+    rate : array_like
+        Pieces per second at that power: FLOP/s, tokens/s, steps/s.
+
+    Returns
+    -------
+    array_like
+        J per piece.
+
+    Raises
+    ------
+    ValueError
+        ``power`` is negative, or ``rate`` is not positive.
+
+    Notes
+    -----
+    Source: definition.
+
+    Examples
+    --------
+    An H100 at its TDP and at 40 % of its peak: 1.8 pJ per FLOP, so 6 N FLOPs a token make 4.3 J for 405 billion
+    parameters.
+
+    >>> each = energy_per(700, 0.4 * 989e12)
+    >>> round(each * 1e12, 2), round(6 * 405e9 * each, 1)
+    (1.77, 4.3)
+    """
+    (watts,) = nonnegative(power=power)
+    (r,) = positive(rate=rate)
+    return watts / r
+
+
+# --- Power caps: time against energy ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Capped(Explained):
+    """A task on a chip with a power cap. ``power`` is the chip's, in watts; the rest is over what it is without a cap.
+
+    ``energy`` is that of the chip and of all that waits with it.
+    """
+
+    power: float
+    frequency: float
+    time: float
+    energy: float
+
+    @property
+    def speed(self):
+        """Work per second over that without a cap."""
+        return 1 / self.time
+
+    def _rows(self):
+        rows = [("", "value"), ("power", summary(self.power, "W"))]
+        return rows + [(name, summary(getattr(self, name), "%")) for name in ("frequency", "speed", "time", "energy")]
+
+
+def _task(static, dynamic, voltage_floor, fixed, rest) -> list:
+    """The constants of a chip and of a task on it, checked."""
+    s, d = positive(static=static, dynamic=dynamic)
+    (v,) = fraction(voltage_floor=voltage_floor)
+    m, beside = nonnegative(fixed=fixed, rest=rest)
+    if np.any(np.greater_equal(m, 1)):
+        raise ValueError(f"fixed must be below 1, got {np.max(m):g}")
+    return [s, d, v, m, beside]
+
+
+def _clock(power, s, d, v):
+    """The highest clock that a chip reaches within a power: the law of :func:`clocked_power` solved for f."""
+    x = (power - s) / d
+    return np.minimum(1.0, np.where(x >= v**3, np.cbrt(x), x / v**2)[()])
+
+
+def _capped(f, s, d, v, m, beside) -> Capped:
+    power = clocked_power(f, static=s, dynamic=d, voltage_floor=v)
+    time = m + (1 - m) / f
+    return Capped(power, f, time, (power + beside) * time / (s + d + beside))
+
+
+def clocked_power(frequency, *, static, dynamic, voltage_floor):
+    r"""Draw of a busy chip at a clock below its highest: a static and a dynamic part.
+
+    .. math:: P(f) = P_s + P_d\, f\, v(f)^2, \qquad v(f) = \max(f, v_0)
+
+    Parameters
+    ----------
+    frequency : array_like
+        Clock over the highest clock, in (0, 1], f.
+    static, dynamic : array_like
+        W that the clock does not change (leakage, memory, links), P_s, and W that it does, at f = 1, P_d.
+    voltage_floor : array_like
+        Lowest voltage over the highest, in (0, 1], v_0.
+
+    Returns
+    -------
+    array_like
+        W.
+
+    Raises
+    ------
+    ValueError
+        ``frequency`` or ``voltage_floor`` is outside (0, 1], or a power is not positive.
+
+    Notes
+    -----
+    Source: dynamic power goes as f V² (Weste and Harris, CMOS VLSI Design, chapter 5). Guerreiro et al. 2018 (HPCA)
+    find a GPU's voltage constant at low clocks and linear above; here the line goes through the origin.
+
+    Examples
+    --------
+    >>> round(float(clocked_power(0.8, static=120, dynamic=580, voltage_floor=0.75)))
+    417
+    """
+    (f,) = fraction(frequency=frequency)
+    s, d, v, *_ = _task(static, dynamic, voltage_floor, 0, 0)
+    return s + d * f * np.maximum(f, v) ** 2
+
+
+def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
+    r"""What a power cap does to a task: clock, time and energy.
+
+    .. math:: P(f) = P_\text{cap}, \qquad t = m + \frac{1 - m}{f}, \qquad
+              e = \frac{P(f) + P_\text{rest}}{P(1) + P_\text{rest}}\,t
+
+    Parameters
+    ----------
+    cap : array_like
+        W, above the static power. A cap above P(1) changes nothing.
+    static, dynamic, voltage_floor : array_like
+        As in :func:`clocked_power`; static and dynamic sum to the draw of this task without a cap.
+    fixed : array_like
+        Share of the time that the clock does not change (memory, network), from 0 to below 1, m.
+    rest : array_like
+        W that wait with the chip: its share of the server, the network and the cooling.
+
+    Returns
+    -------
+    Capped
+
+    Raises
+    ------
+    ValueError
+        As in :func:`clocked_power`, ``cap`` is not above ``static``, ``fixed`` is not below 1 or ``rest`` is negative.
+
+    Notes
+    -----
+    Derived from :func:`clocked_power` and the argument of Amdahl 1967. Static 39 W, dynamic 205 W and a floor of 0.80
+    give time and energy at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %.
+
+    Examples
+    --------
+    >>> power_cap(500, static=100, dynamic=600, voltage_floor=0.7)
+    Capped
+               value
+    power      500 W
+    frequency  87.4%
+    speed      87.4%
+    time        114%
+    energy     81.8%
+    """
+    task = _task(static, dynamic, voltage_floor, fixed, rest)
+    (limit,) = positive(cap=cap)
+    if np.any(limit <= task[0]):
+        raise ValueError(f"cap must be above static, got {cap} with static {static}")
+    return _capped(_clock(limit, *task[:3]), *task)
+
+
+def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
+    r"""The cap at which a task takes the least energy.
+
+    .. math:: \min_f \; \left(P(f) + P_\text{rest}\right) \left(m + \frac{1 - m}{f}\right)
+
+    Parameters
+    ----------
+    static, dynamic, voltage_floor, fixed, rest : array_like
+        As in :func:`power_cap`. The more waits with the chip, the higher the best cap.
+
+    Returns
+    -------
+    Capped
+        Its ``power`` is the cap.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`power_cap`.
+
+    Notes
+    -----
+    Derived: the energy falls and then rises with f, so its slope changes sign once; found by bisection. For m = 0 that
+    is at :math:`((P_s + P_\text{rest})/2P_d)^{1/3}`, kept between the floor and 1.
+
+    Examples
+    --------
+    A chip alone, and with the 575 W that a DGX H100 is rated for beside each GPU.
+
+    >>> [round(float(best_cap(static=100, dynamic=600, voltage_floor=0.7, rest=r).power)) for r in (0, 575)]
+    [306, 438]
+    """
+    s, d, v, m, beside = task = _task(static, dynamic, voltage_floor, fixed, rest)
+    r = (s + beside) / d
+    low, high = 0 * (r + v + m), 1 + 0 * (r + v + m)
+    for _ in range(60):
+        f = (low + high) / 2
+        # The sign of the energy's slope in f: above the floor, and below it.
+        slope = np.where(f > v, 3 * m * f**4 + 2 * (1 - m) * f**3, m * v**2 * f**2) - (1 - m) * r
+        low, high = np.where(slope <= 0, f, low)[()], np.where(slope <= 0, high, f)[()]
+    return _capped(high, *task)
+
+
+@dataclass(frozen=True, repr=False)
+class Fleet(Explained):
+    """Accelerators that share a power budget. ``speed`` is counted in accelerators that run without a cap."""
+
+    accelerators: float
+    cap: float  # W of one accelerator
+    power: float  # W of all, with their servers
+    speed: float
+
+    def _rows(self):
+        rows = [("", "value"), ("accelerators", summary(np.asarray(self.accelerators).astype(int)[()], ""))]
+        rows += [(name, summary(getattr(self, name), "W")) for name in ("cap", "power")]
+        return [*rows, ("speed", summary(self.speed, "uncapped"))]
+
+
+def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Fleet:
+    r"""Most work per second under a power budget: how many accelerators to run, and with which cap.
+
+    .. math:: \max_{n \le N,\, f} \; \frac{n}{t(f)} \quad \text{with} \quad n\,(P(f) + P_\text{rest}) \le B
+
+    Parameters
+    ----------
+    budget : array_like
+        W for IT, B: what the site may draw over its PUE.
+    accelerators : array_like
+        How many there are, N.
+    static, dynamic, voltage_floor, fixed, rest : array_like
+        As in :func:`power_cap`, for each accelerator that runs.
+
+    Returns
+    -------
+    Fleet
+        Within one accelerator of the best. What does not run is switched off.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`power_cap`, ``accelerators`` is no count, or the budget does not feed one of them.
+
+    Notes
+    -----
+    Derived: work per second under a fixed budget is work per joule. With accelerators to spare, the best cap is that of
+    :func:`best_cap`; with fewer, all run, as fast as the budget lets them.
+
+    Examples
+    --------
+    10 MW of IT feed 7,843 H100s of 700 W with 575 W beside them, or more of them, slower.
+
+    >>> budget_fleet(10e6, 12_000, static=100, dynamic=600, voltage_floor=0.7, rest=575)
+    Fleet
+                           value
+    accelerators           9,876
+    cap                    438 W
+    power                  10 MW
+    speed         8,150 uncapped
+    """
+    (limit,), (count,) = positive(budget=budget), whole(accelerators=accelerators)
+    s, d, v, m, beside = _task(static, dynamic, voltage_floor, fixed, rest)
+    best = best_cap(static=s, dynamic=d, voltage_floor=v, fixed=m, rest=beside)
+    n = np.minimum(count, _floor(limit / (best.power + beside)))
+    if np.any(n < 1):
+        raise ValueError(f"budget must feed at least one accelerator, got {np.min(limit):g}")
+    each = _capped(_clock(limit / n - beside, s, d, v), s, d, v, m, beside)
+    return Fleet(n, each.power, n * (each.power + beside), n * each.speed)
+
+
+# --- Swings: the power of a synchronous step -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Swing(Explained):
+    """A load that repeats: watts at its mean, peak and trough, seconds of its ``period``, joules of its ``buffer``."""
+
+    mean: float
+    peak: float
+    trough: float
+    period: float
+    buffer: float
+
+    @property
+    def swing(self):
+        """Watts from trough to peak."""
+        return self.peak - self.trough
+
+    def _rows(self):
+        rows = [("", "value")]
+        rows += [(name, summary(getattr(self, name), "W")) for name in ("mean", "peak", "trough", "swing")]
+        return [*rows, ("period", summary(self.period, "s")), ("buffer", summary(self.buffer, "J"))]
+
+
+def power_swing(power, durations) -> Swing:
+    r"""Swing of a load that repeats phase after phase, and the storage that would make it flat.
+
+    .. math:: \bar P = \frac{\sum_i P_i d_i}{\sum_i d_i}, \qquad
+              E = \max_k \sum_{i \le k} (P_i - \bar P)\,d_i - \min_k \sum_{i \le k} (P_i - \bar P)\,d_i
+
+    Parameters
+    ----------
+    power : array_like, shape (..., phases)
+        W of each phase. In synchronous training all accelerators compute, then all wait for the network.
+    durations : array_like, shape (..., phases)
+        Seconds of each phase.
+
+    Returns
+    -------
+    Swing
+        ``buffer`` is the least energy that an ideal store must hold so that the grid sees the mean alone. For two
+        phases, a share a of the period T at the high one, it is (high - low) a (1 - a) T.
+
+    Raises
+    ------
+    ValueError
+        A power is negative, a duration is not positive, or there are no phases.
+
+    Notes
+    -----
+    Derived: the store holds the integral of what the load draws above its mean. Choukse et al. 2025 show such swings in
+    production; Grattafiori et al. 2024 (Llama 3), section 3.3.4, report tens of megawatts.
+
+    Examples
+    --------
+    16,384 H100s, 0.8 s at 700 W and 0.2 s at 250 W.
+
+    >>> power_swing([16384 * 700, 16384 * 250], [0.8, 0.2])
+    Swing
+              value
+    mean    9.99 MW
+    peak    11.5 MW
+    trough   4.1 MW
+    swing   7.37 MW
+    period      1 s
+    buffer  1.18 MJ
+    """
+    (watts,), (seconds,) = nonnegative(power=power), positive(durations=durations)
+    nonnegative(power=watts, durations=seconds)  # do their shapes fit together?
+    if np.ndim(watts) == 0:
+        raise ValueError(f"power must list its phases, got {power}")
+    period = np.sum(seconds * np.ones(np.shape(watts)), axis=-1)
+    mean = np.sum(watts * seconds, axis=-1) / period
+    stored = np.cumsum((watts - mean[..., None]) * seconds, axis=-1)
+    buffer = np.max(stored, axis=-1) - np.min(stored, axis=-1)
+    return Swing(mean, np.max(watts, axis=-1), np.min(watts, axis=-1), period, buffer)
+
+
+# --- What fits, and for how long -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Fit(Explained):
+    """How many fit under each limit. ``counts`` maps each resource to the whole number that it alone would carry."""
+
+    counts: Mapping[str, float]
+
+    @property
+    def count(self):
+        """How many fit under all limits."""
+        return reduce(np.minimum, self.counts.values())
+
+    @property
+    def binding(self):
+        """Name of the resource that allows the fewest (the first of equals)."""
+        fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
+        names = np.array(list(self.counts))[fewest]
+        return str(names) if np.ndim(names) == 0 else names
+
+    def _rows(self):
+        rows = [("resource", "fit")]
+        counts = {**self.counts, "all": self.count}
+        return rows + [(n.replace("_", " "), summary(np.asarray(c).astype(int)[()], "")) for n, c in counts.items()]
+
+
+def fits(**resources) -> Fit:
+    r"""How many of a thing fit: servers in a rack, racks in a hall, accelerators under a site's megawatts.
+
+    .. math:: n = \min_r \lfloor \text{limit}_r / \text{use}_r \rfloor
+
+    Parameters
+    ----------
+    **resources : (limit, use of one)
+        One pair for each resource, under a name of your choice, in the same unit: watts, rack units, cooling.
+
+    Returns
+    -------
+    Fit
+        The count for each resource, the least of them and the name of the ``binding`` one.
+
+    Raises
+    ------
+    ValueError
+        No resource is given, one is no pair, a limit is negative, a use is not positive, or one is not finite.
+
+    Notes
+    -----
+    Source: arithmetic. Whole things only: three servers of 10.2 kW leave 9.4 kW of a 40 kW rack unused.
+
+    Examples
+    --------
+    DGX H100 of 8 rack units in a rack of 48.
+
+    >>> fits(power=(40e3, 10.2e3), space=(48, 8))
+    Fit
+    resource  fit
+    power       3
+    space       6
+    all         3
+    """
+    if not resources:
+        raise ValueError("fits needs at least one resource, as name=(limit, use of one)")
+    counts = {}
+    for name, pair in resources.items():
+        try:
+            limit, use = pair
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be a pair (limit, use of one), got {pair!r}") from None
+        (limit,) = nonnegative(**{f"{name} limit": limit})
+        (use,) = positive(**{f"{name} use": use})
+        counts[name] = _floor(limit / use)
+    return Fit(MappingProxyType(counts))
+
+
+def holdover(stored, power, *, efficiency=1):
+    r"""Time that a battery or the fuel of a generator carries a load.
+
+    .. math:: t = \eta\, E / P
+
+    Parameters
+    ----------
+    stored : array_like
+        J of the battery, or of the fuel's heat, E.
+    power : array_like
+        W of the load: of the whole site, because the heat must leave too.
+    efficiency : array_like
+        Share that reaches the load, in (0, 1], eta.
+
+    Returns
+    -------
+    array_like
+        Seconds.
+
+    Raises
+    ------
+    ValueError
+        ``stored`` is negative, ``power`` is not positive, or ``efficiency`` is outside (0, 1].
+
+    Notes
+    -----
+    Source: conservation of energy. Diesel holds 137,381 Btu a gallon, or 38.3 MJ a litre (EIA 2022); that a generator
+    makes 38 % of it electricity is assumed here.
+
+    Examples
+    --------
+    100 m³ of diesel under a site of 9.8 MW: 41 hours. A battery of 2 MWh: twelve minutes.
+
+    >>> from clusterlab.units import MWh, fmt
+    >>> fmt(holdover(100e3 * 38.3e6, 9.8e6, efficiency=0.38), "h"), fmt(holdover(2 * MWh, 9.8e6), "min")
+    ('41.3 h', '12.2 min')
+    """
+    (energy,) = nonnegative(stored=stored)
+    (watts,) = positive(power=power)
+    (eta,) = fraction(efficiency=efficiency)
+    return eta * energy / watts
+
+
+# --- What was published ----------------------------------------------------------------------------------------------
+
+# What engineers of halls and grids print, in SI units.
+_FOOT, _BTU, _GALLON, _GRAM, _LITRE = 0.3048, 1055.05585262, 231 * 0.0254**3, 1e-3, 1e-3
+_CUSTOMARY = {
+    "CFM": _FOOT**3 / minute,
+    "CFM/kW": _FOOT**3 / minute / kW,
+    "L/min/kW": _LITRE / minute / kW,
+    "Btu/h": _BTU / hour,
+    "Btu/gal": _BTU / _GALLON,
+    "g/kWh": _GRAM / kWh,
+    "cent/kWh": cent / kWh,
+    "L/kWh": _LITRE / kWh,
+    "t": 1000.0,
+}
+
+
+@cache
+def published(group: str | None = None) -> tuple[Mapping, ...]:
+    """Published power, cooling, energy and carbon, and the reference values of sites and grids, each with its source.
+
+    Parameters
+    ----------
+    group : str, optional
+        ``"cluster"``, ``"pue"``, ``"carbon_intensity"``, ``"price"``, ``"run"`` and so on; the default is all of them.
+
+    Returns
+    -------
+    tuple of mapping
+        The columns of ``data/power.csv``. ``value`` is in SI units: kg/J, $/J, m³/J and m³/s where the source prints
+        g/kWh, cent/kWh, L/kWh and CFM; ``printed`` is as the source has it. A run or a cap is several rows of one name.
+
+    Raises
+    ------
+    ValueError
+        There is no such group.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> row = published("carbon_intensity")[0]
+    >>> row["name"], row["printed"], fmt(row["value"] * kWh, "kg/kWh")
+    ('France', '56.039 g/kWh', '0.056 kg/kWh')
+    """
+    rows = []
+    with (files(__package__) / "data" / "power.csv").open(encoding="utf-8", newline="") as stream:
+        for row in csv.DictReader(stream):
+            printed = f"{row['value']} {row['unit']}".strip()
+            customary = _CUSTOMARY.get(row["unit"])
+            value = float(row["value"]) * customary if customary else parse(printed)
+            count = float(row["n_accelerators"]) if row["n_accelerators"] else None
+            rows.append(MappingProxyType({**row, "value": value, "printed": printed, "n_accelerators": count}))
+    groups = dict.fromkeys(row["group"] for row in rows)
+    if group is not None and group not in groups:
+        raise ValueError(f"group must be one of {', '.join(groups)}, got {group!r}")
+    return tuple(row for row in rows if group in (None, row["group"]))
