@@ -1,0 +1,579 @@
+"""Calibration: constants that were put in come out, no grid finds better ones, and errors gated at what is reached."""
+
+import dataclasses
+import json
+import random
+import subprocess
+import sys
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clusterlab import calibration
+from clusterlab.calibration import by_source, fit, learn, main, predict, predict_each, table
+from clusterlab.collectives import in_network_all_reduce, pipelined_time, ring_all_gather, ring_all_reduce
+from clusterlab.timings import Timing, published, read
+
+SOURCES = by_source(published())
+CSV = str(files("clusterlab") / "data" / "collectives.csv")
+SWEEPS = {
+    name: rows
+    for name, rows in SOURCES.items()
+    if len(rows) >= 5 and len({row.size for row in rows if np.isfinite(row.size)}) > 1
+}
+
+
+def changed(rows, **fields):
+    return [dataclasses.replace(row, **fields) for row in rows]
+
+
+@cache
+def predicted_each():
+    """The prediction of every source from the others."""
+    return predict_each(published(), published())
+
+
+def error_of(results) -> float:
+    return float(np.mean(np.abs(np.concatenate([result.errors for result in results]))))
+
+
+# --- constants that were put in come out -----------------------------------------------------------------------------
+
+WIRE = 450e9
+alphas = st.floats(1e-7, 1e-4)
+shares = st.floats(0.05, 0.99)
+
+
+def sweep(alpha, share, ranks, *, pipelined, law=ring_all_reduce, operation="all-reduce"):
+    """Timings that a law gives for sizes on both sides of the one where latency and transfer are equal."""
+    knee = alpha * ranks * share * WIRE
+    rows = []
+    for size in knee * 4.0 ** np.arange(-4, 5):
+        cost = law(size, ranks, bandwidth=share * WIRE, latency=alpha)
+        seconds = pipelined_time(cost.latency, cost.transfer) if pipelined else cost.time
+        rows.append(Timing("made", f"{size:g}", operation, float(size), float(seconds), ranks, scale_up=WIRE))
+    return rows
+
+
+@given(alpha=alphas, share=shares, ranks=st.integers(2, 64), pipelined=st.booleans(), gather=st.booleans())
+@settings(max_examples=40)
+def test_alpha_and_share_of_a_ring_are_recovered(alpha, share, ranks, pipelined, gather):
+    law = {"law": ring_all_gather, "operation": "all-gather"} if gather else {}
+    found = fit(sweep(alpha, share, ranks, pipelined=pipelined, **law))
+    assert found.alpha == pytest.approx(alpha, rel=1e-6)
+    assert found.wire_fraction == pytest.approx(share, rel=1e-6)
+    assert found.bandwidth == pytest.approx(share * WIRE, rel=1e-6)
+    assert found.pipelined == pipelined
+    assert found.mean_abs_error < 1e-7
+
+
+@given(
+    alpha=alphas,
+    share=shares,
+    pipelined=st.booleans(),
+    wild=st.dictionaries(st.integers(0, 8), st.sampled_from([1.5, 2.0, 10.0]), min_size=1, max_size=2),
+)
+@settings(max_examples=40)
+def test_one_or_two_rows_that_took_too_long_do_not_move_the_fit(alpha, share, pipelined, wild):
+    rows = sweep(alpha, share, 8, pipelined=pipelined)
+    for k, factor in wild.items():
+        rows[k] = dataclasses.replace(rows[k], seconds=rows[k].seconds * factor)
+    found = fit(rows, pipelined=pipelined)
+    assert (found.alpha, found.wire_fraction) == pytest.approx((alpha, share), rel=1e-6)
+    expected = [abs(1 / wild.get(k, 1) - 1) for k in range(len(rows))]
+    assert np.abs(found.errors) == pytest.approx(expected, abs=1e-6)
+
+
+@given(share=shares, plateaus=st.integers(1, 5), ranks=st.integers(2, 64))
+@settings(max_examples=20)
+def test_of_plateaus_only_the_bandwidth_is_known(share, plateaus, ranks):
+    second = 2 * (ranks - 1) / ranks / (share * WIRE)
+    found = fit([Timing("made", "row", "all-reduce", np.inf, second, ranks, scale_up=WIRE)] * plateaus)
+    assert found.alpha is None
+    assert (found.bandwidth, found.wire_fraction) == pytest.approx((share * WIRE, share), rel=1e-9)
+
+
+def test_without_links_alpha_and_bandwidth_are_fitted_all_the_same():
+    rows = changed(sweep(3e-6, 0.8, 8, pipelined=True), scale_up=None)
+    found = fit(rows)
+    assert (found.alpha, found.bandwidth) == pytest.approx((3e-6, 0.8 * WIRE), rel=1e-6)
+    assert found.wire_fraction is None
+
+
+def test_one_row_is_met_by_its_bandwidth_alone():
+    (row, *_) = sweep(3e-6, 0.8, 8, pipelined=False)
+    found = fit([row])
+    assert (found.alpha, found.times) == (None, pytest.approx((row.seconds,)))
+
+
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_no_share_is_above_one_however_fast_the_rows(pipelined):
+    """Twice as fast as the wires: the share stays at 1, and alpha is then the best for that share, not zero."""
+    rows = sweep(3e-6, 2.0, 8, pipelined=pipelined)
+    found = fit(rows, pipelined=pipelined)
+    assert found.wire_fraction == 1
+    assert found.bandwidth == pytest.approx(WIRE)
+    assert 0 < found.alpha < 4e-6
+    assert all(fit(rows).wire_fraction <= 1 for rows in SOURCES.values())
+    assert all(share <= 1 for share in learn(published()).shares.values())
+
+
+# --- independent fits ------------------------------------------------------------------------------------------------
+
+
+def steps_and_wire(rows):
+    """Steps of a ring and least seconds on the wires: in one node by hand, else as the fit itself counts them."""
+    steps = {"all-reduce": 2}
+    s = np.array([steps.get(row.operation, 1) * (row.ranks - 1) for row in rows], dtype=float)
+    w = np.array([min(max(way.values()) for way in calibration._ways(row)) for row in rows])
+    return s, w, np.array([row.seconds for row in rows])
+
+
+def grid_error(s, w, t, kappa, alphas, shares):
+    """Least mean absolute relative error on a grid, with 2 sqrt(kappa L X) added."""
+    latency = s[:, None, None] * alphas[:, None]
+    transfer = (w[:, None, None] / shares) * np.ones((1, len(alphas), 1))
+    predicted = latency + transfer + 2 * np.sqrt(kappa * latency * transfer)
+    errors = np.abs(predicted / t[:, None, None] - 1).mean(axis=0)
+    i, j = np.unravel_index(np.argmin(errors), errors.shape)
+    return errors[i, j], alphas[i], shares[j]
+
+
+def best_on_grids(s, w, t, kappa):
+    """A wide grid, then finer ones around what it found."""
+    alphas, shares = np.geomspace(1e-8, 1e-3, 121), np.geomspace(0.01, 1, 121)
+    best = np.inf
+    for narrower in (1.2, 1.02, 1.002):
+        error, alpha, share = grid_error(s, w, t, kappa, alphas, shares)
+        best = min(best, error)
+        alphas = alpha * np.geomspace(1 / narrower, narrower, 81)
+        shares = np.minimum(share * np.geomspace(1 / narrower, narrower, 81), 1)
+    return best
+
+
+def test_there_are_eight_sweeps():
+    assert len(SWEEPS) == 8
+
+
+@pytest.mark.parametrize("name", SWEEPS)
+@pytest.mark.parametrize("pipelined", [False, True])
+def test_no_grid_finds_a_better_alpha_and_share(name, pipelined):
+    least = best_on_grids(*steps_and_wire(SWEEPS[name]), 0.25 if pipelined else 0.0)
+    error = fit(SWEEPS[name], pipelined=pipelined).mean_abs_error
+    assert error <= least + 1e-9
+    assert error == pytest.approx(least, rel=0.02, abs=2e-4)  # and the grid is no straw man
+
+
+@given(alpha=alphas, share=st.floats(0.3, 3), seed=st.integers(0, 2**32 - 1), pipelined=st.booleans())
+@settings(max_examples=15)
+def test_no_grid_finds_a_better_fit_of_noisy_rows_also_where_the_share_is_at_its_bound(alpha, share, seed, pipelined):
+    noise = np.random.default_rng(seed).lognormal(0, 0.1, 9)
+    rows = sweep(alpha, share, 8, pipelined=pipelined)
+    rows = [dataclasses.replace(row, seconds=row.seconds * x) for row, x in zip(rows, noise, strict=True)]
+    least = best_on_grids(*steps_and_wire(rows), 0.25 if pipelined else 0.0)
+    assert fit(rows, pipelined=pipelined).mean_abs_error <= least * (1 + 1e-3)
+
+
+def test_a_quarter_is_the_best_kappa_of_five():
+    """The share of the latency that a chunk pays again, see pipelined_time: refitted on grids, all sweeps together."""
+    errors = {}
+    for kappa in (0, 1 / 16, 1 / 4, 9 / 16, 1):
+        parts = [(len(rows), best_on_grids(*steps_and_wire(rows), kappa)) for rows in SWEEPS.values()]
+        errors[kappa] = sum(n * error for n, error in parts) / sum(n for n, _ in parts)
+    assert min(errors, key=errors.get) == 1 / 4
+    assert float(pipelined_time(1.0, 1.0)) == 2 + 2 * np.sqrt(1 / 4)
+    assert [round(100 * errors[kappa]) for kappa in (1 / 4, 0)] == [7, 11]  # the two numbers that pipelined_time quotes
+
+
+# --- invariances -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_errors_are_predicted_over_measured_less_one(name):
+    rows = SOURCES[name]
+    for result in (fit(rows), predict(rows, learn(published()))):
+        ratio = [time / row.seconds for time, row in zip(result.times, rows, strict=True)]
+        assert np.array(result.errors) == pytest.approx(np.array(ratio) - 1, abs=1e-12)
+        assert result.mean_abs_error == pytest.approx(np.mean([abs(x - 1) for x in ratio]), abs=1e-12)
+        assert result.source == name
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_order_of_the_rows_does_not_matter(name):
+    rows = list(SOURCES[name])
+    order = random.Random(1).sample(range(len(rows)), len(rows))
+    one, other = fit(rows), fit([rows[k] for k in order])
+    assert (one.pipelined, one.alpha or 0) == (other.pipelined, pytest.approx(other.alpha or 0, rel=1e-9))
+    assert one.wire_fraction == pytest.approx(other.wire_fraction, rel=1e-9)
+    assert other.errors == pytest.approx([one.errors[k] for k in order], abs=1e-9)
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if fit(SOURCES[name]).wire_fraction < 0.99])
+def test_slower_rows_have_a_longer_alpha_and_a_smaller_share(name):
+    one, three = fit(SOURCES[name]), fit([dataclasses.replace(r, seconds=3 * r.seconds) for r in SOURCES[name]])
+    assert three.alpha == (None if one.alpha is None else pytest.approx(3 * one.alpha, rel=1e-9))
+    assert three.wire_fraction == pytest.approx(one.wire_fraction / 3, rel=1e-9)
+    assert three.bandwidth == pytest.approx(one.bandwidth / 3, rel=1e-9)
+    assert three.errors == pytest.approx(one.errors, abs=1e-9)
+
+
+def test_repeated_rows_change_neither_fit_nor_lesson():
+    assert learn([*published(), *published()]) == learn(published())
+    for rows in SOURCES.values():
+        once, twice = fit(rows), fit([*rows, *rows])
+        assert twice.mean_abs_error == pytest.approx(once.mean_abs_error, rel=1e-9)
+
+
+def test_a_system_has_one_vote_and_the_median_decides():
+    """Three systems show 60, 70 and 99 %: the one in the middle is learnt, however many rows the last has."""
+
+    def plateau(name, share):
+        return Timing(name, "row", "all-gather", np.inf, 7 / 8 / (share * WIRE), 8, scale_up=WIRE)
+
+    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), *[plateau("c", 0.99)] * 50])
+    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)
+    assert lesson.votes["stream"] == 3
+    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), plateau("c", 0.99), plateau("d", 0.98)])
+    assert lesson.shares["stream"] == pytest.approx(0.84, rel=1e-9)
+
+
+def test_kinds_that_no_system_shows_are_those_of_their_kin():
+    lesson = learn([Timing("a", "row", "all-gather", np.inf, 7 / 8 / (0.7 * WIRE), 8, scale_up=WIRE)])
+    assert list(lesson.shares.values()) == pytest.approx([0.7] * 4, rel=1e-9)
+    assert (lesson.inside, lesson.across) == (1, 1)
+
+
+def test_what_is_learnt_is_settled():
+    lesson = learn(published())
+    systems = {}
+    for row in published():
+        links = (row.scale_up, row.network, row.tcp, row.in_switch)
+        systems.setdefault((row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
+    again = calibration._vote(systems.values(), lesson)
+    assert dict(again.shares) == pytest.approx(dict(lesson.shares), rel=1e-9)
+    assert (again.inside, again.across) == pytest.approx((lesson.inside, lesson.across), rel=1e-9)
+
+
+def test_learning_recovers_share_and_latency_of_made_systems():
+    rows = []
+    for k, link in enumerate((100e9, 200e9, 400e9)):
+        for size in 2.0 ** np.arange(8, 36, 3):
+            cost = ring_all_gather(size, 8, bandwidth=0.8 * link, latency=1.5 * 3e-6)
+            seconds = float(pipelined_time(cost.latency, cost.transfer))
+            wires = {"scale_up": link, "scale_up_latency": 3e-6}
+            rows.append(Timing(f"made {k}", "row", "all-gather", float(size), seconds, 8, **wires))
+    lesson = learn(rows)
+    assert lesson.shares["stream"] == pytest.approx(0.8, rel=1e-6)
+    assert lesson.inside == pytest.approx(1.5, rel=1e-6)
+    assert error_of(predict(one, lesson) for one in by_source(rows).values()) < 1e-6
+
+
+# --- leaving one out -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_the_seconds_of_a_source_have_no_say_in_its_own_prediction(name):
+    """Three times as long, in every order, its times are predicted all the same; and other sources do feel it."""
+    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.source == name else r for r in published()]
+    before = predicted_each()[list(SOURCES).index(name)]
+    (after,) = predict_each(by_source(altered)[name], altered)
+    assert after.times == before.times
+    assert after.errors != before.errors
+
+
+def test_the_seconds_of_a_source_do_tell_on_the_others():
+    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if "nvidia" in r.source else r for r in published()]
+    (before,) = predict_each(SOURCES["h200_sharp_ramp"], published())
+    (after,) = predict_each(SOURCES["h200_sharp_ramp"], altered)
+    assert max(after.times) > max(before.times)
+
+
+def test_each_source_is_predicted_once_in_the_order_of_the_rows():
+    assert [result.source for result in predicted_each()] == list(SOURCES)
+
+
+@pytest.mark.parametrize("field", ["scale_up", "network"])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field):
+    lesson = learn(published())
+    rows = [row for row in SOURCES[name] if getattr(row, field)]
+    if not rows:
+        return
+    faster = [dataclasses.replace(row, **{field: 2 * getattr(row, field)}) for row in rows]
+    faster = [dataclasses.replace(r, switch=r.switch and 2 * r.switch) if field == "scale_up" else r for r in faster]
+    old, new = (np.array(predict(these, lesson).times) for these in (rows, faster))
+    assert np.all(new <= old * (1 + 1e-12))
+    kinds = ("stream", "exchange") if field == "scale_up" else ("network", "tcp")
+    busiest = [calibration._parts(row, lesson)[2] in kinds for row in rows]
+    assert np.all(new[busiest] < old[busiest])
+
+
+def test_a_longer_latency_of_the_link_takes_longer():
+    lesson, rows = learn(published()), SOURCES["aws_p4de_2node"]
+    for field in ("scale_up_latency", "network_latency"):
+        longer = [dataclasses.replace(row, **{field: 2 * getattr(row, field)}) for row in rows]
+        assert np.all(np.array(predict(longer, lesson).times) > predict(rows, lesson).times)
+
+
+# --- wires -----------------------------------------------------------------------------------------------------------
+
+
+def busiest(**fields):
+    """Least seconds of a row at full rate, by hand in each case below."""
+    row = Timing("made", "row", **({"operation": "all-reduce", "size": 16e9, "seconds": 1.0, "ranks": 8} | fields))
+    return min(max(way.values()) for way in calibration._ways(row))
+
+
+@pytest.mark.parametrize(
+    ("fields", "seconds"),
+    [
+        ({"scale_up": 400e9}, 2 * 7 / 8 * 16e9 / 400e9),
+        ({"scale_up": 400e9, "operation": "all-gather"}, 7 / 8 * 16e9 / 400e9),
+        ({"scale_up": 400e9, "operation": "all-to-all"}, 7 / 8 * 16e9 / 400e9),
+        ({"scale_up": 400e9, "operation": "broadcast"}, 16e9 / 400e9),
+        ({"scale_up": 400e9, "operation": "send-receive", "ranks": 2}, 16e9 / 400e9),
+        # Two nodes of 8, all ports of a node together: 2 S through a chain, or 2 (n - 1) / n S around the ring.
+        ({"scale_up": 400e9, "ranks": 16, "nodes": 2, "network": 100e9}, 16e9 / 100e9),
+        ({"scale_up": 20e9, "ranks": 16, "nodes": 2, "network": 100e9}, 2 * 15 / 16 * 16e9 / 20e9),
+        ({"scale_up": 400e9, "ranks": 16, "nodes": 2, "network": 100e9, "operation": "all-gather"}, 15 / 100),
+        # One port of 12.5 GB/s for each GPU.
+        ({"ranks": 16, "nodes": 2, "network": 100e9, "operation": "all-to-all"}, 15 / 12.5),
+        ({"ranks": 2, "nodes": 2, "network": 50e9, "operation": "send-receive"}, 16e9 / 25e9 / 2),
+    ],
+)
+def test_the_least_time_on_the_wires_is_that_of_the_busiest(fields, seconds):
+    assert busiest(**fields) == pytest.approx(seconds, rel=1e-12)
+
+
+def test_switches_that_add_are_used_where_they_are_faster_or_said_to_be():
+    ring = busiest(scale_up=400e9)
+    adds = (1 + 1 / 8) * 16e9 / 400e9  # what the piece and the sum of the others take: a little over S
+    assert busiest(scale_up=400e9, in_switch=True) == pytest.approx(adds, rel=1e-12)
+    assert busiest(scale_up=400e9, in_switch=True, switch=200e9) == pytest.approx(2 * adds, rel=1e-12)
+    assert busiest(scale_up=400e9, in_switch=None, switch=200e9) == ring
+    assert busiest(scale_up=400e9, in_switch=None, switch=390e9) == pytest.approx(400 / 390 * adds, rel=1e-12)
+    assert adds > in_network_all_reduce(16e9, 8, levels=1, bandwidth=400e9, latency=0).transfer
+
+
+def test_latencies_count_the_steps_of_the_shorter_of_ring_and_tree():
+    inside, across = 1e-6, 10e-6
+    links = {"scale_up_latency": inside, "network_latency": across, "scale_up": 1e9, "network": 1e9}
+
+    def latency(operation, ranks, nodes):
+        row = Timing("made", "row", operation, 1e6, 1.0, ranks, nodes, **links)
+        return calibration._links(row, (1.0, 1.0))
+
+    assert latency("all-reduce", 8, 1) == pytest.approx((14 * inside, 0))
+    assert latency("all-gather", 8, 1) == pytest.approx((7 * inside, 0))
+    assert latency("all-gather", 32, 4) == pytest.approx((28 * inside, 3 * across))
+    assert latency("all-reduce", 32, 4) == pytest.approx((2 * 7 * inside, 2 * 2 * across))  # up a tree, and down
+    assert latency("send-receive", 2, 1) == pytest.approx((inside, 0))
+    assert latency("send-receive", 2, 2) == pytest.approx((0, across))
+
+
+# --- gates: what is reached, rounded up ------------------------------------------------------------------------------
+
+# Per cent: two constants of the better form, and the prediction from datasheets and other sources.
+GATES = {
+    "a100_8x_nvlink3": (8.4, 10.8),
+    "h200_8x_nvlink4": (3.8, 10.4),
+    "b200_p6_8gpu": (6.8, 9.5),
+    "h200_sharp_ramp": (0.7, 1.1),
+    "h200_by_collective": (0.5, 0.5),
+    "h200_bucketing": (0.1, 29.6),
+    "p2p_unidirectional": (3.5, 4.4),
+    "nvidia_gtc_allreduce": (6.1, 11.2),
+    "nvidia_gtc_alltoall": (13.2, 17.0),
+    "aws_p4de_2node": (10.3, 22.7),
+    "h100_8x_issue290": (0.9, 3.9),
+    "nebius_h100_2node": (0.4, 2.7),
+    "gcp_a4_2node": (2.8, 35.8),
+    "gcp_a3high_2node": (7.6, 15.3),
+    "v100_8node": (0.8, 65.1),
+    "deepep_v1_normal": (8.3, 16.2),
+}
+
+
+def test_every_source_has_a_gate_and_every_gate_a_source():
+    assert list(GATES) == list(SOURCES)
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_the_error_of_a_source_is_within_its_gate(name):
+    fitted, predicted = GATES[name]
+    assert 100 * fit(SOURCES[name]).mean_abs_error <= fitted
+    result = predicted_each()[list(SOURCES).index(name)]
+    assert 100 * result.mean_abs_error <= predicted
+
+
+@pytest.mark.parametrize(("form", "gate"), [(False, 9.0), (True, 6.3), (None, 5.9)])
+def test_the_error_of_the_fit_over_all_rows(form, gate):
+    assert 100 * error_of(fit(rows, pipelined=form) for rows in SOURCES.values()) <= gate
+
+
+def test_the_error_of_the_prediction_over_all_rows():
+    results = predicted_each()
+    assert 100 * error_of(results) <= 14.6
+    assert sum(len(result.errors) for result in results) == len(published()) == 167
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", [fit, lambda rows: predict(rows, learn(published()))])
+def test_a_fit_is_of_the_rows_of_one_source(call):
+    with pytest.raises(ValueError, match="rows of one source, got 0: no rows"):
+        call([])
+    with pytest.raises(ValueError, match="rows of one source, got 2: a100_8x_nvlink3, h200_8x_nvlink4"):
+        call(published()[:25])
+
+
+def test_without_links_nothing_is_learnt_or_predicted():
+    rows = changed(published()[:3], scale_up=None)
+    with pytest.raises(ValueError, match="at least one row that names its links"):
+        learn(rows)
+    with pytest.raises(ValueError, match="a100_8x_nvlink3: a prediction needs the links, and C0001 names none"):
+        predict(rows, learn(published()))
+
+
+# --- command line ----------------------------------------------------------------------------------------------------
+
+KEYS = ["source", "rows", "alpha_seconds", "bandwidth_bytes_per_second", "wire_fraction", "mean_abs_error"]
+LOG = """\
+# Collective test starting: all_reduce_perf
+#  Rank  0 Group  0 Pid 295203 on    node005 device  0 [0x18] NVIDIA H100 80GB HBM3
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+NCCL version 2.23.4+cuda12.4
+           0             0     float     sum      -1     0.15    0.00    0.00      0     0.14    0.00    0.00      0
+   134217728      33554432     float     sum      -1    613.3  218.85  382.99      0    610.6  219.81  384.67      0
+   268435456      67108864     float     sum      -1   1139.2  235.63  412.35      0   1138.5  235.78  412.62      0
+  4294967296    1073741824     float     sum      -1    15870  270.63  473.60      0    15866  270.70  473.73      0
+"""
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "dgx.txt"
+    rank = LOG.splitlines()[1] + "\n"
+    path.write_text(LOG.replace(rank, rank * 8))
+    return str(path)
+
+
+def run(*arguments):
+    command = [sys.executable, "-W", "error", "-m", "clusterlab.collectives", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_command_fits_and_predicts_the_shipped_file():
+    done = run("fit", CSV)
+    assert done.returncode == 0
+    heading, *lines, last = done.stdout.splitlines()
+    assert heading.split() == ["source", "rows", "alpha", "bandwidth", "wire", "error"]
+    assert [line.split()[:2] for line in lines] == [[name, str(len(rows))] for name, rows in SOURCES.items()]
+    assert last.split() == ["all", "rows", "167", f"{error_of(map(fit, SOURCES.values())):.1%}"]
+    assert len({len(line) for line in done.stdout.splitlines()}) == 1
+    assert done.stderr.splitlines() == read(CSV)[1]
+    done = run("predict", CSV, "--json")
+    assert done.returncode == 0
+    assert [one["source"] for one in json.loads(done.stdout)] == list(SOURCES)
+
+
+def test_the_command_fits_and_predicts_a_log_of_nccl_tests(log):
+    done = run("fit", log, "--json")
+    assert done.returncode == 0
+    (found,) = json.loads(done.stdout)
+    expected = fit(read(log)[0])
+    assert found == dict(
+        zip(
+            KEYS,
+            ("dgx", 3, expected.alpha, expected.bandwidth, expected.wire_fraction, expected.mean_abs_error),
+            strict=True,
+        )
+    )
+    assert done.stderr.splitlines() == read(log)[1]
+    assert [line.split(":")[0] for line in read(log)[1]] == ["line 11", "line 12"]
+    done = run("predict", log)
+    assert (done.returncode, done.stdout.splitlines()[1].split()[:2]) == (0, ["dgx", "3"])
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_json_holds_these_keys_and_no_others(command, capsys):
+    assert main([command, CSV, "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert all(list(one) == KEYS for one in results)
+    expected = {
+        "fit": [fit(rows) for rows in SOURCES.values()],
+        "predict": predicted_each(),
+    }[command]
+    for one, result in zip(results, expected, strict=True):
+        values = (result.source, len(result.errors), result.alpha, result.bandwidth, result.wire_fraction)
+        assert tuple(one.values()) == (*values, result.mean_abs_error)
+
+
+def test_a_source_of_the_reader_is_predicted_from_all_published_ones(log, capsys):
+    assert main(["predict", log, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["mean_abs_error"] == predict(read(log)[0], learn(published())).mean_abs_error
+
+
+def test_options_say_what_a_log_does_not(log, capsys):
+    assert main(["fit", log, "--scale-up", "NVLink 5", "--json"]) == 0
+    (faster,) = json.loads(capsys.readouterr().out)
+    assert main(["fit", log, "--nodes", "2", "--network", "InfiniBand NDR", "--json"]) == 0
+    (across,) = json.loads(capsys.readouterr().out)
+    assert main(["fit", log, "--nodes", "2", "--json"]) == 0
+    (bare,) = json.loads(capsys.readouterr().out)
+    assert faster["wire_fraction"] < across["wire_fraction"]
+    assert bare["wire_fraction"] is None
+    assert bare["bandwidth_bytes_per_second"] > 0
+    for wrong in ("--ranks 4", "--collective all_gather", "--nodes 3", "--network Token-Ring --nodes 2"):
+        assert main(["fit", log, *wrong.split()]) == 1
+        heard = capsys.readouterr()
+        assert heard.out == ""
+        assert heard.err.startswith(f"{log}, ")
+
+
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, log, tmp_path, capsys):
+    broken = tmp_path / "broken.txt"
+    broken.write_text(LOG.replace("1139.2", "11z9.2"))
+    table_ = tmp_path / "table.csv"
+    table_.write_text("row_id,group,collective,n_gpus,busbw_GBps\nR1,lab,all_reduce,eight,370\n")
+    for path, text in (
+        (broken, f"{broken}, line 7: not a row of nccl-tests: "),
+        (table_, f"{table_}, line 2, row R1: n_gpus must be a number, got 'eight'\n"),
+        (tmp_path / "absent.txt", "[Errno 2] No such file or directory: "),
+        (tmp_path, "[Errno 21] Is a directory: "),
+    ):
+        assert main([command, str(path)]) == 1
+        heard = capsys.readouterr()
+        assert heard.out == ""
+        assert heard.err.startswith(text)
+        assert str(path) in heard.err
+    assert run(command, str(broken)).returncode == 1
+
+
+def test_a_prediction_without_links_is_refused_with_exit_code_1(log, capsys):
+    assert main(["predict", log, "--nodes", "2"]) == 1
+    assert "dgx: a prediction needs the links, and line 13 names none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [[], ["guess", CSV], ["fit"], ["fit", CSV, "--ranks", "many"]])
+def test_a_wrong_call_exits_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == 2
+    assert "usage: python -m clusterlab.collectives" in capsys.readouterr().err
+
+
+def test_the_text_of_a_result_shows_what_is_not_known_as_a_dash():
+    plateau = fit(SOURCES["p2p_unidirectional"])
+    assert "alpha                       -" in repr(plateau)
+    assert table([plateau]).splitlines()[1].split()[2] == "-"
+    bare = fit(changed(SOURCES["h200_8x_nvlink4"], scale_up=None))
+    assert table([bare]).splitlines()[1].split()[6] == "-"
+    assert "stream" in repr(learn(published()))

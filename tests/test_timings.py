@@ -1,0 +1,655 @@
+"""Timings: what nccl-tests and people's CSV files look like, read row by row or refused with file and line."""
+
+import csv
+from importlib.resources import files
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterlab import hardware, timings
+from clusterlab.collectives import bus_factor
+from clusterlab.timings import Timing, published, read
+
+close = {"rel": 1e-12}
+
+
+@pytest.fixture
+def reading(tmp_path):
+    """Write text to a file and read it: ``reading(text, **known)``."""
+
+    def read_text(text, **known):
+        path = tmp_path / "run.txt"
+        path.write_text(text, encoding="utf-8")
+        return read(path, **known)
+
+    return read_text
+
+
+def refusal(reading, text, **known):
+    """The message with which the text is refused, less the file's name, which it must begin with."""
+    with pytest.raises(ValueError, match=r"run\.txt") as error:
+        reading(text, **known)
+    where, _, message = str(error.value).partition("run.txt")
+    assert where.endswith("/")
+    return message.lstrip(",: ")
+
+
+# --- nccl-tests: excerpts of published logs, as they were posted -----------------------------------------------------
+
+COLUMNS = """\
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+"""
+END = """\
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 419.001
+#
+"""
+
+
+def hosts(counts, gpu="NVIDIA H100 80GB HBM3", hash_sign="#"):
+    """Heading lines as nccl-tests prints them for so many GPUs on each host."""
+    ranks = [(host, device) for host, count in counts.items() for device in range(count)]
+    lines = [
+        f"{hash_sign}  Rank {rank:2d} Group  0 Pid {295203 + rank} on {host:>10s} device {device:2d} [0x18] {gpu}"
+        for rank, (host, device) in enumerate(ranks)
+    ]
+    return "\n".join([f"{hash_sign} Using devices", *lines, hash_sign, ""])
+
+
+# NVIDIA/nccl-tests, issue 290: one node, all threads in a process.
+ONE_NODE = f"""\
+# nThread 1 nGpus 8 minBytes 134217728 maxBytes 4294967296 step: 2(factor) warmup iters: 5 iters: 2
+#
+{hosts({"node005": 8})}\
+{COLUMNS}\
+   134217728      33554432     float     sum      -1    613.3  218.85  382.99      0    610.6  219.81  384.67      0
+   268435456      67108864     float     sum      -1   1139.2  235.63  412.35      0   1138.5  235.78  412.62      0
+  4294967296    1073741824     float     sum      -1    15870  270.63  473.60      0    15866  270.70  473.73      0
+{END}"""
+# SkyPilot, Nebius example: two nodes.
+TWO_NODES = f"""\
+{hosts({"worker-1": 8, "worker-0": 8})}\
+NCCL version 2.23.4+cuda12.4
+{COLUMNS}\
+   536870912     134217728     float     sum      -1   2432.7  220.69  413.79      0   2382.4  225.35  422.53      0
+  8589934592    2147483648     float     sum      -1    34468  249.21  467.28      0    34525  248.80  466.51      0
+{END}"""
+# NVIDIA/deepops, Slurm guide: version of 2019, without a column for the root.
+OF_2019 = """\
+#                                                     out-of-place                       in-place
+#       size         count    type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+#        (B)    (elements)                     (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+    1048576        262144   float     sum    192.4    5.45   10.22  5e-07    193.6    5.42   10.16  5e-07
+   16777216       4194304   float     sum    865.2   19.39   36.36  5e-07    868.4   19.32   36.22  5e-07
+   67108864      16777216   float     sum   2717.0   24.70   46.31  5e-07   2711.3   24.75   46.41  5e-07
+"""
+# NVIDIA/nccl-tests, issue 78: 8 nodes of 8 GPUs; the all-to-all of 2021 leaves the cell of the reduction blank.
+ALL_TO_ALL_OF_2021 = """\
+#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error
+   268435456       1048576     float           520935    0.52    0.51  0e+00   519562    0.52    0.51  1e+00
+   536870912       2097152     float          1041974    0.52    0.51  0e+00  1041299    0.52    0.51  1e+00
+"""
+# ROCm/rccl, pull request 2075: a broadcast.
+BROADCAST = """\
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+      262144         65536     float    none       0    43.00    6.10    6.10      0    42.86    6.12    6.12      0
+    33554432       8388608     float    none       0   4691.4    7.15    7.15      0   4692.0    7.15    7.15      0
+"""
+# NVIDIA/nccl-tests, issue 82: a broadcast of 2021, with a column for the root and none for the reduction.
+BROADCAST_OF_2021 = """\
+#   Rank  0 Pid  14926 on v100-gpu-1 device  0 [0x00] Tesla V100-PCIE-16GB
+#   Rank  1 Pid   9210 on v100-gpu-5 device  0 [0x00] Tesla V100-PCIE-16GB
+v100-gpu-1:14926:14926 [0] misc/ibvwrap.cc:63 NCCL WARN Failed to open libibverbs.so[.1]
+#       size         count    type    root     time   algbw   busbw  error     time   algbw   busbw  error
+           8             2   float       0    45.82    0.00    0.00    N/A    38.17    0.00    0.00    N/A
+"""
+# NVIDIA/nccl-tests, issue 214: send and receive between two nodes.
+SENDRECV = f"""\
+#  Rank  0 Group  0 Pid 1478709 on      gpu23 device  0 [0x31] NVIDIA A40
+#  Rank  1 Group  0 Pid 1171742 on      gpu24 device  0 [0x31] NVIDIA A40
+{COLUMNS}\
+         256            64     float     sum      -1    34.24    0.01    0.01      0    33.65    0.01    0.01    N/A
+        4096          1024     float     sum      -1    30.74    0.13    0.13      0    30.69    0.13    0.13    N/A
+        8192          2048     float     sum      -1    31.76    0.26    0.26      0    31.59    0.26    0.26    N/A
+"""
+# NVIDIA/nccl-tests, issue 128: a reduce-scatter of 8 ranks, whose smallest sizes are nothing for each.
+REDUCE_SCATTER = f"""\
+{COLUMNS}\
+           0             0     float     sum      -1     5.70    0.00    0.00      0     5.54    0.00    0.00      0
+           0             0     float     sum      -1     5.92    0.00    0.00      0     5.51    0.00    0.00      0
+         128             4     float     sum      -1    32.31    0.00    0.00      0    25.35    0.01    0.00      0
+     4194304        131072     float     sum      -1    252.5   16.61   14.54      0    251.6   16.67   14.58      0
+   134217728       4194304     float     sum      -1   6913.0   19.42   16.99      0   6917.1   19.40   16.98      0
+"""
+# A log of version 2.18.3 as mpirun left it: a banner with lines that begin with a digit, and wide columns of "#wrong".
+BANNER = f"""\
+Authorization required, but no authorization protocol specified
+--------------------------------------------------------------------------
+Two mutually-exclusive MCA variables were specified.  This can result
+  1st MCA variable: btl_tcp_if_include
+    Source of value: environment
+  2nd MCA variable: btl_tcp_if_exclude
+--------------------------------------------------------------------------
+2026-04-19 03:13:05 INFO starting
+# nccl-tests version 2.18.3 nccl-headers=23003 nccl-library=23003
+# Collective test starting: alltoall_perf
+{hosts({"R6KD-CX8aaS-GPU-11": 8, "R6KD-CX8aaS-GPU-12": 8}, "NVIDIA RTX 6000D")}\
+NCCL version 2.30.3+cuda13.0
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+[R6KD-CX8aaS-GPU-11:02943] 15 more processes have sent help message help-mca-var.txt / mutually-exclusive-vars
+        1024            16     float    none      -1    55.66    0.02    0.02       0    29.21    0.04    0.03    N/A
+R6KD:33958:34012 [1] NCCL INFO NCCL_IB_GID_INDEX set by environment to 3.
+     1048576         16384     float    none      -1    72.16   14.53   13.62       0    73.72   14.22   13.34    N/A
+    16777216        262144     float    none      -1  10642.5    1.58    1.48       0  29073.1    0.58    0.54    N/A
+  2147483648      33554432     float    none      -1   120020   17.89   16.77       0   113043   19.00   17.81    N/A
+# Collective test concluded: alltoall_perf
+"""
+# Google Cloud's guide: every line with the rank that srun --label puts before it.
+LABELLED = """\
+0: #       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+0:            0             0     float    none       0     0.15    0.00    0.00      0     0.14    0.00    0.00      0
+0:      8388608        131072     float    none       0    374.1   22.42   21.02      0    361.5   23.20   21.75      0
+0:   2147483648      33554432     float    none       0    25421   84.48   79.20      0    25283   84.94   79.63      0
+"""
+
+
+def test_a_node_is_read_with_its_hosts_gpus_links_and_out_of_place_times(reading):
+    rows, skipped = reading(ONE_NODE)
+    assert skipped == []
+    assert [row.size for row in rows] == [134217728, 268435456, 4294967296]
+    assert [row.seconds for row in rows] == pytest.approx([613.3e-6, 1139.2e-6, 15870e-6], **close)
+    assert [row.row for row in rows] == ["line 16", "line 17", "line 18"]
+    link = hardware.link("NVLink 4")
+    for row in rows:
+        assert (row.source, row.operation, row.ranks, row.nodes) == ("run", "all-reduce", 8, 1)
+        assert (row.scale_up, row.scale_up_latency) == (link.bandwidth, link.latency)
+        assert (row.network, row.tcp, row.in_switch) == (None, False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "operation", "ranks", "busbw"),
+    [
+        (ONE_NODE, {}, "all-reduce", 8, 473.60),
+        (TWO_NODES, {}, "all-reduce", 16, 467.28),
+        (OF_2019, {}, "all-reduce", 16, 46.31),
+        (ALL_TO_ALL_OF_2021, {"collective": "alltoall", "ranks": 64}, "all-to-all", 64, 0.51),
+        (BROADCAST, {"collective": "broadcast", "ranks": 2}, "broadcast", 2, 7.15),
+        (BROADCAST_OF_2021, {"collective": "broadcast"}, "broadcast", 2, 0.00),
+        (SENDRECV, {"collective": "sendrecv"}, "send-receive", 2, 0.26),
+        (REDUCE_SCATTER, {}, "reduce-scatter", 8, 16.99),
+        (BANNER, {}, "all-to-all", 16, 16.77),
+        (LABELLED, {"collective": "all_gather"}, "all-gather", 16, 79.20),
+        (LABELLED.replace("0: ", "[1,0]<stdout>:"), {}, "all-gather", 16, 79.20),
+    ],
+)
+def test_every_layout_gives_the_collective_the_ranks_and_the_printed_bus_bandwidth(
+    reading, text, known, operation, ranks, busbw
+):
+    rows, _ = reading(text, **known)
+    assert {(row.operation, row.ranks) for row in rows} == {(operation, ranks)}
+    assert rows[-1].bus_bandwidth / 1e9 == pytest.approx(busbw, abs=0.006, rel=1e-4)
+
+
+def test_text_that_lost_its_hash_signs_on_a_web_page_reads_the_same(reading):
+    kept, _ = reading(ONE_NODE)
+    lost, skipped = reading(ONE_NODE.replace("#wrong", "@wrong").replace("#", "").replace("@", "#"))
+    assert lost == kept
+    assert any("Avg bus bandwidth" in line for line in skipped)
+
+
+def test_nothing_but_comments_is_dropped_in_silence(reading):
+    rows, skipped = reading(BANNER)
+    lines = BANNER.splitlines()
+    data = {int(row.row.removeprefix("line ")) for row in rows}
+    named = {int(line.split(":")[0].removeprefix("line ")) for line in skipped}
+    assert data | named == {k for k, line in enumerate(lines, 1) if not line.startswith("#")}
+    assert len(rows) == 4
+    assert "line 4: skipped, not a row of nccl-tests: '1st MCA variable: btl_tcp_if_include'" in skipped
+
+
+def test_rows_of_no_bytes_are_skipped_by_line(reading):
+    rows, skipped = reading(REDUCE_SCATTER)
+    assert [row.size for row in rows] == [128, 4194304, 134217728]
+    assert skipped == [f"line {line}: skipped, nothing was sent or timed" for line in (4, 5)]
+
+
+def test_a_table_without_any_heading_is_of_the_usual_layout(reading):
+    table = "".join(line + "\n" for line in ONE_NODE.splitlines() if line.startswith(" "))
+    rows, _ = reading(table)
+    assert [row.seconds for row in rows] == pytest.approx([613.3e-6, 1139.2e-6, 15870e-6], **close)
+    assert {(row.operation, row.ranks) for row in rows} == {("all-reduce", 8)}
+    assert rows[0].scale_up is None
+
+
+@pytest.mark.parametrize(
+    ("gpu", "link", "adds"),
+    [
+        ("Tesla V100-SXM2-16GB", "NVLink 2", False),
+        ("NVIDIA A100-SXM4-80GB", "NVLink 3", False),
+        ("NVIDIA H100 80GB HBM3", "NVLink 4", None),
+        ("NVIDIA H200", "NVLink 4", None),
+        ("NVIDIA H800", "NVLink 4 (H800)", None),
+        ("NVIDIA B200", "NVLink 5", None),
+        ("NVIDIA GB300", "NVLink 5", None),
+        ("Tesla V100-PCIE-16GB", None, False),
+        ("NVIDIA A100 80GB PCIe", None, False),
+        ("NVIDIA H100 PCIe", None, False),
+        ("NVIDIA H200 NVL", None, False),
+        ("NVIDIA GH200 120GB", None, False),
+        ("NVIDIA RTX 6000D", None, False),
+    ],
+)
+def test_the_name_of_a_gpu_tells_its_link_where_the_name_is_of_one_board_alone(reading, gpu, link, adds):
+    rows, _ = reading(ONE_NODE.replace("NVIDIA H100 80GB HBM3", gpu))
+    assert rows[0].scale_up == (hardware.link(link).bandwidth if link else None)
+    assert rows[0].in_switch is adds
+    assert (rows[0].switch is None) == (adds is False)
+
+
+def test_switches_do_not_add_behind_a_bridge(reading):
+    rows, _ = reading(ONE_NODE, scale_up="NVLink 4 bridge (H100 PCIe)")
+    assert (rows[0].scale_up, rows[0].in_switch, rows[0].switch) == (300e9, False, None)
+
+
+def test_the_links_that_a_heading_does_not_tell_can_be_said(reading):
+    (row, _), _ = reading(TWO_NODES, network="InfiniBand NDR")
+    assert (row.ranks, row.nodes, row.network, row.network_latency, row.tcp) == (16, 2, 8 * 50e9, 5e-6, False)
+    assert row.scale_up == 450e9
+    (row, _), _ = reading(TWO_NODES, network="TCP 100 GbE", scale_up="NVLink 3")
+    assert (row.scale_up, row.network, row.tcp) == (300e9, 8 * 12.5e9, True)
+    (row, _), _ = reading(TWO_NODES, nodes=4, network="InfiniBand NDR")
+    assert (row.nodes, row.network) == (4, 4 * 50e9)
+    (row, _), _ = reading(TWO_NODES, nodes=1)  # one NVLink domain of two hosts
+    assert (row.nodes, row.scale_up, row.network) == (1, 450e9, None)
+
+
+def test_several_nodes_without_their_network_leave_the_wires_open(reading):
+    rows, _ = reading(TWO_NODES)
+    assert {(row.scale_up, row.network, row.in_switch) for row in rows} == {(None, None, False)}
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({"ranks": 0}, "ranks must be a whole number of at least 1, got 0"),
+        ({"nodes": -1}, "nodes must be a whole number of at least 1, got -1"),
+        ({"nodes": 3}, "nodes must divide ranks, got 3 and 16"),
+        ({"ranks": 8}, "line 23: busbw / algbw is 1.875, and 1.750 for all-reduce on 8 ranks"),
+        ({"collective": "all_gather"}, "line 23: busbw / algbw is 1.875, and 0.938 for all-gather on 16 ranks"),
+        ({"collective": "gather"}, "collective must be one of all_reduce, all_gather, reduce_scatter, all_to_all"),
+        ({"scale_up": "NVLink 4.0"}, "unknown link 'NVLink 4.0'; did you mean 'NVLink 4'"),
+        ({"network": "NDR"}, "unknown link 'NDR'"),
+    ],
+)
+def test_what_is_said_and_does_not_fit_the_table_is_refused(reading, known, message):
+    assert refusal(reading, TWO_NODES, **known).startswith(message)
+
+
+def test_one_rank_alone_is_refused(reading):
+    alone = ONE_NODE.replace(hosts({"node005": 8}), hosts({"node005": 1}))
+    assert refusal(reading, alone) == "one rank alone sends nothing"
+
+
+@given(
+    ranks=st.integers(2, 1024),
+    operation=st.sampled_from(["all-reduce", "all-gather", "reduce-scatter"]),
+    rate=st.floats(0.05, 900),
+)
+def test_ranks_are_derived_right_or_not_at_all(tmp_path_factory, ranks, operation, rate):
+    """Bandwidths have two decimals, from which a small number of ranks follows and a large one does not."""
+    size, factor = 2**30, float(bus_factor(operation, ranks))
+    reduction = "none" if operation == "all-gather" else "sum"
+    time = size / (rate * 1e3)
+    row = f"{size:12d} {size // 4:12d} float {reduction} -1 {time:9.2f} {rate:7.2f} {rate * factor:7.2f} 0"
+    path = tmp_path_factory.mktemp("ranks") / "run.txt"
+    path.write_text(COLUMNS + row)
+    try:
+        ((found,), _) = read(path)
+    except ValueError as error:
+        assert ranks > 3 or rate < 1 or (operation, ranks) == ("all-reduce", 2)
+        assert "say" in str(error)  # noqa: PT017, some draws are read and some refused
+    else:
+        assert (found.operation, found.ranks) == (operation, ranks)
+
+
+def test_eight_ranks_follow_from_two_decimals_and_a_thousand_do_not(reading):
+    rate, row = 467.28, "{0} {1} float sum -1 {2:.1f} {3:.2f} {4:.2f} 0"
+    for ranks in (3, 8, 16, 72, 128, 1024):
+        algbw = rate / float(bus_factor("all-reduce", ranks))
+        text = COLUMNS + row.format(2**34, 2**32, 2**34 / (algbw * 1e3), algbw, rate)
+        if ranks > 500:
+            assert refusal(reading, text) == "the number of ranks cannot be told from the file: say it"
+            assert reading(text, ranks=ranks)[0][0].ranks == ranks
+        else:
+            assert reading(text)[0][0].ranks == ranks
+
+
+SLOW = f"""\
+{COLUMNS}\
+           8             2     float     sum      -1    28.93    0.00    0.00      0    28.40    0.00    0.00      0
+         512           128     float     sum      -1    37.47    0.01    0.02      0    37.28    0.01    0.02      0
+"""
+
+
+def test_a_sweep_of_small_messages_needs_to_be_told_what_it_is(reading):
+    assert refusal(reading, SLOW).startswith("busbw / algbw leaves the collective open")
+    shorter = "".join(line + "\n" for line in SLOW.splitlines()[:-1])
+    assert refusal(reading, shorter).startswith("no row is long enough")
+    rows, _ = reading(SLOW, collective="all_reduce", ranks=8)
+    assert [row.seconds for row in rows] == pytest.approx([28.93e-6, 37.47e-6], **close)
+
+
+def test_the_collective_stays_open_where_the_bus_bandwidth_is_the_algorithm_bandwidth(reading):
+    assert refusal(reading, BROADCAST).startswith("busbw / algbw leaves the collective open")
+    heading = "# Collective test starting: broadcast_perf\n"
+    assert refusal(reading, heading + BROADCAST) == "the number of ranks cannot be told from the file: say it"
+    assert reading(heading + BROADCAST, ranks=16)[0][0].operation == "broadcast"
+    two = BROADCAST.replace("none       0", " sum      -1")
+    assert reading(two, ranks=2)[0][0].operation == "all-reduce"
+
+
+def test_a_test_without_a_law_is_refused_by_its_name(reading):
+    heading = "# Collective test starting: scatter_perf\n"
+    assert refusal(reading, heading + LABELLED).endswith("got 'scatter'")
+
+
+def test_two_tests_in_one_file_are_refused_where_the_second_begins(reading):
+    """As a script leaves them that runs one test after the other. (Together they have 8 ranks in the heading.)"""
+    second = "".join(line + "\n" for line in REDUCE_SCATTER.splitlines()[-2:])
+    line = len(ONE_NODE.splitlines()) + 1
+    assert refusal(reading, ONE_NODE + second).startswith(f"line {line}: busbw / algbw is 0.875, and 1.750")
+
+
+@pytest.mark.parametrize(
+    ("sound", "broken", "message"),
+    [
+        ("134217728  ", "1342x7728  ", "line 16: not a row of nccl-tests: '1342x7728"),
+        (" 613.3", " 61z.3", "line 16: not a row of nccl-tests: '134217728 33554432 float sum -1 61z.3"),
+        (" 613.3", " -13.3", "line 16: 1.34218e+08 B in -13.3 us are"),
+        (" 613.3", "   inf", "line 16: 1.34218e+08 B in inf us are 0.00 GB/s, and it says 218.85"),
+        (" 613.3  218.85", " 618.3  258.85", "line 16: 1.34218e+08 B in 618.3 us are 217.08 GB/s, and it says 258.85"),
+        (" 613.3  218.85", "218.85   613.3", "line 16: busbw / algbw is 0.624, and "),
+        ("382.99", "328.99", "line 16: busbw / algbw is 1.503, and 1.750 for all-reduce on 8 ranks"),
+        (" 613.3  218.85  382.99      0    610.6  219.81  384.67      0", "613.3", "line 16: not a row of nccl-tests:"),
+        ("33554432     float     sum      -1    613.3  218.85", "", "line 16: not a row of nccl-tests:"),
+    ],
+)
+def test_a_row_that_does_not_add_up_is_refused_with_its_line(reading, sound, broken, message):
+    assert ONE_NODE.count(sound) == 1
+    assert refusal(reading, ONE_NODE.replace(sound, broken)).startswith(message)
+
+
+def test_the_algorithm_bandwidth_of_2019_that_leaves_out_the_own_piece_is_refused(reading):
+    """NVIDIA/nccl-tests, issue 44: that version counted S (n - 1) / n bytes for an all-gather, and printed S."""
+    text = """\
+#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error
+    33554432       4194304   float    817.8   20.51   20.51  0e+00    785.1   21.37   21.37  0e+00
+"""
+    assert refusal(reading, text, ranks=2) == "line 2: 3.35544e+07 B in 817.8 us are 41.03 GB/s, and it says 20.51"
+
+
+@pytest.mark.parametrize("text", ["", " \n\n"])
+def test_an_empty_file_is_refused_as_empty(reading, text):
+    assert refusal(reading, text) == "the file is empty"
+
+
+def test_a_heading_alone_is_refused(reading):
+    assert refusal(reading, COLUMNS) == "no timing that can be used\nthere are no rows below the heading"
+    message = refusal(reading, "mpirun was unable to launch\n" + COLUMNS)
+    assert message.splitlines() == [
+        "no timing that can be used",
+        "line 1: skipped, not a row of nccl-tests: 'mpirun was unable to launch'",
+    ]
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
+    with pytest.raises(OSError, match="absent"):
+        read(tmp_path / "absent.txt")
+
+
+# --- CSV -------------------------------------------------------------------------------------------------------------
+
+SHIPPED = (files("clusterlab") / "data" / "collectives.csv").read_text(encoding="utf-8")
+CELLS = list(csv.DictReader(SHIPPED.splitlines()))
+COLUMN = SHIPPED.splitlines()[0].split(",")[:15]
+A_ROW = {
+    "row_id": "R7",
+    "group": "mine",
+    "collective": "all_reduce",
+    "size_bytes": "1000000",
+    "n_gpus": "8",
+    "scale_up": "NVLink4",
+    "time_us": "50",
+}
+
+
+def table(*rows):
+    """A CSV of rows that differ from a sound one in the cells given."""
+    return "\n".join([",".join(COLUMN), *(",".join((A_ROW | row).get(name, "") for name in COLUMN) for row in rows)])
+
+
+def test_the_shipped_rows_are_read_or_skipped_by_name(reading):
+    rows, skipped = reading(SHIPPED)
+    assert tuple(rows) == published()
+    named = {line.split("row ")[1].split(":")[0] for line in skipped}
+    assert [cells["row_id"] for cells in CELLS if cells["row_id"] not in named] == [row.row for row in rows]
+    assert len(rows) + len(skipped) == len(CELLS)
+    assert len(named) == 12
+    for line in skipped:  # by two things that are known and one that is not
+        assert line.startswith("line ")
+        assert "skipped, no rate for the " in line or "skipped, PCIe is a tree of switches" in line
+
+
+def test_every_shipped_row_carries_its_source_and_how_it_was_checked():
+    assert len({cells["row_id"] for cells in CELLS}) == len(CELLS)
+    for cells in CELLS:
+        for column in ("group", "source", "source_loc", "source_check", "quality"):
+            assert cells[column].strip(), (cells["row_id"], column)
+        assert cells["source_check"].startswith("read"), cells["row_id"]
+
+
+def test_the_shipped_rows_mean_what_their_cells_say():
+    """Size, time and both bandwidths follow from each other by the definitions of nccl-tests, without our reader."""
+    read_as = {row.row: row for row in published()}
+    for cells in CELLS:
+        check(cells, read_as.get(cells["row_id"]))
+
+
+def check(cells, row):
+    n = int(cells["n_gpus"])
+    others = (n - 1) / n
+    factors = {"all_reduce": 2 * others, "all_gather": others, "reduce_scatter": others, "all_to_all": others}
+    factor = factors.get(cells["collective"], 1.0)
+    size, time, algbw, busbw = (
+        float(cells[name] or "nan") for name in ("size_bytes", "time_us", "algbw_GBps", "busbw_GBps")
+    )
+    assert np.isfinite([busbw, size * time]).any()
+    if algbw > 0:
+        assert size / time / 1e3 == pytest.approx(algbw, abs=0.011, rel=0.005)
+    if busbw > 0 and np.isfinite(time):
+        assert factor * size / time / 1e3 == pytest.approx(busbw, abs=0.011, rel=0.005)
+    if row is not None:
+        assert (row.source, row.ranks) == (cells["group"], n)
+        assert row.size == (size if np.isfinite(size) else np.inf)
+        assert row.bus_bandwidth == pytest.approx((factor * size / time if time > 0 else busbw * 1e3) * 1e6, **close)
+        if np.isfinite(size):
+            assert row.seconds == pytest.approx(time * 1e-6 if time > 0 else factor * size / busbw / 1e9, **close)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "latency_of", "adds"),
+    [
+        ("NVLink4 450GB/s/dir", 450e9, "NVLink 4", None),
+        ("NVLink4", 450e9, "NVLink 4", None),
+        ("NVLink 5", 900e9, "NVLink 5", None),
+        ("NVLink3", 300e9, "NVLink 3", False),
+        ("NVLink2", 150e9, "NVLink 2", False),
+        ("NVLink4 200GB/s", 200e9, "NVLink 4", None),
+        ("NVLink ~160GB/s", 160e9, "NVLink 4", False),
+        ("PCIe5", 63e9, "PCIe 5.0 x16", False),
+        ("PCIe Gen4", 31.5e9, "PCIe 4.0 x16", False),
+    ],
+)
+def test_the_text_of_a_link_inside_a_node(reading, text, rate, latency_of, adds):
+    ((row,), _) = reading(table({"scale_up": text}))
+    assert row.scale_up == rate
+    assert row.scale_up_latency == hardware.link(latency_of).latency
+    assert row.in_switch is adds
+    assert (row.nodes, row.network) == (1, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate", "latency", "tcp"),
+    [
+        ("8x400Gb RDMA", 400e9, 5e-6, False),
+        ("IB 8x400Gb/s", 400e9, 5e-6, False),
+        ("2x200Gb RDMA", 50e9, 5e-6, False),
+        ("IB 100Gb/s per node", 12.5e9, 5e-6, False),
+        ("2.5GbE", 2.5e9 / 8, 10e-6, False),
+        ("RoCE 8 x 400 Gb/s", 400e9, 10e-6, False),
+        ("EFA 4x100Gb/s per node", 50e9, 10e-6, False),
+        ("GPUDirect-TCPX 4x200Gb/s", 100e9, 50e-6, True),
+    ],
+)
+def test_the_text_of_a_network(reading, text, rate, latency, tcp):
+    ((row,), _) = reading(table({"n_gpus": "16", "scale_out": text}))
+    assert (row.nodes, row.network, row.network_latency, row.tcp) == (2, rate, latency, tcp)
+    ((row,), _) = reading(
+        table({"n_gpus": "16", "gpus_per_node": "4", "scale_out": text, "scale_out_GBps_per_gpu": "12.5"})
+    )
+    assert (row.nodes, row.network) == (4, 50e9)
+
+
+def test_an_nvlink_that_spans_servers_is_one_domain(reading):
+    ((row,), _) = reading(table({"n_gpus": "32", "scale_up": "", "scale_out": "NVLink5"}))
+    assert (row.nodes, row.scale_up, row.network) == (1, 900e9, None)
+
+
+@pytest.mark.parametrize(
+    ("algo", "gpu", "in_switch"),
+    [
+        ("", "H100", None),
+        ("NVLS", "H100", True),
+        ("", "H100 (SHARP/NVLS)", True),
+        ("Ring", "H100", False),
+        ("Tree", "H100", False),
+        ("Ring (NVLS off)", "H100", False),
+    ],
+)
+def test_whether_switches_add_is_what_the_row_says(reading, algo, gpu, in_switch):
+    ((row,), _) = reading(table({"algo": algo, "gpu": gpu}))
+    assert row.in_switch is in_switch
+
+
+@pytest.mark.parametrize(
+    ("cells", "seconds"),
+    [
+        ({"time_us": "50"}, 50e-6),
+        ({"time_us": "", "algbw_GBps": "20"}, 50e-6),
+        ({"time_us": "", "busbw_GBps": "35"}, 50e-6),
+        ({"time_us": "50", "algbw_GBps": "20", "busbw_GBps": "35"}, 50e-6),
+        ({"time_us": "50", "algbw_GBps": "20.1", "busbw_GBps": "34.9"}, 50e-6),
+        ({"size_bytes": "10", "algbw_GBps": "0.00", "busbw_GBps": "0.00"}, 50e-6),
+        ({"size_bytes": "", "time_us": "", "busbw_GBps": "35"}, 2 * 7 / 8 / 35e9),
+        ({"size_bytes": "", "time_us": "", "busbw_GBps": "35", "collective": "p2p_write"}, 1 / 35e9),
+    ],
+)
+def test_seconds_follow_from_any_filled_column(reading, cells, seconds):
+    ((row,), _) = reading(table(cells))
+    assert row.seconds == pytest.approx(seconds, **close)
+    assert row.size == float(cells.get("size_bytes", "1e6") or "inf")
+
+
+def test_a_plateau_has_the_bus_bandwidth_that_was_published(reading):
+    ((row,), _) = reading(table({"size_bytes": "", "time_us": "", "busbw_GBps": "370", "collective": "all_gather"}))
+    assert np.isinf(row.size)
+    assert row.bus_bandwidth == pytest.approx(370e9, **close)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"collective": "gather"}, "no law for 'gather'; there are: all_reduce, all_gather, reduce_scatter, "),
+        ({"n_gpus": "1"}, "one rank alone sends nothing"),
+        ({"scale_up": "NVLink only"}, "no rate for the link 'NVLink only'"),
+        ({"scale_up": ""}, "no rate for the link ''"),
+        ({"n_gpus": "16", "scale_out": "CX7 RDMA"}, "no rate for the network 'CX7 RDMA'"),
+        ({"collective": "alltoall", "scale_up": "PCIe5"}, "PCIe is a tree of switches"),
+    ],
+)
+def test_a_row_without_a_law_or_a_wire_is_skipped_by_line_and_id(reading, cells, reason):
+    rows, (line,) = reading(table({"row_id": "R6"}, cells))
+    assert [row.row for row in rows] == ["R6"]
+    assert line.startswith(f"line 3, row R7: skipped, {reason}")
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"time_us": "5O"}, "time_us must be a number, got '5O'"),
+        ({"time_us": "-50"}, "time_us must be positive and finite, got -50"),
+        ({"time_us": "0"}, "time_us must be positive and finite, got 0"),
+        ({"time_us": "inf"}, "time_us must be positive and finite, got inf"),
+        ({"size_bytes": "nan"}, "size_bytes must be positive and finite, got nan"),
+        ({"size_bytes": "1 GB"}, "size_bytes must be a number, got '1 GB'"),
+        ({"n_gpus": ""}, "n_gpus is missing"),
+        ({"n_gpus": "8.5"}, "n_gpus must be a whole number of at least 1, got 8.5"),
+        ({"n_nodes": "3", "scale_out": "8x400Gb"}, "n_nodes must divide n_gpus, got 3 and 8"),
+        ({"time_us": ""}, "one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there"),
+        ({"size_bytes": ""}, "one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there"),
+        ({"algbw_GBps": "50", "time_us": "20"}, None),
+        ({"algbw_GBps": "35"}, "algbw: 1e+06 B in 50 us are 20.00 GB/s, and it says 35"),
+        ({"busbw_GBps": "20"}, "busbw: 1e+06 B in 50 us are 35.00 GB/s, and it says 20"),
+        ({"time_us": "", "algbw_GBps": "20", "busbw_GBps": "17.5"}, "busbw: 1e+06 B in 50 us are 35.00 GB/s"),
+        ({"busbw_GBps": "35,0"}, "more cells than columns"),
+        ({"scale_up": "NVLink9"}, "unknown link 'NVLink 9'"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_refused_with_its_line_and_id(reading, cells, message):
+    if message is None:  # sound: the same numbers, swapped
+        assert reading(table(cells))[0][0].seconds == pytest.approx(20e-6, **close)
+    else:
+        assert refusal(reading, table({}, cells)).startswith(f"line 3, row R7: {message}")
+
+
+@pytest.mark.parametrize("missing", ["group", "collective", "n_gpus"])
+def test_a_missing_column_is_named(reading, missing):
+    assert refusal(reading, table({}).replace(missing, "other")) == f"line 1: columns are missing: {missing}"
+
+
+def test_columns_beyond_the_needed_ones_may_be_absent_and_in_any_order(reading):
+    rows, _ = reading("n_gpus,busbw_GBps,collective,group,scale_up\n8,370,all_gather,lab,NVLink4\n")
+    assert rows == [
+        Timing(
+            "lab",
+            "line 2",
+            "all-gather",
+            np.inf,
+            pytest.approx(7 / 8 / 370e9),
+            8,
+            scale_up=450e9,
+            scale_up_latency=hardware.link("NVLink 4").latency,
+            in_switch=None,
+            switch=rows[0].switch,
+        )
+    ]
+
+
+def test_a_csv_from_a_spreadsheet_with_a_byte_order_mark_is_read(reading):
+    text = "\ufeff" + table({}).replace("row_id,group", "group,row_id").replace("R7,mine", "mine,R7")
+    assert reading(text)[0] == reading(text.removeprefix("\ufeff"))[0]
+
+
+def test_a_csv_of_headings_alone_is_refused(reading):
+    assert refusal(reading, table()) == "no timing that can be used\nthere are no rows below the heading"
+    message = refusal(reading, table({"n_gpus": "1"}))
+    assert message == "no timing that can be used\nline 2, row R7: skipped, one rank alone sends nothing"
+
+
+def test_published_timings_are_a_tuple_that_is_made_once():
+    assert published() is published()
+    assert timings.published()[0].bus_bandwidth == pytest.approx(1.31e9, rel=0.005)
