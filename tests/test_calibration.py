@@ -250,7 +250,7 @@ def test_kinds_that_no_system_shows_are_those_of_their_kin():
 def test_what_is_learnt_is_settled():
     lesson = learn(published())
     systems = {}
-    for row in published():
+    for row in [row for row in published() if row.quality != "C"]:
         links = (row.scale_up, row.network, row.tcp, row.in_switch)
         systems.setdefault((row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
     again = calibration._vote(systems.values(), lesson)
@@ -286,7 +286,7 @@ def test_the_seconds_of_a_source_have_no_say_in_its_own_prediction(name):
 
 
 def test_the_seconds_of_a_source_do_tell_on_the_others():
-    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if "nvidia" in r.source else r for r in published()]
+    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if "ramp" not in r.source else r for r in published()]
     (before,) = predict_each(SOURCES["h200_sharp_ramp"], published())
     (after,) = predict_each(SOURCES["h200_sharp_ramp"], altered)
     assert max(after.times) > max(before.times)
@@ -340,8 +340,8 @@ def busiest(**fields):
         ({"scale_up": 400e9, "ranks": 16, "nodes": 2, "network": 100e9}, 16e9 / 100e9),
         ({"scale_up": 20e9, "ranks": 16, "nodes": 2, "network": 100e9}, 2 * 15 / 16 * 16e9 / 20e9),
         ({"scale_up": 400e9, "ranks": 16, "nodes": 2, "network": 100e9, "operation": "all-gather"}, 15 / 100),
-        # One port of 12.5 GB/s for each GPU.
-        ({"ranks": 16, "nodes": 2, "network": 100e9, "operation": "all-to-all"}, 15 / 12.5),
+        # One port of 12.5 GB/s for each GPU; half of each buffer stays in its node, on a faster link or a slower one.
+        ({"ranks": 16, "nodes": 2, "network": 100e9, "operation": "all-to-all"}, 8 / 12.5),
         ({"ranks": 2, "nodes": 2, "network": 50e9, "operation": "send-receive"}, 16e9 / 25e9 / 2),
     ],
 )
@@ -384,17 +384,17 @@ GATES = {
     "b200_p6_8gpu": (6.8, 9.5),
     "h200_sharp_ramp": (0.7, 1.1),
     "h200_by_collective": (0.5, 0.5),
-    "h200_bucketing": (0.1, 29.6),
+    "h200_bucketing": (0.1, 29.7),
     "p2p_unidirectional": (3.5, 4.4),
-    "nvidia_gtc_allreduce": (6.1, 11.2),
-    "nvidia_gtc_alltoall": (13.2, 17.0),
-    "aws_p4de_2node": (10.3, 22.7),
+    "nvidia_gtc_allreduce": (8.0, 8.3),
+    "nvidia_gtc_alltoall": (2.4, 12.1),
+    "aws_p4de_2node": (10.3, 22.1),
     "h100_8x_issue290": (0.9, 3.9),
     "nebius_h100_2node": (0.4, 2.7),
-    "gcp_a4_2node": (2.8, 35.8),
-    "gcp_a3high_2node": (7.6, 15.3),
-    "v100_8node": (0.8, 65.1),
-    "deepep_v1_normal": (8.3, 16.2),
+    "gcp_a4_2node": (2.8, 31.1),
+    "gcp_a3high_2node": (7.6, 23.8),
+    "v100_8node": (8.3, 60.6),
+    "deepep_v1_normal": (8.3, 13.4),
 }
 
 
@@ -410,14 +410,14 @@ def test_the_error_of_a_source_is_within_its_gate(name):
     assert 100 * result.mean_abs_error <= predicted
 
 
-@pytest.mark.parametrize(("form", "gate"), [(False, 9.0), (True, 6.3), (None, 5.9)])
+@pytest.mark.parametrize(("form", "gate"), [(False, 8.8), (True, 6.1), (None, 5.8)])
 def test_the_error_of_the_fit_over_all_rows(form, gate):
     assert 100 * error_of(fit(rows, pipelined=form) for rows in SOURCES.values()) <= gate
 
 
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
-    assert 100 * error_of(results) <= 14.6
+    assert 100 * error_of(results) <= 14.0
     assert sum(len(result.errors) for result in results) == len(published()) == 167
 
 
@@ -436,7 +436,7 @@ def test_without_links_nothing_is_learnt_or_predicted():
     rows = changed(published()[:3], scale_up=None)
     with pytest.raises(ValueError, match="at least one row that names its links"):
         learn(rows)
-    with pytest.raises(ValueError, match="a100_8x_nvlink3: a prediction needs the links, and C0001 names none"):
+    with pytest.raises(ValueError, match="a100_8x_nvlink3, C0001: a prediction needs the links"):
         predict(rows, learn(published()))
 
 
@@ -559,7 +559,7 @@ def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, log, tmp_p
 
 def test_a_prediction_without_links_is_refused_with_exit_code_1(log, capsys):
     assert main(["predict", log, "--nodes", "2"]) == 1
-    assert "dgx: a prediction needs the links, and line 13 names none" in capsys.readouterr().err
+    assert "dgx, line 13: a prediction needs the links; name scale_up, and the network" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["guess", CSV], ["fit"], ["fit", CSV, "--ranks", "many"]])

@@ -15,7 +15,7 @@ latency in multiples of the links' own, and a share for each way in which bytes 
     on NVLink or PCIe: between neighbours in a ring or a tree, in a single pair, and into switches that add and copy
     (:func:`~clusterlab.collectives.multicast_all_reduce`, slowed as NCCL knows that such switches are);
 ``exchange``
-    between all pairs on NVLink at once;
+    between all pairs at once, on NVLink or through the ports of a node;
 ``network``, ``tcp``
     between nodes, by remote direct memory access or over TCP.
 
@@ -31,6 +31,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -86,19 +87,21 @@ def _ways(timing: Timing) -> list[dict[str, float]]:
         seconds = {kind: inside / timing.scale_up} if timing.scale_up else {}
         return seconds | ({network: across / timing.network} if nodes > 1 else {})
 
-    if timing.operation in ("all-to-all", "send-receive", "broadcast"):
-        moved = float(bus_factor(timing.operation, n)) * size
-        if nodes > 1:  # each GPU has its own share of the node's ports
-            return [{network: moved / (timing.network * nodes / n)}]
-        return [way("exchange" if timing.operation == "all-to-all" else "stream", moved, 0.0)]
+    g = n // nodes
+    if timing.operation == "send-receive":
+        return [{network: size * g / timing.network} if nodes > 1 else {"stream": size / timing.scale_up}]
+    if timing.operation == "all-to-all":  # (g - 1) / n of each buffer stays inside, (n - g) / n goes through a port
+        inside = [size * (g - 1) / n / timing.scale_up] if timing.scale_up else []
+        across = [size * (n - g) / n * g / timing.network] if nodes > 1 else []
+        return [{"tcp" if timing.tcp else "exchange": max(inside + across)}]
     around = float(bus_factor(timing.operation, n)) * size
     ways = [way("stream", around, around)]
     if timing.operation == "all-reduce":
-        between = float(bus_factor("all-reduce", nodes)) * size
-        if nodes > 1:  # a chain in every node, up and down; a tree of the nodes
+        # A node with two children in a double tree of nodes sends twice the buffer; of two nodes each has one child.
+        between = size if nodes == 2 or timing.network_adds else 2 * size
+        if nodes > 1:  # a chain in every node, up and down
             ways.append(way("stream", 2 * size, between))
         if timing.in_switch is not False and timing.scale_up:
-            g = n // nodes
             inside = float(multicast_all_reduce(size, g, bandwidth=1.0, latency=0.0).path_bytes)
             slower = timing.scale_up / (timing.switch or timing.scale_up)
             switched = way("stream", inside * slower, between)
@@ -200,12 +203,12 @@ def _through_two(steps, wire, times, root, least) -> tuple[float, float, float]:
         b = root * (times * cross[i] - times[i] * cross)
         c = times * steps[i] - times[i] * steps
         with np.errstate(divide="ignore", invalid="ignore"):
-            for sign in (-1, 1):
-                ratio = (sign * np.sqrt(b**2 - 4 * a * c) - b) / (2 * a)
-                alpha = times[i] / (steps[i] + root * cross[i] * ratio + wire[i] * ratio**2)
-                sound = np.isfinite(alpha) & (ratio > 0) & (alpha > 0)
-                alphas.append(alpha[sound])
-                slopes.append((alpha * ratio**2)[sound])
+            ratio = (np.sqrt(b**2 - 4 * a * c) - b) / (2 * a)  # the other root belongs to the rows in other order
+            alpha = times[i] / (steps[i] + root * cross[i] * ratio + wire[i] * ratio**2)
+            slope = alpha * ratio**2
+        sound = np.isfinite(slope) & (ratio > 0) & (alpha > 0)
+        alphas.append(alpha[sound])
+        slopes.append(slope[sound])
     if least:  # at the full rate, through one row
         rest = (np.sqrt(np.maximum((root * cross) ** 2 - 4 * steps * (wire - times), 0)) - root * cross) / 2
         bound = (rest > 0) & (steps > 0)
@@ -255,13 +258,24 @@ class Shares(Explained):
 _KINDS = ("stream", "exchange", "network", "tcp")
 
 
-def _parts(timing: Timing, learnt: Shares) -> tuple[float, float, str, float]:
-    """Latency and transfer as predicted, the wire that sets the transfer, and its seconds at full rate."""
-    way = min(_ways(timing), key=lambda way: max(s / learnt.shares[kind] for kind, s in way.items()))
-    kind = max(way, key=lambda kind: way[kind] / learnt.shares[kind])
+class _Parts(NamedTuple):
+    """A prediction: its latency and transfer, the wire that sets the transfer, and that wire's seconds at full rate."""
+
+    latency: float
+    transfer: float
+    kind: str
+    wire: float
+    clear: bool  # whether the other wire would be done in three quarters of the time
+
+
+def _parts(timing: Timing, learnt: Shares) -> _Parts:
+    ways = [{kind: seconds / learnt.shares[kind] for kind, seconds in way.items()} for way in _ways(timing)]
+    way = min(ways, key=lambda way: max(way.values()))
+    kind = max(way, key=way.get)
+    clear = all(seconds <= 0.75 * way[kind] for other, seconds in way.items() if other != kind)
     inside, across = _links(timing, (learnt.inside, learnt.across))
     latency = (learnt.inside * inside + learnt.across * across) * bool(np.isfinite(timing.size))
-    return latency, way[kind] / learnt.shares[kind], kind, way[kind]
+    return _Parts(latency, way[kind], kind, way[kind] * learnt.shares[kind], clear)
 
 
 def _remainder(known: float, total: float) -> float:
@@ -273,12 +287,12 @@ def learn(timings: Iterable[Timing]) -> Shares:
     """Learn what travels from one system to another: medians, in which every system has one vote.
 
     A system is one source, operation, number of ranks and set of links. It shows its share of the wires' rate with its
-    largest message, and its latency with its smallest, if that is mostly latency.
+    largest message, if one wire clearly sets the time, and its latency with its smallest, if that is mostly latency.
 
     Parameters
     ----------
     timings : iterable of Timing
-        Rows of any number of sources.
+        Rows of any number of sources. Those of quality C teach nothing.
 
     Returns
     -------
@@ -296,16 +310,16 @@ def learn(timings: Iterable[Timing]) -> Shares:
     >>> learn(published())
     Shares
     learnt                      value  systems
-    share, stream               82.5%       33
-    share, exchange             71.1%        4
-    share, network              90.8%       16
-    share, tcp                  57.3%        2
+    share, stream               82.5%       34
+    share, exchange             72.7%        8
+    share, network                96%        6
+    share, tcp                  66.3%        2
     latency, inside nodes  0.83 times        4
     latency, across nodes  6.23 times        3
     """
     systems: dict = {}
     for row in timings:
-        if row.scale_up or row.nodes > 1:
+        if row.quality != "C" and (row.scale_up or row.nodes > 1):
             links = (row.scale_up, row.network, row.tcp, row.in_switch)
             systems.setdefault((row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
     if not systems:
@@ -322,13 +336,14 @@ def _vote(systems, learnt: Shares) -> Shares:
     votes: dict[str, list[float]] = {name: [] for name in (*_KINDS, "inside", "across")}
     for rows in systems:
         large = max(rows, key=lambda row: row.size)
-        latency, _, kind, wire = _parts(large, learnt)
-        if (transfer := _remainder(latency, large.seconds)) > latency:
-            votes[kind].append(wire / transfer)
+        parts = _parts(large, learnt)
+        transfer = _remainder(parts.latency, large.seconds)
+        if transfer > parts.latency and parts.clear:
+            votes[parts.kind].append(parts.wire / transfer)
         small = min(rows, key=lambda row: row.size)
         if small.seconds / small._bytes < 2 * large.seconds / large._bytes:
             continue  # its time grows with its size: no latency to see
-        _, transfer, *_ = _parts(small, learnt)
+        transfer = _parts(small, learnt).transfer
         if (latency := _remainder(transfer, small.seconds)) > transfer:
             inside, across = _links(small, (learnt.inside, learnt.across))
             if across:
@@ -368,13 +383,13 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
     >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
     >>> others = [row for row in published() if row.source != "h200_sharp_ramp"]
     >>> fmt(predict(rows, learn(others)).mean_abs_error, "%", digits=2)
-    '1%'
+    '1.1%'
     """
     rows = _one_source(timings)
     if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
-        raise ValueError(f"{rows[0].source}: a prediction needs the links, and {bare[0]} names none")
+        raise ValueError(f"{rows[0].source}, {bare[0]}: a prediction needs the links; name scale_up, and the network")
     parts = [_parts(row, learnt) for row in rows]
-    latency, transfer = (np.array(column) for column in list(zip(*parts, strict=True))[:2])
+    latency, transfer = (np.array([getattr(part, name) for part in parts]) for name in ("latency", "transfer"))
     predicted = pipelined_time(latency, transfer)
     steps, ring_bytes = np.array([_ring(row) for row in rows]).T
     finite = np.isfinite([row.size for row in rows])
@@ -383,7 +398,7 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
         source=rows[0].source,
         alpha=float(np.median((latency / steps)[finite])) if finite.any() else None,
         bandwidth=float(np.median(ring_bytes / transfer)),
-        wire_fraction=float(np.median([learnt.shares[kind] for *_, kind, _ in parts])),
+        wire_fraction=float(np.median([learnt.shares[part.kind] for part in parts])),
         pipelined=True,
         times=tuple(predicted.tolist()),
         errors=tuple(errors.tolist()),

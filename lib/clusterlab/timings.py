@@ -55,6 +55,8 @@ class Timing:
     tcp: bool = False
     in_switch: bool | None = False  # whether NVLink switches add; None: where that is faster
     switch: float | None = None  # rate of one GPU's link into switches that add
+    network_adds: bool = False  # whether the switches between nodes add, too
+    quality: str = "A"  # of the source: C is good for a shape, not for a rate
 
     @property
     def bus_bandwidth(self) -> float:
@@ -118,7 +120,7 @@ def read(path, **known) -> tuple[list[Timing], list[str]]:
     first = next(line for line in text.splitlines() if line.strip())
     try:
         if "," in first and not _HEADING.search(text):
-            rows, skipped = _read_csv(text)
+            rows, skipped = _read_csv(text, **known)
         else:
             rows, skipped = _read_nccl_tests(text, name, **known)
     except ValueError as error:
@@ -129,7 +131,9 @@ def read(path, **known) -> tuple[list[Timing], list[str]]:
     return rows, skipped
 
 
-def _read_csv(text: str) -> tuple[list[Timing], list[str]]:
+def _read_csv(text: str, **known) -> tuple[list[Timing], list[str]]:
+    if told := [name for name, value in known.items() if value is not None]:
+        raise ValueError(f"{', '.join(told)}: a CSV says this in its columns")
     table = csv.DictReader(text.splitlines(), restkey="beyond the last column", restval="")
     if missing := [name for name in _REQUIRED if name not in (table.fieldnames or ())]:
         raise ValueError(f"line 1: columns are missing: {', '.join(missing)}")
@@ -183,7 +187,7 @@ def _row(cells: dict[str, str], where: str) -> Timing:
     per_node = count("gpus_per_node")
     nodes = count("n_nodes") or (max(1, n // (per_node or _SERVER)) if outside else 1)
     if n % nodes:
-        raise ValueError(f"n_nodes must divide n_gpus, got {nodes} and {n}")
+        raise _Skip(f"n_nodes must divide n_gpus, got {nodes} and {n}")
     wires = _scale_up(inside) if inside else {}
     if nodes > 1:
         near = next((link for key, link in _NETWORKS.items() if key in outside), "InfiniBand NDR")
@@ -203,8 +207,20 @@ def _row(cells: dict[str, str], where: str) -> Timing:
         in_switch = "off" not in algorithm
     elif re.match(r"Ring|Tree", algorithm):
         in_switch = False
+    wires["network_adds"] = nodes > 1 and "SHARP" in algorithm
     source, row = cells["group"] or "unnamed", cells.get("row_id") or where
-    return Timing(source, row, operation, size or np.inf, seconds, n, nodes, in_switch=in_switch, **wires)
+    return Timing(
+        source,
+        row,
+        operation,
+        size or np.inf,
+        seconds,
+        n,
+        nodes,
+        in_switch=in_switch,
+        quality=cells.get("quality") or "A",
+        **wires,
+    )
 
 
 def _seconds(operation, size, n, time, algbw, busbw) -> float:
@@ -215,26 +231,30 @@ def _seconds(operation, size, n, time, algbw, busbw) -> float:
     for name, of, rate in rates:
         if abs(of / (found[0] * GB) - rate) > 0.012 + 0.01 * rate:
             says = of / (found[0] * GB)
-            raise ValueError(f"{name}: {size:g} B in {found[0] / us:g} us are {says:.2f} GB/s, and it says {rate:g}")
+            raise _Skip(f"{name}: {size:g} B in {found[0] / us:g} us are {says:.2f} GB/s, and it says {rate:g}")
     if found:
         return found[0]
     raise ValueError("one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there")
 
 
 def _scale_up(text: str) -> dict[str, float | None]:
-    """Rate and latency of the link that a text names ("NVLink4 450GB/s/dir", "PCIe5"); a printed rate goes first."""
+    """Rate and latency of the link that a text names ("NVLink4 450GB/s/dir", "PCIe5"); a printed rate goes first.
+
+    Twice the link's rate is its brochure's, both directions added.
+    """
     generation = re.match(r"(NVLink|PCIe)\s*(?:Gen)?(\d)", text)
     printed = re.search(r"([\d.]+)\s*GB/s", text)
-    wires = {}
+    links = {link.name: link for link in hardware.links()}
+    link = None
     if generation:
         kind, digit = generation.groups()
-        wires = _wires(hardware.link(f"NVLink {digit}" if kind == "NVLink" else f"PCIe {digit}.0 x16"))
-    elif printed:
-        wires = {"scale_up_latency": hardware.link("NVLink 4").latency}
+        link = links.get(f"NVLink {digit}" if kind == "NVLink" else f"PCIe {digit}.0 x16")
+    wires = _wires(link) if link else {}
     if printed:
-        scale = float(printed[1]) * GB / wires.get("scale_up", np.nan)
-        wires |= {"scale_up": float(printed[1]) * GB}
-        wires |= {"switch": wires["switch"] * scale} if wires.get("switch") else {}
+        rate = float(printed[1]) * GB
+        rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
+        adding = {"switch": wires["switch"] * rate / link.bandwidth} if "switch" in wires else {}
+        wires = {"scale_up_latency": links["NVLink 4"].latency} | wires | adding | {"scale_up": rate}
     return wires
 
 
