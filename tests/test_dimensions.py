@@ -61,6 +61,16 @@ from clusterlab.topology import (
     scale_up,
     torus,
 )
+from clusterlab.transformer import (
+    Transformer,
+    attention_parameters,
+    expert_parameters,
+    forward_flops,
+    kv_bytes_per_token,
+    kv_cache_bytes,
+    parameters,
+    training_flops,
+)
 
 registry = pint.UnitRegistry()
 registry.define("FLOP = [flop]")
@@ -74,6 +84,7 @@ def q(unit, value=2.0):
 
 PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
 BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
+SHAPE = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, window=4, window_layers=1)
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
 COLLECTIVE = {
     "size": "octet",
@@ -173,10 +184,17 @@ DIMENSIONS = {
         ),
         {"": "octet/s"},
     ),
+    attention_parameters: (lambda: attention_parameters(SHAPE)[0], {"": ""}),
+    expert_parameters: (lambda: expert_parameters(SHAPE), {"": ""}),
+    parameters: (lambda: parameters(SHAPE), {"total": "", "active": ""}),
+    forward_flops: (lambda: forward_flops(SHAPE, q("", 8)), {"total": ""}),
+    training_flops: (lambda: training_flops(SHAPE, q("", 8), recompute="full"), {"model": "", "hardware": ""}),
+    kv_bytes_per_token: (lambda: kv_bytes_per_token(SHAPE, bytes_per_element=q("octet")), {"": "octet"}),
+    kv_cache_bytes: (lambda: kv_cache_bytes(SHAPE, q("", 8), bytes_per_element=q("octet")), {"": "octet"}),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured, what is drawn.
-NOT_LAWS = {"units", "hardware", "measure", "explorer"}
+NOT_LAWS = {"units", "hardware", "models", "measure", "explorer"}
 
 
 @pytest.mark.parametrize(
