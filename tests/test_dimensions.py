@@ -37,6 +37,7 @@ from clusterlab.collectives import (
     scatter_all_gather_broadcast,
     tree_all_reduce,
 )
+from clusterlab.pipeline import bubble_fraction, in_flight, simulate
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -191,6 +192,15 @@ DIMENSIONS = {
     training_flops: (lambda: training_flops(SHAPE, q("", 8), recompute="full"), {"model": "", "hardware": ""}),
     kv_bytes_per_token: (lambda: kv_bytes_per_token(SHAPE, bytes_per_element=q("octet")), {"": "octet"}),
     kv_cache_bytes: (lambda: kv_cache_bytes(SHAPE, q("", 8), bytes_per_element=q("octet")), {"": "octet"}),
+    simulate: (
+        lambda: simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
+        {"bubble_fraction": ""},
+    ),
+    bubble_fraction: (
+        lambda: bubble_fraction(q(""), q(""), schedule="zb-h1", forward=q("s"), backward=q("s"), weight=q("s", 1)),
+        {"": ""},
+    ),
+    in_flight: (lambda: in_flight(q("", 8), q(""), q("", 1), chunks=q("")), {"": ""}),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured, what is drawn.
