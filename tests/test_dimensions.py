@@ -37,6 +37,7 @@ from clusterlab.collectives import (
     scatter_all_gather_broadcast,
     tree_all_reduce,
 )
+from clusterlab.memory import footprint, layer_activations, model_state, stage_layers
 from clusterlab.pipeline import bubble_fraction, in_flight, simulate
 from clusterlab.roofline import (
     Work,
@@ -192,6 +193,33 @@ DIMENSIONS = {
     training_flops: (lambda: training_flops(SHAPE, q("", 8), recompute="full"), {"model": "", "hardware": ""}),
     kv_bytes_per_token: (lambda: kv_bytes_per_token(SHAPE, bytes_per_element=q("octet")), {"": "octet"}),
     kv_cache_bytes: (lambda: kv_cache_bytes(SHAPE, q("", 8), bytes_per_element=q("octet")), {"": "octet"}),
+    model_state: (
+        lambda: model_state(
+            q(""),
+            shards=q(""),
+            zero=2,
+            **dict.fromkeys(("weight_bytes", "gradient_bytes", "optimizer_bytes"), q("octet")),
+        ),
+        {"weights": "octet", "gradients": "octet", "optimizer": "octet", "total": "octet", "checkpoint": "octet"},
+    ),
+    layer_activations: (
+        lambda: layer_activations(SHAPE, sequence=q("", 8), tp=q(""), activation_bytes=q("octet")),
+        {"total": "octet", "norms": "octet", "attention": "octet", "feed_forward": "octet"},
+    ),
+    footprint: (
+        lambda: footprint(
+            SHAPE,
+            sequence=q("", 8),
+            microbatches=q(""),
+            zero=3,
+            activation_bytes=q("octet"),
+            logit_bytes=q("octet", 4),
+            reserved=q("octet"),
+            **dict.fromkeys(("weight_bytes", "gradient_bytes", "optimizer_bytes"), q("octet")),
+        ),
+        {"weights": "octet", "gathered": "octet", "activations": "octet", "output": "octet", "total": "octet"},
+    ),
+    stage_layers: (lambda: stage_layers(q("", 16), q("", 4), q("", 1), chunks=q("")), {"": ""}),
     simulate: (
         lambda: simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
         {"bubble_fraction": ""},
