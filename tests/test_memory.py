@@ -415,6 +415,39 @@ def test_experts_are_shared_out_over_the_data_parallel_ranks():
     assert not whole.fits(80 * GB)
 
 
+@pytest.mark.parametrize("etp", [1, 2])
+@pytest.mark.parametrize("ep", [1, 8])
+def test_all_ranks_of_a_mixture_hold_its_state_once_under_zero_3(ep, etp):
+    """Mixtral 8x7B on 16 ranks, two of them tensor parallel: each expert is shared by the ranks that hold its part."""
+    mixtral = model("Mixtral 8x7B")
+    layout = {"sequence": 4096, "microbatches": 1, "tp": 2, "dp": 8, "ep": ep, "etp": etp}
+    on_both = (2 * 32 + 1) * 4096 + 32 * 4096 * 8  # norms and routers
+    need = footprint(mixtral, **layout, zero=3)
+    assert 16 * need.state == pytest.approx(18 * (parameters(mixtral).total + on_both), **close)
+    # In groups of two, the experts' state is there 16 / (2 ep etp) times, where so many ranks hold the same part.
+    grouped = footprint(mixtral, **layout, zero=3, shard_group=2)
+    experts = 32 * 8 * 3 * 4096 * 14336
+    copies = max(16 / (ep * etp), 2) / 2 if ep * etp < 16 else 1
+    dense = parameters(mixtral).total - experts + on_both
+    assert 16 * grouped.state == pytest.approx(18 * (copies * experts + 4 * dense), **close)
+
+
+def test_what_is_recomputed_is_held_for_a_moment():
+    llama, layer = model("Llama 3 8B"), {"sequence": 8192, "fused_attention": False}
+    kept = layer_activations(llama, **layer)
+    need = {how: footprint(llama, **layer, microbatches=1, recompute=how) for how in ("none", "selective", "full")}
+    assert [need[how].recomputation for how in need] == [0, kept.scores, kept.total - 2 * 8192 * 4096]
+    assert need["full"].activations == 32 * 2 * 8192 * 4096
+
+
+def test_each_rank_keeps_the_key_heads_that_its_queries_need():
+    """Llama 3 70B has 8 key heads: on 64 ranks of one query head each, every rank keeps one key and one value head."""
+    llama = model("Llama 3 70B")
+    by_8, by_64 = (layer_activations(llama, sequence=4096, tp=t, sequence_parallel=True).attention for t in (8, 64))
+    assert by_8 == 2 * 4096 * (8192 / 8 + (8 + 2 + 8) * 128)
+    assert by_64 == 2 * 4096 * (8192 / 64 + (1 + 2 + 1) * 128)
+
+
 def test_hybrid_sharding_lies_between_none_and_all():
     llama = model("Llama 3 8B")
     layout = {"sequence": 8192, "microbatches": 1, "dp": 64, "zero": 3}
