@@ -453,12 +453,9 @@ def test_hybrid_sharding_lies_between_none_and_all():
     layout = {"sequence": 8192, "microbatches": 1, "dp": 64, "zero": 3}
     eight, all_64 = footprint(llama, **layout, shard_group=8), footprint(llama, **layout)
     assert eight.state == pytest.approx(8 * all_64.state, **close)
-    assert eight.gathered == all_64.gathered == 4 * all_64_largest(llama) + 4 * all_64_largest(llama)
-
-
-def all_64_largest(llama):
-    """The largest unit of an 8B model: embedding, output layer and final norm, more than any layer."""
-    return 2 * llama.vocab * llama.hidden + llama.hidden
+    # The largest unit of an 8B model is its output layer with the final norm: two of weights, one of gradients.
+    largest = llama.vocab * llama.hidden + llama.hidden
+    assert eight.gathered == all_64.gathered == (2 * 2 + 4) * largest
 
 
 def test_gpipe_holds_all_microbatches_and_zero_bubble_twice_the_stages():

@@ -485,9 +485,10 @@ def footprint(
     -----
     Source: Korthikanti et al. 2022, section 4, whose sum over stages, in-flight factor and output terms these are;
     Rajbhandari et al. 2020 for ZeRO. A stage frees its output once it is sent (their appendix B). The first stage holds
-    the embedding, the last the output layer, also where the two are tied. Assumed: two layers are gathered at a time
-    under ZeRO 3, one at work and one ahead, in the precision of the activations, and one layer's gradients wait whole
-    under ZeRO 2 and 3; experts are balanced; only the norms and the router are on every tensor-parallel rank.
+    the embedding, the last the output layer, also where the two are tied. Assumed: two layers (or as much as the
+    embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and one ahead, in the precision of
+    the activations, and one layer's gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same;
+    experts are balanced; only norms, routers and MLA's down-projections are on every tensor-parallel rank.
 
     Examples
     --------
@@ -548,11 +549,12 @@ def footprint(
         if True in kinds:
             dense = _dense_layers(model, i, p, v)
             layers = {False: dense, True: layers[False] - dense}
-        ends = (i == 0) * (model.vocab / t + model.positions) * model.hidden
+        embedding = (i == 0) * (model.vocab / t + model.positions) * model.hidden
         own_output = (p > 1) | (not model.tied)
-        ends = ends + (i == p - 1) * (own_output * model.vocab / t + 1 + model.biases) * model.hidden
-        own, shared_out, activations = ends, 0.0, (i == 0) * tokens * model.hidden / shared if dropout else 0.0
-        largest, busiest = ends, []
+        output = (i == p - 1) * (own_output * model.vocab / t + 1 + model.biases) * model.hidden
+        own, shared_out = embedding + output, 0.0
+        activations = (i == 0) * tokens * model.hidden / shared if dropout else 0.0
+        largest, busiest = np.maximum(embedding, output), []
         for moe, (keeps, again, mine, experts) in kinds.items():
             own = own + layers[moe] * mine
             shared_out = shared_out + layers[moe] * experts
@@ -580,10 +582,9 @@ def footprint(
     candidates = [0 * p, p - 1, front % p]
     if True in kinds:
         beyond = np.minimum(np.ceil((model.dense_layers + front) / most), p - 1)
-        candidates += (
-            [np.minimum(k, p - 1) for k in range(1, int(np.max(beyond)) + 1)] if np.any(model.dense_layers) else []
-        )
         candidates.append(np.maximum(beyond, front % p))
+        if np.any(model.dense_layers):
+            candidates += [np.minimum(k, p - 1) for k in range(1, int(np.max(beyond)) + 1)]
     return reduce(_larger, map(on_stage, candidates))
 
 
