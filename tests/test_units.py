@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import units
-from clusterlab.units import Explained, fmt, fraction, nonnegative, parse, positive
+from clusterlab.units import Explained, choose, fmt, fraction, nonnegative, parse, positive
 
 # Every constant by the name Pint has for it: an independent registry, whose year is the Julian year of the IAU.
 DEFINITIONS = {
@@ -233,6 +233,20 @@ def test_a_check_returns_its_values_as_floats_in_the_order_given(check):
     for value, out in zip(given_values, checked, strict=True):
         assert np.asarray(out).dtype == float
         np.testing.assert_array_equal(out, value)
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (2, 3)])
+def test_a_choice_is_made_element_by_element(shape):
+    names = np.resize(["a", "b", "c"], shape)
+    chosen = choose({"a": 1, "b": np.full(shape, 2), "c": 3.5}, kind=names)
+    assert np.shape(chosen) == shape
+    np.testing.assert_array_equal(chosen, np.resize([1, 2, 3.5], shape))
+
+
+@pytest.mark.parametrize("name", ["d", "", None, 1, [], ["a", "d"], np.array([1.0])])
+def test_a_choice_that_is_not_there_is_refused_by_name(name):
+    with pytest.raises(ValueError, match=r"^kind must be one of a, b; got "):
+        choose({"a": 1, "b": 2}, kind=name)
 
 
 # --- records ---------------------------------------------------------------------------------------------------------

@@ -188,7 +188,27 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
         field, a missing or unreadable value, a reference to a part that is not there.
     """
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
-    sources = {}
+    sources, missing = read_sources(document)
+    gaps += missing
+    records: dict[str, dict[str, Part]] = {}
+    for table, record in _RECORDS.items():
+        records[table] = {}
+        for name, row in document.get(table, {}).items():
+            facts, missing = read_facts(f"{table} {name}", row, sources)
+            gaps += missing
+            try:
+                records[table][name] = _build(record, name, facts, row.get("trap", ""))
+            except (TypeError, ValueError) as error:
+                gaps.append(f"{table} {name}: {error}")
+    gaps += _dangling(records)
+    if gaps:
+        raise ValueError("hardware data:\n" + "\n".join(gaps))
+    return records
+
+
+def read_sources(document: Mapping) -> tuple[dict[str, Source], list[str]]:
+    """Read the table ``sources`` of a parsed data file: the sources by key, and the gaps found."""
+    sources, gaps = {}, []
     for key, entry in document.get("sources", {}).items():
         try:
             sources[key] = Source(**entry)
@@ -201,23 +221,11 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
             gaps.append(f"source {key}: has neither a url nor a document")
         if entry["checked"] not in CHECKED or (entry["checked"] == "cited" and not entry.get("via")):
             gaps.append(f"source {key}: checked must be one of {', '.join(CHECKED)}, and 'cited' names its via")
-    records: dict[str, dict[str, Part]] = {}
-    for table, record in _RECORDS.items():
-        records[table] = {}
-        for name, row in document.get(table, {}).items():
-            facts, missing = _facts(f"{table} {name}", row, sources)
-            gaps += missing
-            try:
-                records[table][name] = _build(record, name, facts, row.get("trap", ""))
-            except (TypeError, ValueError) as error:
-                gaps.append(f"{table} {name}: {error}")
-    gaps += _dangling(records)
-    if gaps:
-        raise ValueError("hardware data:\n" + "\n".join(gaps))
-    return records
+    return sources, gaps
 
 
-def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dict[str, Fact], list[str]]:
+def read_facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dict[str, Fact], list[str]]:
+    """Read a row of a data file: each field as a :class:`Fact`, and the gaps found."""
     facts, gaps = {}, []
     for key, entry in row.items():
         if key in ("source", "kind", "trap"):
@@ -291,15 +299,15 @@ def _records() -> dict[str, dict[str, Part]]:
     return load(tomllib.loads((files(__package__) / "data" / "hardware.toml").read_text(encoding="utf-8")))
 
 
-def _find(table: str, name: str) -> Part:
-    rows = _records()[table]
+def find(what: str, name: str, rows: Mapping):
+    """Look ``name`` up in ``rows``, or raise a ValueError that says the nearest right ones."""
     if isinstance(name, str) and name in rows:
         return rows[name]
     by_folded = {known.casefold(): known for known in rows}
     words = str(name).casefold()
     near = get_close_matches(words, by_folded, n=3, cutoff=0.5) or [k for k in by_folded if words and words in k][:3]
     hint = f"did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else f"known: {', '.join(rows)}"
-    raise ValueError(f"unknown {table} {name!r}; {hint}")
+    raise ValueError(f"unknown {what} {name!r}; {hint}")
 
 
 def accelerator(name: str) -> Accelerator:
@@ -315,7 +323,7 @@ def accelerator(name: str) -> Accelerator:
     ...
     ValueError: unknown accelerator 'H100 SMX'; did you mean 'H100 SXM' or 'H800 SXM' or 'H200 SXM'?
     """
-    return _find("accelerator", name)
+    return find("accelerator", name, _records()["accelerator"])
 
 
 def memory(name: str) -> Memory:
@@ -327,7 +335,7 @@ def memory(name: str) -> Memory:
     >>> fmt(memory("H100 SXM L2").bandwidth, "B/s")
     '9.7 TB/s'
     """
-    return _find("memory", name)
+    return find("memory", name, _records()["memory"])
 
 
 def link(name: str) -> Link:
@@ -340,7 +348,7 @@ def link(name: str) -> Link:
     >>> fmt(nvlink.bandwidth, "B/s"), fmt(nvlink.bandwidth_both_ways, "B/s")
     ('450 GB/s', '900 GB/s')
     """
-    return _find("link", name)
+    return find("link", name, _records()["link"])
 
 
 def node(name: str) -> Node:
@@ -351,7 +359,7 @@ def node(name: str) -> Node:
     >>> node("DGX H100").accelerators
     8
     """
-    return _find("node", name)
+    return find("node", name, _records()["node"])
 
 
 def rack(name: str) -> Rack:
@@ -362,7 +370,7 @@ def rack(name: str) -> Rack:
     >>> rack("GB200 NVL72").accelerators
     72
     """
-    return _find("rack", name)
+    return find("rack", name, _records()["rack"])
 
 
 def accelerators() -> tuple[Accelerator, ...]:

@@ -285,6 +285,33 @@ def whole(**values) -> list:
     return _checked("a whole number of at least 1", lambda x: (x >= 1) & (x == np.floor(x)), values)
 
 
+def choose(options, **values):
+    """Return what ``options`` holds under the name given, element by element, or raise a ValueError with the names.
+
+    Examples
+    --------
+    >>> choose({"none": 0, "full": 7}, recompute="full"), choose({"none": 0, "full": 7}, recompute=["none", "full"])
+    (7, array([0, 7]))
+    >>> choose({"none": 0, "full": 7}, recompute="all")
+    Traceback (most recent call last):
+    ...
+    ValueError: recompute must be one of none, full; got 'all'
+    """
+    ((name, value),) = values.items()
+    if isinstance(value, str) and value in options:
+        return options[value]
+    names = np.asarray(value)
+    masks = [names == option for option in options]
+    known = np.any(masks, axis=0)
+    if not np.all(known) or not names.size:
+        got = repr(str(names[~known].flat[0])) if names.dtype.kind == "U" and names.size else repr(value)
+        raise ValueError(f"{name} must be one of {', '.join(options)}; got {got}")
+    chosen, *others = options.values()
+    for mask, option in zip(masks[1:], others, strict=True):
+        chosen = np.where(mask, option, chosen)
+    return chosen
+
+
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 
 

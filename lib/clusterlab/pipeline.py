@@ -1,0 +1,388 @@
+"""Pipelines: a model cut into stages, the schedules that feed them microbatches, and the idle time that is left.
+
+:func:`simulate` executes a schedule: every stage works through its own list of passes in order, and a pass starts when
+the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and :func:`in_flight`, are what
+comes out where all stages take the same time. A transfer delays its receiver and keeps no stage busy.
+
+The model is cut into stages times chunks pieces; stage i holds pieces i, i + stages, i + 2 stages and so on. A forward
+pass (F) of a piece needs that of the piece before it, a backward pass (B) that of the piece after it. The zero-bubble
+schedules split B in two: the gradient of the input, which the piece before waits for (still B), and the gradient of the
+weights (W), which nothing waits for.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from .units import Explained, choose, fmt, nonnegative, positive, summary, whole
+
+SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2")
+
+
+# --- What each stage does, in which order ----------------------------------------------------------------------------
+
+
+def _gpipe(_stage, _stages, microbatches, _chunks):
+    """All forward passes, then all backward passes."""
+    return [("F", 0, m) for m in range(microbatches)] + [("B", 0, m) for m in reversed(range(microbatches))]
+
+
+def _one_f_one_b(stage, stages, microbatches, chunks):
+    """As many forward passes as it takes to fill the pipeline, then one forward and one backward in turn."""
+    # Chunks take turns in groups of as many microbatches as there are stages, or of some more where they do not divide.
+    groups = np.array_split(np.arange(microbatches), max(microbatches // stages, 1))
+    forward = [("F", chunk, m) for group in groups for chunk in range(chunks) for m in group]
+    backward = [("B", chunk, m) for group in groups for chunk in reversed(range(chunks)) for m in group]
+    ahead = stages - stage - 1
+    if chunks > 1:
+        ahead = 2 * ahead + (chunks - 1) * len(groups[0])
+    return _alternating(forward, backward, ahead)
+
+
+def _alternating(forward, backward, ahead):
+    """``ahead`` forward passes, then a forward and a backward in turn, then the backward passes that are left."""
+    order = forward[:ahead]
+    for i, pass_ in enumerate(backward):
+        order += [*forward[ahead + i : ahead + i + 1], pass_]
+    return order
+
+
+def _zero_bubble(stage, stages, microbatches, _chunks, *, extra):
+    """1F1B with weight gradients put off by ``stage`` microbatches, and ``extra`` times the usual start."""
+    forward, backward, weight = ([(kind, 0, m) for m in range(microbatches)] for kind in "FBW")
+    ahead, late = (1 + extra) * (stages - stage - 1), (1 + extra) * stage
+    order = forward[:ahead]
+    for i, pass_ in enumerate(backward):
+        order += [*forward[ahead + i : ahead + i + 1], pass_, *weight[max(i - late, 0) : max(i - late + 1, 0)]]
+    return order + weight[max(microbatches - late, 0) :]
+
+
+_ORDERS = {
+    "gpipe": _gpipe,
+    "1f1b": _one_f_one_b,
+    "interleaved": _one_f_one_b,
+    "zb-h1": partial(_zero_bubble, extra=0),
+    "zb-h2": partial(_zero_bubble, extra=1),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Timeline(Explained):
+    """What a pipeline did: one entry for each pass, stage by stage in the order of its work.
+
+    ``kind`` is "F", "B" or "W"; ``start`` and ``end`` are in seconds, the first pass starts at 0.
+    """
+
+    stages: int
+    chunks: int
+    kind: np.ndarray
+    stage: np.ndarray
+    chunk: np.ndarray
+    microbatch: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+
+    @property
+    def time(self):
+        """Seconds from the first pass to the end of the last."""
+        return self.end.max()
+
+    @property
+    def busy(self):
+        """Seconds that each stage works, shape (stages,)."""
+        return np.bincount(self.stage, self.end - self.start, minlength=self.stages)
+
+    @property
+    def idle(self):
+        """Seconds that each stage waits, shape (stages,)."""
+        return self.time - self.busy
+
+    @property
+    def span(self):
+        """Seconds from a stage's first pass to its last, the longest of all stages.
+
+        A training loop whose stages do not wait for one another between steps takes this long a step, not ``time``.
+        """
+        stages = range(self.stages)
+        return max(self.end[self.stage == i].max() - self.start[self.stage == i].min() for i in stages)
+
+    @property
+    def bubble_fraction(self):
+        """Time lost over the work of the busiest stage: ``span`` / work - 1."""
+        return self.span / self.busy.max() - 1
+
+    @property
+    def in_flight(self):
+        """Most activations that each stage holds at once, in microbatches of all its layers, shape (stages,).
+
+        A piece's activations are held from the start of its forward pass to the end of its last backward pass.
+        """
+        release = "W" if "W" in self.kind else "B"
+        change = 1 * (self.kind == "F") - 1 * (self.kind == release)
+        return np.array([np.cumsum(change[self.stage == i]).max() / self.chunks for i in range(self.stages)])
+
+    def spans(self) -> dict[str, list[tuple]]:
+        """Spans for a picture: kind of pass to (stage, start, end, microbatch counted from 1)."""
+        names = {"F": "forward", "B": "backward", "W": "weight gradient"}
+        spans: dict[str, list[tuple]] = {name: [] for name in names.values()}
+        for kind, *where, microbatch in zip(self.kind, self.stage, self.start, self.end, self.microbatch, strict=True):
+            spans[names[kind]].append((*(x.item() for x in where), str(microbatch + 1)))
+        return spans
+
+    def _rows(self):
+        rows = [("", "value"), ("passes", fmt(len(self.kind))), ("time", fmt(self.time, "s"))]
+        rows += [("span of a stage", fmt(self.span, "s")), ("bubble", fmt(self.bubble_fraction, "%"))]
+        for name in ("busy", "idle"):
+            rows.append((f"{name}, stage by stage", summary(getattr(self, name), "s")))
+        return [*rows, ("microbatches in flight", summary(self.in_flight))]
+
+
+def _piece_times(name, seconds, stages, chunks):
+    """Seconds of each piece, shape (stages, chunks), from one number, one a stage, or one a piece."""
+    (seconds,) = nonnegative(**{name: seconds})
+    if np.shape(seconds) in ((), (stages,)):
+        return np.broadcast_to(np.reshape(seconds, (-1, 1)) / chunks, (stages, chunks))
+    if np.shape(seconds) == (stages, chunks):
+        return seconds
+    raise ValueError(f"{name} must be one number, one a stage or one a stage and chunk, got shape {np.shape(seconds)}")
+
+
+def _counts(**values):
+    for name, value in values.items():
+        if np.ndim(value):
+            raise ValueError(f"{name} must be one whole number, got {value!r}")
+    return [int(count) for count in whole(**values)]
+
+
+def simulate(
+    schedule, *, stages, microbatches, chunks=1, forward=1.0, backward=2.0, weight=None, communication=0.0
+) -> Timeline:
+    """Execute a pipeline schedule, pass by pass.
+
+    Parameters
+    ----------
+    schedule : str
+        ``"gpipe"``; ``"1f1b"``; ``"interleaved"``: 1F1B with ``chunks`` pieces a stage; ``"zb-h1"``, ``"zb-h2"``: zero
+        bubble, with the memory of 1F1B and with twice that.
+    stages, microbatches : int
+        Stages of the pipeline and microbatches of a step.
+    chunks : int
+        Pieces of the model that each stage holds; more than 1 under ``"interleaved"`` only.
+    forward, backward : array_like
+        Seconds of the passes of one microbatch: one number for a whole stage, or shape (stages,), split evenly over the
+        chunks; or shape (stages, chunks). Recomputation belongs to ``backward``.
+    weight : array_like, optional
+        The part of ``backward`` that is the gradient of the weights, of use to the zero-bubble schedules; half of it by
+        default.
+    communication : float
+        Seconds from the end of a pass to its output's arrival at the next stage. The stages keep working meanwhile.
+
+    Returns
+    -------
+    Timeline
+
+    Raises
+    ------
+    ValueError
+        The schedule is not one of those, a count is no whole number of at least 1, a time is negative or not finite or
+        of another shape, ``weight`` exceeds ``backward``, or the schedule has no chunks and more than 1 are asked for.
+
+    Notes
+    -----
+    Source: Huang et al. 2019 (GPipe), section 2; Narayanan et al. 2021 (SC21), section 2.2 (1F1B, interleaved); Qi et
+    al. 2024 (zero bubble), section 2 and figure 3. An interleaved schedule takes its microbatches in groups, of as many
+    as there are stages; where they do not divide, the groups are larger, not smaller, and the bubble is the same.
+
+    Examples
+    --------
+    >>> simulate("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
+    Timeline
+                                                 value
+    passes                                          64
+    time                                         33 ms
+    span of a stage                              33 ms
+    bubble                                       37.5%
+    busy, stage by stage    24 ms to 24 ms, shape (4,)
+    idle, stage by stage      9 ms to 9 ms, shape (4,)
+    microbatches in flight          1 to 4, shape (4,)
+    """
+    if not isinstance(schedule, str) or schedule not in SCHEDULES:
+        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {schedule!r}")
+    p, m, v = _counts(stages=stages, microbatches=microbatches, chunks=chunks)
+    if v > 1 and schedule != "interleaved":
+        raise ValueError(f"chunks must be 1 under {schedule}, got {chunks}; the schedule with chunks is 'interleaved'")
+    times = {"F": _piece_times("forward", forward, p, v), "B": _piece_times("backward", backward, p, v)}
+    if not np.any(times["F"] + times["B"] > 0):
+        raise ValueError(f"forward and backward must not both be zero, got {forward} and {backward}")
+    if schedule.startswith("zb"):
+        times["W"] = times["B"] / 2 if weight is None else _piece_times("weight", weight, p, v)
+        if np.any(times["W"] > times["B"]):
+            raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
+        times["B"] = times["B"] - times["W"]
+    (hop,) = nonnegative(communication=communication)
+    passes = _execute([_ORDERS[schedule](i, p, m, v) for i in range(p)], times, hop if p > 1 else 0.0, p * v)
+    kind, stage, chunk, microbatch, start, end = zip(*sorted(passes, key=lambda one: one[1]), strict=True)
+    columns = map(np.array, (kind, stage, chunk, microbatch, start, end))
+    return Timeline(p, v, *columns)
+
+
+def _execute(orders, times, hop, pieces):
+    """Run every stage through its order: (kind, stage, chunk, microbatch, start, end) of each pass.
+
+    A stage works on until its next pass lacks its input, and is woken when the pass that makes it has run.
+    """
+    stages = len(orders)
+    orders = [iter(order) for order in orders]
+    upcoming = [next(order) for order in orders]  # each stage's next pass
+    free, end, done = [0.0] * stages, {}, []
+    waiting = {}  # what a stage waits for, to the stage
+    awake = deque(range(stages))
+    while awake:
+        i = awake.popleft()
+        while upcoming[i]:
+            kind, chunk, microbatch = upcoming[i]
+            piece = chunk * stages + i
+            source, delay = None, 0.0
+            if kind == "F" and piece > 0:
+                source, delay = ("F", piece - 1, microbatch), hop
+            elif kind == "B" and piece < pieces - 1:
+                source, delay = ("B", piece + 1, microbatch), hop
+            # The loss follows the last forward pass at once, and a weight gradient its own backward pass.
+            if source and source not in end:
+                waiting[source] = i
+                break
+            start = max(free[i], end[source] + delay) if source else free[i]
+            free[i] = end[kind, piece, microbatch] = start + float(times[kind][i, chunk])
+            done.append((kind, i, chunk, microbatch, start, free[i]))
+            if (woken := waiting.pop((kind, piece, microbatch), None)) is not None:
+                awake.append(woken)
+            upcoming[i] = next(orders[i], None)
+    return done
+
+
+# --- Closed forms ----------------------------------------------------------------------------------------------------
+
+
+def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, forward=1.0, backward=2.0, weight=None):
+    r"""Time that a pipeline loses, over the time of its work, where all stages take the same time.
+
+    .. math:: \frac{p - 1}{m v} + \frac{\max(p - m, 0)}{m}\left(1 - \frac{1}{v}\right)
+        \quad \text{(GPipe, 1F1B: } v = 1)
+
+    .. math:: \frac{(p - 1)\,\max(t_f + t_b - 2 t_w, 0)}{m\,(t_f + t_b)} \;\text{(ZB-H1)}, \qquad
+        \frac{(p - 1)\,\max(t_f + t_b - 3 t_w, 0)}{m\,(t_f + t_b)} \;\text{(ZB-H2)}
+
+    Parameters
+    ----------
+    stages, microbatches : array_like
+        Stages p and microbatches m of a step.
+    schedule : str or array of str
+        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+    chunks : array_like
+        Pieces of the model a stage, v; of no effect but under ``"interleaved"``.
+    forward, backward, weight : array_like
+        Seconds t_f and t_b of the passes, and t_w, the part of t_b that is the gradient of the weights (half by
+        default). Of effect for zero bubble only.
+
+    Returns
+    -------
+    array_like
+        The share (t - m (t_f + t_b)) / (m (t_f + t_b)), with t the span of a stage. Multiply by the work of a stage for
+        the seconds lost.
+
+    Raises
+    ------
+    ValueError
+        The schedule is not one of those, a count is no whole number of at least 1, a time is not positive and finite,
+        or ``weight`` exceeds ``backward``.
+
+    Notes
+    -----
+    Source: Huang et al. 2019 for (p - 1)/m; Narayanan et al. 2021 (SC21), section 2.2.2, for (p - 1)/(v m); Qi et al.
+    2024, table 2, for zero bubble, whose t_B is t_b - t_w here. Derived: the term for fewer microbatches than stages,
+    and that microbatches need not be a multiple of stages. Zero bubble asks for at least p microbatches (2p - 1 for
+    ZB-H2), and for weight gradients no longer than either other pass: else it loses more than this.
+
+    Examples
+    --------
+    Eight stages and 32 microbatches: interleaving two or four chunks halves and quarters the bubble.
+
+    >>> [float(round(bubble_fraction(8, 32, chunks=v), 3)) for v in (1, 2, 4)]
+    [0.219, 0.109, 0.055]
+    >>> [float(round(bubble_fraction(8, 32, schedule=s), 3)) for s in ("zb-h1", "zb-h2")]
+    [0.073, 0.0]
+    """
+    p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
+    f, b = positive(forward=forward, backward=backward)
+    (w,) = nonnegative(weight=b / 2 if weight is None else weight)
+    if np.any(w > b):
+        raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
+    plain = (p - 1) / m
+    forms = {
+        "gpipe": plain,
+        "1f1b": plain,
+        "interleaved": plain / v + np.maximum(p - m, 0) / m * (1 - 1 / v),
+        "zb-h1": plain * np.maximum(f + b - 2 * w, 0) / (f + b),
+        "zb-h2": plain * np.maximum(f + b - 3 * w, 0) / (f + b),
+    }
+    return choose(forms, schedule=schedule)
+
+
+def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1):
+    r"""Most activations that a stage holds at once, in microbatches of all its layers.
+
+    .. math:: m \;\text{(GPipe)}, \qquad \min(m, p - i) \;\text{(1F1B)}, \qquad
+        \min\left(m, \frac{2(p - i - 1) + (v - 1) g + 1}{v}\right) \;\text{(interleaved, } v > 1)
+
+    .. math:: \min(m, p) \;\text{(ZB-H1)}, \qquad \min(m, 2p - 1) \;\text{(ZB-H2)}
+
+    Parameters
+    ----------
+    stages, microbatches : array_like
+        Stages p and microbatches m of a step.
+    stage : array_like
+        The stage i, counted from 0.
+    schedule : str or array of str
+        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+    chunks : array_like
+        Pieces of the model a stage, v. The group g is p where p divides m, else the next larger even share of m.
+
+    Returns
+    -------
+    array_like
+        Microbatches; the first stage of an interleaved pipeline holds a share (p - 1)/(p v) more than p.
+
+    Raises
+    ------
+    ValueError
+        The schedule is not one of those, a count is no whole number of at least 1, or there is no such stage.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), section 2.2; Korthikanti et al. 2022, section 4.2.3: L (1 + (p - 1)/(p v))
+    layers; Qi et al. 2024, table 2. Here a weight gradient holds all activations of its pass to its end.
+
+    Examples
+    --------
+    >>> [float(in_flight(8, 64, chunks=v)) for v in (1, 3)]
+    [8.0, 10.333333333333334]
+    """
+    p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
+    (i,) = nonnegative(stage=stage)
+    if np.any(i >= p) or np.any(i != np.floor(i)):
+        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
+    ahead = p - i - 1
+    group = np.ceil(m / np.maximum(np.floor(m / p), 1))
+    interleaved = (2 * ahead + (v - 1) * group + 1) / v
+    forms = {
+        "gpipe": m,
+        "1f1b": np.minimum(m, ahead + 1),
+        "interleaved": np.minimum(m, np.where(v > 1, interleaved, ahead + 1)),
+        "zb-h1": np.minimum(m, p),
+        "zb-h2": np.minimum(m, 2 * p - 1),
+    }
+    return choose(forms, schedule=schedule)

@@ -1,0 +1,507 @@
+"""Transformers: what a decoder is, and what follows from its shape alone.
+
+A decoder is ``layers`` of attention and feed-forward on a stream ``hidden`` wide, between an embedding and an output
+layer. From its shape (:class:`Transformer`) follow its parameters, the FLOPs of a token and the bytes of its key-value
+cache. FLOPs are those of the matrix products, two for each multiply-add; norms, activations, rotary embeddings and the
+softmax are left out, as in every published FLOP count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .units import Explained, choose, nonnegative, positive, summary, whole
+
+
+@dataclass(frozen=True, repr=False)
+class Transformer(Explained):
+    """The shape of a decoder. Counts may be arrays: one record is then many models.
+
+    ``kv_heads`` below ``heads`` is grouped-query attention, 1 is multi-query. ``kv_rank`` above 0 is multi-head latent
+    attention: keys and values come from one vector of that size, queries from one of ``query_rank`` (0: straight from
+    the stream), and ``rope_dim`` more dimensions of queries and keys carry the position. ``experts`` above 0 make every
+    layer but the first ``dense_layers`` a mixture of experts. In ``window_layers`` a token sees only the last
+    ``window`` tokens. ``positions`` are learned position embeddings. ``biases`` says whether linear layers and norms
+    have them.
+
+    Examples
+    --------
+    >>> llama = Transformer(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, gated=True, vocab=128256)
+    >>> parameters(llama).total
+    8030261248
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    ffn: int
+    vocab: int
+    kv_heads: int | None = None  # as many as heads
+    head_dim: int | None = None  # hidden / heads
+    gated: bool = False
+    tied: bool = False
+    biases: bool = False
+    positions: int = 0
+    experts: int = 0
+    experts_per_token: int = 0
+    shared_experts: int = 0
+    expert_ffn: int | None = None  # ffn
+    dense_layers: int = 0
+    query_rank: int = 0
+    kv_rank: int = 0
+    rope_dim: int = 0
+    value_dim: int | None = None  # head_dim
+    window: int = 0
+    window_layers: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the rest, and refuse what is no shape."""
+        whole(**{field: getattr(self, field) for field in ("layers", "hidden", "heads", "ffn", "vocab")})
+        if self.head_dim is None:
+            if np.any(self.hidden % self.heads != 0):
+                raise ValueError(f"heads must divide hidden, or give head_dim; got {self.heads} of {self.hidden}")
+            object.__setattr__(self, "head_dim", self.hidden // self.heads)
+        for field, value in {"kv_heads": self.heads, "expert_ffn": self.ffn, "value_dim": self.head_dim}.items():
+            if getattr(self, field) is None:
+                object.__setattr__(self, field, value)
+        whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
+        for field in _COUNTS_OR_NONE:
+            (count,) = nonnegative(**{field: getattr(self, field)})
+            if np.any(count != np.floor(count)):
+                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+        for field in ("gated", "tied", "biases"):
+            if not isinstance(getattr(self, field), bool):
+                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
+        if np.any(self.heads % np.asarray(self.kv_heads) != 0):
+            raise ValueError(f"kv_heads must divide heads, got {self.kv_heads} and {self.heads}")
+        for field, limit in _AT_MOST.items():
+            if np.any(np.asarray(getattr(self, field)) > getattr(self, limit)):
+                raise ValueError(f"{field} must be at most {limit}, got {getattr(self, field)}")
+        for field, needed in _NEEDS.items():
+            if np.any((np.asarray(getattr(self, field)) > 0) & (np.asarray(getattr(self, needed)) < 1)):
+                raise ValueError(f"{field} need {needed}, got {getattr(self, needed)}")
+        if np.any((np.asarray(self.kv_rank) == 0) & (self.value_dim != np.asarray(self.head_dim))):
+            raise ValueError(f"value_dim is head_dim without kv_rank, got {self.value_dim}")
+
+    @property
+    def moe_layers(self):
+        """Layers that are a mixture of experts."""
+        return (self.layers - self.dense_layers) * (self.experts > 0)
+
+    def _rows(self):
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
+        shown = {name: "yes" if value is True else summary(value) for name, value in fields.items() if np.any(value)}
+        return [(self.name, "shape"), *((name.replace("_", " "), value) for name, value in shown.items())]
+
+
+_COUNTS_OR_NONE = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
+_COUNTS_OR_NONE += ("kv_rank", "rope_dim", "window", "window_layers")
+_AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
+_NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
+_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
+
+
+def _pick(condition, yes, no):
+    """``np.where`` that keeps integers exact where the condition is one."""
+    return np.where(condition, yes, no) if np.ndim(condition) else (yes if condition else no)
+
+
+# --- Parameters ------------------------------------------------------------------------------------------------------
+
+
+def attention_parameters(model):
+    r"""Matrix elements of the attention of one layer: those that belong to heads, and those that all heads share.
+
+    .. math:: \text{MHA, GQA, MQA:} \quad 2\,h\,d\,(H + H_{kv}), \qquad 0
+
+    .. math:: \text{MLA:} \quad H\left(r_q (d + d_r) + r_{kv} (d + d_v) + d_v h\right), \qquad h\,(r_q + r_{kv} + d_r)
+
+    Without a query rank, MLA makes its queries from the stream: r_q is h in the first term and 0 in the second.
+
+    Parameters
+    ----------
+    model : Transformer
+        Its hidden h, heads H of size d, kv_heads, query_rank r_q, kv_rank r_kv, rope_dim d_r and value_dim d_v.
+
+    Returns
+    -------
+    tuple of array_like
+        (of heads, shared). Tensor parallelism splits the first; every rank of it holds the second.
+
+    Notes
+    -----
+    Source: Vaswani et al. 2017, section 3.2; Shazeer 2019 (MQA); Ainslie et al. 2023 (GQA); DeepSeek-V2 2024, section
+    2.1 (MLA).
+
+    Examples
+    --------
+    >>> attention_parameters(Transformer(layers=1, hidden=4096, heads=32, kv_heads=8, ffn=14336, vocab=128256))
+    (41943040, 0)
+    """
+    h, heads, d, value_dim = model.hidden, model.heads, model.head_dim, model.value_dim
+    query_from = _pick(np.asarray(model.query_rank) > 0, model.query_rank, h)
+    latent = heads * (query_from * (d + model.rope_dim) + model.kv_rank * (d + value_dim) + value_dim * h)
+    plain = 2 * h * d * (heads + model.kv_heads)
+    shared = h * (model.query_rank + model.kv_rank + model.rope_dim)
+    return _pick(np.asarray(model.kv_rank) > 0, latent, plain), shared
+
+
+def expert_parameters(model):
+    r"""Matrix elements of one routed or shared expert.
+
+    .. math:: (2 + g)\,h\,f_e
+
+    Parameters
+    ----------
+    model : Transformer
+        Its hidden h and expert_ffn f_e; g is 1 where the feed-forward is gated.
+
+    Returns
+    -------
+    array_like
+
+    Notes
+    -----
+    Source: Shazeer 2020 (GLU variants): a gated feed-forward has a third matrix.
+
+    Examples
+    --------
+    >>> expert_parameters(Transformer(layers=1, hidden=4096, heads=32, ffn=14336, gated=True, vocab=32000))
+    176160768
+    """
+    return (2 + model.gated) * model.hidden * model.expert_ffn
+
+
+@dataclass(frozen=True, repr=False)
+class ParameterCount(Explained):
+    """The parameters of a decoder. The parts add up to ``total``; a token uses all but ``unselected_experts``."""
+
+    embedding: int
+    positions: int
+    attention: int
+    feed_forward: int  # of the dense layers
+    selected_experts: int
+    unselected_experts: int
+    shared_experts: int
+    router: int
+    norms_and_biases: int
+    output: int  # 0 where it is the embedding again
+
+    @property
+    def total(self):
+        """All parameters."""
+        return self.active + self.unselected_experts
+
+    @property
+    def active(self):
+        """Parameters that one token uses. The whole embedding counts, although a token reads one row of it."""
+        always = (self.embedding, self.positions, self.attention, self.feed_forward, self.shared_experts, self.router)
+        return sum(always) + self.norms_and_biases + self.output + self.selected_experts
+
+    def _rows(self):
+        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        rows = [(name.replace("_", " "), summary(value)) for name, value in parts.items() if np.any(value)]
+        return [("", "parameters"), *rows, ("total", summary(self.total)), ("active", summary(self.active))]
+
+
+def parameters(model) -> ParameterCount:
+    r"""Parameters of a decoder, total and active.
+
+    .. math:: N = (1 + [\text{untied}])\,V h + L\,A + L_\text{dense} (2 + g) h f
+        + L_\text{MoE} \left((E + E_s)(2 + g) h f_e + h E\right) + \text{norms, biases, positions}
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape. A is :func:`attention_parameters`, both parts; E experts, E_s shared experts.
+
+    Returns
+    -------
+    ParameterCount
+        Integers where the shape is of integers: the count of a checkpoint to the last element for most models.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), equation 2, for GPT: 12 l h^2 (1 + 13/12h + (V + s)/12lh); this count is that
+    one and the 2h of the final norm. Left out: norms of queries and keys or of MLA's latents, sinks, and the biases of
+    a router and of experts, together below 4 in 10,000 of any model in the catalogue.
+
+    Examples
+    --------
+    Mixtral 8x7B is not 8 times 7 billion: attention and embeddings are there once.
+
+    >>> mixtral = Transformer(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, gated=True, vocab=32000,
+    ...                       experts=8, experts_per_token=2)
+    >>> parameters(mixtral).total, parameters(mixtral).active
+    (46702792704, 12879925248)
+    """
+    h, layers, moe = model.hidden, model.layers, model.moe_layers
+    of_heads, shared = attention_parameters(model)
+    expert = expert_parameters(model)
+    biases = (model.heads + 2 * model.kv_heads) * model.head_dim + (1 + model.gated) * model.ffn + 2 * h
+    return ParameterCount(
+        embedding=model.vocab * h,
+        positions=model.positions * h,
+        attention=layers * (of_heads + shared),
+        feed_forward=(layers - moe) * (2 + model.gated) * h * model.ffn,
+        selected_experts=moe * model.experts_per_token * expert,
+        unselected_experts=moe * (model.experts - model.experts_per_token) * expert,
+        shared_experts=moe * model.shared_experts * expert,
+        router=moe * h * model.experts,
+        # Two norms a layer and a final one, each with a weight and perhaps a bias.
+        norms_and_biases=(2 * layers + 1) * h * (1 + model.biases) + layers * biases * model.biases,
+        output=0 * h if model.tied else model.vocab * h,
+    )
+
+
+# --- FLOPs of a token ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class ForwardFlops(Explained):
+    """FLOPs of one token's forward pass, part by part; ``total`` is their sum."""
+
+    projections: float  # of attention
+    scores: float  # queries with keys, and weights with values: the attention term
+    feed_forward: float
+    router: float
+    logits: float
+
+    @property
+    def total(self):
+        """FLOPs of the whole pass."""
+        return self.layers + self.logits
+
+    @property
+    def layers(self):
+        """FLOPs of the layers: all but the output layer."""
+        return self.projections + self.scores + self.feed_forward + self.router
+
+    def _rows(self):
+        parts = ((name.replace("_", " "), getattr(self, name)) for name in (*self.__dataclass_fields__, "total"))
+        return [("", "FLOP per token"), *((name, summary(value, "FLOP")) for name, value in parts if np.any(value))]
+
+
+def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
+    r"""FLOPs of one token's forward pass, averaged over a sequence.
+
+    .. math:: 2\,(\text{matrix elements that the token meets}) + 2 L H (d_{qk} + d_v)\,\bar{s}
+
+    The second term is attention itself. The mean context is the sequence s, as published FLOP counts take it, or
+    (s + 1)/2 where the causal mask is exploited; a layer with a window w sees min(s, w) or the mean under the mask.
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape.
+    sequence : array_like
+        Tokens of a sequence, s.
+    causal : bool
+        Whether to count only the (query, key) pairs that the causal mask keeps. MFU as published counts all s.
+
+    Returns
+    -------
+    ForwardFlops
+        Per token. The embedding is a lookup and costs none.
+
+    Raises
+    ------
+    ValueError
+        ``sequence`` is not positive and finite, or ``causal`` is no bool.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), appendix, for GPT: 24 h^2 + 4 s h for each layer and 2 h V for the output;
+    Chowdhery et al. 2022 (PaLM), appendix B, for 2N + 4 L H d s.
+
+    Examples
+    --------
+    At 128k tokens, attention is four fifths of the work of an 8B model.
+
+    >>> llama = Transformer(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, gated=True, vocab=128256)
+    >>> short, long = forward_flops(llama, 8192), forward_flops(llama, 131072)
+    >>> round(short.scores / short.total, 2), round(long.scores / long.total, 2)
+    (0.22, 0.82)
+    """
+    (s,) = positive(sequence=sequence)
+    if not isinstance(causal, bool):
+        raise ValueError(f"causal must be True or False, got {causal!r}")
+    moe = model.moe_layers
+
+    def seen(context):  # mean over the tokens of a sequence, each of which sees at most so many
+        return context - context * (context - 1) / (2 * s) if causal else context
+
+    near = np.minimum(s, model.window) if np.any(model.window_layers) else s
+    contexts = (model.layers - model.window_layers) * seen(s) + model.window_layers * seen(near)
+    of_heads, shared = attention_parameters(model)
+    experts = moe * (model.experts_per_token + model.shared_experts) * expert_parameters(model)
+    dense = (model.layers - moe) * (2 + model.gated) * model.hidden * model.ffn
+    return ForwardFlops(
+        projections=2 * model.layers * (of_heads + shared),
+        scores=2 * model.heads * (model.head_dim + model.rope_dim + model.value_dim) * contexts,
+        feed_forward=2 * (dense + experts),
+        router=2 * moe * model.hidden * model.experts,
+        logits=2 * model.hidden * model.vocab,
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingFlops(Explained):
+    """FLOPs of one token in training: ``model`` for MFU, and ``hardware``, with recomputation, for HFU."""
+
+    forward: float
+    backward: float
+    recomputed: float
+
+    @property
+    def model(self):
+        """Forward and backward: the FLOPs that the mathematics asks for."""
+        return self.forward + self.backward
+
+    @property
+    def hardware(self):
+        """The FLOPs that are done: the model's and the recomputed ones."""
+        return self.model + self.recomputed
+
+    def _rows(self):
+        parts = ((name, getattr(self, name)) for name in (*self.__dataclass_fields__, "model", "hardware"))
+        return [("", "FLOP per token"), *((name, summary(value, "FLOP")) for name, value in parts)]
+
+
+def training_flops(model, sequence, *, recompute="none", causal=False) -> TrainingFlops:
+    r"""FLOPs of one token in training: a forward pass F, a backward pass of twice its cost, and what is recomputed.
+
+    .. math:: \text{model} = 3F, \qquad \text{hardware} = 3F + \{0,\; F_\text{scores},\; F_\text{layers}\}
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape.
+    sequence : array_like
+        Tokens of a sequence.
+    recompute : str or array of str
+        ``"none"``; ``"selective"``: the scores and what follows up to the weighted values; ``"full"``: every layer from
+        its input. The output layer is never recomputed.
+    causal : bool
+        As in :func:`forward_flops`.
+
+    Returns
+    -------
+    TrainingFlops
+        Per token.
+
+    Raises
+    ------
+    ValueError
+        ``sequence`` is not positive and finite, ``recompute`` is not one of the three, or ``causal`` is no bool.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), equation 3: 96 B s l h^2 (1 + s/6h + V/16lh) is ``hardware`` under full
+    recomputation for a GPT. Korthikanti et al. 2022, appendix A, for model FLOPs; they give selective recomputation
+    hardware FLOPs of 72 B s l h^2 (1 + s/3h + V/12lh), their equation 8, but the 4 B s^2 h a layer that they add
+    make it 2s/9h, not s/3h: their HFU counts the recomputed scores three times.
+
+    Examples
+    --------
+    >>> gpt = Transformer(layers=96, hidden=12288, heads=96, ffn=49152, vocab=51200)
+    >>> [round(training_flops(gpt, 2048, recompute=r).hardware / 1e9) for r in ("none", "selective", "full")]
+    [1076, 1086, 1434]
+    """
+    forward = forward_flops(model, sequence, causal=causal)
+    again = choose(
+        {"none": 0 * forward.layers, "selective": forward.scores, "full": forward.layers}, recompute=recompute
+    )
+    return TrainingFlops(forward.total, 2 * forward.total, again)
+
+
+# --- The key-value cache ---------------------------------------------------------------------------------------------
+
+
+def kv_bytes_per_token(model, *, bytes_per_element=2):
+    r"""Bytes of keys and values that one more token adds to the cache.
+
+    .. math:: 2\,b\,L\,H_{kv}\,d \quad \text{(MHA, GQA, MQA)}, \qquad b\,L\,(r_{kv} + d_r) \quad \text{(MLA)}
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape.
+    bytes_per_element : array_like
+        2 for BF16, 1 for FP8, b.
+
+    Returns
+    -------
+    array_like
+        Bytes. A layer with a window stops growing at its window: see :func:`kv_cache_bytes`.
+
+    Raises
+    ------
+    ValueError
+        ``bytes_per_element`` is not positive and finite.
+
+    Notes
+    -----
+    Source: Shazeer 2019 and Ainslie et al. 2023 for shared heads; DeepSeek-V2 2024, table 1, for MLA.
+
+    Examples
+    --------
+    Llama 2 7B keeps all its heads, Llama 3 8B a quarter of them.
+
+    >>> from dataclasses import replace
+    >>> llama = Transformer(layers=32, hidden=4096, heads=32, ffn=14336, gated=True, vocab=128256)
+    >>> [kv_bytes_per_token(replace(llama, kv_heads=heads)) / 2**10 for heads in (32, 8, 1)]
+    [512.0, 128.0, 16.0]
+    """
+    (size,) = positive(bytes_per_element=bytes_per_element)
+    return model.layers * _kv_elements(model) * size
+
+
+def _kv_elements(model):
+    """Elements that one layer caches for a token."""
+    latent = model.kv_rank + model.rope_dim
+    return _pick(np.asarray(model.kv_rank) > 0, latent, 2 * model.kv_heads * model.head_dim)
+
+
+def kv_cache_bytes(model, context, *, bytes_per_element=2):
+    r"""Bytes of the key-value cache of one sequence.
+
+    .. math:: b\,e\left((L - L_w)\,s + L_w \min(s, w)\right)
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape, with e cached elements a token and layer, and L_w layers of window w.
+    context : array_like
+        Tokens of the sequence so far, s.
+    bytes_per_element : array_like
+        2 for BF16, 1 for FP8, b.
+
+    Returns
+    -------
+    array_like
+        Bytes.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, or ``bytes_per_element`` is zero.
+
+    Notes
+    -----
+    Source: as :func:`kv_bytes_per_token`; Beltagy et al. 2020 for windows.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> llama = Transformer(layers=126, hidden=16384, heads=128, kv_heads=8, ffn=53248, gated=True, vocab=128256)
+    >>> fmt(kv_cache_bytes(llama, 131072), "B")
+    '67.6 GB'
+    """
+    (s,), (size,) = nonnegative(context=context), positive(bytes_per_element=bytes_per_element)
+    near = np.minimum(s, model.window) if np.any(model.window_layers) else s
+    tokens = (model.layers - model.window_layers) * s + model.window_layers * near
+    return _kv_elements(model) * size * tokens
