@@ -36,6 +36,7 @@ def setup(app):
     """Register with Sphinx."""
     app.add_config_value("library_digest", "", "env")
     app.connect("config-inited", configure, priority=1)
+    app.connect("source-read", part_citations)
     app.connect("html-page-context", tidy_page, priority=890)
     app.connect("html-page-context", place_widgets, priority=900)
     app.connect("build-finished", trim_icons)
@@ -71,6 +72,19 @@ def add_repository(config):
             "use_issues_button": True,
             "launch_buttons": {"binderhub_url": "https://mybinder.org", "notebook_interface": "jupyterlab"},
         }
+
+
+def part_citations(app, docname, source):
+    """Give every chapter a bibliography of its own: Sphinx wants the same key in two of them told apart by a prefix."""
+    prefix = f"{Path(docname).name}-"
+
+    def keys(role):
+        return role[1] + ",".join(prefix + key.strip() for key in role[2].split(",")) + "`"
+
+    text = re.sub(r"(\{cite:[a-z]+\}`)([^`]+)`", keys, source[0])
+    newline = "\\n" if text.lstrip().startswith("{") else "\n"  # a notebook is JSON
+    filters = ":filter: docname in docnames"
+    source[0] = text.replace(filters, f"{filters}{newline}:keyprefix: {prefix}")
 
 
 def tidy_page(app, pagename, templatename, context, doctree):
