@@ -7,6 +7,8 @@ import subprocess
 import sys
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
+from time import perf_counter
 
 import numpy as np
 import pytest
@@ -111,15 +113,47 @@ def test_one_row_is_met_by_its_bandwidth_alone():
 
 
 @pytest.mark.parametrize("pipelined", [False, True])
-def test_no_share_is_above_one_however_fast_the_rows(pipelined):
-    """Twice as fast as the wires: the share stays at 1, and alpha is then the best for that share, not zero."""
-    rows = sweep(3e-6, 2.0, 8, pipelined=pipelined)
-    found = fit(rows, pipelined=pipelined)
-    assert found.wire_fraction == 1
-    assert found.bandwidth == pytest.approx(WIRE)
-    assert 0 < found.alpha < 4e-6
-    assert all(fit(rows).wire_fraction <= 1 for rows in SOURCES.values())
+def test_rows_that_move_more_than_their_wires_are_fitted_all_the_same(pipelined):
+    found = fit(sweep(3e-6, 2.0, 8, pipelined=pipelined))
+    assert (found.alpha, found.wire_fraction) == pytest.approx((3e-6, 2.0), rel=1e-6)
+    assert found.mean_abs_error < 1e-7
+
+
+def test_no_share_that_is_learnt_is_above_one():
     assert all(share <= 1 for share in learn(published()).shares.values())
+
+
+@pytest.mark.parametrize("scale_up", [WIRE, None])
+def test_rows_of_one_time_are_all_latency(scale_up):
+    """Sizes of bytes: the transfer is not to be seen, and falling times are no reason to leave alpha out."""
+    times = (28.6e-6, 28.1e-6, 28.3e-6, 28.0e-6, 27.9e-6)
+    rows = [Timing("made", "r", "all-reduce", 8.0 * 2**k, t, 8, scale_up=scale_up) for k, t in enumerate(times)]
+    found = fit(rows)
+    assert found.alpha == pytest.approx(28.1e-6 / 14, rel=0.02)
+    assert found.mean_abs_error < 0.02
+    assert np.isfinite(found.bandwidth)
+
+
+def test_an_alpha_of_nothing_is_not_known():
+    rows = [Timing("made", f"{k}", "all-reduce", k * 1e9, k * 5e-3, 8, scale_up=WIRE) for k in (1, 2, 4)]
+    assert fit(rows).alpha is None
+
+
+@pytest.mark.parametrize("count", [160, 2000])
+def test_a_dense_sweep_is_fitted_through_some_of_its_rows_and_judged_by_all(count):
+    rng = np.random.default_rng(7)
+    sizes = 2.0 ** rng.uniform(3, 34, count)
+    times = (14 * 2e-6 + 1.75 * sizes / 370e9) * rng.lognormal(0, 0.05, count)
+    rows = [
+        Timing("made", f"{k}", "all-reduce", size, time, 8, scale_up=WIRE)
+        for k, (size, time) in enumerate(zip(sizes.tolist(), times.tolist(), strict=True))
+    ]
+    began = perf_counter()
+    found = fit(rows)
+    assert perf_counter() - began < 2
+    assert (len(found.errors), found.pipelined) == (count, False)
+    assert (found.alpha, found.bandwidth) == pytest.approx((2e-6, 370e9), rel=0.02)
+    assert found.mean_abs_error == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.1)
 
 
 # --- independent fits ------------------------------------------------------------------------------------------------
@@ -145,13 +179,13 @@ def grid_error(s, w, t, kappa, alphas, shares):
 
 def best_on_grids(s, w, t, kappa):
     """A wide grid, then finer ones around what it found."""
-    alphas, shares = np.geomspace(1e-8, 1e-3, 121), np.geomspace(0.01, 1, 121)
+    alphas, shares = np.geomspace(1e-8, 1e-3, 121), np.geomspace(0.01, 10, 181)
     best = np.inf
     for narrower in (1.2, 1.02, 1.002):
         error, alpha, share = grid_error(s, w, t, kappa, alphas, shares)
         best = min(best, error)
         alphas = alpha * np.geomspace(1 / narrower, narrower, 81)
-        shares = np.minimum(share * np.geomspace(1 / narrower, narrower, 81), 1)
+        shares = share * np.geomspace(1 / narrower, narrower, 81)
     return best
 
 
@@ -170,7 +204,9 @@ def test_no_grid_finds_a_better_alpha_and_share(name, pipelined):
 
 @given(alpha=alphas, share=st.floats(0.3, 3), seed=st.integers(0, 2**32 - 1), pipelined=st.booleans())
 @settings(max_examples=15)
-def test_no_grid_finds_a_better_fit_of_noisy_rows_also_where_the_share_is_at_its_bound(alpha, share, seed, pipelined):
+def test_no_grid_finds_a_better_fit_of_noisy_rows_also_where_they_move_more_than_their_wires(
+    alpha, share, seed, pipelined
+):
     noise = np.random.default_rng(seed).lognormal(0, 0.1, 9)
     rows = sweep(alpha, share, 8, pipelined=pipelined)
     rows = [dataclasses.replace(row, seconds=row.seconds * x) for row, x in zip(rows, noise, strict=True)]
@@ -212,7 +248,7 @@ def test_the_order_of_the_rows_does_not_matter(name):
     assert other.errors == pytest.approx([one.errors[k] for k in order], abs=1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name in SOURCES if fit(SOURCES[name]).wire_fraction < 0.99])
+@pytest.mark.parametrize("name", SOURCES)
 def test_slower_rows_have_a_longer_alpha_and_a_smaller_share(name):
     one, three = fit(SOURCES[name]), fit([dataclasses.replace(r, seconds=3 * r.seconds) for r in SOURCES[name]])
     assert three.alpha == (None if one.alpha is None else pytest.approx(3 * one.alpha, rel=1e-9))
@@ -228,23 +264,48 @@ def test_repeated_rows_change_neither_fit_nor_lesson():
         assert twice.mean_abs_error == pytest.approx(once.mean_abs_error, rel=1e-9)
 
 
-def test_a_system_has_one_vote_and_the_median_decides():
-    """Three systems show 60, 70 and 99 %: the one in the middle is learnt, however many rows the last has."""
+def plateau(name, share, **fields):
+    return Timing(name, "row", "all-gather", np.inf, 7 / 8 / (share * WIRE), 8, scale_up=WIRE, **fields)
 
-    def plateau(name, share):
-        return Timing(name, "row", "all-gather", np.inf, 7 / 8 / (share * WIRE), 8, scale_up=WIRE)
 
+def test_a_machine_has_one_vote_and_the_median_decides():
+    """Three machines show 60, 70 and 99 %: the middle one is learnt, however many rows or sources the last has."""
     lesson = learn([plateau("a", 0.6), plateau("b", 0.7), *[plateau("c", 0.99)] * 50])
     assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)
-    assert lesson.votes["stream"] == 3
+    assert lesson.votes["share, stream"] == 3
+    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), *(plateau(f"c{k}", 0.99, machine="c") for k in range(9))])
+    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)
+    assert lesson.votes["share, stream"] == 3
     lesson = learn([plateau("a", 0.6), plateau("b", 0.7), plateau("c", 0.99), plateau("d", 0.98)])
     assert lesson.shares["stream"] == pytest.approx(0.84, rel=1e-9)
 
 
-def test_kinds_that_no_system_shows_are_those_of_their_kin():
-    lesson = learn([Timing("a", "row", "all-gather", np.inf, 7 / 8 / (0.7 * WIRE), 8, scale_up=WIRE)])
+def test_of_several_systems_of_a_machine_the_median_is_its_vote():
+    systems = [plateau("a", share, machine="one") for share in (0.5, 0.6)]
+    systems[1] = dataclasses.replace(systems[1], source="b")
+    lesson = learn([*systems, plateau("c", 0.7), plateau("d", 0.8)])
+    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)  # of 0.55, 0.7 and 0.8
+
+
+def test_quality_c_teaches_nothing():
+    assert learn([plateau("a", 0.6), plateau("b", 0.9, quality="C")]) == learn([plateau("a", 0.6)])
+
+
+def test_kinds_that_no_machine_shows_are_those_of_their_kin():
+    lesson = learn([plateau("a", 0.7)])
     assert list(lesson.shares.values()) == pytest.approx([0.7] * 4, rel=1e-9)
-    assert (lesson.inside, lesson.across) == (1, 1)
+    assert dict(lesson.latencies) == {"inside": 1, "network": 1, "tcp": 1}
+
+
+def test_the_latency_on_record_has_a_vote():
+    """One fabric whose steps take three times as long moves the network half of the way, and TCP not at all."""
+    cost = ring_all_gather(np.array([64.0, 2.0**34]), 2, bandwidth=40e9, latency=3 * 14e-6)
+    wires = {"nodes": 2, "network": 50e9, "network_latency": 14e-6}
+    seconds = pipelined_time(cost.latency, cost.transfer).tolist()
+    rows = [Timing("a", "r", "all-gather", s, t, 2, **wires) for s, t in zip((64.0, 2.0**34), seconds, strict=True)]
+    assert dict(learn(rows).latencies) == pytest.approx({"inside": 1, "network": 2, "tcp": 1}, rel=1e-3)
+    tcp = learn(changed(rows, tcp=True)).latencies
+    assert dict(tcp) == pytest.approx({"inside": 1, "network": 1, "tcp": 2}, rel=1e-3)
 
 
 def test_what_is_learnt_is_settled():
@@ -252,10 +313,10 @@ def test_what_is_learnt_is_settled():
     systems = {}
     for row in [row for row in published() if row.quality != "C"]:
         links = (row.scale_up, row.network, row.tcp, row.in_switch)
-        systems.setdefault((row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
-    again = calibration._vote(systems.values(), lesson)
+        systems.setdefault((row.machine, row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
+    again = calibration._vote(systems, lesson)
     assert dict(again.shares) == pytest.approx(dict(lesson.shares), rel=1e-9)
-    assert (again.inside, again.across) == pytest.approx((lesson.inside, lesson.across), rel=1e-9)
+    assert dict(again.latencies) == pytest.approx(dict(lesson.latencies), rel=1e-9)
 
 
 def test_learning_recovers_share_and_latency_of_made_systems():
@@ -268,7 +329,7 @@ def test_learning_recovers_share_and_latency_of_made_systems():
             rows.append(Timing(f"made {k}", "row", "all-gather", float(size), seconds, 8, **wires))
     lesson = learn(rows)
     assert lesson.shares["stream"] == pytest.approx(0.8, rel=1e-6)
-    assert lesson.inside == pytest.approx(1.5, rel=1e-6)
+    assert lesson.latencies["inside"] == pytest.approx(1.5, rel=1e-6)
     assert error_of(predict(one, lesson) for one in by_source(rows).values()) < 1e-6
 
 
@@ -276,9 +337,10 @@ def test_learning_recovers_share_and_latency_of_made_systems():
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_seconds_of_a_source_have_no_say_in_its_own_prediction(name):
-    """Three times as long, in every order, its times are predicted all the same; and other sources do feel it."""
-    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.source == name else r for r in published()]
+def test_the_seconds_of_a_machine_have_no_say_in_its_own_prediction(name):
+    """Three times as long, also in other sources of the same machines, its times are predicted all the same."""
+    own = {row.machine for row in SOURCES[name]}
+    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.machine in own else r for r in published()]
     before = predicted_each()[list(SOURCES).index(name)]
     (after,) = predict_each(by_source(altered)[name], altered)
     assert after.times == before.times
@@ -308,7 +370,10 @@ def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field
     old, new = (np.array(predict(these, lesson).times) for these in (rows, faster))
     assert np.all(new <= old * (1 + 1e-12))
     kinds = ("stream", "exchange") if field == "scale_up" else ("network", "tcp")
-    busiest = [calibration._parts(row, lesson)[2] in kinds for row in rows]
+    busiest = [calibration._parts(row, lesson).kind in kinds for row in rows]
+    busiest = np.array(busiest) & [
+        field == "network" or row.nodes == 1 or row.operation != "all-to-all" for row in rows
+    ]
     assert np.all(new[busiest] < old[busiest])
 
 
@@ -363,38 +428,42 @@ def test_latencies_count_the_steps_of_the_shorter_of_ring_and_tree():
     inside, across = 1e-6, 10e-6
     links = {"scale_up_latency": inside, "network_latency": across, "scale_up": 1e9, "network": 1e9}
 
-    def latency(operation, ranks, nodes):
-        row = Timing("made", "row", operation, 1e6, 1.0, ranks, nodes, **links)
-        return calibration._links(row, (1.0, 1.0))
+    def latency(operation, ranks, nodes, **fields):
+        row = Timing("made", "row", operation, 1e6, 1.0, ranks, nodes, **links, **fields)
+        return tuple(calibration._wait(row, learn([plateau("a", 0.7)])).values())
 
-    assert latency("all-reduce", 8, 1) == pytest.approx((14 * inside, 0))
-    assert latency("all-gather", 8, 1) == pytest.approx((7 * inside, 0))
+    assert latency("all-reduce", 8, 1) == pytest.approx((14 * inside,))
+    assert latency("all-gather", 8, 1) == pytest.approx((7 * inside,))
     assert latency("all-gather", 32, 4) == pytest.approx((28 * inside, 3 * across))
     assert latency("all-reduce", 32, 4) == pytest.approx((2 * 7 * inside, 2 * 2 * across))  # up a tree, and down
-    assert latency("send-receive", 2, 1) == pytest.approx((inside, 0))
+    assert latency("send-receive", 2, 1) == pytest.approx((inside,))
     assert latency("send-receive", 2, 2) == pytest.approx((0, across))
+    assert latency("all-to-all", 8, 1) == pytest.approx((7 * inside,))
+    assert latency("all-to-all", 32, 4) == pytest.approx((7 * inside, across))  # all at once
+    assert latency("all-gather", 64, 64) == latency("reduce-scatter", 64, 64) == pytest.approx((0, 6 * across))
+    assert latency("all-reduce", 8, 2, tcp=True) == pytest.approx((2 * 3 * inside, 2 * across))
 
 
 # --- gates: what is reached, rounded up ------------------------------------------------------------------------------
 
 # Per cent: two constants of the better form, and the prediction from datasheets and other sources.
 GATES = {
-    "a100_8x_nvlink3": (8.4, 10.8),
-    "h200_8x_nvlink4": (3.8, 10.4),
-    "b200_p6_8gpu": (6.8, 9.5),
-    "h200_sharp_ramp": (0.7, 1.1),
-    "h200_by_collective": (0.5, 0.5),
-    "h200_bucketing": (0.1, 29.7),
-    "p2p_unidirectional": (3.5, 4.4),
-    "nvidia_gtc_allreduce": (8.0, 8.3),
-    "nvidia_gtc_alltoall": (2.4, 12.1),
-    "aws_p4de_2node": (10.3, 22.1),
-    "h100_8x_issue290": (0.9, 3.9),
-    "nebius_h100_2node": (0.4, 2.7),
-    "gcp_a4_2node": (2.8, 31.1),
-    "gcp_a3high_2node": (7.6, 23.8),
-    "v100_8node": (8.3, 60.6),
-    "deepep_v1_normal": (8.3, 13.4),
+    "a100_8x_nvlink3": (8.4, 8.6),
+    "h200_8x_nvlink4": (3.8, 18.2),
+    "b200_p6_8gpu": (6.8, 7.6),
+    "h200_sharp_ramp": (0.7, 2.7),
+    "h200_by_collective": (0.5, 2.3),
+    "h200_bucketing": (0.1, 38.2),
+    "p2p_unidirectional": (3.5, 7.2),
+    "nvidia_gtc_allreduce": (8.0, 9.3),
+    "nvidia_gtc_alltoall": (2.4, 10.8),
+    "aws_p4de_2node": (10.3, 42.0),
+    "h100_8x_issue290": (0.9, 6.4),
+    "nebius_h100_2node": (0.4, 2.5),
+    "gcp_a4_2node": (2.7, 12.2),
+    "gcp_a3high_2node": (7.6, 36.8),
+    "v100_8node": (8.3, 60.8),
+    "deepep_v1_normal": (8.3, 15.4),
 }
 
 
@@ -417,7 +486,7 @@ def test_the_error_of_the_fit_over_all_rows(form, gate):
 
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
-    assert 100 * error_of(results) <= 14.0
+    assert 100 * error_of(results) <= 16.9
     assert sum(len(result.errors) for result in results) == len(published()) == 167
 
 
@@ -436,7 +505,9 @@ def test_without_links_nothing_is_learnt_or_predicted():
     rows = changed(published()[:3], scale_up=None)
     with pytest.raises(ValueError, match="at least one row that names its links"):
         learn(rows)
-    with pytest.raises(ValueError, match="a100_8x_nvlink3, C0001: a prediction needs the links"):
+    with pytest.raises(
+        ValueError, match=r"a100_8x_nvlink3, C0001: a prediction needs the links \(--scale-up, --network"
+    ):
         predict(rows, learn(published()))
 
 
@@ -471,10 +542,12 @@ def run(*arguments):
 def test_the_command_fits_and_predicts_the_shipped_file():
     done = run("fit", CSV)
     assert done.returncode == 0
-    heading, *lines, last = done.stdout.splitlines()
+    heading, *lines, last, sound = done.stdout.splitlines()
     assert heading.split() == ["source", "rows", "alpha", "bandwidth", "wire", "error"]
     assert [line.split()[:2] for line in lines] == [[name, str(len(rows))] for name, rows in SOURCES.items()]
     assert last.split() == ["all", "rows", "167", f"{error_of(map(fit, SOURCES.values())):.1%}"]
+    fits = [fit([row for row in rows if row.quality != "C"]) for rows in SOURCES.values() if rows[0].quality != "C"]
+    assert sound.split() == ["without", "quality", "C", "163", f"{error_of(fits):.1%}"]
     assert len({len(line) for line in done.stdout.splitlines()}) == 1
     assert done.stderr.splitlines() == read(CSV)[1]
     done = run("predict", CSV, "--json")
@@ -495,7 +568,7 @@ def test_the_command_fits_and_predicts_a_log_of_nccl_tests(log):
         )
     )
     assert done.stderr.splitlines() == read(log)[1]
-    assert [line.split(":")[0] for line in read(log)[1]] == ["line 11", "line 12"]
+    assert read(log)[1] == ["line 12: skipped, nothing was sent or timed"]
     done = run("predict", log)
     assert (done.returncode, done.stdout.splitlines()[1].split()[:2]) == (0, ["dgx", "3"])
 
@@ -520,6 +593,38 @@ def test_a_source_of_the_reader_is_predicted_from_all_published_ones(log, capsys
     assert found["mean_abs_error"] == predict(read(log)[0], learn(published())).mean_abs_error
 
 
+def test_alpha_is_predicted_for_plateaus_too():
+    for result in predicted_each():
+        assert result.alpha > 0
+        rows = [row for row in SOURCES[result.source] if np.isinf(row.size)]
+        times = [time for time, row in zip(result.times, SOURCES[result.source], strict=True) if np.isinf(row.size)]
+        assert all(time < 1.05 * row.seconds / (1 - 0.6) for time, row in zip(times, rows, strict=True))
+
+
+def test_what_cannot_be_predicted_does_not_take_the_rest_with_it(log, tmp_path, capsys):
+    text = Path(log).read_text()
+    both = tmp_path / "both.txt"
+    both.write_text(text + text.replace("H100 80GB HBM3", "RTX 6000D"))
+    assert main(["predict", str(both), "--json"]) == 0
+    heard = capsys.readouterr()
+    assert [one["source"] for one in json.loads(heard.out)] == ["both all-reduce"]
+    assert f"{both}, both all-reduce 2, line 28: a prediction needs the links (--scale-up, --network)\n" in heard.err
+
+
+def test_a_share_above_one_is_said(tmp_path, capsys):
+    path = tmp_path / "fast.csv"
+    row = "lab,all_reduce,8,{},PCIe5\n"
+    for rate, said in (
+        (66, ""),
+        (67, f"{path}, lab: moves more than the wires that the row names (106% of their rate)\n"),
+    ):
+        path.write_text("group,collective,n_gpus,busbw_GBps,scale_up\n" + row.format(rate))
+        assert main(["fit", str(path), "--json"]) == 0
+        heard = capsys.readouterr()
+        assert heard.err == said
+        assert json.loads(heard.out)[0]["wire_fraction"] == pytest.approx(rate / 63)
+
+
 def test_options_say_what_a_log_does_not(log, capsys):
     assert main(["fit", log, "--scale-up", "NVLink 5", "--json"]) == 0
     (faster,) = json.loads(capsys.readouterr().out)
@@ -534,18 +639,21 @@ def test_options_say_what_a_log_does_not(log, capsys):
         assert main(["fit", log, *wrong.split()]) == 1
         heard = capsys.readouterr()
         assert heard.out == ""
-        assert heard.err.startswith(f"{log}, ")
+        assert heard.err.startswith(f"{log}: ")
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
-def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, log, tmp_path, capsys):
+def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, tmp_path, capsys):
     broken = tmp_path / "broken.txt"
-    broken.write_text(LOG.replace("1139.2", "11z9.2"))
+    broken.write_text("".join(LOG.splitlines(keepends=True)[:4]) + LOG.splitlines()[6].replace("1139.2", "11z9.2"))
     table_ = tmp_path / "table.csv"
     table_.write_text("row_id,group,collective,n_gpus,busbw_GBps\nR1,lab,all_reduce,eight,370\n")
     for path, text in (
-        (broken, f"{broken}, line 7: not a row of nccl-tests: "),
-        (table_, f"{table_}, line 2, row R1: n_gpus must be a number, got 'eight'\n"),
+        (broken, f"{broken}: no timing that can be used\nline 5: not read, not a row of nccl-tests: "),
+        (
+            table_,
+            f"{table_}: no timing that can be used\nline 2, row R1: not read, n_gpus must be a number, got 'eight'",
+        ),
         (tmp_path / "absent.txt", "[Errno 2] No such file or directory: "),
         (tmp_path, "[Errno 21] Is a directory: "),
     ):
@@ -557,9 +665,27 @@ def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, log, tmp_p
     assert run(command, str(broken)).returncode == 1
 
 
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_a_row_that_cannot_be_read_is_said_and_the_rest_goes_on(command, log, tmp_path, capsys):
+    broken = tmp_path / "dgx.txt"
+    broken.write_text(Path(log).read_text().replace("1139.2", "11z9.2"))
+    assert main([command, str(broken), "--json"]) == 0
+    heard = capsys.readouterr()
+    assert json.loads(heard.out)[0]["rows"] == 2
+    assert "line 14: not read, not a row of nccl-tests: '268435456 67108864 float sum -1 11z9.2" in heard.err
+    lines = Path(CSV).read_text(encoding="utf-8").splitlines(keepends=True)[:6]
+    broken.write_text("".join(lines).replace(",46.80,", ",~46.80,"))
+    assert main([command, str(broken), "--json"]) == 0
+    heard = capsys.readouterr()
+    assert json.loads(heard.out)[0]["rows"] == 4
+    assert heard.err == "line 3, row C0002: not read, time_us must be a number, got '~46.80'\n"
+
+
 def test_a_prediction_without_links_is_refused_with_exit_code_1(log, capsys):
     assert main(["predict", log, "--nodes", "2"]) == 1
-    assert "dgx, line 13: a prediction needs the links; name scale_up, and the network" in capsys.readouterr().err
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert f"{log}, dgx, line 13: a prediction needs the links (--scale-up, --network)" in heard.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["guess", CSV], ["fit"], ["fit", CSV, "--ranks", "many"]])
@@ -568,6 +694,13 @@ def test_a_wrong_call_exits_with_2(arguments, capsys):
         main(arguments)
     assert error.value.code == 2
     assert "usage: python -m clusterlab.collectives" in capsys.readouterr().err
+
+
+def test_the_help_says_what_is_null_and_where_the_shares_come_from(capsys):
+    for command, words in (("fit", "alpha_seconds is null"), ("predict", "never on other sources")):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert words in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_text_of_a_result_shows_what_is_not_known_as_a_dash():

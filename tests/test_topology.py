@@ -1,5 +1,6 @@
 """Topology: published fabrics, graphs built cable by cable and counted, limits, conservation, and nonsense refused."""
 
+import dataclasses
 import inspect
 import itertools
 import math
@@ -487,7 +488,7 @@ def test_results_explain_themselves():
     assert "bisection links      6" in repr(torus((4, 3)))
 
 
-@pytest.mark.parametrize("node", [node.name for node in hardware.nodes()])
+@pytest.mark.parametrize("node", [node.name for node in (*hardware.nodes(), *hardware.racks())])
 def test_each_tier_further_out_is_slower_and_later(node):
     tiers = hierarchy(node).tiers
     rates = [tier.bandwidth for tier in tiers[:-1]]  # sites lease as many wavelengths as they need
@@ -505,6 +506,25 @@ def test_the_hierarchy_of_a_server_spans_four_orders_in_bandwidth_and_six_in_lat
     assert "345 ns" in repr(hierarchy())
     with pytest.raises(ValueError, match=r"unknown node 'DGX X'; did you mean"):
         hierarchy("DGX X")
+
+
+def test_the_hierarchy_of_a_rack_has_a_port_for_each_accelerator():
+    tiers = {tier.name: tier.bandwidth for tier in hierarchy("GB200 NVL72").tiers}
+    assert (tiers["NVLink 5"], tiers["InfiniBand NDR"]) == (900e9, 50e9)
+
+
+def test_the_network_of_an_accelerator_is_its_part_of_all_ports(monkeypatch):
+    half = dataclasses.replace(hardware.node("DGX H100"), name="half", network_ports=4)
+    monkeypatch.setattr(hardware, "nodes", lambda: (half,))
+    assert hierarchy("half").tiers[-2].bandwidth == 25e9
+
+
+def test_a_memory_of_any_name_is_a_tier(monkeypatch):
+    shared = dataclasses.replace(hardware.memory("H100 SXM L1"), name="H100 SXM shared memory")
+    monkeypatch.setattr(hardware, "memories", lambda: (shared,))
+    tier = hierarchy("DGX H100").tiers[0]
+    assert (tier.name, tier.bandwidth) == ("shared memory", shared.bandwidth)
+    assert tier.carries
 
 
 # --- input -----------------------------------------------------------------------------------------------------------

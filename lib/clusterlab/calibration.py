@@ -8,8 +8,9 @@ is fitted by two constants, the latency alpha of a step of the ring and the shar
 with rho the steps of the ring. The second form is :func:`~clusterlab.collectives.pipelined_time`; the one that fits
 better is taken. Of all curves through two of the rows, the fit is the one with the least mean absolute relative error.
 
-A system without a timing is predicted from its links alone. :func:`learn` takes from other systems what travels: a
-latency in multiples of the links' own, and a share for each way in which bytes cross wires, never one for a system:
+A system without a timing is predicted from its links alone. :func:`learn` takes from other machines what travels:
+latencies, in multiples of the links' own inside nodes and of NCCL's constants between them, and a share for each way in
+which bytes cross wires, never one for a system:
 
 ``stream``
     on NVLink or PCIe: between neighbours in a ring or a tree, in a single pair, and into switches that add and copy
@@ -21,6 +22,9 @@ latency in multiples of the links' own, and a share for each way in which bytes 
 
 Across nodes a ring passes all its bytes through the network ports of each node, all ports together. A tree, or the
 switches of every node with a tree above them, pass fewer. NCCL takes what is fastest, and so does the prediction.
+
+Left out: NCCL changes protocol and algorithm as messages grow, and its times jump there, up or down. The root smooths
+in one direction only, so sizes between latency and bandwidth carry most of the error that is left.
 """
 
 from __future__ import annotations
@@ -45,8 +49,9 @@ class Calibration(Explained):
     """What was fitted to, or predicted for, the rows of one source, and the error that is left.
 
     ``alpha`` (seconds a step) and ``bandwidth`` (bytes/s of a long message, as a bus bandwidth) are those that a ring
-    would have. ``wire_fraction`` is the share of the busiest wire's rate. None: the rows do not tell. ``pipelined``
-    says which form the law has. Errors are relative.
+    would have, whatever the operation. ``wire_fraction`` is the share of the busiest wire's rate; a fit finds more than
+    1 where the rows move more than the wires that they name. None: the rows do not tell. ``pipelined`` says which form
+    the law has. Errors are relative; ``qualities`` are those of the rows.
     """
 
     source: str
@@ -56,6 +61,7 @@ class Calibration(Explained):
     pipelined: bool
     times: tuple[float, ...]
     errors: tuple[float, ...]
+    qualities: tuple[str, ...]
 
     @property
     def mean_abs_error(self) -> float:
@@ -80,8 +86,8 @@ class Calibration(Explained):
 
 def _ways(timing: Timing) -> list[dict[str, float]]:
     """The ways in which NCCL might do it: for each, seconds on every kind of wire at its full rate."""
-    size, n, nodes = timing._bytes, timing.ranks, timing.nodes
-    network = "tcp" if timing.tcp else "network"
+    size, n, nodes = timing.payload, timing.ranks, timing.nodes
+    network = _network(timing)
 
     def way(kind: str, inside: float, across: float) -> dict[str, float]:
         seconds = {kind: inside / timing.scale_up} if timing.scale_up else {}
@@ -93,7 +99,7 @@ def _ways(timing: Timing) -> list[dict[str, float]]:
     if timing.operation == "all-to-all":  # (g - 1) / n of each buffer stays inside, (n - g) / n goes through a port
         inside = [size * (g - 1) / n / timing.scale_up] if timing.scale_up else []
         across = [size * (n - g) / n * g / timing.network] if nodes > 1 else []
-        return [{"tcp" if timing.tcp else "exchange": max(inside + across)}]
+        return [{network if timing.tcp else "exchange": max(inside + across)}]
     around = float(bus_factor(timing.operation, n)) * size
     ways = [way("stream", around, around)]
     if timing.operation == "all-reduce":
@@ -112,24 +118,36 @@ def _ways(timing: Timing) -> list[dict[str, float]]:
 def _ring(timing: Timing) -> tuple[float, float]:
     """Steps and path bytes of the ring (or of the pairwise exchange, which has as many of both)."""
     steps = {"all-reduce": 2 * (timing.ranks - 1), "send-receive": 1}.get(timing.operation, timing.ranks - 1)
-    return steps, float(bus_factor(timing.operation, timing.ranks)) * timing._bytes
+    return steps, float(bus_factor(timing.operation, timing.ranks)) * timing.payload
 
 
-def _links(timing: Timing, weights: tuple[float, float]) -> tuple[float, float]:
-    """Latency of the links along the way, inside nodes and across: around the ring, or through a tree if that is less.
+def _waits(timing: Timing) -> list[dict[str, float]]:
+    """Seconds of latency inside nodes and across for each way: around the ring, or through a tree.
 
-    A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL.
+    A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL. The
+    messages of an all-to-all between nodes are all sent at once. With one GPU in each node NCCL gathers in log2 steps.
     """
-    n, nodes = timing.ranks, timing.nodes
-    inside = timing.scale_up_latency or 0.0
-    across = timing.network_latency or 0.0
-    if timing.operation == "send-receive":
-        return (0.0, across) if nodes > 1 else (inside, 0.0)
-    turns = 2 if timing.operation == "all-reduce" else 1
-    ways = [(turns * (n - nodes) * inside, turns * (nodes - 1) * across)]
-    if timing.operation == "all-reduce":
-        ways.append((2 * (n // nodes - 1) * inside, 2 * np.ceil(np.log2(nodes)) * across))
-    return min(ways, key=lambda way: weights[0] * way[0] + weights[1] * way[1])
+    n, nodes, operation = timing.ranks, timing.nodes, timing.operation
+    g, depth, turns = n // nodes, float(np.ceil(np.log2(nodes))), 2 if operation == "all-reduce" else 1
+
+    def way(inside: float, across: float) -> dict[str, float]:
+        network = {_network(timing): across * (timing.network_latency or 0.0)} if nodes > 1 else {}
+        return {"inside": inside * (timing.scale_up_latency or 0.0)} | network
+
+    if operation == "send-receive":
+        return [way(0, 1) if nodes > 1 else way(1, 0)]
+    if operation == "all-to-all":
+        return [way(g - 1, 1)]
+    if operation in ("all-gather", "reduce-scatter") and g == 1:
+        return [way(0, depth)]
+    ways = [way(turns * (n - nodes), turns * (nodes - 1))]
+    if operation == "all-reduce":
+        ways.append(way(2 * (g - 1), 2 * depth))
+    return ways
+
+
+def _network(timing: Timing) -> str:
+    return "tcp" if timing.tcp else "network"
 
 
 # --- Fitting ---------------------------------------------------------------------------------------------------------
@@ -141,14 +159,15 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
     Parameters
     ----------
     timings : iterable of Timing
-        Rows of one source. If one of them names no wire, the share stays unknown and only the bandwidth is fitted.
+        Rows of one source. If one of them names no wire, the share stays unknown and only the bandwidth is fitted. If
+        they are of several operations, alpha and bandwidth are those of a ring that does them all.
     pipelined : bool, optional
         Whether the law has the root: see the module. By default it is the form that fits better.
 
     Returns
     -------
     Calibration
-        ``alpha`` is None, and taken as zero, where all rows are of one size or plateaus.
+        ``alpha`` is None, and taken as zero, where all rows are of one size or plateaus, or show no latency.
 
     Raises
     ------
@@ -171,54 +190,62 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
     times, sizes = (np.array([getattr(row, name) for row in rows]) for name in ("seconds", "size"))
     steps, ring_bytes = np.array([_ring(row) for row in rows]).T
     wired = all(row.scale_up or row.nodes > 1 for row in rows)
+    # Here a way has the rates of the datasheet; a prediction weighs ways by the shares learnt, and may take another.
     wire = np.array([min(max(way.values()) for way in _ways(row)) for row in rows]) if wired else ring_bytes
     known = len(set(sizes[np.isfinite(sizes)])) > 1
     steps = steps * (np.isfinite(sizes) & known)
     forms = (False, True) if pipelined is None else (pipelined,)
-    found = [(*_through_two(steps, wire, times, 1.0 * form, 1.0 * wired), form) for form in forms]
+    found = [(*_through_two(steps, wire, times, 1.0 * form, wired), form) for form in forms]
     _, alpha, share, form = min(found, key=lambda one: round(one[0], 9))  # a tie goes to the simpler form
     latency, transfer = steps * alpha, wire / share
     predicted = pipelined_time(latency, transfer) if form else latency + transfer
     return Calibration(
         source=rows[0].source,
-        alpha=float(alpha) if known else None,
+        alpha=float(alpha) or None,
         bandwidth=float(np.median(share * ring_bytes / wire)),
         wire_fraction=float(share) if wired else None,
         pipelined=form,
         times=tuple(predicted.tolist()),
         errors=tuple((predicted / times - 1).tolist()),
+        qualities=tuple(row.quality for row in rows),
     )
 
 
-def _through_two(steps, wire, times, root, least) -> tuple[float, float, float]:
-    """Of the curves T = u² s + root u v sqrt(s w) + v² w through one row (u = 0 or v² = least) or two, the best.
+_ENDS = 150  # rows that a curve may go through: of 2,000 rows, 150 give nearly the least error, in a second
+_UNSEEN = 0.01  # where the wires are not known either, the transfer is taken as this part of the fastest row
 
-    Through two rows the ratio v/u solves a quadratic equation. No share is above 1, so v² is at ``least`` that. Returns
-    the error, alpha = u² and the share 1 / v².
+
+def _through_two(steps, wire, times, root, wired) -> tuple[float, float, float]:
+    """Of the curves T = u² s + root u v sqrt(s w) + v² w through two rows, or one (u = 0 or a given v), the best.
+
+    ``steps`` s, seconds at full rate w and measured seconds T are arrays, ``root`` is 0 or 1. Through two rows the
+    ratio v/u solves a quadratic equation. Through one, where latency is all to see, the rate is that of the wires.
+    Returns the mean absolute relative error, alpha = u² and the share 1 / v².
     """
+    order = np.lexsort((times, wire))
+    ends = order[np.unique(np.linspace(0, len(times) - 1, min(len(times), _ENDS)).round().astype(int))]
     cross = np.sqrt(steps * wire)
-    alphas, slopes = [np.zeros_like(times)], [times / wire]
-    for i in range(len(times)):
-        a = times * wire[i] - times[i] * wire
-        b = root * (times * cross[i] - times[i] * cross)
-        c = times * steps[i] - times[i] * steps
-        with np.errstate(divide="ignore", invalid="ignore"):
+    s, w, x, t = (values[ends] for values in (steps, wire, cross, times))
+    alphas, slopes = [np.zeros_like(t)], [t / w]
+    for i in range(len(t)):
+        with np.errstate(all="ignore"):
+            a = t * w[i] - t[i] * w
+            b = root * (t * x[i] - t[i] * x)
+            c = t * s[i] - t[i] * s
             ratio = (np.sqrt(b**2 - 4 * a * c) - b) / (2 * a)  # the other root belongs to the rows in other order
-            alpha = times[i] / (steps[i] + root * cross[i] * ratio + wire[i] * ratio**2)
+            alpha = t[i] / (s[i] + root * x[i] * ratio + w[i] * ratio**2)
             slope = alpha * ratio**2
         sound = np.isfinite(slope) & (ratio > 0) & (alpha > 0)
         alphas.append(alpha[sound])
         slopes.append(slope[sound])
-    if least:  # at the full rate, through one row
-        rest = (np.sqrt(np.maximum((root * cross) ** 2 - 4 * steps * (wire - times), 0)) - root * cross) / 2
-        bound = (rest > 0) & (steps > 0)
-        alphas.append((rest[bound] / steps[bound]) ** 2)
-        slopes.append(np.full(bound.sum(), least))
-    alpha, slope = np.concatenate(alphas), np.maximum(np.concatenate(slopes), least)
-    errors = np.zeros(len(alpha))
-    for s, w, t in zip(steps, wire, times, strict=True):  # one row at a time: 500 rows make 250,000 curves
-        latency, transfer = s * alpha, w * slope
-        errors += np.abs((latency + transfer + root * np.sqrt(latency * transfer)) / t - 1) / len(times)
+    slope = 1.0 if wired and np.all(t > w) else _UNSEEN * np.min(t / w)
+    rest = np.sqrt((root * x) ** 2 * slope + 4 * s * (t - w * slope)) - root * x * np.sqrt(slope)
+    alphas.append((rest[s > 0] / s[s > 0] / 2) ** 2)
+    slopes.append(np.full(np.sum(s > 0), slope))
+    alpha, slope = np.concatenate(alphas), np.concatenate(slopes)
+    between, errors = root * np.sqrt(alpha * slope), np.zeros(len(alpha))
+    for s, w, x, t in zip(steps, wire, cross, times, strict=True):  # one row at a time: 150 ends make 10,000 curves
+        errors += np.abs((s * alpha + w * slope + x * between) / t - 1) / len(times)
     k = int(np.argmin(errors))
     return errors[k], alpha[k], 1 / slope[k]
 
@@ -236,26 +263,27 @@ def _one_source(timings: Iterable[Timing]) -> list[Timing]:
 
 @dataclass(frozen=True, repr=False)
 class Shares(Explained):
-    """What is learnt from some systems and taken to another.
+    """What is learnt from some machines and taken to another.
 
-    ``shares``: of a wire's rate, by the way in which bytes cross it. ``inside`` and ``across``: the latency of a step
-    inside nodes and across, in multiples of what is on record for the link. ``votes``: how many systems had a say.
+    ``shares``: of a wire's rate, by the way in which bytes cross it. ``latencies``: of a step inside nodes, between
+    them and over TCP, in multiples of what is on record. ``votes``: how many machines had a say in either.
     """
 
     shares: Mapping[str, float]
-    inside: float
-    across: float
+    latencies: Mapping[str, float]
     votes: Mapping[str, int]
 
     def _rows(self):
-        rows = [("learnt", "value", "systems")]
-        rows += [(f"share, {kind}", fmt(share, "%"), str(self.votes[kind])) for kind, share in self.shares.items()]
-        for name, latency in (("inside", self.inside), ("across", self.across)):
-            rows.append((f"latency, {name} nodes", f"{latency:.2f} times", str(self.votes[name])))
-        return rows
+        rows = [("learnt", "value", "machines")]
+        shares = {f"share, {kind}": fmt(share, "%") for kind, share in self.shares.items()}
+        waits = {f"latency, {kind}": f"{times:.2f} times" for kind, times in self.latencies.items()}
+        return rows + [(name, text, str(self.votes[name])) for name, text in (shares | waits).items()]
 
 
 _KINDS = ("stream", "exchange", "network", "tcp")
+_WAITS = ("inside", "network", "tcp")
+_CLEAR = 0.75  # one wire sets the time where no other would need more than this part of it: shares differ by a quarter
+_ROUNDS = 20  # the published rows settle in 14
 
 
 class _Parts(NamedTuple):
@@ -265,17 +293,22 @@ class _Parts(NamedTuple):
     transfer: float
     kind: str
     wire: float
-    clear: bool  # whether the other wire would be done in three quarters of the time
+    clear: bool  # whether no other wire, if there is one, would need nearly as long
 
 
 def _parts(timing: Timing, learnt: Shares) -> _Parts:
     ways = [{kind: seconds / learnt.shares[kind] for kind, seconds in way.items()} for way in _ways(timing)]
     way = min(ways, key=lambda way: max(way.values()))
     kind = max(way, key=way.get)
-    clear = all(seconds <= 0.75 * way[kind] for other, seconds in way.items() if other != kind)
-    inside, across = _links(timing, (learnt.inside, learnt.across))
-    latency = (learnt.inside * inside + learnt.across * across) * bool(np.isfinite(timing.size))
+    clear = all(seconds <= _CLEAR * way[kind] for other, seconds in way.items() if other != kind)
+    latency = sum(_wait(timing, learnt).values())
     return _Parts(latency, way[kind], kind, way[kind] * learnt.shares[kind], clear)
+
+
+def _wait(timing: Timing, learnt: Shares) -> dict[str, float]:
+    """Seconds of latency, by kind, on the way that has the least."""
+    ways = [{kind: learnt.latencies[kind] * seconds for kind, seconds in way.items()} for way in _waits(timing)]
+    return min(ways, key=lambda way: sum(way.values()))
 
 
 def _remainder(known: float, total: float) -> float:
@@ -284,10 +317,12 @@ def _remainder(known: float, total: float) -> float:
 
 
 def learn(timings: Iterable[Timing]) -> Shares:
-    """Learn what travels from one system to another: medians, in which every system has one vote.
+    """Learn what travels from one machine to another: medians, in which every machine has one vote.
 
-    A system is one source, operation, number of ranks and set of links. It shows its share of the wires' rate with its
-    largest message, if one wire clearly sets the time, and its latency with its smallest, if that is mostly latency.
+    A machine is one publication and one kind of GPU. Each of its systems (operation, number of ranks, set of links)
+    shows its share of the wires' rate with its largest message, if one wire clearly sets the time, and its latency with
+    its smallest, if that is mostly latency; the vote is their median. In a latency the value on record has a vote, too:
+    it is all that is known of most fabrics.
 
     Parameters
     ----------
@@ -297,8 +332,7 @@ def learn(timings: Iterable[Timing]) -> Shares:
     Returns
     -------
     Shares
-        A share that no system shows is that of its nearest kin: ``tcp`` of ``network``, ``exchange`` of ``stream``; a
-        latency, the link's own.
+        A share that no machine shows is that of its nearest kin: ``tcp`` of ``network``, ``exchange`` of ``stream``.
 
     Raises
     ------
@@ -309,54 +343,65 @@ def learn(timings: Iterable[Timing]) -> Shares:
     --------
     >>> learn(published())
     Shares
-    learnt                      value  systems
-    share, stream               82.5%       34
-    share, exchange             72.7%        8
-    share, network                96%        6
-    share, tcp                  66.3%        2
-    latency, inside nodes  0.83 times        4
-    latency, across nodes  6.23 times        3
+    learnt                 value  machines
+    share, stream          81.3%        15
+    share, exchange        72.4%         6
+    share, network           96%         3
+    share, tcp             66.2%         2
+    latency, inside   0.91 times         3
+    latency, network  1.69 times         2
+    latency, tcp      4.46 times         1
     """
     systems: dict = {}
     for row in timings:
         if row.quality != "C" and (row.scale_up or row.nodes > 1):
             links = (row.scale_up, row.network, row.tcp, row.in_switch)
-            systems.setdefault((row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
+            key = (row.machine or row.source, row.source, row.operation, row.ranks, row.nodes, links)
+            systems.setdefault(key, []).append(row)
     if not systems:
         raise ValueError("timings must hold at least one row that names its links, to learn from")
-    learnt = Shares(MappingProxyType(dict.fromkeys(_KINDS, 1.0)), 1.0, 1.0, MappingProxyType({}))
-    for _ in range(20):  # shares and latencies lean on each other; a few rounds settle them
-        before, learnt = learnt, _vote(systems.values(), learnt)
+    ones = MappingProxyType(dict.fromkeys((*_KINDS, *_WAITS), 1.0))
+    learnt = Shares(ones, ones, MappingProxyType({}))
+    for _ in range(_ROUNDS):  # shares and latencies lean on each other
+        before, learnt = learnt, _vote(systems, learnt)
         if before == learnt:
             break
     return learnt
 
 
-def _vote(systems, learnt: Shares) -> Shares:
-    votes: dict[str, list[float]] = {name: [] for name in (*_KINDS, "inside", "across")}
-    for rows in systems:
+def _vote(systems: Mapping, learnt: Shares) -> Shares:
+    """Medians of the machines' votes, each taken with what was learnt before for the part that it does not show."""
+    votes: dict[str, dict[str, list[float]]] = {}
+    for (machine, *_), rows in systems.items():
         large = max(rows, key=lambda row: row.size)
         parts = _parts(large, learnt)
-        transfer = _remainder(parts.latency, large.seconds)
-        if transfer > parts.latency and parts.clear:
-            votes[parts.kind].append(parts.wire / transfer)
+        latency = parts.latency if np.isfinite(large.size) else 0.0
+        transfer = _remainder(latency, large.seconds)
+        if transfer > latency and parts.clear:
+            votes.setdefault(f"share, {parts.kind}", {}).setdefault(machine, []).append(parts.wire / transfer)
         small = min(rows, key=lambda row: row.size)
-        if small.seconds / small._bytes < 2 * large.seconds / large._bytes:
+        if small.seconds / small.payload < 2 * large.seconds / large.payload:
             continue  # its time grows with its size: no latency to see
         transfer = _parts(small, learnt).transfer
         if (latency := _remainder(transfer, small.seconds)) > transfer:
-            inside, across = _links(small, (learnt.inside, learnt.across))
-            if across:
-                votes["across"].append(max(latency - learnt.inside * inside, 0.0) / across)
-            elif inside:
-                votes["inside"].append(latency / inside)
-    middle = {name: float(np.median(found)) for name, found in votes.items() if found}
-    stream = middle.get("stream", middle.get("exchange", middle.get("network", 1.0)))
-    shares = {"stream": stream, "exchange": middle.get("exchange", stream)}
-    shares["network"] = middle.get("network", middle.get("tcp", stream))
-    shares["tcp"] = middle.get("tcp", shares["network"])
-    counts = MappingProxyType({name: len(found) for name, found in votes.items()})
-    return Shares(MappingProxyType(shares), middle.get("inside", 1.0), middle.get("across", 1.0), counts)
+            wait = _wait(small, learnt)
+            kind = _network(small) if small.nodes > 1 else "inside"
+            if wait[kind]:  # what the other kind takes is known
+                times = max(latency - sum(wait.values()) + wait[kind], 0.0) / wait[kind] * learnt.latencies[kind]
+                votes.setdefault(f"latency, {kind}", {}).setdefault(machine, []).append(times)
+    machines = {name: [float(np.median(found)) for found in each.values()] for name, each in votes.items()}
+
+    def middle(name: str, otherwise: float) -> float:
+        return float(np.median(machines[name])) if name in machines else otherwise
+
+    shares = {"stream": middle("share, stream", middle("share, exchange", middle("share, network", 1.0)))}
+    shares["exchange"] = middle("share, exchange", shares["stream"])
+    shares["network"] = middle("share, network", middle("share, tcp", shares["stream"]))
+    shares["tcp"] = middle("share, tcp", shares["network"])
+    waits = {kind: float(np.median([1.0, *machines.get(f"latency, {kind}", ())])) for kind in _WAITS}
+    names = [f"share, {kind}" for kind in _KINDS] + [f"latency, {kind}" for kind in _WAITS]
+    counts = {name: len(machines.get(name, ())) for name in names}
+    return Shares(MappingProxyType(shares), MappingProxyType(waits), MappingProxyType(counts))
 
 
 def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
@@ -367,7 +412,7 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
     timings : iterable of Timing
         Rows of one source. Their seconds serve for the errors alone.
     learnt : Shares
-        From :func:`learn`, on rows of other sources if this is to be a test.
+        From :func:`learn`, on rows of other machines if this is to be a test.
 
     Returns
     -------
@@ -381,38 +426,39 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
     Examples
     --------
     >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
-    >>> others = [row for row in published() if row.source != "h200_sharp_ramp"]
+    >>> others = [row for row in published() if row.machine != rows[0].machine]
     >>> fmt(predict(rows, learn(others)).mean_abs_error, "%", digits=2)
-    '1.1%'
+    '2.6%'
     """
     rows = _one_source(timings)
     if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
-        raise ValueError(f"{rows[0].source}, {bare[0]}: a prediction needs the links; name scale_up, and the network")
+        raise ValueError(f"{rows[0].source}, {bare[0]}: a prediction needs the links (--scale-up, --network)")
     parts = [_parts(row, learnt) for row in rows]
     latency, transfer = (np.array([getattr(part, name) for part in parts]) for name in ("latency", "transfer"))
-    predicted = pipelined_time(latency, transfer)
-    steps, ring_bytes = np.array([_ring(row) for row in rows]).T
     finite = np.isfinite([row.size for row in rows])
+    predicted = pipelined_time(latency * finite, transfer)
+    steps, ring_bytes = np.array([_ring(row) for row in rows]).T
     errors = predicted / np.array([row.seconds for row in rows]) - 1
     return Calibration(
         source=rows[0].source,
-        alpha=float(np.median((latency / steps)[finite])) if finite.any() else None,
+        alpha=float(np.median(latency / steps)),
         bandwidth=float(np.median(ring_bytes / transfer)),
         wire_fraction=float(np.median([learnt.shares[part.kind] for part in parts])),
         pipelined=True,
         times=tuple(predicted.tolist()),
         errors=tuple(errors.tolist()),
+        qualities=tuple(row.quality for row in rows),
     )
 
 
 def predict_each(timings: Iterable[Timing], training: Iterable[Timing]) -> list[Calibration]:
-    """Predict every source from all sources but itself: what tells whether the law travels.
+    """Predict every source from the machines that it does not show: what tells whether the law travels.
 
     Parameters
     ----------
     timings, training : iterable of Timing
-        Rows to predict, of any number of sources, and rows to learn from; of these the source that is being predicted
-        is left out, if it is among them.
+        Rows to predict, of any number of sources, and rows to learn from; of these all are left out that are of the
+        same source, or of one of its machines, as the source that is being predicted.
 
     Returns
     -------
@@ -420,10 +466,11 @@ def predict_each(timings: Iterable[Timing], training: Iterable[Timing]) -> list[
         One for each source, in the order of the rows.
     """
     training = list(training)
-    return [
-        predict(rows, learn(row for row in training if row.source != source))
-        for source, rows in by_source(timings).items()
-    ]
+    results = []
+    for source, rows in by_source(timings).items():
+        own = {row.machine for row in rows if row.machine}
+        results.append(predict(rows, learn(r for r in training if r.source != source and r.machine not in own)))
+    return results
 
 
 def by_source(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
@@ -438,35 +485,47 @@ def by_source(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Fit alpha and beta to timed collectives, or predict them from their links' datasheets."""
+    """Fit alpha and beta to timed collectives, or predict them from their links' datasheets.
+
+    Lines that could not be read or used go to stderr; the exit status is 1 if nothing is left.
+    """
     parser = argparse.ArgumentParser(prog="python -m clusterlab.collectives", description=main.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     helps = {
-        "fit": "fit each source of the file",
-        "predict": "predict each source from its links, with shares learnt on the published timings of other sources",
+        "fit": "Fit each source of the file. In JSON alpha_seconds is null where all rows are of one size or plateaus, "
+        "and wire_fraction where the links are not known; it is above 1 where the rows move more than those.",
+        "predict": "Predict each source from its links, with shares learnt on the published timings of other machines "
+        "that come with clusterlab, never on other sources of the file.",
     }
     for name, text in helps.items():
-        command = commands.add_parser(name, help=text, description=text)
+        command = commands.add_parser(name, help=text.partition(".")[0].partition(",")[0].lower(), description=text)
         command.add_argument("file", help="text output of nccl-tests, or a CSV in the form of data/collectives.csv")
         command.add_argument("--json", action="store_true", help="print a list of objects, one for each source")
         only = command.add_argument_group("for the output of nccl-tests, where its heading does not say")
         only.add_argument("--collective", help="all_reduce, all_gather, ...")
         only.add_argument("--ranks", type=int, help="number of GPUs")
-        only.add_argument("--nodes", type=int, help="number of hosts")
+        only.add_argument("--nodes", type=int, help="number of hosts, or of NVLink domains if these are wider")
         only.add_argument("--scale-up", metavar="LINK", help="link inside a node, such as 'NVLink 4'")
         only.add_argument("--network", metavar="LINK", help="link between nodes, a port for each GPU: 'InfiniBand NDR'")
     arguments = parser.parse_args(argv)
     known = {name: getattr(arguments, name) for name in ("collective", "ranks", "nodes", "scale_up", "network")}
+    results = []
     try:
-        rows, skipped = read(arguments.file, **known)
-        for line in skipped:
-            print(line, file=sys.stderr)
-        if arguments.command == "fit":
-            results = [fit(source) for source in by_source(rows).values()]
-        else:
-            results = predict_each(rows, published())
+        rows, problems = read(arguments.file, **known)
+        for source in by_source(rows).values():
+            try:
+                results += [fit(source)] if arguments.command == "fit" else predict_each(source, published())
+            except ValueError as error:
+                problems.append(f"{arguments.file}, {error}")
     except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
+        problems = [error]
+    for result in results:
+        if arguments.command == "fit" and (result.wire_fraction or 0) > 1.05:
+            says = f"moves more than the wires that the row names ({fmt(result.wire_fraction, '%')} of their rate)"
+            problems.append(f"{arguments.file}, {result.source}: {says}")
+    for line in problems:
+        print(line, file=sys.stderr)
+    if not results:
         return 1
     if arguments.json:
         print(json.dumps([_json(result) for result in results], indent=1))
@@ -487,18 +546,18 @@ def _json(result: Calibration) -> dict:
 
 
 def table(results: Iterable[Calibration]) -> str:
-    """A line for each source, and one for all rows together.
+    """A line for each source, one for all rows together and, where some are of quality C, one for the rest.
 
     Examples
     --------
     >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
     >>> print(table([fit(rows)]))
-    source          rows    alpha  bandwidth   wire  error
-    h200_sharp_ramp   10        -   364 GB/s    81%   0.6%
-    all rows          10                              0.6%
+    source            rows    alpha  bandwidth   wire  error
+    h200_sharp_ramp     10        -   364 GB/s    81%   0.6%
+    all rows            10                              0.6%
     """
     results = list(results)
-    width = max(len(result.source) for result in results)
+    width = max(17, *(len(result.source) for result in results))
     lines = [f"{'source':<{width}} {'rows':>4} {'alpha':>8} {'bandwidth':>10} {'wire':>6} {'error':>6}"]
     for result in results:
         alpha = "-" if result.alpha is None else fmt(result.alpha, "s")
@@ -507,6 +566,9 @@ def table(results: Iterable[Calibration]) -> str:
         lines.append(
             f"{result.source:<{width}} {rows:>4} {alpha:>8} {fmt(result.bandwidth, 'B/s'):>10} {share:>6} {error:>6}"
         )
-    errors = np.concatenate([result.errors for result in results])
-    lines.append(f"{'all rows':<{width}} {len(errors):>4} {'':>8} {'':>10} {'':>6} {np.abs(errors).mean():>6.1%}")
+    errors = np.abs(np.concatenate([result.errors for result in results]))
+    sound = np.concatenate([result.qualities for result in results]) != "C"
+    for name, kept in {"all rows": sound | True, "without quality C": sound}.items():
+        if kept.any() and (name == "all rows" or not kept.all()):
+            lines.append(f"{name:<{width}} {kept.sum():>4} {'':>8} {'':>10} {'':>6} {errors[kept].mean():>6.1%}")
     return "\n".join(lines)

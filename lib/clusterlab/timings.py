@@ -1,16 +1,18 @@
 """Timings: collectives that somebody timed. Published ones, the reader's own CSV, and the output of nccl-tests.
 
-A row that cannot be used is never dropped in silence: :func:`read` returns what it skipped and why, and it refuses a
-row that looks like data and does not add up, with its line.
+No row is dropped in silence: :func:`read` returns a line for each that it could not read or use, with the reason.
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +21,24 @@ from . import hardware
 from .collectives import bus_factor
 from .units import GB, Gbit, us, whole
 
-# Names of nccl-tests and of our data: the operation whose law they follow. One port bounds what a broadcast or a
-# mixture of experts' dispatch sends, as it bounds a single message.
+# The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
+# One port bounds what a broadcast or a mixture of experts' dispatch sends, as it bounds a single message.
 _OPERATIONS = {
-    "all_reduce": "all-reduce",
-    "all_gather": "all-gather",
-    "reduce_scatter": "reduce-scatter",
-    "all_to_all": "all-to-all",
+    "allreduce": "all-reduce",
+    "allgather": "all-gather",
+    "reducescatter": "reduce-scatter",
     "alltoall": "all-to-all",
+    "alltoallv": "all-to-all",
     "broadcast": "broadcast",
     "reduce": "broadcast",
     "sendrecv": "send-receive",
-    "p2p_write": "send-receive",
-    "moe_dispatch_fp8": "send-receive",
-    "moe_combine_bf16": "send-receive",
+    "p2pwrite": "send-receive",
+    "moedispatch": "send-receive",
+    "moecombine": "send-receive",
 }
-_SERVER = 8  # GPUs of a node, where a row of several nodes does not say
+_TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv"
+_SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
+_RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Timing:
     size: float  # infinite for a plateau: only the bandwidth of a long message is published
     seconds: float  # of a plateau: seconds for each byte
     ranks: int
-    nodes: int = 1
+    nodes: int = 1  # or NVLink domains, where these are wider than a host
     scale_up: float | None = None  # one GPU's NVLink or PCIe
     scale_up_latency: float | None = None
     network: float | None = None  # all ports of one node
@@ -57,25 +61,17 @@ class Timing:
     switch: float | None = None  # rate of one GPU's link into switches that add
     network_adds: bool = False  # whether the switches between nodes add, too
     quality: str = "A"  # of the source: C is good for a shape, not for a rate
+    machine: str = ""  # the publication and the GPU; rows of one machine are not independent
+
+    @property
+    def payload(self) -> float:
+        """Bytes that ``seconds`` are for: the size, or one byte of a plateau."""
+        return self.size if np.isfinite(self.size) else 1.0
 
     @property
     def bus_bandwidth(self) -> float:
         """Bytes/s as nccl-tests prints them under busbw."""
-        return float(bus_factor(self.operation, self.ranks)) * self._bytes / self.seconds
-
-    @property
-    def _bytes(self) -> float:
-        return self.size if np.isfinite(self.size) else 1.0
-
-
-# --- Our CSV ---------------------------------------------------------------------------------------------------------
-
-_ROUNDED = ("algbw_GBps", "busbw_GBps")
-_REQUIRED = ("group", "collective", "n_gpus")
-# Share of a link's rate that NVLink switches sustain when they add, by generation: the nvlsEfficiency of Hopper and of
-# Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not add.
-_ADDING = {4: 0.85, 5: 0.74}
-_NETWORKS = {"TCP": "TCP 100 GbE", "RoCE": "RoCE 400 GbE", "EFA": "RoCE 400 GbE", "GbE": "RoCE 400 GbE"}
+        return float(bus_factor(self.operation, self.ranks)) * self.payload / self.seconds
 
 
 @cache
@@ -91,293 +87,501 @@ def published() -> tuple[Timing, ...]:
     return tuple(_read_csv((files(__package__) / "data" / "collectives.csv").read_text(encoding="utf-8"))[0])
 
 
-def read(path, **known) -> tuple[list[Timing], list[str]]:
+def read(
+    path, *, ranks=None, nodes=None, scale_up=None, network=None, collective=None
+) -> tuple[list[Timing], list[str]]:
     """Read timings from a CSV in the form of ``data/collectives.csv``, or from the text output of nccl-tests.
 
     Parameters
     ----------
     path : str or path
-        The file. Text without a heading of nccl-tests whose first line has commas is a CSV.
-    **known
-        For the output of nccl-tests, what it does not print: ``ranks`` and ``nodes`` (counts), ``scale_up`` and
-        ``network`` (names of links; the network's ports are one for each GPU), ``collective`` (its name).
+        The file. It is a log if it holds a heading or a row of nccl-tests, and else a CSV if its first line has
+        commas, semicolons or tabs.
+    ranks, nodes : int, optional
+        Number of GPUs and of hosts, for a log that does not say.
+    scale_up, network : str, optional
+        Names of the links inside a node and between nodes, for a log. The network's ports are one for each GPU.
+    collective : str, optional
+        Its name, for a log that does not say.
 
     Returns
     -------
     tuple
-        The timings, and a line for every row that was skipped, with the reason.
+        The timings, and a line for every row that was not read, was skipped, or has something the matter with it.
 
     Raises
     ------
     ValueError
-        The file is empty or holds no timing; a column is missing; a line of data cannot be read. The message names the
-        file and the line.
+        The file is empty, lacks a column or holds no timing that can be used, or an argument has no such value. The
+        message names the file.
     """
     text = Path(path).read_text(encoding="utf-8", errors="replace").removeprefix("\ufeff")
-    name = Path(path).stem
-    if not text.strip():
-        raise ValueError(f"{path}: the file is empty")
-    first = next(line for line in text.splitlines() if line.strip())
+    given = {"ranks": ranks, "nodes": nodes, "scale_up": scale_up, "network": network, "collective": collective}
     try:
-        if "," in first and not _HEADING.search(text):
-            rows, skipped = _read_csv(text, **known)
-        else:
-            rows, skipped = _read_nccl_tests(text, name, **known)
-    except ValueError as error:
-        raise ValueError(f"{path}, {error}") from None
+        rows, problems = _read(text, Path(path).stem, given)
+    except (csv.Error, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from None
     if not rows:
-        why = "\n".join(skipped) or "there are no rows below the heading"
+        why = "\n".join(problems) or "there are no rows below the heading"
         raise ValueError(f"{path}: no timing that can be used\n{why}")
-    return rows, skipped
+    return rows, problems
 
 
-def _read_csv(text: str, **known) -> tuple[list[Timing], list[str]]:
-    if told := [name for name, value in known.items() if value is not None]:
-        raise ValueError(f"{', '.join(told)}: a CSV says this in its columns")
-    table = csv.DictReader(text.splitlines(), restkey="beyond the last column", restval="")
-    if missing := [name for name in _REQUIRED if name not in (table.fieldnames or ())]:
-        raise ValueError(f"line 1: columns are missing: {', '.join(missing)}")
-    rows, skipped = [], []
-    for cells in table:
-        where = f"line {table.line_num}"
-        where += f", row {cells['row_id']}" if cells.get("row_id") else ""
-        if "beyond the last column" in cells:
-            raise ValueError(f"{where}: more cells than columns")
-        try:
-            rows.append(_row({key: (cell or "").strip() for key, cell in cells.items()}, where))
-        except _Skip as reason:
-            skipped.append(f"{where}: skipped, {reason}")
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
-    return rows, skipped
+def _read(text: str, stem: str, given: dict) -> tuple[list[Timing], list[str]]:
+    if not text.strip():
+        raise ValueError("the file is empty")
+    first = next((line for line in text.splitlines() if _is_data(line)), "")
+    if _COLUMNS.search(text) or _ROW.search(text) or not re.search(r"[,;\t]", first):
+        return _read_log(text, stem, **given)
+    if told := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"--{told[0].replace('_', '-')} is for logs; a CSV says this in its columns")
+    return _read_csv(text)
 
 
-class _Skip(Exception):  # noqa: N818, it is no error
-    """A row that is sound and that no law here describes."""
+def _is_data(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
-def _row(cells: dict[str, str], where: str) -> Timing:
-    def number(key: str) -> float | None:
-        text = cells.get(key, "")
-        try:
-            value = float(text) if text else None
-        except ValueError:
-            raise ValueError(f"{key} must be a number, got {text!r}") from None
-        if value == 0 and key in _ROUNDED:
-            return None  # 0.00 GB/s: the time is there
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise ValueError(f"{key} must be positive and finite, got {text}")
-        return value
-
-    def count(key: str) -> int | None:
-        value = number(key)
-        return None if value is None else int(whole(**{key: value})[0])
-
-    operation = _OPERATIONS.get(cells["collective"])
-    if operation is None:
-        raise _Skip(f"no law for {cells['collective']!r}; there are: {', '.join(_OPERATIONS)}")
-    n = count("n_gpus")
-    if n is None:
-        raise ValueError("n_gpus is missing")
-    if n < 2:
-        raise _Skip("one rank alone sends nothing")
-    inside, outside = cells.get("scale_up", ""), cells.get("scale_out", "")
-    if re.match(r"NVLink|PCIe", outside):  # a domain larger than a server
-        inside, outside = outside, ""
-    per_node = count("gpus_per_node")
-    nodes = count("n_nodes") or (max(1, n // (per_node or _SERVER)) if outside else 1)
-    if n % nodes:
-        raise _Skip(f"n_nodes must divide n_gpus, got {nodes} and {n}")
-    wires = _scale_up(inside) if inside else {}
-    if nodes > 1:
-        near = next((link for key, link in _NETWORKS.items() if key in outside), "InfiniBand NDR")
-        network = _network(outside, number("scale_out_GBps_per_gpu"), n // nodes if per_node else None)
-        wires |= {"network": network, "network_latency": hardware.link(near).latency, "tcp": "TCP" in outside}
-    elif not wires.get("scale_up"):
-        raise _Skip(f"no rate for the link {inside or outside!r}")
-    if operation == "all-to-all" and inside.startswith("PCIe"):
-        raise _Skip("PCIe is a tree of switches, whose shape an all-to-all would need")
-    size = number("size_bytes")
-    seconds = _seconds(
-        operation, size, n, number("time_us"), number("algbw_GBps") if size else None, number("busbw_GBps")
-    )
-    algorithm = cells.get("algo", "") + " " + cells.get("gpu", "")
-    in_switch: bool | None = None if wires.get("switch") else False
-    if re.search(r"NVLS|SHARP", algorithm):
-        in_switch = "off" not in algorithm
-    elif re.match(r"Ring|Tree", algorithm):
-        in_switch = False
-    wires["network_adds"] = nodes > 1 and "SHARP" in algorithm
-    source, row = cells["group"] or "unnamed", cells.get("row_id") or where
-    return Timing(
-        source,
-        row,
-        operation,
-        size or np.inf,
-        seconds,
-        n,
-        nodes,
-        in_switch=in_switch,
-        quality=cells.get("quality") or "A",
-        **wires,
-    )
+def _operation(name: str) -> str | None:
+    """The operation whose law a collective of this name follows."""
+    return _OPERATIONS.get(re.sub(r"(fp8|bf16|fp16)?$", "", re.sub(r"[^a-z0-9]", "", name.casefold())))
 
 
-def _seconds(operation, size, n, time, algbw, busbw) -> float:
-    """Seconds from whichever column is filled, if all that are agree; for a plateau, seconds for each byte."""
-    moved = float(bus_factor(operation, n)) * (size or 1.0)
-    rates = [(name, of, rate) for name, of, rate in (("algbw", size, algbw), ("busbw", moved, busbw)) if of and rate]
-    found = [time * us] if time and size else [of / (rate * GB) for _, of, rate in rates]
-    for name, of, rate in rates:
-        if abs(of / (found[0] * GB) - rate) > 0.012 + 0.01 * rate:
-            says = of / (found[0] * GB)
-            raise _Skip(f"{name}: {size:g} B in {found[0] / us:g} us are {says:.2f} GB/s, and it says {rate:g}")
-    if found:
-        return found[0]
-    raise ValueError("one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there")
+# --- Wires: what the names of GPUs, links and networks say -----------------------------------------------------------
+
+# Share of a link's rate that NVLink switches sustain when they add, by generation: the nvlsEfficiency of Hopper and of
+# Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not add.
+_ADDING = {4: 0.85, 5: 0.74}
+_GPU = re.compile(r"(?:\b|(?<=\dx))(GB300|GB200|B300|B200|H200|H800|H100|A100|V100)(?!\d)", re.IGNORECASE)
+_BOARD = re.compile(r"PCIe|NVL\b", re.IGNORECASE)  # cards whose NVLink, if any, is a bridge
+_TRAY = 4  # GPUs of a host in an NVL72 rack, where a row does not say
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])(B(?:/s|ps|\b)|b(?:/s|ps|its?|E|\b)|BE|\b)")
+_PORTS = r"(?:ports?|nics?|adapters?|rails?|links?|cards?)\b"
+_PORT_NAMES = {"EDR": "RoCE 100 GbE"} | {name: f"InfiniBand {name}" for name in ("HDR", "NDR", "XDR")}  # EDR: 100, too
 
 
-def _scale_up(text: str) -> dict[str, float | None]:
-    """Rate and latency of the link that a text names ("NVLink4 450GB/s/dir", "PCIe5"); a printed rate goes first.
+def _accelerator(gpu: str) -> hardware.Accelerator | None:
+    """The accelerator that a text names, if the name alone tells its link."""
+    model = _GPU.search(gpu)
+    if not model or _BOARD.search(gpu):
+        return None
+    return next(a for a in hardware.accelerators() if a.name.split()[0] == model[1].upper())
 
-    Twice the link's rate is its brochure's, both directions added.
-    """
-    generation = re.match(r"(NVLink|PCIe)\s*(?:Gen)?(\d)", text)
-    printed = re.search(r"([\d.]+)\s*GB/s", text)
-    links = {link.name: link for link in hardware.links()}
-    link = None
-    if generation:
-        kind, digit = generation.groups()
-        link = links.get(f"NVLink {digit}" if kind == "NVLink" else f"PCIe {digit}.0 x16")
-    wires = _wires(link) if link else {}
-    if printed:
-        rate = float(printed[1]) * GB
-        rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
-        adding = {"switch": wires["switch"] * rate / link.bandwidth} if "switch" in wires else {}
-        wires = {"scale_up_latency": links["NVLink 4"].latency} | wires | adding | {"scale_up": rate}
-    return wires
+
+def _domains(n: int, gpu: str) -> int | None:
+    """Over how many NVLink domains n GPUs spread evenly; None where a domain is one host."""
+    named, part = re.search(r"NVL(\d\d+)", gpu), _accelerator(gpu)
+    size = int(named[1]) if named else part.scale_up_domain if part else 0
+    if size <= _SERVER:
+        return None
+    least = -(-n // size)
+    for domains in range(least, 2 * least):  # 128 GPUs are 2 x 64, and 1,024 are 16 x 64
+        if n % domains == 0:
+            return domains
+    raise ValueError(f"{n} GPUs do not spread evenly over NVLink domains of {size}")
 
 
 def _wires(link: hardware.Link) -> dict[str, float | None]:
     """What a link inside a node is to a timing."""
     generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
     adding = _ADDING.get(int(generation[1])) if generation else None
-    wires = {"scale_up": link.bandwidth, "scale_up_latency": link.latency}
+    latency = link.latency or hardware.link("NVLink 4").latency  # no source gives it: that of the usual link
+    wires = {"scale_up": link.bandwidth, "scale_up_latency": latency}
     return wires | ({"switch": adding * link.bandwidth} if adding else {})
 
 
-def _network(text: str, per_gpu: float | None, gpus: int | None) -> float:
-    """Bytes/s of all network ports of a node together."""
-    if per_gpu and gpus:
-        return per_gpu * GB * gpus
-    if ports := re.search(r"(?:(\d+)\s*x\s*)?(\d+(?:\.\d+)?)\s*Gb", text):
-        return int(ports[1] or 1) * float(ports[2]) * Gbit
-    raise _Skip(f"no rate for the network {text!r}")
+def _scale_up(text: str, gpu: str) -> dict[str, float | None]:
+    """The wires that a text names ("NVLink4 450GB/s/dir", "PCIe5"), or that the GPU has. A printed rate goes first.
+
+    Twice the link's rate is its brochure's, both directions added.
+    """
+    generation = re.match(r"(NVLink|PCIe)\s*(?:Gen\s*)?(\d)", text, re.IGNORECASE)
+    printed = re.search(r"(?:(\d+)\s*[x\u00d7*]\s*)?(\d+(?:\.\d+)?)\s*([GT])B(?:/s|ps)", text)
+    links = {link.name: link for link in hardware.links()}
+    link = None
+    if generation:
+        nvlink = generation[1].lower() == "nvlink"
+        link = links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
+    elif (part := _accelerator(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
+        link = links[part.scale_up_link]
+    wires = _wires(link) if link else {}
+    if printed:
+        rate = int(printed[1] or 1) * float(printed[2]) * GB * (1000 if printed[3] == "T" else 1)
+        rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
+        adding = {"switch": wires["switch"] * rate / link.bandwidth} if "switch" in wires else {}
+        wires = {"scale_up_latency": links["NVLink 4"].latency} | wires | adding | {"scale_up": rate}
+    return wires
+
+
+def _network(text: str, gpus: int) -> float | None:
+    """Bytes/s of all network ports of a node of so many GPUs; a single rate without a count is one port."""
+    if rate := _RATE.search(text):
+        bits = not rate[3].startswith("B") or rate[3] == "BE"
+        one = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
+        before, after = text[: rate.start()], text[rate.end() :]
+    elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text):
+        one = int(name[2]) * Gbit if name[2] else hardware.link(_PORT_NAMES[name[1]]).bandwidth
+        before, after = text[: name.start()], text[name.end() :]
+    else:
+        return None
+    count = re.search(rf"(?<![\w.])(\d+)\s*(?:[x\u00d7*]|{_PORTS})", before, re.IGNORECASE)
+    count = count or re.search(rf"[x\u00d7*]\s*(\d+)\b|\b(\d+)\s*{_PORTS}", after, re.IGNORECASE)
+    ports = int(next(filter(None, count.groups()))) if count else 1
+    if re.search(r"(?:per|each|/)\s*GPU", text, re.IGNORECASE) and ports != gpus:  # "8 x 400 Gb/s, one per GPU" is all
+        ports *= gpus
+    return ports * one
+
+
+def _between(network: float, tcp: bool) -> dict[str, float | bool]:
+    """What a network is to a timing. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
+    latency = hardware.link("TCP 100 GbE").latency if tcp else _RDMA_STEP
+    return {"network": network, "network_latency": latency, "tcp": tcp}
+
+
+# --- Our CSV ---------------------------------------------------------------------------------------------------------
+
+_REQUIRED = ("group", "collective", "n_gpus")
+_COUNTS = ("n_gpus", "n_nodes", "gpus_per_node")
+_MAY_BE_ZERO = ("algbw_gbps", "busbw_gbps", "scale_out_gbps_per_gpu")  # rounded to 0.00, or no network
+_AGREE = 0.05  # by how much a printed time and a printed rate may differ, beyond rounding: they are often of two runs
+
+
+def _read_csv(text: str) -> tuple[list[Timing], list[str]]:
+    lines = [line if _is_data(line) else "" for line in text.splitlines()]
+    first = next(filter(None, lines), "")
+    reader = csv.reader(lines, delimiter=max(",;\t", key=first.count), skipinitialspace=True)
+    names, rows, problems = None, [], []
+    for cells in reader:
+        cells = [cell.strip() for cell in cells]
+        if not any(cells):
+            continue
+        if names is None:
+            names = [name.casefold() for name in cells]
+            if missing := [name for name in _REQUIRED if name not in names]:
+                missing, found = ", ".join(missing), ", ".join(cells)
+                raise ValueError(f"line {reader.line_num}: columns are missing: {missing}; found: {found}")
+            if twice := [name for name, times in Counter(names).items() if name and times > 1]:
+                raise ValueError(f"line {reader.line_num}: column {twice[0]} is there twice")
+            continue
+        row = dict(zip(names, cells, strict=False)) | {"": "".join(cells[len(names) :])}  # too short, or too long
+        where = f"line {reader.line_num}"
+        name = row.get("row_id") or where
+        where += f", row {name}" if row.get("row_id") else ""
+        problem = "not read"
+        try:
+            numbers = _numbers(row)
+            problem = "skipped"
+            rows.append(_timing(name, row, numbers))
+        except ValueError as error:
+            problems.append(f"{where}: {problem}, {error}")
+    return rows, problems
+
+
+def _numbers(cells: dict[str, str]) -> dict[str, float]:
+    """What a row says in numbers; an empty cell, or one that says so, is left out."""
+    if cells[""]:
+        raise ValueError("more cells than columns")
+    numbers = {}
+    for key in ("size_bytes", "time_us", *_COUNTS, *_MAY_BE_ZERO):
+        text = cells.get(key, "")
+        if text.casefold() in ("", "-", "n/a", "na"):
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError(f"{key} must be a number, got {text!r}") from None
+        if key in _COUNTS:
+            numbers[key] = int(whole(**{key: value})[0])
+        elif value or key not in _MAY_BE_ZERO:
+            if not 0 < value < np.inf:
+                raise ValueError(f"{key} must be positive and finite, got {text}")
+            numbers[key] = value
+    if "n_gpus" not in numbers:
+        raise ValueError("n_gpus is missing")
+    return numbers
+
+
+def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timing:
+    operation, n = _operation(cells.get("collective", "")), numbers["n_gpus"]
+    if operation is None:
+        raise ValueError(f"no law for {cells.get('collective', '')!r}; there are: {_TESTS}, p2p_write, moe_*")
+    if n < 2:
+        raise ValueError("one rank alone sends nothing")
+    quality = cells.get("quality", "").upper() or "A"
+    if quality not in ("A", "B", "C"):
+        raise ValueError(f"quality must be A, B or C, got {quality!r}")
+    gpu = cells.get("gpu", "")
+    nodes, wires = _row_wires(cells, numbers, gpu)
+    if operation == "all-to-all" and re.match("PCIe", cells.get("scale_up") or cells.get("scale_out", ""), re.I):
+        if nodes == 1:
+            raise ValueError("PCIe is a tree of switches, whose shape an all-to-all would need")
+        wires["scale_up"] = None  # the network is slower than any such tree
+    model = _GPU.search(gpu)
+    return Timing(
+        source=cells["group"] or "unnamed",
+        row=name,
+        operation=operation,
+        size=numbers.get("size_bytes", np.inf),
+        seconds=_seconds(operation, cells, numbers),
+        ranks=n,
+        nodes=nodes,
+        quality=quality,
+        machine=f"{cells.get('source') or cells['group']}, {model[1].upper() if model else gpu}",
+        **wires,
+        **_adding(f"{cells.get('algo', '')} {gpu}", bool(wires.get("switch")), nodes),
+    )
+
+
+def _row_wires(cells: dict[str, str], numbers: dict[str, float], gpu: str) -> tuple[int, dict]:
+    """Number of nodes of a row, and the wires inside and between them."""
+    n, nodes, host = numbers["n_gpus"], numbers.get("n_nodes"), numbers.get("gpus_per_node")
+    per_gpu = numbers.get("scale_out_gbps_per_gpu", 0.0) * GB
+    inside, outside = cells.get("scale_up", ""), cells.get("scale_out", "")
+    spans = re.match(r"NVLink|PCIe", outside, re.IGNORECASE)  # a domain larger than a server
+    wires = _scale_up(outside if spans else inside, gpu)
+    named = bool(nodes or host)
+    if nodes and (n % nodes or (host and n > nodes * host)):
+        raise ValueError(f"n_nodes x gpus_per_node must be n_gpus, got {nodes} x {host or '?'} and {n}")
+    domains = 1 if spans else _domains(n, f"{gpu} {inside}")
+    if domains:
+        host = host or (n // nodes if nodes else _TRAY)
+        nodes = domains
+    elif nodes is None:
+        nodes, host = 1, host or _SERVER
+        if n > host and (outside or per_gpu or "gpus_per_node" in numbers):
+            nodes = n // host
+        if (n > host and n % host) or (nodes == 1 and outside and not wires):
+            raise ValueError(f"n_nodes is missing, and {host} GPUs a node do not make {n}")
+    g = n // nodes
+    if nodes > 1:
+        host = host if domains else g
+        printed = _network(outside, host)
+        rate = per_gpu * g if per_gpu and (named or domains or not printed) else (printed or 0.0) * g / host
+        if not rate:
+            raise ValueError(f"no rate for the network {outside!r}")
+        tcp = bool(re.search(r"TCP(?!XO)|sockets", outside, re.IGNORECASE)) and "fastrak" not in outside.casefold()
+        wires |= _between(rate, tcp)
+    elif not wires.get("scale_up"):
+        raise ValueError(f"no rate for the link {inside or outside!r}")
+    return nodes, wires
+
+
+def _adding(text: str, switches: bool, nodes: int) -> dict[str, bool | None]:
+    """Whether switches add, in nodes and between them, by what a row says of the algorithm."""
+    one_name = re.sub(r"NVLS\s*/\s*SHARP|SHARP\s*/\s*NVLS|NVLink SHARP|NVLS[\s_]?Tree", "NVLS", text, flags=re.I)
+    off = bool(re.search(r"\b(?:no|off|disabled?|without|w/o)\b|=\s*0\b", one_name, re.IGNORECASE))
+    adds = bool(re.search("NVLS|SHARP", one_name, re.IGNORECASE))
+    ring = bool(re.search(r"\b(?:Ring|Tree)\b", one_name, re.IGNORECASE))
+    in_switch = None
+    if not switches or (adds and off) or (ring and not adds):
+        in_switch = False
+    elif adds and not ring:  # with both named, NCCL chose by size
+        in_switch = True
+    return {
+        "in_switch": in_switch,
+        "network_adds": nodes > 1 and not off and bool(re.search("SHARP|CollNet", one_name, re.IGNORECASE)),
+    }
+
+
+def _rounding(text: str) -> float:
+    """Half a unit of the last printed digit, relative to the number."""
+    number = Decimal(text)
+    return float(Decimal(5).scaleb(number.as_tuple().exponent - 1) / number)
+
+
+def _seconds(operation: str, cells: dict[str, str], numbers: dict[str, float]) -> float:
+    """Seconds from whichever column is filled, if all that are agree; for a plateau, seconds for each byte."""
+    size = numbers.get("size_bytes")
+    moved = {"algbw": size or 1.0, "busbw": float(bus_factor(operation, numbers["n_gpus"])) * (size or 1.0)}
+    rates = [(_rounding(cells[f"{k}_gbps"]), k) for k in moved if f"{k}_gbps" in numbers]
+    if size and "time_us" in numbers:
+        rounded, seconds = _rounding(cells["time_us"]), numbers["time_us"] * us
+    elif rates:
+        rounded, name = min(rates)
+        seconds = moved[name] / (numbers[f"{name}_gbps"] * GB)
+    else:
+        raise ValueError("one of time_us (with size_bytes), algbw_GBps and busbw_GBps must be there")
+    for rounding, name in rates:
+        rate, says = numbers[f"{name}_gbps"], moved[name] / (seconds * GB)
+        if abs(says - rate) > (_AGREE + rounding) * rate + rounded * says:
+            raise ValueError(f"{name}: {moved['algbw']:g} B in {seconds / us:g} us are {says:.2f} GB/s, not {rate:g}")
+    return seconds
 
 
 # --- nccl-tests ------------------------------------------------------------------------------------------------------
 
-_RANK = re.compile(r"#?\s*Rank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
-_HEADING = re.compile(r"^.*\bsize\s+count\s.*\btime\s+algbw\b", re.MULTILINE)
-_LABEL = re.compile(r"^\s*(\d+:|\[\d+,\d+\]<std\w+>:)")  # of srun --label and mpirun --tag-output
+_TYPES = r"(?:u?int\d+|char|half|float|double|bfloat16|fp?8_?e\dm\d)"
+# Rows and headings are found anywhere in a line: srun, mpirun and log collectors put labels of their own before them.
+_ROW = re.compile(rf"(?<![\w.])\d+\s+\d+\s+{_TYPES}\s.*")
+_LIKE_A_ROW = re.compile(rf"\d\s+{_TYPES}\s|^\s*\d+[\s\d.]*$")
+_COLUMNS = re.compile(r"\bsize\s+count\s+type\b.*")
+_RANK = re.compile(r"\bRank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
+_START = re.compile(r"Collective test starting: (\w+?)_perf|# nThread |\bUsing devices\b")
+_END = re.compile(r"Out of bounds values|Avg bus bandwidth|Collective test concluded")
+_USUAL = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 _HALF = 0.005 * GB  # bandwidths are printed with two decimals
-_TYPE = re.compile(r"\s(u?int\d+|char|half|float|double|bfloat16|fp?8_?e\dm\d)\s")
-_BOARD = re.compile(r"PCIe|NVL\b", re.IGNORECASE)  # cards whose NVLink, if any, is a bridge
-_GPU = re.compile(r"\b(GB300|GB200|B300|B200|H200|H800|H100|A100|V100)\b")
 
 
-def _read_nccl_tests(text, name, *, ranks=None, nodes=None, scale_up=None, network=None, collective=None):
-    """Rows of the table that nccl-tests prints (out of place), with what its heading says of ranks, hosts and GPUs."""
-    hosts, gpu, columns, table, skipped = [], "", None, [], []
-    for number, labelled in enumerate(text.splitlines(), 1):
-        line = _LABEL.sub("", labelled)
-        words = line.lstrip("# ").split()
-        if rank := _RANK.search(line):
-            hosts.append(rank[1])
-            gpu = rank[2].strip()
-        elif found := re.search(r"Collective test starting: (\w+?)_perf", line):
-            collective = collective or found[1]
-        elif words[:2] == ["size", "count"] and "time" in words:
-            columns = words
-        elif re.match(r"\s*\d+\s+\d+\s", line):
-            if row := _nccl_row(line.split(), columns, f"line {number}"):
-                table.append((number, *row))
-            else:
-                skipped.append(f"line {number}: skipped, nothing was sent or timed")
-        elif re.match(r"\s*\d", line) and (_TYPE.search(line) or re.fullmatch(r"[\s\d.]+", line)):
-            raise ValueError(f"line {number}: not a row of nccl-tests: {line.strip()!r}")
-        elif line.strip() and not line.lstrip().startswith("#"):
-            skipped.append(f"line {number}: skipped, not a row of nccl-tests: {line.strip()[:60]!r}")
-    if not table:
-        return [], skipped
-    ranks = (len(hosts) or None) if ranks is None else int(whole(ranks=ranks)[0])
-    operation, n = _what(table, collective, ranks)
-    nodes = int(whole(nodes=len(set(hosts)) or 1 if nodes is None else nodes)[0])
+@dataclass
+class _Line:
+    """A row as nccl-tests printed it, out of place: bytes, seconds, bytes/s."""
+
+    where: str
+    size: float
+    seconds: float
+    algbw: float
+    busbw: float
+    reduces: bool
+
+
+@dataclass
+class _Block:
+    """One table, and what stands before it."""
+
+    collective: str | None = None
+    hosts: list[str] = field(default_factory=list)
+    gpu: str = ""
+    columns: tuple[str, ...] = ()
+    rows: list[_Line] = field(default_factory=list)
+    ended: bool = False
+
+
+def _read_log(text, stem, *, ranks, nodes, scale_up, network, collective) -> tuple[list[Timing], list[str]]:
+    """Rows of every table that nccl-tests printed, with what its heading says of ranks, hosts and GPUs."""
+    ranks, nodes = (None if v is None else int(whole(**{k: v})[0]) for k, v in (("ranks", ranks), ("nodes", nodes)))
+    links = [hardware.link(name) if name else None for name in (scale_up, network)]
+    if collective and not _operation(collective):
+        raise ValueError(f"--collective must be one of {_TESTS}, got {collective!r}; others have no law here")
+    blocks, problems = _blocks(text)
+    found = []
+    for block in blocks:
+        try:
+            rows, worse = _block_timings(block, stem, ranks, nodes, links, collective)
+            problems += worse
+        except ValueError as error:
+            rows = []
+            problems.append(f"{block.rows[0].where}: not read, nor the rest of its table: {error}")
+        if rows:
+            found.append(rows)
+    names = Counter()
+    for rows in found if len(found) > 1 else ():
+        name = f"{stem} {rows[0].operation}"
+        names[name] += 1
+        name += f" {names[name]}" if names[name] > 1 else ""
+        rows[:] = [Timing(**(vars(row) | {"source": name})) for row in rows]
+    problems.sort(key=lambda line: int(re.search(r"\d+", line)[0]))
+    return [row for rows in found for row in rows], problems
+
+
+def _blocks(text: str) -> tuple[list[_Block], list[str]]:
+    """The tables of a log. Only lines in a table that look like a row are worth a word if they are none."""
+    block, blocks, problems = _Block(), [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"line {number}"
+        row, columns, rank, start = (form.search(line) for form in (_ROW, _COLUMNS, _RANK, _START))
+        begins = (block.rows or block.columns) if rank or start else block.rows if columns else row and block.ended
+        if begins:
+            blocks.append(block)
+            # What a test says of its hosts holds for the next one, until that says something else.
+            block = _Block(columns=block.columns if row else ())
+        if rank:
+            block.hosts.append(rank[1])
+            block.gpu = rank[2].strip()
+        elif start:
+            block.collective = start[1] or block.collective
+        elif columns:
+            block.columns = tuple(columns[0].split())
+            if "cputime" in block.columns:
+                problems.append(f"{where}: not read, its table has CPU times (-C), not those of the GPUs")
+        elif _END.search(line):
+            block.ended = True
+        elif "cputime" in block.columns:
+            continue
+        elif row:
+            _add_row(block, row[0].split(), where, problems)
+        elif (block.rows or block.columns) and not block.ended and _LIKE_A_ROW.search(line):
+            problems.append(f"{where}: not read, not a row of nccl-tests: {line.strip()!r}")
+    blocks.append(block)
+    for before, after in pairwise(blocks):
+        if not after.hosts:
+            after.hosts, after.gpu = before.hosts, before.gpu
+    return [block for block in blocks if block.rows], problems
+
+
+def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -> None:
+    """Add a row to its table, or say what is the matter with it."""
+    columns = list(block.columns or _USUAL)
+    if "redop" in columns and not "".join(words[columns.index("redop") :][:1]).isalpha():
+        columns.remove("redop")  # until 2022 an all-to-all left that cell blank
+    try:
+        at = columns.index("time")
+        size, time, algbw, busbw = (float(words[i]) for i in (0, at, at + 1, at + 2))
+    except (ValueError, IndexError):
+        problems.append(f"{where}: not read, not a row of nccl-tests: {' '.join(words)!r}")
+        return
+    if size == 0 or time == 0:
+        problems.append(f"{where}: skipped, nothing was sent or timed")
+        return
+    says = size / (time * 1e3)
+    if not (0 < time < np.inf and abs(says - algbw) <= _HALF / GB + 0.001 + _AGREE * algbw):
+        problems.append(f"{where}: not read, {size:g} B in {time:g} us are {says:.2f} GB/s, and it says {algbw:g}")
+        return
+    if columns[at + 3 : at + 4] == ["#wrong"] and re.fullmatch(r"[1-9]\d*", "".join(words[at + 3 : at + 4])):
+        problems.append(f"{where}: read, though {words[at + 3]} of its results are wrong (#wrong)")
+    reduces = "redop" in columns and words[columns.index("redop")] != "none"
+    block.rows.append(_Line(where, size, time * us, algbw * GB, busbw * GB, reduces))
+
+
+def _block_timings(block, stem, ranks, nodes, links, collective) -> tuple[list[Timing], list[str]]:
+    """The timings of one table, and the rows whose two bandwidths do not fit the collective and the ranks."""
+    inside, across = links
+    name = block.collective or collective
+    if block.collective and collective and _operation(collective) != _operation(block.collective):
+        raise ValueError(f"the heading says {block.collective}, and --collective says {collective}")
+    if name and not _operation(name):
+        raise ValueError(f"no law for {name!r}; there are: {_TESTS}")
+    operation, n = _what(block.rows, _operation(name) if name else None, ranks or len(block.hosts) or None)
+    if nodes is None:
+        nodes = _domains(n, block.gpu) or len(set(block.hosts)) or 1
     if n % nodes:
-        raise ValueError(f"nodes must divide ranks, got {nodes} and {n}")
-    if scale_up is None and (model := _GPU.search(gpu)) and not _BOARD.search(gpu):
-        scale_up = next(a.scale_up_link for a in hardware.accelerators() if a.name.split()[0] == model[1])
-    wires = _wires(hardware.link(scale_up)) if scale_up else {}
-    if nodes > 1 and network:
-        across = hardware.link(network)
-        wires |= {"network": across.bandwidth * n // nodes, "network_latency": across.latency}
-        wires["tcp"] = across.name.startswith("TCP")
+        raise ValueError(f"--nodes must divide --ranks, got {nodes} and {n}")
+    if inside is None and (part := _accelerator(block.gpu)):
+        inside = hardware.link(part.scale_up_link)
+    wires = _wires(inside) if inside else {}
+    if nodes > 1 and across:
+        wires |= _between(across.bandwidth * n // nodes, across.name.startswith("TCP"))
     elif nodes > 1:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
         wires, nodes = {}, 1
     wires["in_switch"] = None if wires.get("switch") else False
-    rows = [
-        Timing(name, f"line {number}", operation, size, seconds, n, nodes, **wires)
-        for number, size, seconds, *_ in table
-    ]
-    return rows, skipped
+    factor, rows, problems = float(bus_factor(operation, n)), [], []
+    for line in block.rows:
+        if abs(line.busbw - factor * line.algbw) > 1.01 * _HALF * (1 + factor) + 0.002 * line.busbw:
+            is_, be = line.busbw / max(line.algbw, _HALF), f"{factor:.3f} for {operation} on {n} ranks"
+            problems.append(f"{line.where}: not read, busbw / algbw is {is_:.3f}, not {be}; say --collective, --ranks")
+        else:
+            rows.append(Timing(stem, line.where, operation, line.size, line.seconds, n, nodes, machine=stem, **wires))
+    return rows, problems
 
 
-def _nccl_row(words: list[str], columns: list[str] | None, where: str):
-    """Size, seconds, algorithm and bus bandwidth (bytes/s) and the reduction of a row; None where nothing was sent."""
-    columns = columns or ["size", "count", "type", "redop", "root", "time", "algbw", "busbw"]
-    if "redop" in columns and not "".join(words[columns.index("redop") :][:1]).isalpha():
-        columns = [name for name in columns if name != "redop"]  # until 2022 an all-to-all left that cell blank
-    at = columns.index("time")
-    try:
-        size, time, algbw, busbw = (float(words[i]) for i in (0, at, at + 1, at + 2))
-    except (ValueError, IndexError):
-        raise ValueError(f"{where}: not a row of nccl-tests: {' '.join(words)!r}") from None
-    if size == 0 or time == 0:
-        return None
-    if not (0 < time < np.inf and abs(size / (time * 1e3) - algbw) <= 0.006 + 0.01 * algbw):
-        raise ValueError(
-            f"{where}: {size:g} B in {time:g} us are {size / (time * 1e3):.2f} GB/s, and it says {algbw:g}"
-        )
-    return size, time * us, algbw * GB, busbw * GB, words[columns.index("redop")] if "redop" in columns else ""
-
-
-def _what(table, collective: str | None, ranks: int | None) -> tuple[str, int]:
+def _what(rows: list[_Line], operation: str | None, ranks: int | None) -> tuple[str, int]:
     """Operation and ranks, told from the bus factor of the fastest row where the heading does not say."""
-    operation = _OPERATIONS.get(collective) if collective else None
-    if collective and operation is None:
-        raise ValueError(f"collective must be one of {', '.join(_OPERATIONS)}, got {collective!r}")
     if ranks == 1:
         raise ValueError("one rank alone sends nothing")
     if operation is None or ranks is None:
-        *_, algbw, busbw, reduction = max(table, key=lambda row: row[3])
-        if not algbw:
-            raise ValueError("no row is long enough to have a bandwidth: say the collective and the ranks")
-        low, high = (busbw - _HALF) / (algbw + _HALF), (busbw + _HALF) / (algbw - _HALF)
-        operation = operation or _operation(low, high, ranks, reduction not in ("", "none"))
+        best = max(rows, key=lambda row: row.busbw)
+        if not best.algbw:
+            raise ValueError("no row is long enough to have a bandwidth: say --collective and --ranks")
+        low = (best.busbw - _HALF) / (best.algbw + _HALF)
+        high = (best.busbw + _HALF) / (best.algbw - _HALF)
+        operation = operation or _told(low, high, ranks, best.reduces)
         ranks = ranks or _ranks(operation, low, high)
-    factor = float(bus_factor(operation, ranks))
-    for number, _, _, algbw, busbw, _ in table:
-        if abs(busbw - factor * algbw) > 1.01 * _HALF * (1 + factor) + 0.002 * busbw:
-            raise ValueError(
-                f"line {number}: busbw / algbw is {busbw / max(algbw, _HALF):.3f}, "
-                f"and {factor:.3f} for {operation} on {ranks} ranks"
-            )
     return operation, ranks
 
 
-def _operation(low: float, high: float, ranks: int | None, reduces: bool) -> str:
+def _told(low: float, high: float, ranks: int | None, reduces: bool) -> str:
+    """The operation whose bus factor lies between the two."""
     if high - low > 0.1 or (ranks is None and low <= 1 <= high):
-        raise ValueError("busbw / algbw leaves the collective open: say which, and the ranks")
+        raise ValueError("busbw / algbw leaves the collective open: say --collective and --ranks")
     if low > 1 or (ranks == 2 and reduces and high > 1):
         return "all-reduce"
     if high < 1:
@@ -392,4 +596,4 @@ def _ranks(operation: str, low: float, high: float) -> int:
         least, most = (1 / (1 - factor / top) if factor < top else np.inf for factor in (low, high))
         if np.floor(most) == np.ceil(least):
             return int(np.ceil(least))
-    raise ValueError("the number of ranks cannot be told from the file: say it")
+    raise ValueError("the number of ranks cannot be told from the file: say --ranks")

@@ -103,36 +103,37 @@ class Hierarchy(Explained):
 
 
 def hierarchy(node="DGX H100") -> Hierarchy:
-    """Tiers from the registers of one accelerator of a server to another data centre.
+    """Tiers from the registers of one accelerator of a server or a rack to another data centre.
 
     Parameters
     ----------
     node : str
-        Name of a server in :mod:`clusterlab.hardware`. On-chip memories are listed where the data holds them.
+        Name of a server or a rack in :mod:`clusterlab.hardware`. On-chip memories are listed where the data holds them.
 
     Returns
     -------
     Hierarchy
         For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
-        what usually travels there.
+        what usually travels there. An accelerator's part of the network is that of all ports, evenly shared.
 
     Raises
     ------
     ValueError
-        There is no such server; the message names the nearest.
+        There is no such server or rack; the message names the nearest.
 
     Notes
     -----
-    Source: the records of :mod:`clusterlab.hardware`, each with its own source. The last tier is one wavelength of 400
-    Gbit/s and MLSysBook's planning value for latency.
+    Source: the records of :mod:`clusterlab.hardware`, each with its own source; what a tier carries is the usual use.
+    The last tier is one wavelength of 400 Gbit/s and MLSysBook's planning value for latency.
 
     Examples
     --------
     >>> [tier.name for tier in hierarchy("DGX B200").tiers]
     ['HBM', 'NVLink 5', 'InfiniBand NDR', 'other data centre']
     """
-    server = hardware.node(node)
-    chip = hardware.accelerator(server.accelerator)
+    machines = {machine.name: machine for machine in (*hardware.nodes(), *hardware.racks())}
+    machine = hardware.find("node", node, machines)
+    chip = hardware.accelerator(machine.accelerator)
     on_chip = {
         "registers": "operands of one thread",
         "L1": "tiles of a matrix product",
@@ -140,20 +141,20 @@ def hierarchy(node="DGX H100") -> Hierarchy:
     }
     rows = []
     for level in hardware.memories():
-        kind = level.name.removeprefix(f"{chip.name} ")
         if level.accelerator == chip.name:
-            rows.append(Tier(kind, level.bandwidth, level.latency, on_chip[kind]))
+            kind = level.name.removeprefix(f"{chip.name} ")
+            rows.append(Tier(kind, level.bandwidth, level.latency, on_chip.get(kind, "data close to the arithmetic")))
     rows.append(Tier("HBM", chip.hbm_bandwidth, chip.hbm_latency, "weights, activations, key-value cache"))
+    ports = (machine.network_ports or machine.accelerators) / machine.accelerators
     links = (
-        (chip.scale_up_link, "tensor and expert parallelism"),
-        (server.network_link, "data and pipeline parallelism"),
-        ("Cross-data-centre", "checkpoints, data, replicas"),
+        (chip.scale_up_link, chip.scale_up_link, 1, "tensor and expert parallelism"),
+        (machine.network_link, machine.network_link, ports, "data and pipeline parallelism"),
+        ("other data centre", "Cross-data-centre", 1, "checkpoints, data, replicas"),
     )
-    for name, carries in links:
-        if name:
-            link = hardware.link(name)
-            far = name == "Cross-data-centre"
-            rows.append(Tier("other data centre" if far else name, link.bandwidth, link.latency, carries))
+    for name, link, ports, carries in links:
+        if link:
+            link = hardware.link(link)
+            rows.append(Tier(name, ports * link.bandwidth, link.latency, carries))
     return Hierarchy(node, tuple(rows))
 
 
