@@ -438,8 +438,8 @@ def test_latencies_count_the_steps_of_the_shorter_of_ring_and_tree():
     assert latency("all-reduce", 32, 4) == pytest.approx((2 * 7 * inside, 2 * 2 * across))  # up a tree, and down
     assert latency("send-receive", 2, 1) == pytest.approx((inside,))
     assert latency("send-receive", 2, 2) == pytest.approx((0, across))
-    assert latency("all-to-all", 8, 1) == pytest.approx((7 * inside,))
-    assert latency("all-to-all", 32, 4) == pytest.approx((7 * inside, across))  # all at once
+    assert latency("all-to-all", 8, 1) == pytest.approx((inside,))
+    assert latency("all-to-all", 32, 4) == pytest.approx((inside, across))  # all at once
     assert latency("all-gather", 64, 64) == latency("reduce-scatter", 64, 64) == pytest.approx((0, 6 * across))
     assert latency("all-reduce", 8, 2, tcp=True) == pytest.approx((2 * 3 * inside, 2 * across))
 
@@ -462,7 +462,7 @@ GATES = {
     "nebius_h100_2node": (0.4, 2.5),
     "gcp_a4_2node": (2.7, 12.2),
     "gcp_a3high_2node": (7.6, 36.8),
-    "v100_8node": (8.3, 60.8),
+    "v100_8node": (8.3, 60.9),
     "deepep_v1_normal": (8.3, 15.4),
 }
 

@@ -125,7 +125,7 @@ def _waits(timing: Timing) -> list[dict[str, float]]:
     """Seconds of latency inside nodes and across for each way: around the ring, or through a tree.
 
     A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL. The
-    messages of an all-to-all between nodes are all sent at once. With one GPU in each node NCCL gathers in log2 steps.
+    messages of an all-to-all are all sent at once. With one GPU in each node NCCL gathers in log2 steps.
     """
     n, nodes, operation = timing.ranks, timing.nodes, timing.operation
     g, depth, turns = n // nodes, float(np.ceil(np.log2(nodes))), 2 if operation == "all-reduce" else 1
@@ -137,7 +137,7 @@ def _waits(timing: Timing) -> list[dict[str, float]]:
     if operation == "send-receive":
         return [way(0, 1) if nodes > 1 else way(1, 0)]
     if operation == "all-to-all":
-        return [way(g - 1, 1)]
+        return [way(1, 1)]
     if operation in ("all-gather", "reduce-scatter") and g == 1:
         return [way(0, depth)]
     ways = [way(turns * (n - nodes), turns * (nodes - 1))]
