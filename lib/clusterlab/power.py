@@ -538,7 +538,8 @@ def fan_power(flow, *, rated_flow, rated_power):
     Returns
     -------
     array_like
-        W. Real fans, with losses that do not scale, save a little less when they slow down.
+        W. Real fans, with losses that do not scale, save a little less when they slow down. Servers side by side have
+        fans of their own, in parallel: their share of the power does not change with how many there are.
 
     Raises
     ------
@@ -552,10 +553,10 @@ def fan_power(flow, *, rated_flow, rated_power):
 
     Examples
     --------
-    If fans take 3 kW of a 30 kW rack, then at the same rise they take 40 % of 60 kW, and more than all of 120 kW.
+    If the fans of a server take a tenth of its 10 kW, then at the same rise, in the same box, they take 40 % of 20 kW.
 
-    >>> [float(fan_power(heat, rated_flow=30e3, rated_power=3e3)) for heat in (60e3, 120e3)]
-    [24000.0, 192000.0]
+    >>> float(fan_power(20e3, rated_flow=10e3, rated_power=1e3)) / 20e3
+    0.4
     """
     (rated,) = positive(rated_flow=rated_flow)
     v, power, _ = nonnegative(flow=flow, rated_power=rated_power, rated_flow=rated_flow)
@@ -720,7 +721,8 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
     Notes
     -----
     Derived from :func:`clocked_power` and the argument of Amdahl 1967. Static 39 W, dynamic 205 W and a floor of 0.80
-    give time and energy at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %.
+    give the times at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %. A chip
+    that uses up its cap has an energy of cap times time, so their energies add one check and not three.
 
     Examples
     --------
@@ -748,7 +750,7 @@ def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
     Parameters
     ----------
     static, dynamic, voltage_floor, fixed, rest : array_like
-        As in :func:`power_cap`. The more waits with the chip, the higher the best cap.
+        As in :func:`power_cap`. What waits with the chip raises the best cap, once it lifts it off the voltage floor.
 
     Returns
     -------
@@ -1029,8 +1031,8 @@ def holdover(stored, power, *, efficiency=1):
 
     Notes
     -----
-    Source: conservation of energy. Diesel holds 137,381 Btu a gallon, or 38.3 MJ a litre (EIA 2022); that a generator
-    makes 38 % of it electricity is assumed here.
+    Source: conservation of energy. Diesel holds 137,381 Btu a gallon, or 38.3 MJ a litre of gross heat (EIA 2022); that
+    a generator makes 38 % of it electricity is assumed here. Makers count on the net heat, about 7 % less.
 
     Examples
     --------
