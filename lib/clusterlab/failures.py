@@ -296,7 +296,7 @@ def infant_failures(window, *, mtbf, shape, age):
 
     Notes
     -----
-    Source: Crow 1974, the power-law process: n Weibull lifetimes of scale eta in series, as long as few of the n have
+    Source: Crow 1975, the power-law process: n Weibull lifetimes of scale eta in series, as long as few of the n have
     been replaced; M = eta^k a^(1-k) / (n k).
 
     Examples
