@@ -69,7 +69,7 @@ EFFICIENCIES = MappingProxyType(
         one.generation: one
         for one in (
             Efficiency("Volta", 0.75, 0.75, 0.85, 0.5, 0.3, 5 * us),
-            Efficiency("Ampere", 0.85, 0.85, 0.85, 0.5, 0.3, 5 * us),
+            Efficiency("Ampere", 0.783, 0.783, 0.733, 0.533, 0.291, 0 * us),
             Efficiency("Hopper", 0.70, 0.65, 0.85, 0.5, 0.3, 5 * us),
             Efficiency("Blackwell", 0.75, 0.65, 0.85, 0.5, 0.4, 5 * us),
             Efficiency("TPU", 0.85, 0.8, 0.85, 0.5, 0.4, 1 * us),
@@ -85,12 +85,14 @@ class Software(Explained):
     name: str
     fused_attention: bool
     dropout: bool
-    tensor_overlap: float  # share of tensor-parallel collectives that hides behind matrix products
+    tensor_overlap: tuple[bool, bool]  # whether tensor-parallel collectives hide behind products, forward and backward
     pipeline_overlap: bool  # transfers between stages hide behind work on other microbatches
     data_overlap: bool  # gradients and parameters travel while the backward and the forward pass work
     gradient_bytes: float
     shard_gather: float | None  # bytes/s at which ZeRO 3 puts parameters together; None: what the wire gives
     shard_gathers: int  # times that ZeRO 3 gathers the parameters under full recomputation
+    fused_accumulation: bool  # weight gradients are added to their sum inside the product, not by a kernel of its own
+    stops_early: bool  # recomputation leaves out the last product of a layer, whose output nothing needs
     contention: float  # part of the time of a hidden collective by which it slows the work that hides it
     note: str = ""
 
@@ -99,9 +101,10 @@ SOFTWARE = MappingProxyType(
     {
         one.name: one
         for one in (
-            Software("2021", False, True, 0.0, False, False, 4, 24 * GB, 3, 0.1),
-            Software("2023", True, False, 0.0, False, True, 4, None, 2, 0.1),
-            Software("2024", True, False, 0.5, True, True, 4, None, 2, 0.1),
+            Software("2021", False, True, (False, False), False, False, 4, 24 * GB, 3, False, False, 0.24),
+            Software("2022", False, True, (False, True), False, False, 4, 24 * GB, 3, True, False, 0.24),
+            Software("2023", True, False, (False, True), False, True, 4, None, 2, True, True, 0.24),
+            Software("2024", True, False, (True, True), True, True, 4, None, 2, True, True, 0.24),
         )
     }
 )
@@ -403,7 +406,9 @@ def step(
         return np.maximum(work, move) + e.shows * np.minimum(work, move) + kernels * e.ramp
 
     # dense layer and mixture layer: (flops, bytes fwd, bytes bwd)
-    acc = np.where(z >= 3, 2.0, 2 * sw.gradient_bytes)  # weight gradients added to a buffer
+    sums = np.where(z >= 3, 2.0, 2 * sw.gradient_bytes)  # bytes a weight to write its gradient, or to add it to a sum
+    acc = sums if sw.fused_accumulation else 2.0
+    alone = 0.0 if sw.fused_accumulation else 2.0 + sums
 
     def matrices(rows_w_io):
         flops = fwd = bwd = kern = 0.0
@@ -429,6 +434,7 @@ def step(
     for count, (flops, fwd, bwd, kern) in kinds.values():
         gemm_f = gemm_f + count * gemms(flops, fwd, kern)
         gemm_b = gemm_b + count * gemms(2 * flops, bwd, 2 * kern)
+    w_layer = (dense * (w_attn + w_ffn) + moe * (w_attn + w_sh + w_exp)) / layers
 
     # -- attention
     if sw.fused_attention:
@@ -451,11 +457,11 @@ def step(
     stream = 2 * T * h / shared
     split = 2 * T / t
     f_eff = (dense * model.ffn + moe * (model.experts_per_token + model.shared_experts) * fe) / layers
-    drop_f, drop_b = (1.0, 5.0) if sw.dropout else (0.0, 0.0)
-    qkv_move = (0 if sw.fused_attention else 6 * h) + 0.0
-    rope = 2 * (H + K) * dq
-    el_f = stream * (10 + drop_f) + split * ((1 + g) * f_eff + rope + qkv_move)
-    el_b = stream * (8 + drop_b) + split * ((2 * g + 1) * f_eff + rope + qkv_move)
+    drop_f, drop_b = (1.0, 7.0) if sw.dropout else (0.0, 0.0)
+    own_f, own_b = (0, 7) if sw.fused_attention else (2, 2)
+    rope = 2 * (H + K) * dq * (np.asarray(model.positions) == 0)
+    el_f = stream * (10 + drop_f) + split * ((1 + g) * f_eff + rope + own_f * H * dv)
+    el_b = stream * (16 + drop_b) + split * ((2 * g + 1) * f_eff + rope + (6 + own_b) * H * dv)
     if np.any(moe):
         permute = moe / layers * 2 * R * h * 2
         el_f, el_b = el_f + 2 * permute, el_b + 2 * permute
@@ -463,14 +469,14 @@ def step(
         casts = T * (h / 1 + H * dv / t + h + f_eff / t)
         el_f, el_b = el_f + 4 * casts, el_b + 4 * (casts + T * (qkv + g * f_eff / t))
     el_f = layers * (el_f / bw + 8 * e.ramp) + soft_f
-    el_b = layers * (el_b / bw + 12 * e.ramp) + soft_b
+    el_b = layers * ((el_b + alone * w_layer) / bw + 12 * e.ramp) + soft_b
 
     # -- collectives of a microbatch, all layers
     near_t = _group(t, 1.0, m_.domain)
     one_ar = 2 * _ring(2 * T * h, t, near_t, 1, m_) if True else 0
     per_moe = 1.0 + ((x <= 1) | (model.shared_experts > 0))
     tensor_f = one_ar * (2 * dense + per_moe * moe)
-    tensor_b = tensor_f
+    tensor_b = tensor_f * np.where(sequence_parallel, 1.5, 1.0)  # the split inputs are gathered again
     near_x = _group(x, 1.0, m_.domain)
     expert_f = moe * 2 * _exchange(2 * T * model.experts_per_token * h / t, x, near_x, m_) if np.any(moe) else 0.0 * T
     expert_b = expert_f
@@ -488,15 +494,22 @@ def step(
     embed = (6 * T * h) / bw
     # -- recomputation
     full, sel = (np.asarray(recompute) == name for name in ("full", "selective"))
-    again = np.where(full, gemm_f + attn_f + el_f, np.where(sel, attn_f + soft_f, 0.0))
-    tensor_again = np.where(full, tensor_f, 0.0)
+    last = T * h * (dense * model.ffn / t + moe * (R / T * fe / share_e + model.shared_experts * fe / t)) * 2
+    all_ = 2 * T * (layers * w_attn + dense * w_ffn) + moe * 2 * (R * (1 + g) * h * fe / share_e + T * w_sh)
+    skip = last / all_ * gemm_f if sw.stops_early else 0.0
+    skip_t = one_ar / 2 * layers if sw.stops_early else 0.0
+    again = np.where(full, gemm_f - skip + attn_f + el_f, np.where(sel, attn_f + soft_f, 0.0))
+    tensor_again = np.where(full, tensor_f - np.minimum(skip_t, tensor_f), 0.0)
     expert_again = np.where(full, expert_f, 0.0)
     context_again = np.where(full, context_f, 0.0)
 
     # hidden tensor collectives
-    hide = sw.tensor_overlap
     tensor_all = tensor_f + tensor_b + tensor_again
-    tensor_exposed = tensor_all * (1 - hide)
+    ahead, behind = sw.tensor_overlap
+    hid_f = ahead * np.minimum(tensor_f * (1 - 1 / t), gemm_f) * (1 - sw.contention)
+    hid_b = behind * np.minimum(tensor_b, gemm_b / 2) * (1 - sw.contention)
+    open_f, open_b, open_again = tensor_f - hid_f, tensor_b - hid_b, np.where(full, (tensor_f - hid_f) * (tensor_again / np.maximum(tensor_f, 1e-30)), 0.0)
+    tensor_exposed = open_f + open_b + open_again
 
     # -- stages: layers of the first, a middle and the last
     size = np.ceil(layers / (p * v))
@@ -544,8 +557,8 @@ def step(
     near_d = _group(group_s, t, m_.domain)
     group_e = np.maximum(t * group / (x * share_e), 1.0)
     near_e = _group(group_e, np.maximum(x * share_e, 1.0), m_.domain)
-    mb_f = frac * (gemm_f + attn_f + el_f + tensor_f * (1 - hide) + expert_f)
-    mb_b = frac * (gemm_b + attn_b + el_b + again + (tensor_b + tensor_again) * (1 - hide) + expert_b + expert_again)
+    mb_f = frac * (gemm_f + attn_f + el_f + open_f + expert_f)
+    mb_b = frac * (gemm_b + attn_b + el_b + again + open_b + open_again + expert_b + expert_again)
     wb, gbytes = 2.0, sw.gradient_bytes
 
     def collect(size_d, size_e, turns, near):

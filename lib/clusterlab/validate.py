@@ -39,6 +39,9 @@ COLUMNS = (*TEXT, *NUMBERS)
 REQUIRED = ("row_id", "group", "model", "gpu", "n_gpus")
 
 
+VPP_FROM = "2023"
+
+
 class _Skip(Exception):  # noqa: N818, it is no error
     """Why a row cannot be predicted."""
 
@@ -143,7 +146,7 @@ def _machine(row, values) -> Machine:
 def _model(row, values) -> Transformer:
     name = re.sub(r"\(.*?\)|PTD-P|ZeRO-3", "", row["model"]).strip()
     known = None
-    for guess in (name, f"{name} (Megatron-Core)" if "mcore" in row["group"] else name):
+    for guess in (name, f"{name} (Megatron-Core)", f"MaxText {name.removesuffix(' dense')}"):
         try:
             found = models.model(guess)
         except ValueError:
@@ -194,11 +197,18 @@ def _precision(row, one: Machine) -> str:
 
 
 def _software(row, one: Machine, precision):
-    if precision == "fp16" or one.efficiency.generation == "Volta":
-        return SOFTWARE["2021"]
-    if row["precision"].startswith("amp") or one.efficiency.generation == "Ampere":
-        return SOFTWARE["2023"]
-    return SOFTWARE["2024"]
+    text = f"{row['source']} {row['source_loc']}"
+    years = [2000 + int(y) for y in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
+    years += [int(y) for y in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
+    if years:
+        year = max(years)
+    elif one.efficiency.generation == "Volta":
+        year = 2021
+    elif precision == "fp16":
+        year = 2022
+    else:
+        year = 2023 if row["precision"].startswith("amp") or one.efficiency.generation == "Ampere" else 2024
+    return SOFTWARE[str(min(max(year, 2021), 2024))]
 
 
 def _run(row, values) -> Run:
@@ -254,31 +264,35 @@ def _run(row, values) -> Run:
         again = ["full"]
     elif text.startswith("sel"):
         again = ["selective"]
+    elif software.name == "2021":
+        again = ["full"]
     else:
         again = ["none", "selective", "full"]
-    micro = [values["micro_batch"]] if values["micro_batch"] else [b for b in (1, 2, 4, 8, 16, 32) if gb / dp % b == 0]
-    chunks = int(values["vpp"] or 1) if pp > 1 else 1
-    layout["chunks"] = chunks
-    best = None
-    for b in micro:
-        if (gb / dp) % b:
-            continue
-        for r in again:
-            trial = layout | dict(microbatch=b, recompute=r)
-            fits = True
-            if len(micro) * len(again) > 1:
-                need = footprint(shape, sequence=s, microbatches=gb / dp / b, microbatch=b, tp=tp, pp=pp, dp=dp, cp=cp, ep=ep,
-                    etp=1 if ep > 1 else None, chunks=chunks, zero=zero, recompute=r, sequence_parallel=layout["sequence_parallel"],
-                    fused_attention=software.fused_attention, dropout=software.dropout, schedule="interleaved")
-                fits = need.total <= 0.9 * one.hbm_capacity
-            if not fits and not (r == again[-1] and b == micro[0]):
-                continue
-            time = float(step(shape, one, **trial).time)
-            if best is None or time < best[0]:
-                best = time, trial
-    if best is None:
-        raise _Skip(f"micro_batch {micro[0]:g} does not divide {gb / dp:g} sequences of a rank")
-    layout = best[1]
+    each = gb / dp
+    micro = [values["micro_batch"]] if values["micro_batch"] else [b for b in (1, 2, 4, 8, 16, 32) if each % b == 0]
+    micro = [b for b in micro if each % b == 0]
+    if not micro:
+        raise _Skip(f"micro_batch {values['micro_batch']:g} does not divide the {each:g} sequences of a rank")
+    if pp == 1:
+        chunks = [1]
+    elif values["vpp"]:
+        chunks = [values["vpp"]]
+    elif software.name < VPP_FROM:
+        chunks = [1]
+    else:
+        chunks = [v for v in range(1, 17) if v * pp <= shape.layers + 2]
+    b, r, v = (x.ravel() for x in np.meshgrid(micro, again, chunks, indexing="ij"))
+    if len(b) > 1:
+        need = footprint(shape, sequence=s, microbatches=each / b, microbatch=b, tp=tp, pp=pp, dp=dp, cp=cp, ep=ep,
+            etp=1 if ep > 1 else None, chunks=v, zero=zero, recompute=r, sequence_parallel=layout["sequence_parallel"],
+            fused_attention=software.fused_attention, dropout=software.dropout, shard_group=layout.get("shard_group"))
+        fits = need.total <= one.hbm_capacity
+        if not fits.any():
+            fits = need.total <= need.total.min()
+        b, r, v = b[fits], r[fits], v[fits]
+    time = np.broadcast_to(step(shape, one, **layout, microbatch=b, recompute=r, chunks=v).time, b.shape)
+    k = int(np.argmin(time))
+    layout |= {"microbatch": float(b[k]), "recompute": str(r[k]), "chunks": int(v[k])}
     return Run(row["row_id"], row["group"], row["quality"], shape, one, layout, _seconds(row, values, shape, layout))
 
 
