@@ -39,6 +39,7 @@ class Efficiency(Explained):
     memory: float
     shows: float
     attention: float
+    attention_2023: float
     ramp: float
     rests_on: str = ""
 
@@ -60,6 +61,7 @@ MEANING = MappingProxyType(
         "memory": "share of the HBM bandwidth that kernels reach",
         "shows": "share of a matrix product's memory time (or compute time, if less) that does not hide behind the other",
         "attention": "share of the 16-bit peak that a fused attention kernel reaches",
+        "attention_2023": "the same for the first fused kernels, in Triton",
         "ramp": "seconds that a kernel needs to start, fill the chip and drain it",
     }
 )
@@ -68,11 +70,11 @@ EFFICIENCIES = MappingProxyType(
     {
         one.generation: one
         for one in (
-            Efficiency("Volta", 0.75, 0.75, 0.85, 0.5, 0.3, 5 * us),
-            Efficiency("Ampere", 0.783, 0.783, 0.733, 0.533, 0.291, 0 * us),
-            Efficiency("Hopper", 0.70, 0.65, 0.85, 0.5, 0.3, 5 * us),
-            Efficiency("Blackwell", 0.75, 0.65, 0.85, 0.5, 0.4, 5 * us),
-            Efficiency("TPU", 0.85, 0.8, 0.85, 0.5, 0.4, 1 * us),
+            Efficiency("Volta", 0.75, 0.75, 0.85, 0.5, 0.3, 0.3, 0 * us),
+            Efficiency("Ampere", 0.845, 0.845, 0.74, 0.79, 0.45, 0.295, 0 * us),
+            Efficiency("Hopper", 0.67, 0.88, 0.51, 0.5, 0.23, 0.18, 0 * us),
+            Efficiency("Blackwell", 0.60, 0.68, 0.77, 0.7, 0.31, 0.31, 0 * us),
+            Efficiency("TPU", 0.85, 0.8, 0.85, 0.5, 0.4, 0.4, 0 * us),
         )
     }
 )
@@ -83,7 +85,7 @@ class Software(Explained):
     """What an era's training software does at once, and what one after the other."""
 
     name: str
-    fused_attention: bool
+    attention: str | None  # whose kernel keeps the scores on the chip: the field of Efficiency; None: they go to memory
     dropout: bool
     tensor_overlap: tuple[bool, bool]  # whether tensor-parallel collectives hide behind products, forward and backward
     pipeline_overlap: bool  # transfers between stages hide behind work on other microbatches
@@ -93,6 +95,7 @@ class Software(Explained):
     shard_gathers: int  # times that ZeRO 3 gathers the parameters under full recomputation
     fused_accumulation: bool  # weight gradients are added to their sum inside the product, not by a kernel of its own
     stops_early: bool  # recomputation leaves out the last product of a layer, whose output nothing needs
+    fusion: float  # share of the memory traffic between products that fused kernels leave
     contention: float  # part of the time of a hidden collective by which it slows the work that hides it
     note: str = ""
 
@@ -101,10 +104,10 @@ SOFTWARE = MappingProxyType(
     {
         one.name: one
         for one in (
-            Software("2021", False, True, (False, False), False, False, 4, 24 * GB, 3, False, False, 0.24),
-            Software("2022", False, True, (False, True), False, False, 4, 24 * GB, 3, True, False, 0.24),
-            Software("2023", True, False, (False, True), False, True, 4, None, 2, True, True, 0.24),
-            Software("2024", True, False, (True, True), True, True, 4, None, 2, True, True, 0.24),
+            Software("2021", None, True, (False, False), False, False, 4, 24 * GB, 3, False, False, 1.0, 0.33),
+            Software("2022", None, True, (False, True), False, False, 4, 24 * GB, 3, True, False, 1.0, 0.33),
+            Software("2023", "attention_2023", False, (False, True), False, True, 4, None, 2, True, True, 1.0, 0.33),
+            Software("2024", "attention", False, (True, True), True, True, 4, None, 2, True, True, 1.0, 0.33),
         )
     }
 )
@@ -252,10 +255,15 @@ def _ring(size, n, near, turns, m: Machine):
     return np.where(n > 1, latency + transfer + np.sqrt(latency * transfer), 0.0)
 
 
-def _exchange(size, n, near, m: Machine):
-    """Seconds of an all-to-all of ``size`` bytes on each of n ranks, ``near`` of them in a node."""
-    inside = size * (near - 1) / n / (EXCHANGE * m.scale_up_bandwidth)
-    across = size * (n - near) / n / (EXCHANGE * m.network_bandwidth)
+def _exchange(size, n, near, m: Machine, copies=1.0):
+    """Seconds of an all-to-all of ``size`` bytes on each of n ranks, ``near`` of them in a node.
+
+    Every token is sent ``copies`` times; to the ranks of another node it goes once and is copied there.
+    """
+    nodes = n / near
+    once = (nodes - 1) * (1 - (1 - 1 / nodes) ** copies) / copies  # share of the copies that cross
+    inside = size * (near - 1) / near / (EXCHANGE * m.scale_up_bandwidth)
+    across = size * once / (EXCHANGE * m.network_bandwidth)
     transfer = np.maximum(inside, across)
     latency = INSIDE * m.scale_up_latency * (near > 1) + ACROSS * m.network_latency * (n > near)
     return np.where(n > 1, latency + transfer, 0.0)
@@ -408,7 +416,7 @@ def step(
     # dense layer and mixture layer: (flops, bytes fwd, bytes bwd)
     sums = np.where(z >= 3, 2.0, 2 * sw.gradient_bytes)  # bytes a weight to write its gradient, or to add it to a sum
     acc = sums if sw.fused_accumulation else 2.0
-    alone = 0.0 if sw.fused_accumulation else 2.0 + sums
+    alone = np.where(z >= 3, 2.0 + 3 * sw.gradient_bytes, 0.0 if sw.fused_accumulation else 2.0 + sums)
 
     def matrices(rows_w_io):
         flops = fwd = bwd = kern = 0.0
@@ -437,10 +445,11 @@ def step(
     w_layer = (dense * (w_attn + w_ffn) + moe * (w_attn + w_sh + w_exp)) / layers
 
     # -- attention
-    if sw.fused_attention:
+    if sw.attention:
+        kernel = getattr(e, sw.attention)
         scores = forward_flops(model, s, causal=True).scores * T / t
-        attn_f = scores / (e.attention * peak16) + layers * e.ramp
-        attn_b = 2.5 * scores / (e.attention * peak16) + 2 * layers * e.ramp
+        attn_f = scores / (kernel * peak16) + layers * e.ramp
+        attn_b = 2.5 * scores / (kernel * peak16) + 2 * layers * e.ramp
         soft_f = soft_b = 0.0
     else:
         scores = forward_flops(model, s).scores * T / t
@@ -458,7 +467,7 @@ def step(
     split = 2 * T / t
     f_eff = (dense * model.ffn + moe * (model.experts_per_token + model.shared_experts) * fe) / layers
     drop_f, drop_b = (1.0, 7.0) if sw.dropout else (0.0, 0.0)
-    own_f, own_b = (0, 7) if sw.fused_attention else (2, 2)
+    own_f, own_b = (0, 7) if sw.attention else (2, 2)
     rope = 2 * (H + K) * dq * (np.asarray(model.positions) == 0)
     el_f = stream * (10 + drop_f) + split * ((1 + g) * f_eff + rope + own_f * H * dv)
     el_b = stream * (16 + drop_b) + split * ((2 * g + 1) * f_eff + rope + (6 + own_b) * H * dv)
@@ -467,9 +476,9 @@ def step(
         el_f, el_b = el_f + 2 * permute, el_b + 2 * permute
     if low:
         casts = T * (h / 1 + H * dv / t + h + f_eff / t)
-        el_f, el_b = el_f + 4 * casts, el_b + 4 * (casts + T * (qkv + g * f_eff / t))
-    el_f = layers * (el_f / bw + 8 * e.ramp) + soft_f
-    el_b = layers * ((el_b + alone * w_layer) / bw + 12 * e.ramp) + soft_b
+        el_f, el_b = el_f + 2 * casts, el_b + 2 * (casts + T * (qkv + g * f_eff / t))
+    el_f = layers * (sw.fusion * el_f / bw + 8 * e.ramp) + soft_f
+    el_b = layers * ((sw.fusion * el_b + alone * w_layer) / bw + 12 * e.ramp) + soft_b
 
     # -- collectives of a microbatch, all layers
     near_t = _group(t, 1.0, m_.domain)
@@ -478,7 +487,7 @@ def step(
     tensor_f = one_ar * (2 * dense + per_moe * moe)
     tensor_b = tensor_f * np.where(sequence_parallel, 1.5, 1.0)  # the split inputs are gathered again
     near_x = _group(x, 1.0, m_.domain)
-    expert_f = moe * 2 * _exchange(2 * T * model.experts_per_token * h / t, x, near_x, m_) if np.any(moe) else 0.0 * T
+    expert_f = moe * 2 * _exchange(2 * T * model.experts_per_token * h / t, x, near_x, m_, model.experts_per_token) if np.any(moe) else 0.0 * T
     expert_b = expert_f
     near_c = _group(c, t, m_.domain)
     kv = 2 * T * c * 2 * K * dq / t if not model.kv_rank else 2 * T * c * H * (dq + model.rope_dim + dv) / t

@@ -239,6 +239,7 @@ def _run(row, values) -> Run:
     zero, group = 1 if software.data_overlap else 0, None
     if fsdp:
         number = re.fullmatch(r"\d+", fsdp)
+        zero = 2 if "not reshard" in fsdp else zero
         if number and int(fsdp) > 1:
             zero = 3
             if int(fsdp) < dp * cp and int(fsdp) != dp:
@@ -264,10 +265,8 @@ def _run(row, values) -> Run:
         again = ["full"]
     elif text.startswith("sel"):
         again = ["selective"]
-    elif software.name == "2021":
-        again = ["full"]
     else:
-        again = ["none", "selective", "full"]
+        again = ["none"] if software.attention else ["full"]
     each = gb / dp
     micro = [values["micro_batch"]] if values["micro_batch"] else [b for b in (1, 2, 4, 8, 16, 32) if each % b == 0]
     micro = [b for b in micro if each % b == 0]
@@ -285,7 +284,7 @@ def _run(row, values) -> Run:
     if len(b) > 1:
         need = footprint(shape, sequence=s, microbatches=each / b, microbatch=b, tp=tp, pp=pp, dp=dp, cp=cp, ep=ep,
             etp=1 if ep > 1 else None, chunks=v, zero=zero, recompute=r, sequence_parallel=layout["sequence_parallel"],
-            fused_attention=software.fused_attention, dropout=software.dropout, shard_group=layout.get("shard_group"))
+            fused_attention=software.attention is not None, dropout=software.dropout, shard_group=layout.get("shard_group"))
         fits = need.total <= one.hbm_capacity
         if not fits.any():
             fits = need.total <= need.total.min()
