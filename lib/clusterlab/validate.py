@@ -134,7 +134,7 @@ def _machine(row, values) -> Machine:
     domain = chip.scale_up_domain
     if values["gpus_per_node"] and domain <= 16:
         domain = int(values["gpus_per_node"])
-    one = machine(known, domain=domain, network="InfiniBand XDR" if known in ("GB300", "B300") else None)
+    one = machine(known, domain=domain)
     if match := re.search(r"(\d+(?:\.\d+)?) ?tb/s", name):
         one = replace(one, hbm_bandwidth=float(match[1]) * 1e12)
     if (match := re.search(r"(\d+) ?w cap", name)) and chip.tdp:
@@ -287,7 +287,7 @@ def _run(row, values) -> Run:
             fused_attention=software.attention is not None, dropout=software.dropout, shard_group=layout.get("shard_group"))
         fits = need.total <= one.hbm_capacity
         if not fits.any():
-            fits = need.total <= need.total.min()
+            fits = b == b.min()
         b, r, v = b[fits], r[fits], v[fits]
     time = np.broadcast_to(step(shape, one, **layout, microbatch=b, recompute=r, chunks=v).time, b.shape)
     k = int(np.argmin(time))
