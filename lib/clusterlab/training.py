@@ -77,9 +77,9 @@ EFFICIENCIES = MappingProxyType(
         one.generation: one
         for one in (
             Efficiency("Volta", 0.75, 0.75, 0.75, 0.85, 0.5, 0.3, 0.3, "Megatron-LM's DGX-2 tables of 2020, roughly"),
-            Efficiency("Ampere", 0.86, 0.86, 0.86, 0.72, 0.76, 0.45, 0.29, _A100 + _UNSEEN),
+            Efficiency("Ampere", 0.85, 0.85, 0.85, 0.74, 0.77, 0.45, 0.292, _A100 + _UNSEEN),
             Efficiency(
-                *("Hopper", 0.66, 0.82, 0.82, 0.45, 0.17, 0.25, 0.18),
+                *("Hopper", 0.65, 0.82, 0.82, 0.46, 0.14, 0.25, 0.18),
                 "fitted to LLM Foundry's H100 tables, Megatron-Core's weak scaling, torchtitan and Megatron-Bridge",
             ),
             Efficiency("Blackwell", 0.55, 0.63, 0.48, 0.85, 0.8, 0.325, 0.325, _ONE),
@@ -121,8 +121,8 @@ class Software(Explained):
     gather_rate: float | None
     rests_on: str
     gradient_bytes: float = 4.0
-    slows_inside: float = 0.45
-    slows_across: float = 0.24
+    slows_inside: float = 0.43
+    slows_across: float = 0.25
 
     def _rows(self):
         rows = [(self.name, "value")]
@@ -716,10 +716,9 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     single = 1.0 * (p == 1)
     staged = 1.0 - single
     first_layers, last_layers, middle_layers = held(0), held(p - 1), held(middle) * staged
-    first_time = first_layers * layer + first + single * final
     last_time = last_layers * layer + final + single * first
-    middle_time = middle_layers * layer
-    pace = np.maximum(np.maximum(first_time, last_time), middle_time)
+    first_time = (first_layers * layer + first) * staged
+    pace = np.maximum(np.maximum(first_time, last_time), middle_layers * layer)
     has_output = 1.0 * (last_time == pace)
     at_first = (1.0 - has_output) * (first_time == pace)
     share = np.where(has_output, last_layers, np.where(at_first, first_layers, middle_layers)) / layers
