@@ -109,7 +109,9 @@ def read(path) -> tuple[list[Run], list[Skipped]]:
     if not any(heading):
         raise ValueError(f"{path}, line 1: the file is empty; it needs a heading and rows")
     if unknown := [name for name in heading if name not in COLUMNS]:
-        raise ValueError(f"{path}, line 1: unknown columns {', '.join(map(repr, unknown))}; known: {', '.join(COLUMNS)}")
+        raise ValueError(
+            f"{path}, line 1: unknown columns {', '.join(map(repr, unknown))}; known: {', '.join(COLUMNS)}"
+        )
     if twice := {name for name in heading if heading.count(name) > 1}:
         raise ValueError(f"{path}, line 1: columns there twice: {', '.join(sorted(twice))}")
     if missing := [name for name in REQUIRED if name not in heading]:
@@ -204,7 +206,12 @@ def _model(row, numbers) -> Transformer:
 
 def _precision(row, one: Machine) -> str:
     text = row["precision"].casefold()
-    patterns = (("fp4", "fp4"), ("fp8|float8", "fp8"), ("fp16|float16|half", "fp16"), ("bf16|bfloat16|^$|not stated", "bf16"))
+    patterns = (
+        ("fp4", "fp4"),
+        ("fp8|float8", "fp8"),
+        ("fp16|float16|half", "fp16"),
+        ("bf16|bfloat16|^$|not stated", "bf16"),
+    )
     name = next((name for pattern, name in patterns if re.search(pattern, text)), None)
     if name is None:
         raise _Skip(f"no data on the precision {row['precision']!r}")
@@ -298,10 +305,10 @@ def _splits(numbers, n: float, domain: int) -> list[tuple[float, float, float]]:
 
 
 def _fastest(shape, one: Machine, layout: dict, choices: Sequence[tuple], n: float) -> dict:
-    """Of (tp, pp, dp, microbatch, chunks), the fastest that fits in memory; if none does, of the smallest microbatch."""
+    """Of (tp, pp, dp, microbatch, chunks) the fastest that fits in memory; if none does, of the smallest microbatch."""
     tp, pp, dp, b, v = np.array(choices, dtype=float).T
     options = {"tp": tp, "pp": pp, "dp": dp, "microbatch": b, "chunks": v}
-    gb, cp, ep = layout["global_batch"], layout["cp"], layout["ep"]
+    gb, ep = layout["global_batch"], layout["ep"]
     rules = {key: layout[key] for key in ("sequence", "global_batch", "cp", "ep", "shard_group") if key in layout}
     found = validity(shape, **rules, **options, gpus=n)
     keep = np.flatnonzero(found.mask)
@@ -313,7 +320,7 @@ def _fastest(shape, one: Machine, layout: dict, choices: Sequence[tuple], n: flo
         soft = layout["software"]
         need = footprint(
             shape,
-            **{name: options[name] for name in ("tp", "pp", "dp", "microbatch", "chunks")},
+            **{name: options[name] for name in ("tp", "pp", "dp", "microbatch")},  # interleaving costs little memory
             **{name: layout[name] for name in ("sequence", "cp", "ep", "zero", "recompute", "sequence_parallel")},
             etp=1 if ep > 1 else None,
             microbatches=gb / (options["dp"] * options["microbatch"]),
@@ -409,7 +416,8 @@ def score(source: str, errors, constant, *, skipped: int = 0) -> Score:
     baseline = min(float(np.mean(np.abs(constant / mfu - 1))) for mfu in constant)
     error = float(np.mean(np.abs(errors)))
     skill = 1 - error / baseline if baseline > 0 else None
-    return Score(source, n + skipped, n, skipped, error, float(np.median(np.abs(errors))), float(errors.mean()), baseline, skill)
+    median, bias = float(np.median(np.abs(errors))), float(errors.mean())
+    return Score(source, n + skipped, n, skipped, error, median, bias, baseline, skill)
 
 
 def compare(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[list[Score], Score]:
@@ -440,8 +448,8 @@ def compare(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[list[
     return scores, score("overall", *everything, skipped=sum(left.values()))
 
 
-_FITTED = ("gemm", "gemm_8", "gemm_4", "memory", "shows", "attention", "attention_2023")
-_NEUTRAL = {"gemm": 0.7, "gemm_8": 0.7, "gemm_4": 0.5, "memory": 0.7, "shows": 0.5, "attention": 0.3, "attention_2023": 0.3}
+_NEUTRAL = {"gemm": 0.7, "gemm_8": 0.7, "gemm_4": 0.5, "memory": 0.7, "shows": 0.5}
+_NEUTRAL |= {"attention": 0.3, "attention_2023": 0.3}
 
 
 def calibrate(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
@@ -463,27 +471,27 @@ def calibrate(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     for run in runs:
         sizes[run.source] = sizes.get(run.source, 0) + 1
     weight = np.array([sizes[run.source] ** -0.5 for run in runs])
-    values = dict(_NEUTRAL)
-
-    def misses(constants):
-        return np.array([np.log(_time_with(run, constants) / run.seconds) for run in runs])
-
+    values, nudge = dict(_NEUTRAL), 1.02
     for _ in range(rounds):
-        now = misses(values)
-        slopes = np.stack([(misses(values | {k: values[k] * 1.02}) - now) / np.log(1.02) for k in _FITTED], axis=1)
+        # One call for each run: the constants as they are, and with each of them nudged.
+        nudged = {name: np.full(1 + len(values), value) for name, value in values.items()}
+        for i, name in enumerate(values):
+            nudged[name][1 + i] *= nudge
+        misses = np.log([_time_with(run, nudged) / run.seconds for run in runs])
+        now, slopes = misses[:, 0], (misses[:, 1:] - misses[:, :1]) / np.log(nudge)
         # Rows far off (a machine short of memory, say) count less: least absolute rather than least squares.
         robust = weight / np.sqrt(np.maximum(np.abs(now - np.median(now)), 0.02))
-        damped = np.vstack([slopes * robust[:, None], 0.3 * np.eye(len(_FITTED))])
-        change = np.linalg.lstsq(damped, np.concatenate([-now * robust, np.zeros(len(_FITTED))]), rcond=None)[0]
-        for name, by in zip(_FITTED, np.clip(change, -0.4, 0.4), strict=True):
-            most = 0.5625 if name.startswith("attention") else 1.0
-            values[name] = float(np.clip(values[name] * np.exp(by), 0.05, most / 1.02))
+        damped = np.vstack([slopes * robust[:, None], 0.3 * np.eye(len(values))])
+        change = np.linalg.lstsq(damped, np.concatenate([-now * robust, np.zeros(len(values))]), rcond=None)[0]
+        for name, by in zip(values, np.clip(change, -0.4, 0.4), strict=True):
+            most = 9 / 16 if name.startswith("attention") else 1.0
+            values[name] = float(np.clip(values[name] * np.exp(by), 0.05, most / nudge))
     return values
 
 
-def _time_with(run: Run, constants: dict[str, float]) -> float:
+def _time_with(run: Run, constants: dict):
     one = replace(run.machine, efficiency=replace(run.machine.efficiency, **constants))
-    return float(step(run.model, one, **run.layout).time)
+    return np.broadcast_to(step(run.model, one, **run.layout).time, np.shape(constants["gemm"]))
 
 
 def leave_one_out(runs: Iterable[Run]) -> dict[str, float]:
@@ -544,13 +552,13 @@ def table(scores: Iterable[Score]) -> str:
     Examples
     --------
     >>> print(table([score("lab", [0.02, -0.02], [0.40, 0.50], skipped=1)]))
-    source  rows  predicted   mean  median   bias  constant MFU  skill
-    lab        3          2   2.0%    2.0%  +0.0%         10.0%  +0.80
+    source  rows  predicted   mean  median    bias  constant MFU  skill
+    lab        3          2   2.0%    2.0%   +0.0%         10.0%  +0.80
     """
     scores = list(scores)
     width = max(len(one.source) for one in scores)
     width = max(width, len("source"))
-    lines = [f"{'source':<{width}}  rows  predicted   mean  median   bias  constant MFU  skill"]
+    lines = [f"{'source':<{width}}  rows  predicted   mean  median    bias  constant MFU  skill"]
     for one in scores:
         cells = [
             "-" if value is None else format(value, form)
@@ -559,10 +567,8 @@ def table(scores: Iterable[Score]) -> str:
                 *((one.baseline_mean_abs_error, ".1%"), (one.skill, "+.2f")),
             )
         ]
-        mean, median, bias, constant, skill = cells
-        lines.append(
-            f"{one.source:<{width}}  {one.rows:>4}  {one.predicted:>9}  {mean:>5}  {median:>6}  {bias:>5}  {constant:>12}  {skill:>5}"
-        )
+        padded = (cell.rjust(size) for cell, size in zip(cells, (5, 6, 6, 12, 5), strict=True))
+        lines.append("  ".join([one.source.ljust(width), f"{one.rows:>4}", f"{one.predicted:>9}", *padded]))
     return "\n".join(lines)
 
 
