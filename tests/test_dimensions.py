@@ -15,7 +15,7 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, memory, pipeline, power, topology, training
+from clusterlab import failures, layout_search, memory, pipeline, power, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -376,6 +376,7 @@ DIMENSIONS = {
 NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer", "validate"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
 NO_LAWS = {failures.simulate, topology.hierarchy, training.machine, training.step, training.validity}
+NO_LAWS |= {layout_search.axes, layout_search.search}
 
 
 @pytest.mark.parametrize(

@@ -453,6 +453,8 @@ PRECISIONS = MappingProxyType(
     {"bf16": ("bf16", 2.0), "fp16": ("fp16", 2.0), "fp8": ("fp8", 1.0), "fp4": ("fp4", 0.5625)}
 )
 
+_BLOCK = 16384  # layouts at a time: their intermediate results stay in the cache of one core
+
 
 def step(
     model,
@@ -590,7 +592,18 @@ def step(
         known = [name for name, (peak, _) in PRECISIONS.items() if peak in machine.peaks]
         raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {precision!r}")
     group = d * c if shard_group is None else whole(shard_group=shard_group)[0]
-    return _step(model, machine, software, precision, s, gb, b, t, p, d, c, x, v, z, group, full, selective, splits)
+    arguments = (s, gb, b, t, p, d, c, x, v, z, group, full, selective, splits)
+    shape = np.broadcast_shapes(*map(np.shape, arguments))
+    count = int(np.prod(shape))
+    if count <= _BLOCK:
+        return _step(model, machine, software, precision, *arguments)
+    flat = [one if np.ndim(one) == 0 else np.broadcast_to(one, shape).ravel() for one in arguments]
+    blocks = [
+        _step(model, machine, software, precision, *(one if np.ndim(one) == 0 else one[i : i + _BLOCK] for one in flat))
+        for i in range(0, count, _BLOCK)
+    ]
+    columns = ([np.atleast_1d(getattr(block, f.name)) for block in blocks] for f in fields(Step))
+    return Step(*(np.concatenate(column).reshape(shape) for column in columns))
 
 
 def _refuse(model, gpus, found: Validity, given: dict) -> None:

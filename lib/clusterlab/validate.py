@@ -262,7 +262,11 @@ def _run(row, numbers) -> Run:
     if not any(numbers[name] for name in MEASURES):
         raise _Skip("no step time, throughput or utilisation is published")
     cp, ep = numbers["cp"] or 1.0, numbers["ep"] or 1.0
-    splits = _splits(numbers, n / cp, one.domain)
+    if gb is None and numbers["micro_batch"] and not (numbers["tp"] or numbers["pp"] or numbers["dp"]):
+        splits = [(1.0, 1.0, n / cp)]  # sequences of each accelerator, and no split: sharded data parallelism
+        row = row | {"fsdp": row["fsdp"] or "FSDP"}
+    else:
+        splits = _splits(numbers, n / cp, one.domain)
     if gb is None:
         if len(splits) > 1 or splits[0][1] > 1 or numbers["micro_batch"] is None:
             raise _Skip("global_batch is not published")
