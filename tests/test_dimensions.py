@@ -376,7 +376,7 @@ DIMENSIONS = {
 NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer", "validate"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
 NO_LAWS = {failures.simulate, topology.hierarchy, training.machine, training.step, training.validity}
-NO_LAWS |= {layout_search.axes, layout_search.search}
+NO_LAWS |= {training.constants, layout_search.axes, layout_search.search}
 
 
 @pytest.mark.parametrize(

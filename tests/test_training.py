@@ -272,6 +272,13 @@ def test_sharing_in_smaller_groups_keeps_traffic_inside():
     assert hybrid.optimizer == pytest.approx(8 * everywhere.optimizer)
 
 
+def test_one_table_holds_every_constant():
+    text = repr(training.constants())
+    assert all(name.replace("_", " ") in text for name in training.MEANING)
+    assert all(name in text for name in (*EFFICIENCIES, *SOFTWARE, "stream", "exchange", "network", "inside", "across"))
+    assert "0.43, 0.25" in text
+
+
 def test_constants_say_what_they_mean_and_rest_on():
     for one in EFFICIENCIES.values():
         assert one.rests_on

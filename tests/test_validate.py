@@ -312,6 +312,15 @@ def test_json_holds_these_keys_and_no_others(capsys):
     assert all(one["rows"] == one["predicted"] + one["skipped"] for one in found["sources"])
 
 
+def test_the_command_leaves_one_out(table, capsys):
+    other = FINE.replace("R1,lab", "R2,other").replace("8.5", "9")
+    path = table(HEAD, FINE, other)
+    assert main([path, "--leave-one-out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == leave_one_out(read(path)[0])
+    assert main([path, "--leave-one-out"]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["lab", "other"]
+
+
 def test_a_file_that_is_not_there(tmp_path, capsys):
     assert main([str(tmp_path / "none.csv")]) == 1
     assert "none.csv" in capsys.readouterr().err

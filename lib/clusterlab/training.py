@@ -154,6 +154,53 @@ SOFTWARE = MappingProxyType(
     }
 )
 
+
+@dataclass(frozen=True, repr=False)
+class Constants(Explained):
+    """Every constant of the model that is on no datasheet, in one table: value by value, its meaning, its grounds."""
+
+    efficiencies: Mapping[str, Efficiency]
+    software: Mapping[str, Software]
+
+    def _rows(self):
+        names = list(self.efficiencies)
+        rows = [("constant", *names, "meaning, or what it rests on")]
+        for name, meaning in MEANING.items():
+            values = (f"{getattr(one, name):.3g}" for one in self.efficiencies.values())
+            rows.append((name.replace("_", " "), *values, meaning))
+        empty = [""] * (len(names) - 1)
+        rests = [(f"rests on, {one.generation}", "", *empty, one.rests_on) for one in self.efficiencies.values()]
+        wires = {
+            "stream": (STREAM, "share of a scale-up link that rings reach"),
+            "exchange": (EXCHANGE, "share of a wire that all-to-alls reach"),
+            "network": (NETWORK, "share of a port that rings reach"),
+            "inside": (INSIDE, "latency of a step inside a domain, in multiples of the link's"),
+            "across": (ACROSS, "latency of a step across the network, in multiples of the link's"),
+        }
+        rests += [
+            (name, f"{value:.3g}", *empty, f"{meaning}; from timed collectives")
+            for name, (value, meaning) in wires.items()
+        ]
+        for one in self.software.values():
+            slows = f"{one.slows_inside:.3g}, {one.slows_across:.3g}"
+            meaning = (
+                "seconds lost to a hidden second of a collective, in a domain and across; fitted with the shares above"
+            )
+            rests.append((f"software {one.name}", slows, *empty, f"{meaning}. {one.rests_on}"))
+        return [*rows, *rests]
+
+
+def constants() -> Constants:
+    """Return the table of all constants.
+
+    Examples
+    --------
+    >>> constants().efficiencies["Ampere"].gemm
+    0.85
+    """
+    return Constants(EFFICIENCIES, SOFTWARE)
+
+
 # --- The machine -----------------------------------------------------------------------------------------------------
 
 

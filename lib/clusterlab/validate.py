@@ -532,6 +532,8 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m clusterlab.validate", description=main.__doc__)
     parser.add_argument("file", help="a CSV in the form of data/training_throughput.csv")
     parser.add_argument("--json", action="store_true", help="print one object")
+    text = "instead, fit the constants of each generation to all sources but one, and print the error of that one"
+    parser.add_argument("--leave-one-out", action="store_true", help=text)
     arguments = parser.parse_args(argv)
     try:
         runs, skipped = read(arguments.file)
@@ -539,7 +541,10 @@ def main(argv: list[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 1
-    if arguments.json:
+    if arguments.leave_one_out:
+        left = leave_one_out(runs)
+        print(json.dumps(left, indent=1) if arguments.json else "\n".join(f"{e:>6.1%}  {s}" for s, e in left.items()))
+    elif arguments.json:
         sources = [vars(one) for one in scores]
         rows = [{"row": one.row, "why": one.why} for one in skipped]
         print(json.dumps({"sources": sources, "overall": vars(overall), "skipped": rows}, indent=1, allow_nan=False))
