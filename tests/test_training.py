@@ -186,6 +186,24 @@ def test_the_composed_step_is_what_a_pipeline_does(pp, chunks, vocab):
     assert found.time - found.transfers - found.optimizer == pytest.approx(line.time, rel=1e-3 if chunks == 1 else 0.04)
 
 
+@pytest.mark.parametrize(("pp", "chunks"), [(4, 1), (8, 1), (4, 2)])
+def test_transfers_are_at_least_what_a_pipeline_waits_for_and_little_more(pp, chunks):
+    """A pipeline that works on during transfers waits for those of its fill and drain, and with plain 1F1B for most."""
+    m = 16
+    layout = {"sequence": 2048, "global_batch": m, "zero": 0, "pp": pp, "chunks": chunks}
+    hop = 2 * 2048 * DENSE.hidden / (training.NETWORK * H100.network_bandwidth) + training.ACROSS * H100.network_latency
+    far = replace(H100, domain=1)
+    found = step(DENSE, far, **layout)
+    stage = found.compute - found.optimizer
+    setup = {"stages": pp, "microbatches": m, "chunks": chunks, "forward": stage / m / 3, "backward": stage / m * 2 / 3}
+    waited = simulate("interleaved", **setup, communication=hop).time - simulate("interleaved", **setup).time
+    fill = 2 * (pp - 1) * hop
+    assert found.transfers == pytest.approx(fill + (2 * m * hop if chunks == 1 else 0), rel=1e-9)
+    assert fill * (1 - 1e-9) <= waited
+    if chunks == 1:
+        assert waited <= found.transfers < 1.6 * waited
+
+
 def test_uneven_stages_hold_all_layers_and_the_fullest_sets_the_pace():
     llama = model("Llama 3 405B")
     layout = {"sequence": 8192, "global_batch": 64, "tp": 8, "zero": 0}

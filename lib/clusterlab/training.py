@@ -849,7 +849,7 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     free = 1.0 * (c == 1)  # attention that hides keys and values on their way hides nothing else
     forward = (gemm_f + free * attention_f + move_f + open_f + expert_f) / p
     backward = (gemm_b + free * attention_b + move_b + open_b + expert_f) / p
-    redone = (again + open_again + full * expert_f) / p
+    redone = (again - full * (1 - free) * attention_f + open_again + full * expert_f) / p
     slows = np.where(near_d < group, soft.slows_across, soft.slows_inside)
     gather, scatter = gathered(2.0), gathered(soft.gradient_bytes)
     # ZeRO 0 to 2: once a step. The gather of the second half of an all-reduce carries gradients.
