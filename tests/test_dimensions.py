@@ -15,7 +15,7 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, memory, pipeline, power, topology
+from clusterlab import failures, layout_search, memory, pipeline, power, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -373,9 +373,10 @@ DIMENSIONS = {
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
-NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer"}
-# Functions that are no laws: a simulation (its own tests scale its times instead) and a look-up.
-NO_LAWS = {failures.simulate, topology.hierarchy}
+NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer", "validate"}
+# Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
+NO_LAWS = {failures.simulate, topology.hierarchy, training.machine, training.step, training.validity}
+NO_LAWS |= {training.constants, layout_search.axes, layout_search.search}
 
 
 @pytest.mark.parametrize(

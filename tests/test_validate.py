@@ -1,0 +1,330 @@
+"""Validation: accuracy gates on published runs, sources left out, the reader of tables, the command."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+
+import numpy as np
+import pytest
+
+from clusterlab import validate
+from clusterlab.validate import (
+    COLUMNS,
+    REQUIRED,
+    calibrate,
+    compare,
+    leave_one_out,
+    main,
+    predict,
+    published,
+    read,
+    score,
+)
+
+CSV = str(files("clusterlab") / "data" / "training_throughput.csv")
+RUNS, SKIPPED = published()
+SCORES, OVERALL = compare(RUNS, SKIPPED)
+BY_SOURCE = {one.source: one for one in SCORES}
+KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
+KEYS += ["baseline_mean_abs_error", "skill"]
+
+
+def error_of(runs):
+    return float(np.mean([abs(float(predict(run).time) / run.seconds - 1) for run in runs]))
+
+
+# --- Accuracy gates --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [
+        ("korthikanti_tab5", 0.025),
+        ("megatron_sc21_tab1", 0.03),
+        ("megatron_sc21_tab2_ptdp", 0.02),
+        ("megatron_sc21_tab2_zero3", 0.05),
+        ("mcore_h100_weak", 0.046),
+        ("llmfoundry_h100_80gb", 0.03),
+        ("llmfoundry_a100_80gb", 0.065),
+        ("llmfoundry_a100_40gb", 0.08),
+        ("torchtitan_8b", 0.07),
+        ("torchtitan_asynctp_8b", 0.25),
+        ("mbridge_h100", 0.15),
+        ("mbridge_gb200", 0.11),
+        ("mbridge_gb300", 0.11),
+    ],
+)
+def test_the_error_of_a_source(source, most):
+    found = BY_SOURCE[source]
+    assert found.mean_abs_error <= most
+    assert found.rows >= 5
+    assert found.skill > 0
+
+
+def test_the_error_of_all_dense_a100_and_h100_rows():
+    dense = [run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper") and not run.model.experts]
+    assert len(dense) > 270
+    assert error_of(dense) <= 0.062
+    both = [run for run in RUNS if run.source.startswith("megatron_sc21_tab2")]
+    assert error_of(both) <= 0.03
+
+
+def test_the_error_of_all_rows():
+    assert OVERALL.predicted == len(RUNS) >= 400
+    assert OVERALL.rows == 440
+    assert OVERALL.mean_abs_error <= 0.076
+    assert OVERALL.skill > 0.6
+
+
+def test_sources_of_five_rows_or_more_all_beat_the_best_constant_mfu():
+    assert all(one.skill > 0 for one in SCORES if one.predicted >= 5)
+
+
+def test_constants_fitted_to_other_sources_predict_the_one_left_out():
+    found = leave_one_out([run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper")])
+    most = {"megatron_sc21_tab1": 0.08, "korthikanti_tab5": 0.055, "megatron_sc21_tab2_ptdp": 0.08}
+    most |= {"megatron_sc21_tab2_zero3": 0.06, "llmfoundry_a100_80gb": 0.085, "llmfoundry_a100_40gb": 0.075}
+    most |= {"mcore_h100_weak": 0.08, "llmfoundry_h100_80gb": 0.12, "torchtitan_8b": 0.09, "llama3_paper_tab4": 0.11}
+    assert {source: found[source] for source in most if found[source] > most[source]} == {}
+
+
+def test_the_fit_finds_constants_that_made_the_times():
+    truth = {"gemm": 0.77, "memory": 0.6, "shows": 0.3, "attention_2023": 0.22}
+    runs = []
+    for run in RUNS:
+        if run.source.startswith("llmfoundry_a100"):
+            mach = replace(run.machine, efficiency=replace(run.machine.efficiency, **truth))
+            runs.append(replace(run, seconds=float(predict(replace(run, machine=mach)).time)))
+    found = calibrate(runs)
+    assert found["gemm"] == pytest.approx(truth["gemm"], abs=0.02)
+    assert found["attention_2023"] == pytest.approx(truth["attention_2023"], abs=0.02)
+    assert found["gemm_8"] == pytest.approx(0.7)  # no run of these is in 8 bits
+    fitted = [
+        replace(run, machine=replace(run.machine, efficiency=replace(run.machine.efficiency, **found))) for run in runs
+    ]
+    assert error_of(fitted) < 0.01
+
+
+# --- Scores ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_baseline_is_the_best_of_all_constants():
+    rng = np.random.default_rng(0)
+    mfu = rng.uniform(0.3, 0.6, 9)
+    grid = np.linspace(0.2, 0.7, 20001)
+    best = np.abs(mfu / grid[:, None] - 1).mean(axis=1).min()
+    assert score("x", 0 * mfu, mfu).baseline_mean_abs_error == pytest.approx(best, abs=1e-4)
+    assert score("x", [0.1, -0.3], [0.4, 0.4]).skill is None
+    assert score("x", [], [], skipped=2).mean_abs_error is None
+    assert score("x", [0.1, -0.3, 0.2], [0.4, 0.5, 0.6]).bias == pytest.approx(0)
+    assert "median abs error" in repr(BY_SOURCE["mcore_h100_weak"])
+
+
+def test_every_row_is_predicted_or_named():
+    with open(CSV, encoding="utf-8") as file:  # noqa: PTH123
+        rows = file.read().count("\nT")
+    assert len(RUNS) + len(SKIPPED) == rows == 440
+    assert len({run.row for run in RUNS} | {one.row for one in SKIPPED}) == 440
+    assert all(one.why for one in SKIPPED)
+
+
+# --- Reading ---------------------------------------------------------------------------------------------------------
+
+HEAD = "row_id,group,model,gpu,n_gpus,tp,pp,dp,seq,micro_batch,global_batch,recompute,precision,step_time_s,mfu_pct"
+FINE = "R1,lab,Llama 3.1 8B,H100-SXM-80GB,8,1,1,8,8192,1,64,none,bf16,8.5,"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*lines):
+        path = tmp_path / "runs.csv"
+        path.write_text("\n".join(lines) + "\n" if lines else "", encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def one(table, line, head=HEAD):
+    runs, skipped = read(table(head, line))
+    return runs[0] if runs else skipped[0]
+
+
+def test_a_reader_s_own_run(table):
+    run = one(table, FINE)
+    assert (run.row, run.source, run.seconds, run.model.name) == ("R1", "lab", 8.5, "Llama 3.1 8B")
+    assert run.layout["zero"] == 1
+    assert float(predict(run).time) == pytest.approx(8.5, rel=0.3)
+    mfu = float(predict(run).model_flops / (8 * 989e12 * 8.5))
+    by_mfu = one(table, FINE.replace("8.5,", f",{100 * mfu}") + ",989", HEAD + ",mfu_peak_tflops")
+    assert by_mfu.seconds == pytest.approx(8.5)
+    rate = 64 * 8192 / 8.5 / 8
+    by_rate = one(table, FINE.replace("8.5,", ",") + f",{rate}", HEAD + ",tokens_per_s_per_gpu")
+    assert by_rate.seconds == pytest.approx(8.5)
+    by_flops = one(table, FINE.replace("8.5,", ",") + f",{mfu * 989}", HEAD + ",model_tflops_per_gpu")
+    assert by_flops.seconds == pytest.approx(8.5)
+
+
+def test_what_is_not_published_is_the_fastest_that_fits(table):
+    open_ = one(table, FINE.replace("8,1,1,8,8192,1,64", "8,,,,8192,,64"))
+    assert open_.layout["tp"] * open_.layout["pp"] * open_.layout["dp"] == 8
+    fixed = float(predict(one(table, FINE.replace("8,1,1,8,", "8,8,1,1,"))).time)
+    assert float(predict(open_).time) <= fixed
+
+
+def test_sequences_of_each_accelerator_and_no_split_are_sharded_data_parallelism(table):
+    run = one(table, FINE.replace("8,1,1,8,8192,1,64", "8,,,,8192,2,"))
+    assert [run.layout[name] for name in ("tp", "pp", "dp", "zero", "global_batch")] == [1, 1, 8, 3, 16]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        (FINE.replace("H100-SXM-80GB", "Cerebras CS-3"), "no data on the accelerator 'Cerebras CS-3'"),
+        (
+            FINE.replace("Llama 3.1 8B", "Secret 9T"),
+            "the catalogue lacks Secret 9T, and the row its layers, hidden, heads",
+        ),
+        (FINE.replace("bf16", "int3"), "no data on the precision 'int3'"),
+        (FINE.replace("H100-SXM-80GB", "A100").replace("bf16", "fp8"), "no fp8 peak of A100 80GB"),
+        (FINE.replace(",8,1,1,8,", ",8,1,1,4,"), "tp 1 x pp 1 x dp 4 does not make 8 GPUs"),
+        (FINE.replace(",8,1,1,8,", ",21,3,1,7,"), "not a layout: "),
+        (FINE.replace(",8,1,1,8,", ",,1,1,8,"), "n_gpus is not published"),
+        (FINE.replace(",8192,1,64,", ",,1,64,"), "seq is not published"),
+        (FINE.replace(",8192,1,64,", ",8192,,,"), "global_batch is not published"),
+        (FINE.replace(",8192,1,64,", ",8192,3,64,"), "not a layout: dp times microbatch must divide global_batch"),
+        (FINE.replace("8.5,", ","), "no step time, throughput or utilisation is published"),
+        (FINE.replace("8.5,", ",40"), "a utilisation is published, but not the peak"),
+        (FINE.replace(",8,1,1,8,", ",8,1.5,1,8,"), "tp 1.5 x pp 1 x dp 8 does not make 8 GPUs"),
+    ],
+)
+def test_a_row_that_cannot_be_predicted_is_named_with_the_reason(table, line, why):
+    found = one(table, line)
+    assert found.row == "R1"
+    assert found.why.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ((), "line 1: the file is empty"),
+        (("",), "line 1: the file is empty"),
+        ((HEAD,), "line 2: no rows below the heading"),
+        ((HEAD + ",colour", FINE + ",red"), "line 1: unknown columns 'colour'"),
+        ((HEAD.replace("group,", ""), FINE.replace("lab,", "")), "line 1: missing columns group"),
+        ((HEAD + ",tp", FINE + ",1"), "line 1: columns there twice: tp"),
+        ((HEAD, FINE, FINE[:-1]), "line 3: 14 fields, but the heading has 15"),
+        ((HEAD, FINE.replace("8.5", "8.5 s")), "line 2, row R1: step_time_s must be a number, got '8.5 s'"),
+        (
+            (HEAD, FINE, FINE.replace("8.5", "-1")),
+            "line 3, row R1: step_time_s must be above zero and finite, got '-1'",
+        ),
+        ((HEAD, FINE.replace("8.5", "nan")), "line 2, row R1: step_time_s must be above zero and finite, got 'nan'"),
+        ((HEAD, FINE + "410"), "line 2, row R1: mfu_pct must be at most 100, got '410'"),
+        ((HEAD, FINE.replace(",8,1,1", ",eight,1,1")), "line 2, row R1: n_gpus must be a number, got 'eight'"),
+    ],
+)
+def test_a_table_that_is_none_is_refused_with_the_line(table, lines, message, capsys):
+    path = table(*lines)
+    with pytest.raises(ValueError, match=r"^") as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}, {message}")
+    assert main([path]) == 1
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert heard.err.startswith(f"{path}, {message}")
+
+
+def test_no_unusual_cell_crashes_the_reader(table):
+    """Whatever stands in a text column or a layout, the row is predicted or skipped with a reason."""
+    rng = np.random.default_rng(1)
+    odd = {
+        "gpu": [
+            "H100",
+            "h200-sxm",
+            "GB200 NVL72",
+            "MI300X",
+            "TPU v5p",
+            "TPU v5 lite",
+            "B300",
+            "H100 80GB PCIe",
+            "H20",
+            "",
+        ],
+        "model": ["Llama 2 70B", "Mixtral 8x7B", "DeepSeek-V3", "mystery", ""],
+        "precision": ["", "bf16", "BF16-mixed", "fp8-cs", "nvfp4", "tf32"],
+        "recompute": ["", "full", "selective", "block:4", "not stated"],
+        "fsdp": ["", "0", "8", "ZeRO-2", "hybrid", "FULL_SHARD", "no"],
+        "seq_parallel": ["", "yes", "no", "?"],
+        "n_gpus": ["", "1", "8", "64", "24576", "7.5"],
+        **{key: ["", "", "1", "2", "3", "8"] for key in ("tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch")},
+        "global_batch": ["", "64", "1024", "0.5"],
+        "seq": ["", "8192", "100", "131072"],
+        "gpus_per_node": ["", "4", "8", "1"],
+        "step_time_s": ["", "10"],
+        "layers": ["", "32"],
+        "hidden": ["", "4096", "1001"],
+        "heads": ["", "32", "7"],
+    }
+    usual = dict(zip(HEAD.split(","), FINE.split(","), strict=True)) | {"step_time_s": "10"}
+    rows = []
+    for i in range(1000):
+        strange = rng.choice(list(odd), rng.integers(1, 5), replace=False)
+        cells = {name: str(rng.choice(odd[name])) if name in strange else usual.get(name, "") for name in odd}
+        rows.append([f"R{i}", "lab", *cells.values()])
+    path = table(",".join(["row_id", "group", *odd]), *(",".join(row) for row in rows))
+    runs, skipped = read(path)
+    assert len(runs) + len(skipped) == 1000
+    assert min(len(runs), len(skipped)) > 200
+    _, overall = compare(runs, skipped)
+    assert overall.predicted == len(runs)
+    assert np.isfinite(overall.mean_abs_error)
+
+
+def test_columns_are_those_of_the_shipped_table():
+    with open(CSV, encoding="utf-8") as file:  # noqa: PTH123
+        assert sorted(file.readline().strip().split(",")) == sorted(COLUMNS)
+    assert set(REQUIRED) <= set(COLUMNS)
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_a_line_a_source_and_names_what_is_skipped():
+    command = [sys.executable, "-W", "error", "-m", "clusterlab.validate", CSV]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1 : len(SCORES) + 2]] == [*BY_SOURCE, "overall"]
+    assert [line.split()[1] for line in lines[len(SCORES) + 2 :]] == [one.row for one in SKIPPED]
+    assert validate.table([*SCORES, OVERALL]).splitlines() == lines[: len(SCORES) + 2]
+
+
+def test_json_holds_these_keys_and_no_others(capsys):
+    assert main([CSV, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["sources", "overall", "skipped"]
+    assert all(list(one) == KEYS for one in [*found["sources"], found["overall"]])
+    assert [one["source"] for one in found["sources"]] == list(BY_SOURCE)
+    assert found["overall"] == vars(OVERALL)
+    assert found["skipped"] == [{"row": one.row, "why": one.why} for one in SKIPPED]
+    assert all(one["rows"] == one["predicted"] + one["skipped"] for one in found["sources"])
+
+
+def test_the_command_leaves_one_out(table, capsys):
+    other = FINE.replace("R1,lab", "R2,other").replace("8.5", "9")
+    path = table(HEAD, FINE, other)
+    assert main([path, "--leave-one-out", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == leave_one_out(read(path)[0])
+    assert main([path, "--leave-one-out"]) == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["lab", "other"]
+
+
+def test_a_file_that_is_not_there(tmp_path, capsys):
+    assert main([str(tmp_path / "none.csv")]) == 1
+    assert "none.csv" in capsys.readouterr().err
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"\xff\xfe\x00")
+    assert main([str(binary)]) == 1
+    assert "line 1: not a text file in UTF-8" in capsys.readouterr().err
