@@ -217,8 +217,8 @@ def test_shares_of_wires_are_those_that_timed_collectives_show():
     learnt = calibration.learn(calibration.published())
     for name, value in {"stream": training.STREAM, "exchange": training.EXCHANGE, "network": training.NETWORK}.items():
         assert learnt.shares[name] == pytest.approx(value, abs=1e-3)
-    assert learnt.inside == pytest.approx(training.INSIDE, abs=0.01)
-    assert learnt.across == pytest.approx(training.ACROSS, abs=0.01)
+    assert learnt.latencies["inside"] == pytest.approx(training.INSIDE, abs=0.01)
+    assert learnt.latencies["network"] == pytest.approx(training.ACROSS, abs=0.01)
 
 
 # --- Physics that must come out --------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ _OPERATIONS = {
 }
 _TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv"
 _SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
-_RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
+RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
 
 
 @dataclass(frozen=True)
@@ -234,7 +234,7 @@ def _network(text: str, gpus: int) -> float | None:
 
 def _between(network: float, tcp: bool) -> dict[str, float | bool]:
     """What a network is to a timing. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
-    latency = hardware.link("TCP 100 GbE").latency if tcp else _RDMA_STEP
+    latency = hardware.link("TCP 100 GbE").latency if tcp else RDMA_STEP
     return {"network": network, "network_latency": latency, "tcp": tcp}
 
 

@@ -21,6 +21,7 @@ from types import MappingProxyType
 import numpy as np
 
 from . import hardware
+from .timings import RDMA_STEP
 from .transformer import attention_parameters, forward_flops
 from .units import GB, Explained, choose, fmt, fraction, nonnegative, positive, summary, us, whole
 
@@ -89,10 +90,10 @@ EFFICIENCIES = MappingProxyType(
         )
     }
 )
-# Shares of a wire's rate, and latency of a step in multiples of the link's on record, inside a node and across.
-# Source: clusterlab.calibration.learn(published()), which no training run enters.
-STREAM, EXCHANGE, NETWORK = 0.825, 0.727, 0.960
-INSIDE, ACROSS = 0.83, 6.23
+# Shares of a wire's rate. Latency of a step: inside a node in multiples of the link's on record, across it in multiples
+# of NCCL's constant. Source: clusterlab.calibration.learn(published()), which no training run enters.
+STREAM, EXCHANGE, NETWORK = 0.813, 0.724, 0.960
+INSIDE, ACROSS = 0.91, 1.69
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,7 +176,7 @@ class Constants(Explained):
             "exchange": (EXCHANGE, "share of a wire that all-to-alls reach"),
             "network": (NETWORK, "share of a port that rings reach"),
             "inside": (INSIDE, "latency of a step inside a domain, in multiples of the link's"),
-            "across": (ACROSS, "latency of a step across the network, in multiples of the link's"),
+            "across": (ACROSS, "latency of a step across the network, in multiples of NCCL's 14 us"),
         }
         rests += [
             (name, f"{value:.3g}", *empty, f"{meaning}; from timed collectives")
@@ -284,7 +285,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         scale_up_bandwidth=chip.scale_up_bandwidth,
         scale_up_latency=3.4 * us if inside.latency is None else inside.latency,  # NCCL's constant for NVLink
         network_bandwidth=across.bandwidth,
-        network_latency=across.latency,
+        network_latency=RDMA_STEP,
         efficiency=EFFICIENCIES[generation],
     )
 
@@ -592,17 +593,17 @@ def step(
     >>> step(model("GPT 175B"), machine("A100 80GB"), **layout, precision="fp16", zero=0, software=SOFTWARE["2022"])
     Step
                       time   share
-    gemms           9.72 s   73.1%
-    attention       480 ms   3.61%
-    elementwise     728 ms   5.48%
-    recomputation   391 ms   2.94%
-    tensor          1.33 s     10%
-    transfers       122 ms  0.915%
-    bubble          450 ms   3.38%
-    optimizer      70.4 ms   0.53%
+    gemms           9.72 s   72.9%
+    attention       480 ms    3.6%
+    elementwise     728 ms   5.47%
+    recomputation   391 ms   2.93%
+    tensor          1.37 s   10.3%
+    transfers       114 ms  0.853%
+    bubble          451 ms   3.39%
+    optimizer      70.4 ms  0.528%
     step            13.3 s
-    MFU                      53.1%
-    HFU                      53.6%
+    MFU                        53%
+    HFU                      53.5%
     """
     s, gb, b, t, p, d, c, x, v = whole(
         sequence=sequence,
