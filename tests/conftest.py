@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from pages import CHROMIUMS, chromium, find_chromium
 
 ROOT = Path(__file__).parents[1]
+settings.register_profile("book", deadline=None)  # a busy machine is no fault of a law
+settings.load_profile("book")
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 
 
