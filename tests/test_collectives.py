@@ -53,7 +53,7 @@ def test_the_gradients_of_a_7b_model_take_560_4_ms_on_256_gpus():
 
 
 @pytest.mark.parametrize(("parameters", "seconds"), [(340e6, 29.64e-3), (350e6, 30.44e-3)])
-def test_the_29_6_ms_of_the_seed_are_a_model_of_340m_parameters_and_not_350m(parameters, seconds):
+def test_the_29_6_ms_of_the_text_are_a_model_of_340m_parameters_and_not_350m(parameters, seconds):
     """The same table prints 29.6 ms beside 350M parameters. That is the time for 340M; 350M take 30.44 ms."""
     assert ring_all_reduce(2 * parameters, 256, **NDR).time == pytest.approx(seconds, abs=0.005e-3)
 
