@@ -131,8 +131,8 @@ class Software(Explained):
 
 
 _DEEPSPEED = (
-    "DeepSpeed issue 1174 of June 2021 (an excerpt read): 5.1 billion parameters gathered in 420 of 480 ms on eight A100, 24 GB/s "
-    "over NVLink; it gathers once more for recomputation (issue 4784)"
+    "DeepSpeed issue 1174 of June 2021 (an excerpt read): 5.1 billion parameters gathered in 420 of 480 ms on eight "
+    "A100, 24 GB/s over NVLink; it gathers once more for recomputation (issue 4784)"
 )
 SOFTWARE = MappingProxyType(
     {
