@@ -1,8 +1,8 @@
 """Topology: what a fabric of switches is made of, how much of it a cut leaves, and how far apart two GPUs are.
 
 A scale-out fabric is a fat tree: leaf switches below, spines above them and cores above those. A TPU pod is a torus,
-without switches. A scale-up domain is one stage of switches inside a server or a rack. Each is counted here in cables
-and switches, cut in half, and crossed. A cable carries its bandwidth in each direction; a port holds one end of it.
+without packet switches. A scale-up domain is one stage of switches inside a server or a rack. Each is counted here in
+cables and switches, cut in half, and crossed. A cable carries its bandwidth in each direction; a port holds one end.
 """
 
 from __future__ import annotations
