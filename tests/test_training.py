@@ -245,6 +245,20 @@ def test_zero_3_collapses_with_scale_because_tokens_shrink_and_parameters_do_not
     assert np.all(wire.time < found.time)
 
 
+def test_zero_2_sends_gradients_after_every_microbatch_and_zero_1_once():
+    """DeepSpeed issue 2252: a rank that keeps its share of the gradients cannot wait for the last microbatch."""
+    layout = {"sequence": 2048, "dp": 64, "software": replace(SOFTWARE["2024"], data_overlap=False)}
+    wires = replace(H100, scale_up_latency=0.0, network_latency=0.0)
+    one, two = (
+        [step(DENSE, wires, **layout, global_batch=64 * m, zero=zero).data for m in (1, 2, 8)] for zero in (1, 2)
+    )
+    assert one[0] == one[1] == one[2] == two[0]
+    once = two[1] - two[0]
+    assert two[2] == pytest.approx(two[0] + 7 * once)
+    # What travels each time are 4 bytes for each of 64 parts of the gradients; the weights' 2 travel once.
+    assert once / two[0] == pytest.approx(2 / 3)
+
+
 def test_tensor_parallelism_stays_in_the_node():
     gpt = model("GPT 175B")
     share = [step(gpt, H100, sequence=4096, global_batch=8, tp=tp).tensor for tp in (2, 4, 8, 16)]

@@ -166,6 +166,16 @@ def test_a_reader_s_own_run(table):
     assert by_flops.seconds == pytest.approx(8.5)
 
 
+def test_fsdp_shards_gradients_once_a_step_in_a_pipeline_and_weights_too_without_one(table):
+    head = HEAD + ",fsdp"
+    staged, flat = FINE.replace("8,1,1,8,8192,1,64", "16,2,2,4,8192,1,64"), FINE
+    for text in ("FSDP", "FSDP2 full shard", "ZeRO (params not resharded)"):
+        assert one(table, f"{staged},{text}", head).layout["zero"] == 1
+    assert one(table, f"{flat},FSDP", head).layout["zero"] == 3
+    assert one(table, f"{flat},ZeRO (params not resharded)", head).layout["zero"] == 2
+    assert one(table, f"{staged},ZeRO-3", head).layout["zero"] == 3
+
+
 def test_what_is_not_published_is_the_fastest_that_fits(table):
     open_ = one(table, FINE.replace("8,1,1,8,8192,1,64", "8,,,,8192,,64"))
     assert open_.layout["tp"] * open_.layout["pp"] * open_.layout["dp"] == 8

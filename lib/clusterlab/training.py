@@ -553,7 +553,8 @@ def step(
     chunks : array_like
         Pieces of the model that each stage holds (interleaved 1F1B).
     zero : array_like
-        ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1.
+        ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1. Stage 2 keeps only its share of the
+        gradients, so they travel after every microbatch, and not once a step.
     shard_group : array_like, optional
         Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
     recompute : str or array of str
@@ -580,9 +581,10 @@ def step(
     Notes
     -----
     Source: Narayanan et al. 2021 (SC21) for placement, schedule and communication of the three axes; Korthikanti et al.
-    2022 for sequence parallelism and recomputation; Rajbhandari et al. 2020 for ZeRO; Liu et al. 2023 for the ring of
-    keys and values; Dao et al. 2022 for the work of fused attention. The counts of memory traffic are derived here,
-    tensor by tensor. Tokens are spread evenly over experts, and cross to a node once (as DeepSeek's DeepEP sends them).
+    2022 for sequence parallelism and recomputation; Rajbhandari et al. 2020 for ZeRO (and DeepSpeed issue 2252 for
+    stage 2); Liu et al. 2023 for the ring of keys and values; Dao et al. 2022 for the work of fused attention. The
+    counts of memory traffic are derived here, tensor by tensor. Tokens are spread evenly over experts, and cross to a
+    node once (as DeepSeek's DeepEP sends them).
 
     Examples
     --------
@@ -853,13 +855,14 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     redone = (again - full * (1 - free) * attention_f + open_again + full * expert_f) / p
     slows = np.where(near_d < group, soft.slows_across, soft.slows_inside)
     gather, scatter = gathered(2.0), gathered(soft.gradient_bytes)
-    # ZeRO 0 to 2: once a step. The gather of the second half of an all-reduce carries gradients.
-    second = np.where(z >= 1, gather, scatter)
-    once = scatter + second
+    # ZeRO 0 and 1: once a step; ZeRO 2 keeps no whole gradients: they leave after every microbatch. The gather of the
+    # second half of an all-reduce carries gradients.
+    second, times_out = np.where(z >= 1, gather, scatter), np.where(z == 2, m, 1.0)
+    once = times_out * scatter + second
     if soft.data_overlap:
         behind = np.where(
             z >= 1,
-            np.minimum(scatter, backward + redone) + np.minimum(second, forward),
+            times_out * np.minimum(scatter, backward + redone) + np.minimum(second, forward),
             np.minimum(once, backward + redone),
         )
         open_once = once - behind * (1 - slows)

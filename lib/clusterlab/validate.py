@@ -236,8 +236,12 @@ def _software(row, one: Machine, precision: str) -> Software:
     return SOFTWARE[str(min(max(year, 2021), 2024))]
 
 
-def _zero(row, soft: Software, ranks: float, dp: float) -> tuple[int, float | None]:
-    """ZeRO stage and the ranks that share, where that is not all of them."""
+def _zero(row, soft: Software, ranks: float, dp: float, stages: float) -> tuple[int, float | None]:
+    """ZeRO stage and the ranks that share, where that is not all of them.
+
+    FSDP in a pipeline takes the time of stage 1: weights stay gathered, and gradients are added up whole and leave with
+    the last microbatch. Source: PyTorch, ``torch.distributed.pipelining.stage``; torchtitan reshards only without one.
+    """
     text = row["fsdp"].casefold()
     usual = 1 if soft.data_overlap else 0
     if text.isdigit():
@@ -245,8 +249,8 @@ def _zero(row, soft: Software, ranks: float, dp: float) -> tuple[int, float | No
         return (3 if share > 1 else usual), (share if 1 < share < ranks and share != dp else None)
     if text in ("", "no", "none", "false", "not stated"):
         return usual, None
-    if "not reshard" in text:
-        return 2, None
+    if "not reshard" in text or ("fsdp" in text and stages > 1):
+        return (1 if stages > 1 else 2), None
     found = re.search(r"zero[- ]?([0-3])", text)
     return (int(found[1]) if found else 3), None
 
@@ -280,7 +284,7 @@ def _run(row, numbers) -> Run:
     layout |= {"software": soft, "sequence_parallel": not spread.startswith("no") or spread == "not stated"}
     if not spread:
         layout["sequence_parallel"] = soft.name != "2021"
-    layout["zero"], group = _zero(row, soft, splits[0][2] * cp, splits[0][2])
+    layout["zero"], group = _zero(row, soft, splits[0][2] * cp, splits[0][2], splits[0][1])
     if group is not None:
         layout["shard_group"] = group
     micro = [numbers["micro_batch"]] if numbers["micro_batch"] else [1, 2, 4, 8, 16, 32, 64]
