@@ -22,7 +22,7 @@ SETUPS = {
     "MT-NLG 530B": {"pp": 35, "chunks": 3, "microbatch": 1, "microbatches": 280},
     "GPT 1T": {"pp": 64, "chunks": 1, "microbatch": 1, "microbatches": 512},
 }
-OF_2022 = {"sequence": 2048, "tp": 8, "dropout": True, "fused_attention": False}
+OF_2022 = {"sequence": 2048, "tp": 8, "dropout": True, "fused_attention": False, "sequence_parallel": False}
 
 
 def shape_letters(name):
@@ -39,7 +39,7 @@ def test_a_layer_keeps_what_table_2_says(name):
     layer = {**OF_2022, "microbatch": b}
     none = layer_activations(gpt, **layer | {"tp": 1})
     tensor = layer_activations(gpt, **layer)
-    sequence = layer_activations(gpt, **layer, sequence_parallel=True)
+    sequence = layer_activations(gpt, **layer | {"sequence_parallel": True})
     assert none.total == pytest.approx(s * b * h * (34 + 5 * a * s / h), **close)
     assert tensor.total == pytest.approx(s * b * h * (10 + 24 / t + 5 * a * s / (h * t)), **close)
     assert sequence.total == pytest.approx(s * b * h * (34 / t + 5 * a * s / (h * t)), **close)
@@ -56,7 +56,7 @@ def test_the_first_stage_keeps_as_much_as_all_layers(name):
     """Equations 5 and 6, section 4.2.3 for interleaving, section 4.3 for embedding and output."""
     gpt, h, _, layers, s, b, t = shape_letters(name)
     p, v = SETUPS[name]["pp"], SETUPS[name]["chunks"]
-    need = footprint(gpt, **OF_2022, **SETUPS[name], stage=0, recompute="selective", sequence_parallel=True)
+    need = footprint(gpt, **OF_2022 | SETUPS[name] | {"sequence_parallel": True}, stage=0, recompute="selective")
     factor = 1 + (p - 1) / (p * v) if v > 1 else 1
     expected = 34 * s * b * h * layers / t * factor + s * b * h * p / t * factor
     assert need.activations == pytest.approx(expected, **close)
@@ -72,7 +72,7 @@ def test_the_savings_of_figure_7(name):
     gpt, *_ = shape_letters(name)
 
     def share(**how):
-        return footprint(gpt, **OF_2022, **SETUPS[name], stage=0, **how).activations / baseline
+        return footprint(gpt, **OF_2022 | SETUPS[name] | how, stage=0).activations / baseline
 
     baseline = footprint(gpt, **OF_2022, **SETUPS[name], stage=0).activations
     assert 0.57 < share(sequence_parallel=True) < 0.68
@@ -98,9 +98,7 @@ def test_figure_1_and_table_5_fit_only_with_both_techniques(name, gradient_bytes
     need = {
         (parallel, how): footprint(
             model(name),
-            **OF_2022,
-            **SETUPS[name],
-            sequence_parallel=parallel,
+            **OF_2022 | SETUPS[name] | {"sequence_parallel": parallel},
             recompute=how,
             gradient_bytes=gradient_bytes,
         )

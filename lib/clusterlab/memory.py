@@ -145,7 +145,7 @@ def layer_activations(
     tp=1,
     cp=1,
     moe=False,
-    sequence_parallel=False,
+    sequence_parallel=True,
     fused_attention=True,
     dropout=False,
     activation_bytes=2,
@@ -201,7 +201,7 @@ def layer_activations(
 
     >>> from clusterlab.models import model
     >>> gpt = model("GPT 175B")
-    >>> layer_activations(gpt, sequence=2048, tp=8, sequence_parallel=True, fused_attention=False, dropout=True)
+    >>> layer_activations(gpt, sequence=2048, tp=8, fused_attention=False, dropout=True)
     LayerActivations
                         B
     norms         12.6 MB
@@ -210,7 +210,7 @@ def layer_activations(
     feed forward  56.6 MB
     dropout       6.29 MB
     total          359 MB
-    >>> round(layer_activations(gpt, sequence=2048, tp=8, sequence_parallel=True).total / 1e6)
+    >>> round(layer_activations(gpt, sequence=2048, tp=8).total / 1e6)
     101
     """
     s, b, size = positive(sequence=sequence, microbatch=microbatch, activation_bytes=activation_bytes)
@@ -415,10 +415,10 @@ def footprint(
     chunks=1,
     schedule="interleaved",
     stage=None,
-    zero=0,
+    zero=1,
     shard_group=None,
     recompute="none",
-    sequence_parallel=False,
+    sequence_parallel=True,
     fused_attention=True,
     dropout=False,
     weight_bytes=2,
@@ -454,7 +454,7 @@ def footprint(
     stage : array_like, optional
         The stage, counted from 0. By default the one that needs most.
     zero : array_like
-        ZeRO stage, 0 to 3, over the dp cp ranks with the same parameters.
+        ZeRO stage, 0 to 3, over the dp cp ranks with the same parameters; 1 as in :func:`clusterlab.training.step`.
     shard_group : array_like, optional
         Ranks that share under ZeRO where not all do (hybrid sharding).
     recompute : str or array of str
@@ -497,7 +497,7 @@ def footprint(
     >>> from clusterlab.models import model
     >>> from clusterlab.units import fmt
     >>> setup = {"sequence": 2048, "tp": 8, "pp": 35, "chunks": 3, "microbatches": 280, "dropout": True}
-    >>> setup |= {"fused_attention": False, "sequence_parallel": True}
+    >>> setup |= {"fused_attention": False, "zero": 0}
     >>> gpt = model("MT-NLG 530B")
     >>> need = {how: footprint(gpt, **setup, recompute=how) for how in ("none", "selective", "full")}
     >>> {how: fmt(one.headroom(80e9), "B") for how, one in need.items()}
