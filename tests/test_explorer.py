@@ -1,8 +1,11 @@
 """Explorer, the Python side: its table decodes to what was computed, its controls hold, and nonsense is refused."""
 
 import ast
+import base64
+import gzip
 import inspect
 import itertools
+import json
 import math
 import re
 import traceback
@@ -126,6 +129,9 @@ def test_a_value_that_is_not_there_comes_back_as_absent_wherever_it_stands():
     spans = {"busy": [(0, 0.0, 2.0, "first"), (1, nan, 3.0)]}
     _, _, slots = next(decoded(draw(Picture(spans=spans), y=None, lanes=["a", "b"])))
     assert (slots.reshape(2, 4) == 65535)[:, :3].tolist() == [[False] * 3, [True] * 3]
+    marks = {"run": [(1.0, 2.0, "whole"), (nan, 1.0, "no x"), (2.0, nan, "no y")]}
+    _, _, slots = next(decoded(draw(Picture(marks=marks))))
+    assert (slots.reshape(3, 3) == 65535)[:, :2].tolist() == [[False, False], [True, False], [False, True]]
 
 
 def test_points_rules_and_spans_decode_to_where_they_were_put():
@@ -138,6 +144,58 @@ def test_points_rules_and_spans_decode_to_where_they_were_put():
     _, _, (lane, start, end, text) = next(decoded(widget))
     assert (lane, widget._spec["strings"][text]) == (1, "step")
     assert unscaled(widget._spec["x"], np.array([start, end])) == pytest.approx([2.0, 5.0], abs=1e-3)
+
+
+@st.composite
+def scatters(draw):
+    """Marks of two kinds at every stop of a slider, as many as it happens, over linear and log axes."""
+    log_x, log_y = draw(st.booleans()), draw(st.booleans())
+    mark = st.tuples(gap | (logarithmic if log_x else linear), gap | (logarithmic if log_y else linear), st.text("ab"))
+    kinds = st.tuples(*[st.lists(mark, max_size=4)] * 2).map(lambda lists: dict(zip("pq", lists, strict=True)))
+    stops = draw(st.lists(kinds, min_size=2, max_size=4))
+    values = np.array([m[:2] for stop in stops for kind in stop.values() for m in kind]).reshape(-1, 2)
+    for there, log in zip(values.T, (log_x, log_y), strict=True):
+        there = there[np.isfinite(there)]
+        assume(there.size and np.ptp(np.log10(there) if log else [*there, 0.0]) > 1e-3)
+    return Axis("x", log=log_x), Axis("y", log=log_y), stops
+
+
+@given(scatters())
+def test_the_table_decodes_to_the_marks_and_their_names_that_the_view_returned(scatter):
+    x, y, stops = scatter
+    widget = Explorer(
+        lambda stop: Picture(marks=stops[stop], rules={"r": math.nan}),
+        controls={"stop": Slider("Stop", range(len(stops)))},
+        x=x,
+        y=y,
+        title="Random",
+    )
+    for exact, (_, _, rest) in zip(stops, decoded(widget), strict=True):
+        slots = iter(rest[1:].reshape(-1, 3))
+        for kind, most in widget._spec["marks"]:
+            assert most == max(len(stop[kind]) for stop in stops)
+            xs, ys, names = np.array(list(itertools.islice(slots, most)), dtype=int).reshape(-1, 3).T
+            empty = [math.nan] * (most - len(exact[kind]))
+            assert_close(widget._spec["x"], unscaled(widget._spec["x"], xs), [m[0] for m in exact[kind]] + empty)
+            assert_close(widget._spec["y"], unscaled(widget._spec["y"], ys), [m[1] for m in exact[kind]] + empty)
+            assert [widget._spec["strings"][i] for i in names] == [m[2] for m in exact[kind]] + [""] * len(empty)
+        assert not list(slots)
+
+
+def test_four_hundred_named_marks_at_25_stops_weigh_less_than_60_kb():
+    random = np.random.default_rng(0)
+    x = random.uniform(1, 100, 400)
+    names = [f"Run {i}, 1,024 accelerators, batch {random.integers(4096)}" for i in range(400)]
+    errors = random.normal(1, 0.1, (25, 400))
+    widget = Explorer(
+        lambda stop: Picture(marks={"runs": list(zip(x, x * errors[stop], names, strict=True))}),
+        controls={"stop": Slider("Stop", range(25))},
+        x=Axis("x", "s"),
+        y=Axis("y", "s"),
+        title="Runs",
+    )
+    parts = widget._html.encode(), base64.b64encode(widget._table), json.dumps(widget._spec).encode()
+    assert len(gzip.compress(b"".join(parts))) < 60_000
 
 
 def test_equal_curves_and_equal_texts_are_stored_once():
@@ -235,6 +293,7 @@ def controlled(control):
 
 
 SPANS = Picture(spans={"busy": [(0, 0.0, 1.0)]})
+RUNS = Picture(marks={"run": [(1.0, 2.0, "first")]})
 REFUSALS = {
     "control 'guess' must be an identifier that no widget": lambda: show(controls={"guess": N["n"]}),
     "control 'two words' must be an identifier": lambda: show(controls={"two words": N["n"]}),
@@ -277,9 +336,26 @@ REFUSALS = {
     "stacked bars need parts with the same number of lanes": lambda: stacked({"a": [1, 2], "b": [1]}),
     "losses must be zero or more and together at most 1, got [2]": lambda: waterfall(1, [2]),
     "axis 'y' cannot show infinity": lambda: draw(Picture(curves={"a": [1, math.inf, 3]})),
-    "curves and points need a y axis": lambda: show(y=None),
+    "curves, points and marks need a y axis": lambda: show(y=None),
+    "points and marks need a y axis": lambda: draw(RUNS, y=None),
     "spans need lanes": lambda: draw(SPANS, y=None),
-    "spans, or curves and points, not both": lambda: draw(Picture(curves={"a": 1}, spans=SPANS.spans), lanes=["lane"]),
+    "spans, or curves, points and marks, not both": lambda: draw(
+        Picture(curves={"a": 1}, spans=SPANS.spans), lanes=["lane"]
+    ),
+    "curves, points and marks, not both": lambda: draw(Picture(marks=RUNS.marks, spans=SPANS.spans), lanes=["lane"]),
+    "a mark is (x, y, name), two numbers and a text, got (1.0, 2.0)": lambda: draw(Picture(marks={"k": [(1.0, 2.0)]})),
+    "a mark is (x, y, name), two numbers and a text, got ('a', 1, 2)": lambda: draw(
+        Picture(marks={"k": [("a", 1, 2)]})
+    ),
+    "two numbers and a text, got (None, 1, 'a')": lambda: draw(Picture(marks={"k": [(None, 1, "a")]})),
+    "two numbers and a text, got (1, 2, 3)": lambda: draw(Picture(marks={"k": [(1, 2, 3)]})),
+    "at most 8 curves and kinds of marks": lambda: draw(
+        Picture(curves={str(i): i for i in range(4)}, marks={str(i): [] for i in range(5)})
+    ),
+    "every picture needs the same marks in the same order; they differ at {'n': 2}": lambda: show(
+        view=lambda n: Picture(marks={f"kind {n}": [(1, 1, "a")]})
+    ),
+    "axis 'x' cannot show infinity": lambda: draw(Picture(marks={"k": [(math.inf, 1, "a")]})),
     "too many different curves or read-outs": lambda: show(
         controls={"n": Slider("n", range(20_000))},
         view=lambda n: Picture(curves={"a": 1}, readouts={k: f"{k} {n}" for k in "abcd"}),
@@ -376,9 +452,10 @@ def test_labels_are_text_and_never_markup(kind):
             curves={f"curve {nasty}": [1, 2]},
             points={f"point {nasty}": (1, 1)},
             rules={f"rule {nasty}": 1},
+            marks={f"mark {nasty}": [(1, 1, f"name {nasty}")]},
             readouts={f"label {nasty}": f"value {nasty}"},
         )
-        words = ["title", "across", "unit", "up", "curve", "point", "rule", "label", "value"]
+        words = ["title", "across", "unit", "up", "curve", "point", "rule", "mark", "label", "value"]
     else:
         shown |= {"lanes": [f"lane {nasty}"]}
         picture = Picture(spans={f"kind {nasty}": [(0, 0, 1, f"text {nasty}")]})
@@ -399,14 +476,30 @@ def test_the_markup_shows_the_start_and_hides_it_where_a_question_is_asked():
 
 
 def test_the_markup_draws_every_mark_once():
-    picture = Picture(curves={"a": 1, "b": 2}, points={"p": (1, 1)}, rules={"r": 1, "s": 2, "t": 3})
-    page = draw(picture)._html
-    counts = {"cl-curve": 2, "cl-dot": 1, "cl-rule": 3, "cl-stroke": 2}
+    nan = math.nan
+    marks = {"k": [(1, 1, "a"), (9, 9, "outside"), (nan, 1, "b"), (1, nan, "c")], "l": [(2, 2, "d"), (3, 1, "e")]}
+    picture = Picture(curves={"a": 1, "b": 2}, points={"p": (1, 1)}, rules={"r": 1, "s": 2, "t": 3}, marks=marks)
+    page = draw(picture, Axis("x", values=[1, 2, 3], limits=(0, 4)), Axis("y", limits=(0, 4)))._html
+    counts = {"cl-curve": 2, "cl-dot": 1, "cl-rule": 3, "cl-stroke": 2, "cl-mark": 4}
     assert {name: len(re.findall(rf'class="{name}\b', page)) for name in counts} == counts
+    assert re.findall(r'class="cl-mark[^"]* (cl-s\d)" d="([^"]*)"', page) == [
+        ("cl-s2", "M250.0 750.0h0"),
+        ("cl-s3", "M500.0 500.0h0M750.0 750.0h0"),
+        *[("cl-s2", "M5 5h0"), ("cl-s3", "M5 5h0")],  # the legend
+    ]
+    assert re.findall(r"</svg>([^<]+)</li>", page) == ["a", "b", "k", "l"]
+
+
+def test_no_two_kinds_of_marks_differ_by_colour_alone():
+    page = draw(Picture(marks={str(i): [(1, i + 1, "a")] for i in range(8)}))._html
+    picture = page[: page.index("cl-legend")]
+    shapes = [tuple(re.findall(rf'class="cl-mark([^"]*) cl-s{i}( cl-hole)?"', picture)) for i in range(8)]
+    assert len(set(shapes)) == 8
+    assert all(shapes)
 
 
 def test_the_script_is_small_enough_to_be_embedded_with_every_figure():
-    assert (LIBRARY / "explorer.js").stat().st_size < 15_000
+    assert (LIBRARY / "explorer.js").stat().st_size < 13_500
 
 
 @given(

@@ -1,5 +1,6 @@
 """The Explorer in a browser, on a static page with no kernel: what it draws is what Python computed."""
 
+import itertools
 import re
 import statistics
 from pathlib import Path
@@ -15,6 +16,7 @@ from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_p
 LIBRARY = Path(clusterlab.__file__).parent
 X = np.geomspace(0.5, 4096, 40)
 T = np.linspace(0, 90, 31)
+DECADES = np.geomspace(0.5, 100, 5)
 NASTY = '</script><b>"5 < 6" & more</b>'
 MICROBATCHES = {"two": 2, "four": 4}
 
@@ -56,6 +58,31 @@ def schedule(microbatches, backward):
         spans={"forward": forward, "backward": back},
         rules={"flush": 8.0 + microbatches},
         readouts={"Bubble": fmt(7 / (microbatches + 7), "%")},
+    )
+
+
+LONG = "A model of 530 billion parameters with selective recomputation, 2,240 accelerators, batch 1"
+RUNS = {  # time measured and predicted, in the order of what was measured: the last lies outside of the picture
+    "fifth, whose prediction falls off": (50.0, 60.0),
+    LONG: (4.0, 5.0),
+    "first": (1.0, 1.0),
+    NASTY: (9.0, 30.0),
+    "twin": (20.0, 15.0),
+    "outside": (2000.0, 10.0),
+}
+SPOTS = [spot for name, spot in RUNS.items() if name != "outside"] + [(20.0, 40.0)]
+BY_TIME = ["first", LONG, NASTY, "twin", "twin", "fifth, whose prediction falls off"]
+
+
+def scatter(speed, long):
+    """Marks of three kinds over log axes, beside a line, a point and a rule: some absent, two of one name."""
+    marks = [(x, y / speed, name) for name, (x, y) in RUNS.items() if long or name != LONG]
+    return Picture(
+        curves={"Equal": DECADES},
+        points={"here": (3.0, 30.0)},
+        rules={"limit": 70.0},
+        marks={"even": marks[::2], "odd": marks[1::2], "rest": [(np.nan, 2.0, "absent"), (20.0, 40.0 / speed, "twin")]},
+        readouts={"Runs": fmt(len(marks))},
     )
 
 
@@ -102,6 +129,13 @@ def explorers() -> dict[str, Explorer]:
             x=Axis("Time", "s"),
             lanes=[f"stage {i}" for i in range(8)],
             title="Schedule",
+        ),
+        "scatter": Explorer(
+            scatter,
+            controls={"speed": Slider("Speed", [1, 2, 200]), "long": Toggle("With the long name", start=True)},
+            x=Axis("Measured", "s", log=True, values=DECADES, limits=(0.5, 100)),
+            y=Axis("Predicted", "s", log=True, limits=(0.5, 100)),
+            title="Runs",
         ),
     }
 
@@ -160,7 +194,10 @@ def test_without_a_script_the_reader_sees_the_default_state_and_no_dead_control(
     for explorer, figure in zip(explorers.values(), page.locator(".cl-explorer").all(), strict=True):
         assert drawn(figure)["readouts"] == explorer.at()
         assert figure.locator("dd").first.is_visible()
-        assert figure.locator(".cl-curve, .cl-span").first.evaluate("p => getComputedStyle(p).visibility") == "visible"
+        assert (
+            figure.locator(".cl-curve, .cl-span, .cl-mark").first.evaluate("p => getComputedStyle(p).visibility")
+            == "visible"
+        )
     assert page.locator("input, select, button, [tabindex]").count() == 0
 
 
@@ -312,6 +349,161 @@ def test_the_cursor_follows_the_mouse_and_the_controls(gallery):
     assert legend(figures["cost"])["Rent"] == "$90"
     choose(figures["cost"], price=2)
     assert legend(figures["cost"])["Rent"] == "$360"
+
+
+def place(x, y) -> tuple[float, float]:
+    """Where a mark stands in the picture of runs, as shares from the left and from the top."""
+    across, up = (np.log(v / 0.5) / np.log(200) for v in (x, y))
+    return across, 1 - up
+
+
+def named(figure) -> tuple[str, str | None, tuple[float, float] | None]:
+    """What is shown of the mark under the cursor: its name, as printed and as announced, and where its ring stands."""
+    ring = figure.evaluate(
+        """f => { const r = f.querySelector(".cl-ring").getBoundingClientRect(),
+                   a = f.querySelector(".cl-area > svg").getBoundingClientRect();
+          return r.width && [(r.x + r.width / 2 - a.x) / a.width, (r.y + r.height / 2 - a.y) / a.height]; }"""
+    )
+    said = figure.locator(".cl-area").get_attribute("aria-valuetext")
+    return figure.locator(".cl-here").inner_text(), said, ring and pytest.approx(ring, abs=0.002)
+
+
+def point_at(page, figure, share, tap=False):
+    """Move the mouse to a share of the picture from the left and from the top, or tap there."""
+    figure.locator(".cl-area").scroll_into_view_if_needed()
+    box = figure.locator(".cl-area > svg").bounding_box()
+    at = box["x"] + share[0] * box["width"], box["y"] + share[1] * box["height"]
+    (page.touchscreen.tap if tap else page.mouse.move)(*at)
+
+
+@pytest.mark.parametrize("tap", [False, True])
+def test_pointing_names_the_nearest_mark_in_pixels_and_rings_it(gallery, tap):
+    page, figures = gallery(has_touch=tap)
+    figure = figures["scatter"]
+    assert named(figure) == ("", "no mark chosen", 0)
+    for name, (x, y) in RUNS.items():
+        if name != "outside":
+            across, down = place(x, y)
+            point_at(page, figure, (across - 0.01, down + 0.01), tap)
+            assert named(figure) == (name, name, place(x, y))
+    # Nearest in pixels is not nearest in shares of the picture, which is wider than high.
+    box, differ = figure.locator(".cl-area > svg").bounding_box(), 0
+    for at in itertools.product(np.linspace(0.05, 0.95, 6), np.linspace(0.05, 0.95, 5)):
+        point_at(page, figure, at, tap)
+        apart = [np.subtract(place(*spot), at) for spot in SPOTS]
+        pixels, shares = (np.hypot(*np.transpose(apart * np.array(s))) for s in ((box["width"], box["height"]), (1, 1)))
+        assert named(figure)[2] == place(*SPOTS[np.argmin(pixels)])
+        differ += np.argmin(pixels) != np.argmin(shares)
+    assert differ
+    assert figure.locator(".cl-legend b").count() == 0
+
+
+def test_arrow_keys_step_from_mark_to_mark_in_the_order_of_x_and_stop_at_both_ends(gallery):
+    page, figures = gallery()
+    area = figures["scatter"].locator(".cl-area")
+    assert (area.get_attribute("role"), area.get_attribute("tabindex")) == ("slider", "0")
+    area.focus()
+    page.keyboard.press("Home")
+    for i, name in enumerate(BY_TIME):
+        shown, said, _ = named(figures["scatter"])
+        assert (shown, said, area.get_attribute("aria-valuenow")) == (name, name, str(i))
+        page.keyboard.press("ArrowRight")
+    assert area.get_attribute("aria-valuemax") == str(len(BY_TIME) - 1)
+    last = named(figures["scatter"])
+    assert last == (BY_TIME[-1], BY_TIME[-1], place(*RUNS[BY_TIME[-1]]))
+    for key, name in [
+        ("PageUp", -1),
+        ("ArrowLeft", -2),
+        ("End", -1),
+        ("PageDown", 0),
+        ("ArrowDown", 0),
+        ("ArrowUp", 1),
+    ]:
+        page.keyboard.press(key)
+        assert named(figures["scatter"])[0] == BY_TIME[name], key
+
+
+def test_the_ring_stays_on_its_mark_while_it_is_there(gallery):
+    page, figures = gallery()
+    figure = figures["scatter"]
+    point_at(page, figure, place(*RUNS[NASTY]))
+    choose(figure, speed=1)
+    assert named(figure) == (NASTY, NASTY, place(9.0, 15.0))
+    choose(figure, long=0)  # every later mark has another slot, and some another kind
+    assert named(figure) == (NASTY, NASTY, place(9.0, 15.0))
+    assert figure.locator(".cl-area").get_attribute("aria-valuenow") == "1"
+    choose(figure, speed=2)
+    assert named(figure) == ("", "no mark chosen", 0), "it lies below the picture now"
+    choose(figure, speed=0, long=1)
+    assert named(figure) == ("", "no mark chosen", 0)
+
+
+def test_of_marks_with_one_name_the_ring_keeps_the_one_that_it_was_on(gallery):
+    page, figures = gallery()
+    for y in (15.0, 40.0):
+        choose(figures["scatter"], speed=0)
+        point_at(page, figures["scatter"], place(20.0, y))
+        choose(figures["scatter"], speed=1)
+        assert named(figures["scatter"]) == ("twin", "twin", place(20.0, y / 2))
+
+
+def test_where_no_mark_is_left_the_cursor_finds_none(gallery):
+    page, figures = gallery()
+    figure = figures["scatter"]
+    choose(figure, speed=2)
+    point_at(page, figure, (0.5, 0.5))
+    figure.locator(".cl-area").focus()
+    for key in ("Home", "End", "ArrowLeft"):
+        page.keyboard.press(key)
+        assert named(figure) == ("", "no mark chosen", 0)
+    assert figure.locator(".cl-area").get_attribute("aria-valuemax") == "0"
+
+
+@pytest.mark.parametrize("width", [320, 1000])
+def test_a_long_name_wraps_and_moves_nothing(gallery, width):
+    page, figures = gallery(viewport={"width": width, "height": 700})
+    figure = figures["scatter"]
+
+    def boxes(what):
+        return [element.bounding_box() for element in figure.locator(what).all()]
+
+    figure.locator(".cl-area").focus()
+    before = boxes(".cl-area, .cl-foot, .cl-legend, .cl-readouts")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert named(figure)[0] == LONG
+    assert len(LONG) >= 90
+    assert boxes(".cl-area, .cl-foot, .cl-legend, .cl-readouts") == before
+    (name,), (legend,), (area,) = boxes(".cl-here"), boxes(".cl-legend"), boxes(".cl-area")
+    assert name["x"] >= 0
+    assert name["x"] + name["width"] <= width
+    assert area["y"] + area["height"] <= name["y"] < name["y"] + name["height"] <= legend["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_marks_wait_for_the_prediction(tmp_path, visit):
+    asked = Explorer(
+        lambda n: Picture(marks={"runs": [(1, n, "the fast one"), (2, n, "the slow one")]}),
+        controls={"n": Slider("N", [1, 2])},
+        x=Axis("x"),
+        y=Axis("y"),
+        title="Asked",
+        predict=Predict("Which?", {"this": "No.", "that": "Yes."}),
+    )
+    path = tmp_path / "asked.html"
+    path.write_text(static_page(asked))
+    page = visit(path.as_uri())
+    (figure,) = widgets_ready(page)
+    figure.locator(".cl-area").hover()
+    figure.locator(".cl-area").focus()
+    page.keyboard.press("End")
+    assert figure.locator(".cl-mark").first.evaluate("p => getComputedStyle(p).visibility") == "hidden"
+    assert "the slow one" not in figure.inner_text() + figure.aria_snapshot()
+    commit_prediction(page, figure)
+    assert figure.locator(".cl-mark").first.evaluate("p => getComputedStyle(p).visibility") == "visible"
+    figure.locator(".cl-area").focus()
+    page.keyboard.press("End")
+    assert named(figure)[:2] == ("the slow one", "the slow one")
 
 
 def test_axes_carry_their_unit_and_rising_ticks_inside_the_picture(gallery):

@@ -31,6 +31,7 @@ function render({ model, el }) {
   const figure = el.querySelector(".cl-explorer"), area = figure.querySelector(".cl-area");
   const all = (selector) => [...figure.querySelectorAll(selector)];
   const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span");
+  const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
 
   // Positions in thousandths of an axis, and the values that stand there.
@@ -60,7 +61,13 @@ function render({ model, el }) {
     return d;
   }
 
-  let shown = -1, rows = [];
+  // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
+  function spot(cx, cy) {
+    const px = place(x, cx), py = place(y, cy);
+    return cx !== NONE && cy !== NONE && inside(px, py) ? `M${at(px)} ${at(1000 - py)}h0` : "";
+  }
+
+  let shown = -1, rows = [], marks = [];
   function draw() {
     const index = row();
     sync();
@@ -74,16 +81,29 @@ function render({ model, el }) {
       if (dd.textContent !== text) dd.textContent = text;
     });
     dots.forEach((path, i) => {
-      const cx = table[next++], cy = table[next++], px = place(x, cx), py = place(y, cy);
-      const there = cx !== NONE && cy !== NONE && inside(px, py);
-      path.setAttribute("d", there ? `M${at(px)} ${at(1000 - py)}h0` : "");
-      move(dotTags[i], px, py, there);
+      const cx = table[next++], cy = table[next++], d = spot(cx, cy);
+      path.setAttribute("d", d);
+      move(dotTags[i], place(x, cx), place(y, cy), d !== "");
     });
     rules.forEach((path, i) => {
       const code = table[next++], px = place(x, code), there = code !== NONE && inside(px);
       path.setAttribute("d", there ? `M${at(px)} 0V1000` : "");
       move(ruleTags[i], px, 1000, there);
     });
+    const held = marks[cursor]?.id, met = {};
+    marks = [];
+    spec.marks.forEach(([, count], i) => {
+      let caps = "";
+      for (let k = 0; k < count; k++, next += 3) {
+        const [cx, cy, text] = table.subarray(next, next + 3), d = spot(cx, cy);
+        met[text] = (met[text] ?? 0) + 1; // of marks that share a name, the first stays the first
+        if (d) marks.push({ px: place(x, cx), py: place(y, cy), name: spec.strings[text], id: text + " " + met[text] });
+        caps += d;
+      }
+      for (const path of scatter[i]) path.setAttribute("d", caps);
+    });
+    marks.sort((a, b) => a.px - b.px || a.py - b.py);
+    if (scatter.length) area.setAttribute("aria-valuemax", Math.max(marks.length - 1, 0));
     all(".cl-in").forEach((tag) => tag.remove());
     spec.spans.forEach(([, count], i) => {
       const height = 1000 / spec.lanes.length;
@@ -97,7 +117,7 @@ function render({ model, el }) {
       }
       boxes[i].setAttribute("d", d);
     });
-    if (cursor !== null) point(cursor);
+    if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === held) : cursor);
   }
   function move(tag, px, py, there) {
     tag.hidden = !there;
@@ -106,38 +126,62 @@ function render({ model, el }) {
     tag.classList.toggle("cl-left-of", px > 500);
   }
 
-  // The cursor reads the curves at one x: by pointer, or by arrow keys on the focused picture.
-  const SVG = "http://www.w3.org/2000/svg";
-  let cursor = null, hair;
-  const keys = all(".cl-legend li");
+  // The cursor names one mark or, where there are none, reads the curves at one x: by pointer, or by arrow keys on the
+  // focused picture.
+  let cursor = null;
+  const stops = () => scatter.length ? marks.length : grid.length;
+  const keys = all(".cl-legend li"), foot = figure.querySelector(".cl-foot"), here = make("b", { class: "cl-here" });
+  const hair = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const ring = make("span", { class: "cl-ring", hidden: "" });
   function point(j) {
     if (figure.classList.contains("cl-ask")) return; // nothing to read before the prediction
-    cursor = Math.min(Math.max(j, 0), grid.length - 1);
-    hair.setAttribute("d", `M${at(place(x, grid[cursor]))} 0V1000`);
-    const here = spec.at[cursor];
-    const texts = rows.map((r) => table[pool + r * grid.length + cursor]).map((code) => code === NONE ? "none" : format(value(y, code), y));
-    texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
-    figure.querySelector(".cl-here").textContent = here;
-    area.setAttribute("aria-valuenow", cursor);
-    area.setAttribute("aria-valuetext", here + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", "));
+    cursor = j < 0 ? null : j;
+    const said = scatter.length ? name(marks[j]) : read(j);
+    area.setAttribute("aria-valuenow", Math.max(j, 0));
+    area.setAttribute("aria-valuetext", said);
   }
-  if (curves.length) {
-    hair = document.createElementNS(SVG, "path");
+  function name(mark) {
+    ring.hidden = !mark;
+    ring.style.left = mark?.px / 10 + "%";
+    ring.style.bottom = mark?.py / 10 + "%";
+    here.textContent = mark?.name ?? "";
+    return mark?.name ?? "no mark chosen";
+  }
+  function read(j) {
+    hair.setAttribute("d", `M${at(place(x, grid[j]))} 0V1000`);
+    const texts = rows.map((r) => table[pool + r * grid.length + j]).map((code) => code === NONE ? "none" : format(value(y, code), y));
+    texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
+    here.textContent = spec.at[j];
+    return spec.at[j] + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", ");
+  }
+  if (scatter.length) {
+    // An unseen copy of the longest name keeps its room, so that nothing moves when another is shown.
+    area.append(ring);
+    foot.append(make("div", { class: "cl-name" }, make("i", { "aria-hidden": "true" }, spec.longest), here));
+  } else if (curves.length) {
     hair.setAttribute("class", "cl-hair");
     area.querySelector("svg").append(hair);
     keys.forEach((li) => { if (!li.querySelector("b")) li.append(make("b")); });
-    figure.querySelector(".cl-foot").prepend(make("b", { class: "cl-here" }));
-    const label = "Read the curves. " + area.getAttribute("aria-label");
-    for (const [k, v] of Object.entries({ role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": grid.length - 1, "aria-valuenow": 0, "aria-valuetext": "no position chosen", "aria-label": label, "data-lm-suppress-shortcuts": "true" })) area.setAttribute(k, v);
-    area.addEventListener("pointermove", (e) => {
-      const box = area.getBoundingClientRect(), p = 1000 * (e.clientX - box.left) / box.width;
-      point(grid.reduce((best, g, j) => Math.abs(place(x, g) - p) < Math.abs(place(x, grid[best]) - p) ? j : best, 0));
-    });
+    foot.prepend(here);
+  }
+  if (scatter.length || curves.length) {
+    const [what, none] = scatter.length ? ["Read the marks. ", "no mark chosen"] : ["Read the curves. ", "no position chosen"];
+    const label = what + area.getAttribute("aria-label");
+    for (const [k, v] of Object.entries({ role: "slider", tabindex: 0, "aria-valuemin": 0, "aria-valuemax": grid.length - 1, "aria-valuenow": 0, "aria-valuetext": none, "aria-label": label, "data-lm-suppress-shortcuts": "true" })) area.setAttribute(k, v);
+    const nearest = (e) => {
+      const box = area.getBoundingClientRect(), px = 1000 * (e.clientX - box.left) / box.width, py = 1000 * (box.bottom - e.clientY) / box.height;
+      const away = scatter.length
+        ? marks.map((mark) => Math.hypot((mark.px - px) * box.width, (mark.py - py) * box.height))
+        : grid.map((g) => Math.abs(place(x, g) - px));
+      point(away.indexOf(Math.min(...away)));
+    };
+    area.addEventListener("pointermove", nearest);
+    area.addEventListener("pointerdown", nearest); // a tap does not move
     area.addEventListener("keydown", (e) => {
-      const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -grid.length, End: grid.length }[e.key];
+      const n = stops(), step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -n, End: n }[e.key];
       if (!step) return;
       e.preventDefault();
-      point((cursor ?? Math.floor(grid.length / 2)) + step);
+      point(Math.min(Math.max((cursor ?? Math.floor(n / 2)) + step, 0), n - 1));
     });
   }
 

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 
 import anywidget
@@ -94,6 +95,10 @@ class Picture:
         Label to y values over ``x.values``.
     points : mapping
         Label to one marked (x, y).
+    marks : mapping
+        Kind to a list of (x, y, name): a scatter plot. The name is shown when the reader points at the mark, or steps
+        to it with the arrow keys; what has the same name at another stop is the same mark. Curves, points and rules
+        may stand beside marks, but the cursor then reads the marks alone.
     rules : mapping
         Label to the x of a vertical line.
     spans : mapping
@@ -105,6 +110,7 @@ class Picture:
 
     curves: Mapping[str, object] = field(default_factory=dict)
     points: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    marks: Mapping[str, Sequence[tuple[float, float, str]]] = field(default_factory=dict)
     rules: Mapping[str, float] = field(default_factory=dict)
     spans: Mapping[str, Sequence[tuple]] = field(default_factory=dict)
     readouts: Mapping[str, str] = field(default_factory=dict)
@@ -177,7 +183,7 @@ class Explorer(anywidget.AnyWidget):
         Name to :class:`Slider`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that name, whose
         value is a stop, a label or a bool: ``explorer.batch = 64``, ``observe``, ``link`` and ``jslink`` work.
     x, y : Axis
-        ``y`` is left out where there are only spans.
+        ``y`` is left out where there are only spans. Each curve, then each kind of marks, has a colour: at most eight.
     title : str
         What the figure shows; its accessible name too.
     lanes : sequence of str
@@ -330,7 +336,7 @@ def _pictures(view, controls: list[dict]) -> list[Picture]:
         picture = view(**chosen)
         if not isinstance(picture, Picture):
             raise ValueError(f"the view must return a Picture, got {type(picture).__name__} at {chosen}")
-        for kind in ("curves", "points", "rules", "spans", "readouts"):
+        for kind in ("curves", "points", "marks", "rules", "spans", "readouts"):
             if list(getattr(picture, kind)) != list(getattr(pictures[0] if pictures else picture, kind)):
                 raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
         pictures.append(picture)
@@ -451,20 +457,22 @@ class _Scene:
     """All pictures of an explorer, in one table of 16-bit codes, and the markup of one of them.
 
     The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for
-    each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, and for each
-    slot of each kind of span its lane, start, end and string.
+    each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, for each slot
+    of each kind of mark x, y and string, and for each slot of each kind of span its lane, start, end and string.
     """
 
     def __init__(self, pictures: list[Picture], x: Axis, y: Axis | None, lanes: tuple[str, ...]) -> None:
         first = pictures[0]
-        if (first.curves or first.points) and y is None:
-            raise ValueError("curves and points need a y axis")
+        if (first.curves or first.points or first.marks) and y is None:
+            raise ValueError("curves, points and marks need a y axis")
         if first.spans and not lanes:
             raise ValueError("spans need lanes, the names of their rows")
-        if first.spans and (first.curves or first.points):
-            raise ValueError("a figure shows spans, or curves and points, not both")
-        if max(len(first.curves), len(first.spans)) > _COLOURS:
-            raise ValueError(f"a figure shows at most {_COLOURS} curves or kinds of spans, one for each colour")
+        if first.spans and (first.curves or first.points or first.marks):
+            raise ValueError("a figure shows spans, or curves, points and marks, not both")
+        if max(len(first.curves) + len(first.marks), len(first.spans)) > _COLOURS:
+            raise ValueError(
+                f"a figure shows at most {_COLOURS} curves and kinds of marks or spans, one for each colour"
+            )
         self.first, self.lanes = first, lanes
         self.readouts = [dict(p.readouts) for p in pictures]
 
@@ -482,41 +490,46 @@ class _Scene:
         curves = np.array([[_curve(name, c, grid) for name, c in p.curves.items()] for p in pictures])
         points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
         rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
+        self.marks = {kind: max(len(p.marks[kind]) for p in pictures) for kind in first.marks}
+        marks = [[_mark(p.marks[kind], i) for kind, n in self.marks.items() for i in range(n)] for p in pictures]
+        spots = np.array([[mark[:2] for mark in row] for row in marks], dtype=float).reshape(count, -1, 2)
         self.slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
         spans = [[_slot(p.spans[kind], i, lanes) for kind, n in self.slots.items() for i in range(n)] for p in pictures]
         ends = np.array([[slot[1:3] for slot in row] for row in spans], dtype=float).reshape(count, -1, 2)
 
-        self.x = _Scale(x, np.concatenate([grid, points[..., 0].ravel(), rules.ravel(), ends.ravel()]))
-        self.y = _Scale(y, np.concatenate([curves.ravel(), points[..., 1].ravel()])) if y else None
+        pairs = np.concatenate([points, spots], axis=1)
+        self.x = _Scale(x, np.concatenate([grid, pairs[..., 0].ravel(), rules.ravel(), ends.ravel()]))
+        self.y = _Scale(y, np.concatenate([curves.ravel(), pairs[..., 1].ravel()])) if y else None
         self.grid = self.x.encode(grid)
         texts = [[str(text) for text in readouts.values()] for readouts in self.readouts]
+        names = [[mark[2] for mark in row] for row in marks]
         labels = [[slot[3] for slot in row] for row in spans]
-        self.strings = list(dict.fromkeys(["", *itertools.chain(*texts, *labels)]))
+        self.strings = list(dict.fromkeys(["", *itertools.chain(*texts, *names, *labels)]))
         number = {text: i for i, text in enumerate(self.strings)}
 
         codes = self.y.encode(curves).reshape(-1, grid.size) if first.curves else np.zeros((0, 1), np.uint16)
         self.pool, rows = np.unique(codes, axis=0, return_inverse=True)
         if max(len(self.pool), len(self.strings)) > _STEPS:
             raise ValueError("too many different curves or read-outs for one explorer; use fewer stops")
-        marks = [self.x.encode(points[..., 0]), self.y.encode(points[..., 1])] if y else [points[..., 0]] * 2
+        longest = max(itertools.chain(*names), key=len, default="")
+        texts, names, labels = ([[number[text] for text in row] for row in part] for part in (texts, names, labels))
+
+        def placed(pairs):
+            return [self.x.encode(pairs[..., 0]), self.y.encode(pairs[..., 1])] if y else [pairs[..., 0]] * 2
+
+        def woven(*parts):
+            return np.stack([np.reshape(part, (count, -1)) for part in parts], axis=-1)
+
         slots = [[slot[0] for slot in row] for row in spans], *np.moveaxis(self.x.encode(ends), -1, 0)
-        named = [[number[label] for label in row] for row in labels]
+        parts = rows, texts, woven(*placed(points)), self.x.encode(rules), woven(*placed(spots), names)
         self.records = np.concatenate(
-            [
-                np.reshape(part, (count, -1)).astype("<u2")
-                for part in (
-                    rows,
-                    [[number[text] for text in row] for row in texts],
-                    np.stack(marks, axis=-1),
-                    self.x.encode(rules),
-                    np.stack([np.reshape(part, (count, -1)) for part in (*slots, named)], axis=-1),
-                )
-            ],
-            axis=1,
+            [np.reshape(part, (count, -1)).astype("<u2") for part in (*parts, woven(*slots, labels))], axis=1
         )
         self.table = self.records.tobytes() + self.pool.astype("<u2").tobytes()
         self.spec = {
             "curves": list(first.curves),
+            "marks": list(self.marks.items()),
+            "longest": longest,
             "spans": list(self.slots.items()),
             "lanes": list(lanes),
             "width": self.records.shape[1],
@@ -529,7 +542,8 @@ class _Scene:
         }
 
     # The markup is the figure at one combination, complete without a script. The script redraws only what moves: the
-    # elements of class cl-curve, cl-dot, cl-rule, cl-span and cl-tag and the read-outs, in the order of the record.
+    # elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag and the read-outs, in the order of the
+    # record.
 
     def markup(self, title: str, index: int, ask: bool) -> str:
         """The whole figure as it looks at one combination; ``ask`` hides it until a prediction is made."""
@@ -543,6 +557,7 @@ class _Scene:
         texts = [self.strings[i] for i in take(len(first.readouts))]
         points = [take(2) for _ in first.points]
         rules = take(len(first.rules))
+        marks = [[take(3) for _ in range(slots)] for slots in self.marks.values()]
         spans = {kind: [take(4) for _ in range(slots)] for kind, slots in self.slots.items()}
 
         svg, tags = [_path("cl-grid", self._gridlines())], []
@@ -554,16 +569,15 @@ class _Scene:
                     place = f"left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%"
                     tags.append(f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[text])}</span>')
         svg += [_path(f"cl-curve cl-s{i}", d) for i, d in enumerate(curves)]
+        svg += [self._shape(i, "".join(self._spot(x, y) for x, y, _ in slots)) for i, slots in enumerate(marks)]
         for i, (label, code) in enumerate(zip(first.rules, rules, strict=True)):
             px = self.x.place(code)
             there = code != _NONE and 0 <= px <= 1000
             svg.append(_path("cl-rule", f"M{px:.1f} 0V1000" if there else ""))
             tags.append(_tag("cl-top", px, 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
         for label, (cx, cy) in zip(first.points, points, strict=True):
-            px, py = self.x.place(cx), self.y.place(cy)
-            there = _NONE not in (cx, cy) and 0 <= px <= 1000 and 0 <= py <= 1000
-            svg.append(_path("cl-dot", f"M{px:.1f} {1000 - py:.1f}h0" if there else ""))
-            tags.append(_tag("cl-at", px, py, label, there))
+            svg.append(_path("cl-dot", spot := self._spot(cx, cy)))
+            tags.append(_tag("cl-at", self.x.place(cx), self.y.place(cy), label, bool(spot)))
 
         y_title = self.y.axis.title if self.y else ""
         head = f'<div class="cl-head">{_esc(y_title)}</div>' if self.y else ""
@@ -602,11 +616,12 @@ class _Scene:
         return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
     def _legend(self) -> str:
-        shape, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)
+        line, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)
+        keys = [(30, _path(f"{line} cl-s{i}", "M0 5H30"), name) for i, name in enumerate(names)]
+        keys += [(10, self._shape(i, "M5 5h0"), name) for i, name in enumerate(self.marks)]
         return "".join(
-            f'<li><svg viewBox="0 0 30 10" aria-hidden="true">{_path(f"{shape} cl-s{i}", "M0 5H30")}</svg>'
-            f"{_esc(name)}</li>"
-            for i, name in enumerate(names)
+            f'<li><svg viewBox="0 0 {wide} 10" aria-hidden="true">{key}</svg>{_esc(name)}</li>'
+            for wide, key, name in keys
         )
 
     def _gridlines(self) -> str:
@@ -624,6 +639,17 @@ class _Scene:
                 d.append(f"{pen}{self.x.place(gx):.1f} {1000 - self.y.place(gy):.1f}")
                 pen = "L"
         return "".join(d)
+
+    def _spot(self, x: int, y: int) -> str:
+        """A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture."""
+        px, py = self.x.place(x), self.y.place(y)
+        there = _NONE not in (x, y) and 0 <= px <= 1000 and 0 <= py <= 1000
+        return f"M{px:.1f} {1000 - py:.1f}h0" if there else ""
+
+    def _shape(self, i: int, d: str) -> str:
+        """Marks of one kind: dots, squares, rings, hollow squares, and then the same four smaller."""
+        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} cl-s{len(self.first.curves) + i}"
+        return _path(classes, d) + (_path(f"{classes} cl-hole", d) if i % 4 > 1 else "")
 
     def _lane(self, lane: int) -> float:
         """Middle of a lane, in percent from the top."""
@@ -647,6 +673,15 @@ def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
     if values.shape not in ((), grid.shape):
         raise ValueError(f"curve {name!r} has shape {values.shape}; x.values has {grid.shape}")
     return np.broadcast_to(values, grid.shape)
+
+
+def _mark(marks: Sequence[tuple], i: int) -> tuple[float, float, str]:
+    """Mark ``i``, or an empty slot."""
+    if i >= len(marks):
+        return (math.nan, math.nan, "")
+    if not (len(marks[i]) == 3 and isinstance(marks[i][2], str) and all(isinstance(v, Real) for v in marks[i][:2])):
+        raise ValueError(f"a mark is (x, y, name), two numbers and a text, got {marks[i]!r}")
+    return tuple(marks[i])
 
 
 def _slot(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> tuple[int, float, float, str]:
