@@ -814,6 +814,16 @@ def test_an_overlap_lies_between_its_slower_stage_and_both_in_turn(first, second
     assert overlap_stages(*scaled, chunks=chunks).time == pytest.approx(law.time * longer, **close)
 
 
+@given(stages, stages, st.integers(1, 200))
+def test_an_overlap_is_exact_where_every_chunk_passes_one_stage_and_then_the_other(first, second, chunks):
+    one, two = (part.latency + part.transfer / chunks for part in (first, second))
+    left = done = 0.0  # when the last chunk left the first stage, and the second
+    for _ in range(chunks):
+        left += one
+        done = max(left, done) + two
+    assert overlap_stages(first, second, chunks=chunks).time == pytest.approx(done, rel=1e-9)
+
+
 @given(stages, stages, st.integers(1, 10**6))
 def test_no_number_of_chunks_beats_the_best_of_an_overlap(first, second, other):
     best = overlap_stages(first, second)
