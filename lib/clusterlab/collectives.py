@@ -1022,8 +1022,8 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
 
     .. math:: T = (k - 1) \max(c_1, c_2) + c_1 + c_2
 
-    or :math:`X_1 + X_2 / k + k L_1 + L_2` where the first is the slower: all of the longer transfer, the filling of the
-    pipeline, and latency for every chunk again.
+    or :math:`X_1 + X_2 / k + k L_1 + L_2` where the first is the slower: all of its transfer, the filling of the
+    pipeline by the other, and its latency for every chunk again.
 
     Parameters
     ----------
@@ -1038,7 +1038,7 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
     Overlap
         Exact in the model where every chunk passes one collective and then the other. Also where it comes back to the
         first, as in a hierarchical all-reduce (reduce-scatter, across, all-gather), if the second is the slower; if it
-        is not, an upper bound, less than a chunk's time across too long.
+        is not, an upper bound, at most a chunk's time across too long.
 
     Raises
     ------
