@@ -23,9 +23,11 @@ from clusterlab.collectives import (
     hierarchical_all_to_all,
     in_network_all_reduce,
     multicast_all_reduce,
+    overlap_stages,
     pairwise_all_to_all,
     pipelined_time,
     point_to_point,
+    posted_all_to_all,
     recursive_doubling_all_gather,
     recursive_doubling_all_reduce,
     recursive_halving_reduce_scatter,
@@ -294,6 +296,106 @@ def test_a_hierarchical_all_reduce_costs_what_the_simulator_counts(n, g):
     assert law.transfer == (ranks.path - inside) + inside / 4
 
 
+def seconds(messages, bandwidth, latency):
+    """Time of one round of ring steps over equal links."""
+    return latency + max(elements.stop - elements.start for *_, elements, _ in messages) / bandwidth
+
+
+RAILS = [(n, g) for n, g in NODES if n > g > 1 and (g > 2 or n // g % 2 == 0)]
+
+
+@pytest.mark.parametrize(("n", "g"), RAILS)
+def test_a_ring_on_every_rail_costs_one_ring_at_the_rate_of_the_narrower_link(n, g):
+    """Ring r enters a node at one rank, leaves by another one's port, and stays on that rail to the next node."""
+    nodes, size = n // g, n * g
+    # Where ring 0 enters each node, and leaves the one before: another rank in every turn. Ring r is r ranks further.
+    doors = [node % 2 for node in range(nodes)] + [0]
+    doors[-2] += nodes % 2 * 2
+    rings = []
+    for r in range(g):
+        order = []
+        for node, (enter, leave) in enumerate(itertools.pairwise(doors)):
+            between = [i for i in range(g) if i not in (enter, leave)]
+            order += [node * g + (r + i) % g for i in (enter, *between, leave)]
+        assert sorted(order) == list(range(n))
+        shards = blocks(size // g, n, r * size // g)
+        rings.append(ring_scattering(order, shards) + ring_gathering(order, shards))
+
+    ranks = Ranks(np.random.default_rng(n).integers(0, 1000, (n, size)))
+    total = ranks.buffers.sum(axis=0)
+    inside, port = np.zeros((2, 2, n), int)  # most elements of a round on a rank's links: out and in
+    for messages in together(*rings):
+        ports, wires = np.zeros((2, 2, n), int)
+        for source, target, elements, _ in messages:
+            same = source // g == target // g
+            assert same or source % g == target % g, "leaves its rail"
+            links = wires if same else ports
+            links[0, source] += elements.stop - elements.start
+            links[1, target] += elements.stop - elements.start
+        inside, port = np.maximum(inside, wires), np.maximum(port, ports)
+    for ring in rings:  # they share no element, so one may run after the other
+        ranks.run(ring)
+    assert (ranks.buffers == total).all()
+    for bandwidth, faster in ((1.0, 0.5), (1.0, 4.0), (1.0, 9.0), (3.0, g - 0.5)):
+        transfer = len(rings[0]) * max(port.max() / bandwidth, inside.max() / (bandwidth * faster))
+        law = ring_all_reduce(size / g, n, bandwidth=bandwidth * min(1, faster / (g - 1)), latency=1.0)
+        assert (law.latency, law.transfer) == pytest.approx((len(rings[0]), transfer), **close)
+
+
+def overlapping(n, g, size, chunks, node, wire):
+    """Seconds of a hierarchical all-reduce in chunks, each in turn inside, across and inside.
+
+    The links of all nodes are one resource, the ports another. A chunk that comes back from across goes first.
+    """
+    ranks = Ranks(np.random.default_rng(n).integers(0, 1000, (n, size)))
+    total = ranks.buffers.sum(axis=0)
+    part = size // chunks
+    stages = []
+    for start in range(0, size, part):
+        shards = blocks(part, g, start)
+        nodes = [range(first, first + g) for first in range(0, n, g)]
+        rails = [(range(i, n, g), blocks(part // g, n // g, start + i * part // g)) for i in range(g)]
+        scatter = together(*(ring_scattering(node, shards) for node in nodes))
+        across = together(*(ring_scattering(*rail) + ring_gathering(*rail) for rail in rails))
+        gather = together(*(ring_gathering(node, shards) for node in nodes))
+        stages.append([(scatter, "node"), (across, "port"), (gather, "node")])
+    free, ready, done = {"node": 0.0, "port": 0.0}, [0.0] * chunks, [0] * chunks
+    while min(done) < 3:
+        waiting = [chunk for chunk in range(chunks) if done[chunk] < 3]
+        begin = {chunk: max(ready[chunk], free[stages[chunk][done[chunk]][1]]) for chunk in waiting}
+        chunk = min(waiting, key=lambda c: (begin[c], -done[c], c))
+        rounds, links = stages[chunk][done[chunk]]
+        ranks.run(rounds)
+        spent = sum(seconds(messages, **(node if links == "node" else wire)) for messages in rounds)
+        free[links] = ready[chunk] = begin[chunk] + spent
+        done[chunk] += 1
+    assert (ranks.buffers == total).all()
+    return max(ready)
+
+
+OVERLAPS = [(n, g) for n in (1, 2, 4, 6, 8, 12, 16, 24) for g in RANKS if n % g == 0]
+
+
+@pytest.mark.parametrize(("n", "g"), OVERLAPS)
+@pytest.mark.parametrize("chunks", [1, 2, 3, 8])
+def test_a_hierarchical_all_reduce_in_chunks_never_takes_longer_than_its_law_and_hardly_less(n, g, chunks):
+    size = 2 * n * chunks
+    for faster, latency in ((1.0, 1.0), (4.0, 0.25), (12.0, 0.0), (0.25, 3.0)):
+        node, wire = {"bandwidth": faster, "latency": latency}, {"bandwidth": 1.0, "latency": 1.0}
+        inside, across = ring_all_reduce(size, g, **node), ring_all_reduce(size / g, n // g, **wire)
+        law = overlap_stages(inside, across, chunks=chunks)
+        took = overlapping(n, g, size, chunks, node, wire)
+        once = across.latency + across.transfer / chunks
+        if chunks == 1 or once >= inside.latency + inside.transfer / chunks:
+            assert took == pytest.approx(law.time, **close)
+        else:
+            assert law.time - once <= took * (1 + 1e-12)
+            assert took <= law.time * (1 + 1e-12)
+        turns = {"node_size": g, **wire, "node_bandwidth": faster, "node_latency": latency}
+        if chunks == 1:
+            assert law.time == pytest.approx(hierarchical_all_reduce(size, n, **turns).time, **close)
+
+
 class Mailboxes:
     """Ranks that pass blocks on: each holds a dictionary (origin, destination) -> block."""
 
@@ -301,7 +403,7 @@ class Mailboxes:
         random = np.random.default_rng(n)
         self.made = {(i, j): random.integers(0, 1000, width) for i in range(n) for j in range(n)}
         self.boxes = [{key: block for key, block in self.made.items() if key[0] == i} for i in range(n)]
-        self.sent, self.rounds, self.path = np.zeros(n, int), 0, 0
+        self.sent, self.rounds, self.path, self.clock = np.zeros(n, int), 0, 0, 0.0
 
     def exchange(self, partner, wanted):
         """Every rank sends to its partner all blocks that the partner wants."""
@@ -315,6 +417,24 @@ class Mailboxes:
             self.boxes[partner(i)] |= parcel
         self.rounds += 1
         self.path += max(sum(map(len, parcel.values())) for parcel in lifted)
+
+    def post(self, partners, wanted, bandwidth, latency):
+        """One stage, all posted at once: a port sends, and takes in, one after the other, each a latency under way."""
+        posted = [[[key for key in box if wanted(to(i), key)] for to in partners] for i, box in enumerate(self.boxes)]
+        out, into = np.full((2, len(self.boxes)), self.clock)
+        before, arriving = self.sent.copy(), []
+        for turn, to in enumerate(partners):
+            for i, box in enumerate(self.boxes):
+                arriving.append((to(i), {key: box.pop(key) for key in posted[i][turn]}))
+                length = sum(map(len, arriving[-1][1].values()))
+                start = max(out[i], into[to(i)] - latency)
+                out[i], into[to(i)] = start + length / bandwidth, start + latency + length / bandwidth
+                self.sent[i] += length
+        for i, parcel in arriving:
+            self.boxes[i] |= parcel
+        self.clock = into.max()
+        self.rounds += bool(partners)
+        self.path += (self.sent - before).max()
 
     def check(self):
         for j, box in enumerate(self.boxes):
@@ -344,6 +464,19 @@ def test_a_hierarchical_all_to_all_costs_what_the_simulator_counts(n, g):
     assert mail.check() == counts(law)
     assert law.transfer == mail.path - inside + inside / 4
     assert law.latency == n // g - 1 + (g - 1) / 4
+
+
+@pytest.mark.parametrize(("n", "g"), NODES)
+def test_a_posted_all_to_all_costs_what_the_simulator_counts(n, g):
+    mail = Mailboxes(n, 2)
+    inside = [lambda i, step=step: i // g * g + (i + step) % g for step in range(1, g)]
+    mail.post(inside, lambda j, key: key[1] % g == j % g, bandwidth=4.0, latency=0.25)
+    across = [lambda i, step=step: (i + step) % n for step in range(g, n, g)]
+    mail.post(across, lambda j, key: key[1] == j, bandwidth=1.0, latency=1.0)
+    link = {"bandwidth": 1.0, "latency": 1.0, "node_bandwidth": 4.0, "node_latency": 0.25}
+    law = posted_all_to_all(2 * n, n, node_size=g, **link)
+    assert mail.check() == counts(law)
+    assert mail.clock == pytest.approx(law.time, **close)
 
 
 @pytest.mark.parametrize(("n", "g"), NODES)
@@ -539,7 +672,7 @@ ALL_REDUCES = (
     hierarchical_all_reduce,
 )
 GATHERS = (ring_reduce_scatter, ring_all_gather, recursive_halving_reduce_scatter, recursive_doubling_all_gather)
-ALL_TO_ALLS = (pairwise_all_to_all, hierarchical_all_to_all)
+ALL_TO_ALLS = (pairwise_all_to_all, hierarchical_all_to_all, posted_all_to_all)
 BROADCASTS = (binomial_broadcast, scatter_all_gather_broadcast)
 # The least bytes that a rank must send or receive, for each byte of the buffer.
 LEAST = (
@@ -547,7 +680,8 @@ LEAST = (
     | {law: lambda n: (n - 1) / n for law in (*GATHERS, *ALL_TO_ALLS)}
     | {law: lambda n: float(n > 1) for law in (*BROADCASTS, in_network_all_reduce, multicast_all_reduce)}
 )
-FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce}  # their switches talk to all ranks at once
+# Their switches talk to all ranks at once, or a rank posts messages to all.
+FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce, posted_all_to_all}
 
 sizes = st.just(0.0) | st.floats(1, 1e13)
 bandwidths = st.floats(1e6, 1e13)
@@ -637,6 +771,91 @@ def test_the_local_share_and_what_crosses_make_up_the_traffic(size, nodes, g):
     sent = pairwise_all_to_all(size, n, **NDR).sent_bytes
     across = pairwise_all_to_all(size, nodes, **NDR).sent_bytes  # the second stage of the hierarchical exchange
     assert (1 - share) * sent == pytest.approx(across, **close)
+
+
+@given(sizes, st.integers(1, 64), st.integers(1, 32), bandwidths, latencies, st.floats(1, 20))
+def test_posting_moves_the_same_bytes_and_waits_once_for_a_stage(size, nodes, g, bandwidth, latency, faster):
+    laws = (posted_all_to_all, hierarchical_all_to_all)
+    posted, turns = (call(law, size, nodes * g, bandwidth, latency, g, faster) for law in laws)
+    assert (posted.path_bytes, posted.sent_bytes) == (turns.path_bytes, turns.sent_bytes)
+    assert posted.transfer == turns.transfer
+    assert posted.latency == pytest.approx((g > 1) * latency / faster + (nodes > 1) * latency, **close)
+    assert posted.latency <= turns.latency * (1 + 1e-12)
+    if g <= 2 and nodes <= 2:  # one message in a stage
+        assert posted.time == turns.time
+
+
+# --- overlap ---------------------------------------------------------------------------------------------------------
+
+
+def stage(latency, transfer):
+    """A collective of which only the time matters."""
+    return collectives.Collective(1.0, 1.0, 1.0, 1.0, latency, transfer, 1.0)
+
+
+waits, moves = st.floats(1e-7, 1e-2), st.just(0.0) | st.floats(1e-6, 10)
+stages = st.builds(stage, waits, moves)
+
+
+@given(stages, stages, st.integers(1, 10**5), st.floats(1, 10))
+def test_an_overlap_lies_between_its_slower_stage_and_both_in_turn(first, second, chunks, longer):
+    law = overlap_stages(first, second, chunks=chunks)
+    least, most = 1 - 1e-12, 1 + 1e-12
+    assert law.time == law.latency + law.transfer + law.fill
+    assert law.time == pytest.approx(overlap_stages(second, first, chunks=chunks).time, **close)
+    again = [chunks * part.latency + part.transfer for part in (first, second)]
+    assert max(again) * least <= law.time <= sum(again) * most
+    assert law.time >= max(first.time, second.time) * least
+    if chunks == 1:
+        assert law.time == pytest.approx(first.time + second.time, **close)
+    for slower in (stage(first.latency * longer, first.transfer), stage(first.latency, first.transfer * longer)):
+        assert overlap_stages(slower, second, chunks=chunks).time >= law.time * least
+    scaled = [stage(part.latency * longer, part.transfer * longer) for part in (first, second)]
+    assert overlap_stages(*scaled, chunks=chunks).time == pytest.approx(law.time * longer, **close)
+
+
+@given(stages, stages, st.integers(1, 200))
+def test_an_overlap_is_exact_where_every_chunk_passes_one_stage_and_then_the_other(first, second, chunks):
+    one, two = (part.latency + part.transfer / chunks for part in (first, second))
+    left = done = 0.0  # when the last chunk left the first stage, and the second
+    for _ in range(chunks):
+        left += one
+        done = max(left, done) + two
+    assert overlap_stages(first, second, chunks=chunks).time == pytest.approx(done, rel=1e-9)
+
+
+@given(stages, stages, st.integers(1, 10**6))
+def test_no_number_of_chunks_beats_the_best_of_an_overlap(first, second, other):
+    best = overlap_stages(first, second)
+    assert best == overlap_stages(first, second, chunks=best.chunks)
+    assert best.time <= (first.time + second.time) * (1 + 1e-12)
+    for chunks in {other, best.chunks + 1, max(best.chunks - 1, 1)}:
+        assert best.time <= overlap_stages(first, second, chunks=chunks).time * (1 + 1e-12)
+
+
+def test_the_best_number_of_chunks_is_that_of_a_search():
+    """Each of the three turns: either stage the slower at its best, and both equally slow."""
+    chunks = np.arange(1, 5001)
+    cases = {"first": (1e-6, 2.0, 1e-9, 1.0), "second": (0.0, 1e-3, 1e-5, 4e-3), "equal": (1e-6, 1.0, 1e-4, 0.98)}
+    for a, b, c, d in cases.values():
+        first, second = stage(a, b), stage(c, d)
+        times = overlap_stages(first, second, chunks=chunks).time
+        assert overlap_stages(first, second).chunks == chunks[times.argmin()]
+    assert overlap_stages(stage(1e-6, 1.0), stage(1e-4, 0.98)).chunks == pytest.approx(0.02 / 99e-6, abs=1)
+
+
+def test_without_latency_an_overlap_tends_to_its_longer_transfer():
+    for parts in ((2.0, 3.0), (3.0, 2.0), (1.0, 1.0)):
+        law = overlap_stages(*(stage(0.0, part) for part in parts), chunks=[1, 10, 10**9])
+        assert law.time == pytest.approx([sum(parts), max(parts) + min(parts) / 10, max(parts)], rel=1e-8)
+
+
+def test_a_stage_of_one_rank_alone_leaves_the_other_as_it_is():
+    alone, other = ring_all_reduce(1e9, 1, **NDR), ring_all_reduce(1e9, 8, **NDR)
+    for pair in ((alone, other), (other, alone)):
+        law = overlap_stages(*pair)
+        assert (law.chunks, law.time) == (1, other.time)
+    assert overlap_stages(alone, alone).time == 0
 
 
 # --- the best algorithm ----------------------------------------------------------------------------------------------
@@ -731,7 +950,7 @@ WITH_LATENCY = FLAT | {"latency": [5e-6, 1e-7, 1e-3]}
 SOUND = (
     dict.fromkeys((*BROADCASTS, *GATHERS, *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT)
     | {point_to_point: WITHOUT_N, double_tree_chunks: WITH_LATENCY, best_all_reduce: WITH_LATENCY}
-    | {hierarchical_all_reduce: FLAT | NESTED, hierarchical_all_to_all: FLAT | NESTED}
+    | dict.fromkeys((hierarchical_all_reduce, hierarchical_all_to_all, posted_all_to_all), FLAT | NESTED)
     | {double_tree_all_reduce: FLAT | {"chunks": [1, 4, 100]}, in_network_all_reduce: FLAT | {"levels": [1, 2, 3]}}
     | {all_to_all_local_share: {"n": FLAT["n"], "node_size": NESTED["node_size"]}}
     | {pipelined_time: {"latency": FLAT["latency"], "transfer": [1e-3, 0, 2.0]}}
@@ -748,7 +967,7 @@ def one(law, i, **changed):
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
     laws = {f for f in vars(collectives).values() if inspect.isfunction(f) and f.__module__ == collectives.__name__}
-    assert {law for law in laws if law.__name__[0] != "_"} == {*SOUND, bus_factor, crossover_size}
+    assert {law for law in laws if law.__name__[0] != "_"} == {*SOUND, bus_factor, crossover_size, overlap_stages}
     for law, arguments in SOUND.items():
         assert set(inspect.signature(law).parameters) == set(arguments)
     every = {law for law in SOUND if "size" in SOUND[law]} - {point_to_point, double_tree_chunks, best_all_reduce}
@@ -766,7 +985,9 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
             one(law, 0, **{name: value})
 
 
-@pytest.mark.parametrize("law", [hierarchical_all_reduce, hierarchical_all_to_all, all_to_all_local_share])
+@pytest.mark.parametrize(
+    "law", [hierarchical_all_reduce, hierarchical_all_to_all, posted_all_to_all, all_to_all_local_share]
+)
 def test_nodes_must_divide_the_ranks(law):
     for size in (4, 12, [3, 4]):
         with pytest.raises(ValueError, match=r"^node_size must divide n, got .* and 6$"):
@@ -795,6 +1016,21 @@ def test_a_crossover_asks_for_two_collectives_of_some_size():
         crossover_size(none, some)
 
 
+def test_an_overlap_asks_for_two_collectives_and_a_whole_number_of_chunks():
+    some = ring_all_reduce(1e9, 8, **NDR)
+    with pytest.raises(ValueError, match=r"^second must be a Collective, got 5"):
+        overlap_stages(some, 5)
+    with pytest.raises(ValueError, match=r"^first must be a Collective, got None"):
+        overlap_stages(None, some)
+    for chunks in (0, 1.5, -1, math.nan, math.inf, "many", [1, 0]):
+        with pytest.raises(ValueError, match=r"^chunks must be a whole number of at least 1, got "):
+            overlap_stages(some, some, chunks=chunks)
+    free = ring_all_reduce([0, 1e9], 8, bandwidth=50e9, latency=0)
+    with pytest.raises(ValueError, match=r"^chunks must be given where neither collective has latency, got None"):
+        overlap_stages(free, free)
+    assert overlap_stages(free, some).time.shape == (2,)
+
+
 # --- broadcasting ----------------------------------------------------------------------------------------------------
 
 
@@ -818,6 +1054,22 @@ def test_crossovers_and_bus_factors_broadcast():
     np.testing.assert_array_equal(together, each)
     assert np.isnan(each[0])
     assert bus_factor("all-reduce", n).tolist() == [bus_factor("all-reduce", i) for i in n.tolist()]
+
+
+@pytest.mark.parametrize("chunks", [None, [1, 4, 100]])
+def test_overlaps_broadcast(chunks):
+    firsts, seconds = [(1e-6, 2e-3), (2e-4, 1e-6), (1e-5, 0.0)], [(1e-5, 1e-3), (1e-6, 3.0), (0.0, 1.0)]
+    given = {} if chunks is None else {"chunks": np.array(chunks)}
+    together = overlap_stages(*(stage(*np.array(side).T) for side in (firsts, seconds)), **given)
+    each = [
+        overlap_stages(stage(*a), stage(*b), **({} if chunks is None else {"chunks": chunks[i]}))
+        for i, (a, b) in enumerate(zip(firsts, seconds, strict=True))
+    ]
+    assert_equals_a_loop(together, each)
+    assert all(type(part) is not np.ndarray for part in vars(each[0]).values())
+    assert "1 to 100" in repr(together) if chunks else "chunks" in repr(together)
+    grid = overlap_stages(ring_all_reduce(np.array([[1e6], [1e9]]), 8, **NDR), ring_all_reduce(1e6, [8, 16, 1], **NDR))
+    assert grid.time.shape == (2, 3)
 
 
 def test_sizes_and_ranks_broadcast_to_a_grid():

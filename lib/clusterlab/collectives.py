@@ -80,6 +80,14 @@ def _stages(operation, size, n, *stages: Collective) -> Collective:
     return Collective(size, *total, bus_factor(operation, n))
 
 
+def _latency_and_transfer(**laws: Collective) -> list:
+    """Both parts of each law, where all are collectives."""
+    for name, law in laws.items():
+        if not isinstance(law, Collective):
+            raise ValueError(f"{name} must be a Collective, got {law!r}")
+    return [(law.latency, law.transfer) for law in laws.values()]
+
+
 def _node(n, node_size):
     """Ranks of a node and the number of nodes, where the one divides the ranks."""
     ranks, g = whole(n=n, node_size=node_size)
@@ -392,6 +400,10 @@ def ring_all_reduce(size, n, *, bandwidth, latency) -> Collective:
     Notes
     -----
     Source: Patarasuk and Yuan 2009, who also prove that 2 (n - 1) S / n bytes are the least.
+
+    A ring on every rail is this law too. Of nodes with g ranks and g ports, g rings run at once, each with S/g. Every
+    rank sends one of them out of its node and the other g - 1 on inside, so B is the port's rate, or 1/(g - 1) of the
+    rank's rate inside where that is less, and alpha the larger latency.
 
     Examples
     --------
@@ -853,6 +865,59 @@ def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_band
     return _stages("all-to-all", size, n, inside, across)
 
 
+def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
+    r"""All-to-all in two stages, inside the node and across, with all messages of a stage posted at once.
+
+    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+
+    .. math:: T = \left(\alpha' + \frac{g-1}{g}\,\frac{S}{B'}\right)_{g > 1}
+        + \left(\alpha + \frac{m-1}{m}\,\frac{S}{B}\right)_{m > 1}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes that one rank holds before the exchange, S, and ranks.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g. With ``n`` all stays inside; with 1 all goes straight across.
+    bandwidth, latency : array_like
+        Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
+    node_bandwidth, node_latency : array_like
+        Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
+
+    Returns
+    -------
+    Collective
+        The bytes of :func:`hierarchical_all_to_all`, with one round for a stage. Exact where a port sends the next
+        message while the last is under way, and every message is posted in the order of the pairwise exchange.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
+        least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Source: MPICH, src/mpi/coll/alltoall.c, its algorithm for medium sizes (all sends and receives posted, one wait),
+    here in two stages. The time is derived: the messages of a port follow one another, and their latencies overlap.
+
+    Examples
+    --------
+    >>> links = {"bandwidth": 50e9, "latency": 5e-6, "node_bandwidth": 450e9, "node_latency": 1e-6}
+    >>> cost = posted_all_to_all(64e3, 64, node_size=8, **links)
+    >>> round(float(hierarchical_all_to_all(64e3, 64, node_size=8, **links).time / cost.time), 1)
+    6.0
+    """
+    g, nodes = _node(n, node_size)
+    positive(node_bandwidth=node_bandwidth)
+    nonnegative(node_latency=node_latency)
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    inside, across = size / g * (g - 1), size / nodes * (nodes - 1)
+    first = _cost("all-to-all", size, g, 1.0 * (g > 1), inside, inside, node_bandwidth, node_latency)
+    second = _cost("all-to-all", size, nodes, 1.0 * (nodes > 1), across, across, bandwidth, latency)
+    return _stages("all-to-all", size, n, first, second)
+
+
 def all_to_all_local_share(n, *, node_size):
     r"""Share of an all-to-all's traffic between ranks that stays inside the node.
 
@@ -925,6 +990,103 @@ def pipelined_time(latency, transfer):
     """
     latency, transfer = nonnegative(latency=latency, transfer=transfer)
     return latency + transfer + (latency * transfer) ** 0.5
+
+
+@dataclass(frozen=True, repr=False)
+class Overlap(Explained):
+    """The cost of two collectives that overlap in ``chunks``. Fields broadcast; the parts, in seconds, sum to ``time``.
+
+    ``transfer`` is that of the busier links, all of it; ``fill`` the transfer of one chunk on the others; ``latency``
+    what all chunks wait on the busier links and one on the others.
+    """
+
+    chunks: float
+    latency: float
+    transfer: float
+    fill: float
+
+    @property
+    def time(self):
+        """Seconds: latency, transfer and fill added."""
+        return self.latency + self.transfer + self.fill
+
+    def _rows(self):
+        rows = [("", "value"), ("chunks", summary(np.asarray(self.chunks).astype(int)[()], ""))]
+        return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "fill", "time")]
+
+
+def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Overlap:
+    r"""Two collectives over different links, in k chunks: while one chunk is in the second, the next is in the first.
+
+    With :math:`c_i = L_i + X_i / k` seconds for a chunk in stage i,
+
+    .. math:: T = (k - 1) \max(c_1, c_2) + c_1 + c_2
+
+    or :math:`X_1 + X_2 / k + k L_1 + L_2` where the first is the slower: all of its transfer, the filling of the
+    pipeline by the other, and its latency for every chunk again.
+
+    Parameters
+    ----------
+    first, second : Collective
+        Any laws with a transfer that is linear in the size; X is their transfer and L their latency, both for the whole
+        buffer. A hierarchical all-reduce is a ring all-reduce of S in the node, and one of S/g across.
+    chunks : array_like, optional
+        Chunks, k. By default the whole number with which it is fastest.
+
+    Returns
+    -------
+    Overlap
+        Exact in the model where every chunk passes one collective and then the other. Also where it comes back to the
+        first, as in a hierarchical all-reduce (reduce-scatter, across, all-gather), if the second is the slower; if it
+        is not, an upper bound, at most a chunk's time across too long.
+
+    Raises
+    ------
+    ValueError
+        An argument is no Collective, ``chunks`` is not a whole number of at least 1, or it is not given and neither
+        collective has latency: ever more chunks would be faster.
+
+    Notes
+    -----
+    Derived: a pipeline of two stages. The time is convex in k. Where the first is the slower, its slope is zero at
+    :math:`k = \sqrt{X_2 / L_1}`.
+
+    Examples
+    --------
+    The hierarchical all-reduce of 14 GB over 256 ranks takes 123 ms with its stages in turn:
+
+    >>> inside = ring_all_reduce(14e9, 8, bandwidth=450e9, latency=1e-6)
+    >>> across = ring_all_reduce(14e9 / 8, 256 / 8, bandwidth=50e9, latency=5e-6)
+    >>> overlap_stages(inside, across)
+    Overlap
+                value
+    chunks         13
+    latency   4.04 ms
+    transfer  67.8 ms
+    fill      4.19 ms
+    time        76 ms
+    """
+    (one, transfer_1), (two, transfer_2) = _latency_and_transfer(first=first, second=second)
+
+    def cost(k):
+        slower = one + transfer_1 / k >= two + transfer_2 / k
+        again, once = np.where(slower, one, two), np.where(slower, two, one)
+        longer, other = np.where(slower, transfer_1, transfer_2), np.where(slower, transfer_2, transfer_1)
+        return Overlap(k, (k * again + once)[()], longer[()], (other / k)[()])
+
+    if chunks is not None:
+        return cost(*whole(chunks=chunks))
+    if np.any((one + two <= 0) & (transfer_1 > 0) & (transfer_2 > 0)):
+        raise ValueError("chunks must be given where neither collective has latency, got None")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.divide(transfer_2, one) ** 0.5, np.divide(transfer_1, two) ** 0.5
+        turns = (*slopes, np.divide(transfer_1 - transfer_2, two - one))  # the last: both stages equally slow
+    best = 1.0
+    for turn in turns:  # the best is next to one of these
+        for k in (np.floor(turn), np.ceil(turn)):
+            k = np.where(np.isfinite(k) & (k >= 1), k, 1.0)
+            best = np.where(cost(k).time < cost(best).time, k, best)[()]
+    return cost(best)
 
 
 # --- Comparing -------------------------------------------------------------------------------------------------------
@@ -1011,10 +1173,8 @@ def crossover_size(first: Collective, second: Collective):
     >>> round(float(crossover_size(small, large)))
     372093
     """
-    for name, law in (("first", first), ("second", second)):
-        if not isinstance(law, Collective):
-            raise ValueError(f"{name} must be a Collective, got {law!r}")
-        positive(**{f"{name} size": law.size})
+    _latency_and_transfer(first=first, second=second)
+    positive(**{"first size": first.size, "second size": second.size})
     slope, other = first.transfer / first.size, second.transfer / second.size
     slower = np.where(np.abs(slope - other) > 1e-12 * other, slope - other, 0)  # rounding does not make lines cross
     with np.errstate(divide="ignore", invalid="ignore"):
