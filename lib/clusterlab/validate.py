@@ -8,9 +8,9 @@ What a row leaves open is filled in by rules that are the same for every row. Th
 year that the source names, or from the accelerator and the precision. What people tune and did not publish (microbatch,
 interleaving since 2023, the split into tensor, pipeline and expert ranks) is taken as the fastest that fits in memory.
 Interleaving before 2023 and recomputation since then are off unless published; before, recomputation is full. Weights
-are sharded where a copy and its optimizer do not fit. TPU programs shard weights, compute again what does not fit, have
-no pipeline, and count the batch by the chip. Where a rate is published, and so the batch hardly matters, a missing batch is 4 million tokens and a missing
-sequence what was usual in the year of the model.
+are sharded where a copy and its optimizer do not fit. TPU programs shard weights, compute again what does not fit,
+have no pipeline, and count the batch by the chip. Where a rate is published, so that the batch hardly matters, a
+missing batch is what was usual (``BATCH_TOKENS``, ``CHIP_BATCH``), a missing sequence too.
 """
 
 from __future__ import annotations
@@ -194,25 +194,32 @@ def _slices(row) -> int:
 
 
 # Words around the name of a model that do not change its shape.
-_AROUND = r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|pre-?train(ing)?|dense|maxtext|model|moe)\b"
+_AROUND = r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b"
+_AROUND += r"|-v\d\.\d"
 _NAMES = {"nemotron 15b": "Nemotron-4 15B", "nemotron 340b": "Nemotron-4 340B", "nemotron 8b": "Nemotron-3 8B"}
 _NAMES |= {"nemotron 22b": "Nemotron-3 22B", "gpt-neox": "GPT-NeoX-20B", "llama 3.3 70b": "Llama 3.1 70B"}
 _NAMES |= {"deepseek r1": "DeepSeek-V3", "llama 30b": "LLaMA 33B", "palm": "PaLM 540B", "mt-nlg": "MT-NLG 530B"}
+_NAMES |= {"deepseek-v2": "DeepSeek-V2 236B", "bloom": "BLOOM 176B", "gpt-3": "GPT-3 175B"}
 _SAME = {models.plain(name): known for name, known in _NAMES.items()}
 
 
-def _known(row, given: dict) -> tuple[str, Transformer] | None:
-    """A model of the catalogue, by its name with and without what stands around it; its shape must agree."""
+def _known(row, given: dict, size: float | None = None) -> tuple[str, Transformer] | None:
+    """A model of the catalogue, by its name with and without what stands around it; its shape and size must agree."""
     whole = row["model"].split("/")[-1] if row["model"].count("/") == 1 and " " not in row["model"] else row["model"]
     short = re.sub(r"\(.*?\)", "", whole).strip()
     bare = [re.sub(_AROUND, "", name, flags=re.IGNORECASE).strip(" -_") for name in (short, whole)]
+    if (found := re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)) and not size:  # "Grok-1 314B"
+        bare, size = [*bare, found[1]], float(found[2])
     guesses = [short, whole, *bare, *(_SAME.get(models.plain(name), "") for name in bare)]
     for guess in (*guesses, *(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)):
         try:
             known = models.model(guess)
         except ValueError:
             continue
-        if all(given.get(key, getattr(known, key)) == getattr(known, key) for key in ("layers", "hidden", "heads")):
+        agrees = [given[key] == getattr(known, key) for key in ("layers", "hidden", "heads") if key in given]
+        if not agrees and size:
+            agrees = [0.75 < parameters(known).total / (size * 1e9) < 1.25]
+        if all(agrees):
             return known.name, replace(known, vocab=given.get("vocab", known.vocab))
     return None
 
@@ -220,17 +227,17 @@ def _known(row, given: dict) -> tuple[str, Transformer] | None:
 def _model(row, numbers) -> Transformer:
     """The model that a row names, from the catalogue, or one made of its shape, or of its size.
 
-    Of published dense models hidden is about 100 times layers, so that 12 layers hidden^2 is their size, heads have 128.
+    Of published dense models hidden is about 100 layers, so that 12 layers hidden^2 is their size; heads have 128.
     """
     given = {key: int(numbers[key]) for key in SHAPE if numbers[key] is not None}
-    if known := _known(row, given):
+    if known := _known(row, given, numbers["params_b"]):
         return known[1]
     if numbers["active_params_b"] and numbers["active_params_b"] != numbers["params_b"]:
         raise _Skip(f"{row['model']} is a mixture of experts that the catalogue lacks")
     if numbers["params_b"] and not {"layers", "hidden", "heads"} & set(given):
         layers = max(round((numbers["params_b"] * 1e9 / 12e4) ** (1 / 3)), 1)
-        width = max(round((numbers["params_b"] * 1e9 / 12 / layers) ** 0.5 / 128), 1)
-        given = {"layers": layers, "hidden": 128 * width, "heads": width} | given
+        heads = 8 * max(round((numbers["params_b"] * 1e9 / 12 / layers) ** 0.5 / 1024), 1)
+        given = {"layers": layers, "hidden": 128 * heads, "heads": heads} | given
     if lacking := [key for key in ("layers", "hidden", "heads") if key not in given]:
         raise _Skip(f"the catalogue lacks {row['model']}, and the row its {', '.join(lacking)}")
     given = {"ffn": 4 * given["hidden"], "vocab": 50304} | given
@@ -273,7 +280,7 @@ def _software(row, one: Machine, precision: str) -> Software:
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
     if years:
         year = max(years)
-    elif one.efficiency.generation == "Volta" or precision == "fp16":
+    elif one.efficiency.generation == "Volta" or (precision == "fp16" and one.efficiency.generation == "Ampere"):
         year = 2022
     else:  # "amp" is PyTorch's automatic mixed precision
         year = 2023 if row["precision"].startswith("amp") or one.efficiency.generation == "Ampere" else 2024
@@ -312,7 +319,9 @@ def _recompute(row, one: Machine, soft: Software) -> list[str]:
     return ["none"] if soft.attention else ["full"]
 
 
-BATCH_TOKENS = 2**22  # of a step where no batch is published: LLaMA's 4 million; GPT-3 took 3.2
+CHIP_BATCH = 4.0  # sequences of a chip where no batch is published, the middle of MaxText's scripts
+# Tokens of a step where no batch is published: LLaMA's and PaLM's 4 million, since 2024 Llama 3's 16.
+BATCH_TOKENS = {"until 2023": 2**22, "since": 2**24}
 
 
 def _sequence(row, numbers, soft: Software, measured_by_time: bool) -> float:
@@ -328,25 +337,26 @@ def _sequence(row, numbers, soft: Software, measured_by_time: bool) -> float:
     if known and known[1].positions:
         return float(known[1].positions)
     year = models.entry(known[0]).year if known else int(soft.name)
-    return 2048.0 if year < 2023 else 4096.0 if year < 2024 else 8192.0
+    return 2048.0 if year <= 2023 else 4096.0
 
 
-def _batch(numbers, s: float, splits, by_chip: bool, measured_by_time: bool) -> float:
+def _batch(numbers, s: float, splits, by_chip: bool, measured_by_time: bool, soft: Software) -> float:
     """Sequences of a step: published, or from the microbatch, or from rate and time, or of ``BATCH_TOKENS``."""
     rate, n, b = numbers["tokens_per_s_per_gpu"], numbers["n_gpus"], numbers["micro_batch"]
     if numbers["global_batch"]:
         return numbers["global_batch"]
     if rate and numbers["step_time_s"]:
         return float(round(rate * n * numbers["step_time_s"] / s))
-    if b and by_chip:
-        return b * n
+    if by_chip and (b or not measured_by_time):
+        return (b or CHIP_BATCH) * n
     if b and len(splits) == 1 and splits[0][1] == 1:
         return b * splits[0][2]  # without a pipeline, one microbatch
     if measured_by_time:
         raise _Skip("global_batch is not published")
     least = splits[0][2] if len({dp for _, _, dp in splits}) == 1 else n / 2 ** np.floor(np.log2(np.gcd(int(n), 2**30)))
     least *= (b or 1) if least > 1 else 1
-    return float(least * 2 ** max(round(np.log2(BATCH_TOKENS / (s * least))), 0))
+    tokens = BATCH_TOKENS["until 2023" if soft.name <= "2023" else "since"]
+    return float(least * 2 ** max(round(np.log2(tokens / (s * least))), 0))
 
 
 def _run(row, numbers) -> Run:
@@ -367,11 +377,14 @@ def _run(row, numbers) -> Run:
     cp, b = numbers["cp"] or 1.0, numbers["micro_batch"]
     if tpu:
         numbers = numbers | {"pp": numbers["pp"] or 1.0}
-    elif numbers["global_batch"] is None and b and not any(axes):
-        numbers = numbers | {"tp": 1.0, "pp": 1.0}  # sequences of each accelerator: sharded data parallelism
+    elif not any(axes) and (
+        (numbers["global_batch"] is None and b)  # sequences of each accelerator
+        or (_zero(row, one, soft)[0] == [3] and (numbers["global_batch"] or 0) % (n / cp) == 0)
+    ):
+        numbers = numbers | {"tp": 1.0, "pp": 1.0}  # sharded data parallelism
         row = row | {"fsdp": row["fsdp"] or "FSDP"}
     splits = _splits(numbers, n / cp, one.domain)
-    gb = _batch(numbers, s, splits, tpu, by_time)
+    gb = _batch(numbers, s, splits, tpu, by_time, soft)
     spread = row["seq_parallel"].casefold()
     layout = {"sequence": s, "global_batch": gb, "cp": cp, "precision": precision, "software": soft}
     layout["sequence_parallel"] = not spread.startswith("no") or spread == "not stated"
@@ -422,8 +435,8 @@ def _splits(numbers, n: float, domain: int) -> list[tuple[float, float, float]]:
 def _fastest(shape, one: Machine, layout: dict, choices, n: float, stages, recompute, group: float | None) -> dict:
     """Of the choices (tp, pp, dp, microbatch, chunks, ep) the fastest that fits in memory.
 
-    If none fits: with the next kind of recomputation; if not even weights and optimizer do, with the next ZeRO stage; at
-    last of the smallest microbatch.
+    If none fits: with the next kind of recomputation; if not even weights and optimizer do, with the next ZeRO stage;
+    at last of those that take least.
     """
     names = ("tp", "pp", "dp", "microbatch", "chunks", "ep")
     options = dict(zip(names, np.array(choices, dtype=float).T, strict=True))
@@ -435,14 +448,15 @@ def _fastest(shape, one: Machine, layout: dict, choices, n: float, stages, recom
     options = {name: values[found.mask] for name, values in options.items()}
     for zero, again in product(stages, recompute):
         extra = {"zero": zero, "recompute": again}
-        fits, state = _fits(shape, one, layout | extra, options)
-        if np.any(fits) or (again == recompute[-1] and np.any(state)):
+        total, state = _memory(shape, layout | extra, options)
+        fits = total <= one.hbm_capacity
+        if np.any(fits) or (again == recompute[-1] and np.any(state <= one.hbm_capacity)):
             break
     if not np.any(fits):
-        fits = options["microbatch"] == options["microbatch"].min()
+        fits = total <= total.min()
     options = {name: values[fits] for name, values in options.items()}
     ranks = options["dp"] * layout["cp"]
-    if group and 1 < group and np.all(group < ranks) and np.all(ranks % group == 0) and np.all(group != options["dp"]):
+    if group and group > 1 and np.all(group < ranks) and np.all(ranks % group == 0) and np.all(group != options["dp"]):
         extra["shard_group"] = group
     layout = layout | extra
     keep = 0
@@ -451,8 +465,8 @@ def _fastest(shape, one: Machine, layout: dict, choices, n: float, stages, recom
     return extra | {name: float(values[keep]) for name, values in options.items()}
 
 
-def _fits(shape, one: Machine, layout: dict, options: dict):
-    """Which of the choices fit in memory, and which do but for activations. Interleaving costs little memory."""
+def _memory(shape, layout: dict, options: dict):
+    """Bytes that each choice takes, and those of weights, gradients and optimizer. Interleaving costs little memory."""
     soft = layout["software"]
     need = footprint(
         shape,
@@ -463,7 +477,7 @@ def _fits(shape, one: Machine, layout: dict, options: dict):
         fused_attention=soft.attention is not None,
         dropout=soft.dropout,
     )
-    return tuple(np.broadcast_to(part <= one.hbm_capacity, options["tp"].shape) for part in (need.total, need.state))
+    return tuple(np.broadcast_to(part, options["tp"].shape) for part in (need.total, need.state))
 
 
 def _seconds(numbers, shape, one: Machine, layout, n: float) -> float:
