@@ -304,6 +304,20 @@ def test_sharing_in_smaller_groups_keeps_traffic_inside():
     assert hybrid.optimizer == pytest.approx(8 * everywhere.optimizer)
 
 
+def test_groups_that_share_sum_their_gradients_across_once_a_step():
+    """64 ranks that share in eights: each sums an eighth of the gradients around a ring of 8 ports, twice 7/8 of it."""
+    big = model("Llama 3.1 8B")
+    layout = {"sequence": 8192, "zero": 3, "shard_group": 8}
+    two = [step(big, H100, **layout, dp=dp, global_batch=2 * dp) for dp in (8, 64)]
+    summed = 2 * 7 / 8 * 4 * 8.03e9 / 8 / (training.NETWORK * 50e9)
+    assert summed < float(two[1].communication - two[0].communication) < 1.06 * summed  # latency is the rest
+    alone, whole = (step(big, H100, **layout | {"shard_group": 64}, dp=64, global_batch=gb) for gb in (64, 128))
+    assert float(whole.communication) == pytest.approx(2 * float(alone.communication))  # nothing once a step
+    expert = replace(big, experts=16, experts_per_token=2)
+    more = [step(expert, H100, **layout, dp=dp, global_batch=2 * dp, ep=8) for dp in (8, 64)]
+    assert float(more[1].data) > float(two[1].data)
+
+
 def test_one_table_holds_every_constant():
     text = repr(training.constants())
     assert all(name.replace("_", " ") in text for name in training.MEANING)
@@ -345,7 +359,7 @@ FINE = {"sequence": 2048, "global_batch": 64}
         ({"sequence": np.nan}, "sequence must be a whole number"),
         ({"zero": 4}, "zero must be 0, 1, 2 or 3, got 4"),
         ({"recompute": "some"}, "recompute must be one of none, selective, full; got 'some'"),
-        ({"precision": "fp4"}, "precision must be one of bf16, fp16, fp8 on H100 SXM; got 'fp4'"),
+        ({"precision": "fp4"}, "precision must be one of bf16, fp16, fp8, int8 on H100 SXM; got 'fp4'"),
         ({"sequence_parallel": 1}, "sequence_parallel must be True or False, got 1"),
     ],
 )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from clusterlab import validate
+from clusterlab.transformer import parameters
 from clusterlab.validate import (
     COLUMNS,
     REQUIRED,
@@ -29,6 +30,23 @@ SCORES, OVERALL = compare(RUNS, SKIPPED)
 BY_SOURCE = {one.source: one for one in SCORES}
 KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
 KEYS += ["baseline_mean_abs_error", "skill"]
+
+
+# Sources that no constant was fitted to: their errors are those that a reader's own table should expect.
+UNFITTED = {one.source for one in SCORES if any(run.row.startswith("P") for run in RUNS if run.source == one.source)}
+# Where a constant MFU does better, which is fitted to each source, and why.
+NEGATIVE = {
+    "nemo_h100_2407": "one machine, precision and container: MFU varies little; 10 % too fast",
+    "nemo_b200_2502": "Blackwell's constants rest on GB200; with few microbatches gradients hide less than published",
+    "nemo_gb200_2504": "the container of 2025 was slower for small models",
+    "mbridge_b300": "mixtures of experts under containers of 2026 that newer ones outrun by a third",
+    "mbridge_gb300_moe": "as mbridge_b300",
+    "mbridge_gb200_moe": "as mbridge_b300",
+    "mbridge_h100_moe": "as mbridge_b300",
+    "torchtitan_405b": "FP8 under a 500 W cap and full recomputation, 28 % too fast; one layout at six lengths",
+    "maxtext_tpu_v5p": "the constants of TPUs are assumed",
+    "tpu_recipes_v6e": "the constants of TPUs are assumed; two mixtures of experts pad to a capacity",
+}
 
 
 def error_of(runs):
@@ -54,6 +72,12 @@ def error_of(runs):
         ("mbridge_h100", 0.15),
         ("mbridge_gb200", 0.11),
         ("mbridge_gb300", 0.11),
+        ("maxtext_tpu_v4", 0.027),
+        ("maxtext_tpu_v5e", 0.07),
+        ("torchtitan_asynctp_70b", 0.19),
+        ("automodel_h100", 0.13),
+        ("tpu_recipes_v7", 0.18),
+        ("mbridge_b200", 0.30),
     ],
 )
 def test_the_error_of_a_source(source, most):
@@ -65,25 +89,44 @@ def test_the_error_of_a_source(source, most):
 
 def test_the_error_of_all_dense_a100_and_h100_rows():
     dense = [run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper") and not run.model.experts]
-    assert len(dense) > 270
-    assert error_of(dense) <= 0.062
+    assert len(dense) > 310
+    assert error_of(dense) <= 0.068
+    assert error_of([run for run in dense if run.source not in UNFITTED]) <= 0.062
     both = [run for run in RUNS if run.source.startswith("megatron_sc21_tab2")]
     assert error_of(both) <= 0.03
 
 
 def test_the_error_of_all_rows():
-    assert OVERALL.predicted == len(RUNS) >= 400
-    assert OVERALL.rows == 440
-    assert OVERALL.mean_abs_error <= 0.076
+    assert OVERALL.predicted == len(RUNS) >= 625
+    assert OVERALL.rows == 652
+    assert OVERALL.mean_abs_error <= 0.111
     assert OVERALL.skill > 0.6
+    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.074
 
 
-def test_sources_of_five_rows_or_more_all_beat_the_best_constant_mfu():
-    assert all(one.skill > 0 for one in SCORES if one.predicted >= 5)
+def test_the_error_of_sources_that_no_constant_was_fitted_to():
+    """Dense models are predicted to 10 %, mixtures of experts 20 to 30 % too fast, on every kind of accelerator."""
+    unfitted = [run for run in RUNS if run.source in UNFITTED]
+    assert len(unfitted) == 212
+    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.098
+    assert 0.2 < error_of([run for run in unfitted if run.model.experts]) <= 0.275
+
+
+def test_sources_of_five_rows_or_more_beat_the_best_constant_mfu_or_are_named():
+    assert {one.source for one in SCORES if one.predicted >= 5 and one.skill <= 0} == set(NEGATIVE)
+    assert set(NEGATIVE) <= UNFITTED
+
+
+def test_constants_fitted_to_tpus_predict_the_source_left_out_no_better_than_those_assumed():
+    tpus = [run for run in RUNS if run.machine.efficiency.generation == "TPU"]
+    found = leave_one_out(tpus)
+    sizes = {source: sum(run.source == source for run in tpus) for source in found}
+    assert sum(found[source] * size for source, size in sizes.items()) / len(tpus) > error_of(tpus)
 
 
 def test_constants_fitted_to_other_sources_predict_the_one_left_out():
-    found = leave_one_out([run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper")])
+    runs = [run for run in RUNS if run.source not in UNFITTED]
+    found = leave_one_out([run for run in runs if run.machine.efficiency.generation in ("Ampere", "Hopper")])
     most = {"megatron_sc21_tab1": 0.08, "korthikanti_tab5": 0.055, "megatron_sc21_tab2_ptdp": 0.08}
     most |= {"megatron_sc21_tab2_zero3": 0.06, "llmfoundry_a100_80gb": 0.085, "llmfoundry_a100_40gb": 0.075}
     most |= {"mcore_h100_weak": 0.08, "llmfoundry_h100_80gb": 0.12, "torchtitan_8b": 0.09, "llama3_paper_tab4": 0.11}
@@ -124,9 +167,10 @@ def test_the_baseline_is_the_best_of_all_constants():
 
 def test_every_row_is_predicted_or_named():
     with open(CSV, encoding="utf-8") as file:  # noqa: PTH123
-        rows = file.read().count("\nT")
-    assert len(RUNS) + len(SKIPPED) == rows == 440
-    assert len({run.row for run in RUNS} | {one.row for one in SKIPPED}) == 440
+        text = file.read()
+    rows = text.count("\nT") + text.count("\nP")
+    assert len(RUNS) + len(SKIPPED) == rows == 652
+    assert len({run.row for run in RUNS} | {one.row for one in SKIPPED}) == 652
     assert all(one.why for one in SKIPPED)
 
 
@@ -189,6 +233,179 @@ def test_sequences_of_each_accelerator_and_no_split_are_sharded_data_parallelism
 
 
 @pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("GPT3-175B", "GPT-3 175B"),
+        ("GPT-3 (175B)", "GPT-3 175B"),
+        ("Llama-3.1-405B-Instruct", "Llama 3.1 405B"),
+        ("meta-llama/Meta-Llama-3-8B", "Llama 3 8B"),
+        ("Llama-3.3-70B", "Llama 3.1 70B"),
+        ("llama-2-70b-hf", "Llama 2 70B"),
+        ("Nemotron-340B", "Nemotron-4 340B"),
+        ("Nemotron-15B", "Nemotron-4 15B"),
+        ("DeepSeek-V3 671B", "DeepSeek-V3"),
+        ("DeepSeekV3 (w/o MTP)", "DeepSeek-V3"),
+        ("LLAMA4-Scout-LLM", "Llama 4 Scout"),
+        ("Mixtral 8x22B MoE", "Mixtral 8x22B"),
+        ("32B dense", "MaxText 32B"),
+        ("Mistral-7B-v0.1", "Mistral 7B"),
+    ],
+)
+def test_names_as_others_write_them(table, written, name):
+    assert one(table, FINE.replace("Llama 3.1 8B", written).replace("8,1,1,8,", "64,,,,")).model.name == name
+
+
+def test_a_size_after_a_name_must_be_that_of_the_model(table):
+    """GPT-3 alone means the one of 175 billion."""
+    assert one(table, FINE.replace("Llama 3.1 8B", "GPT-3 13B")).why.startswith("the catalogue lacks GPT-3 13B")
+    assert one(table, FINE.replace("Llama 3.1 8B", "GPT-3")).model.name == "GPT-3 175B"
+    other = one(table, FINE.replace("Llama 3.1 8B", "Llama 3.1 8B") + ",30", HEAD + ",params_b")
+    assert other.model.name == "Llama 3.1 8B"  # made of the size that the row prints
+    assert 25e9 < parameters(other.model).total < 35e9
+
+
+@pytest.mark.parametrize("size", [1.3, 6.9, 13, 40, 70, 175, 280, 540])
+def test_a_dense_model_known_by_its_size_alone_has_a_usual_shape(table, size):
+    run = one(
+        table, FINE.replace("Llama 3.1 8B", "Secret").replace("8,1,1,8,", "64,,,,") + f",{size}", HEAD + ",params_b"
+    )
+    assert parameters(run.model).total == pytest.approx(size * 1e9, rel=0.35)
+    assert run.model.hidden / run.model.layers == pytest.approx(100, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("v5e-256", "TPU v5e"),
+        ("TPU v5 lite", "TPU v5e"),
+        ("v5p-512", "TPU v5p"),
+        ("Trillium", "TPU v6e"),
+        ("Ironwood", "TPU v7"),
+        ("TPU7x", "TPU v7"),
+        ("DGX-B200", "B200"),
+        ("GB200 NVL72", "GB200"),
+        ("MI250", "MI250X"),
+        ("A100-40G", "A100 40GB"),
+    ],
+)
+def test_accelerators_as_others_write_them(table, written, name):
+    assert one(table, FINE.replace("H100-SXM-80GB", written)).machine.name == name
+
+
+def test_a_gh200_is_no_h200(table):
+    assert one(table, FINE.replace("H100-SXM-80GB", "GH200")).why.startswith("no data on the accelerator 'GH200'")
+
+
+@pytest.mark.parametrize(
+    ("written", "stage"),
+    [
+        *((text, 1) for text in ("ZeRO-1", "ZeRO stage 1", "DDP", "0", "none", "")),
+        *((text, 2) for text in ("ZeRO-2", "SHARD_GRAD_OP", "stage 2", "ZeRO (params not resharded)")),
+        *((text, 3) for text in ("FSDP", "FSDP2", "zero3", "ZeRO stage 3", "FULL_SHARD", "8", "yes")),
+    ],
+)
+def test_sharding_as_others_write_it(table, written, stage):
+    assert one(table, f"{FINE},{written}", HEAD + ",fsdp").layout["zero"] == stage
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        *((text, "none") for text in ("none", "no", "minimal", "", "custom", "not stated")),
+        *((text, "full") for text in ("full", "yes", "activation checkpointing", "every layer (checkpoint)")),
+        *((text, "selective") for text in ("selective", "selective op", "attention only")),
+    ],
+)
+def test_recomputation_as_others_write_it(table, written, kind):
+    assert one(table, FINE.replace("none,bf16", f"{written},bf16")).layout["recompute"] == kind
+
+
+def test_weights_are_sharded_where_a_copy_and_its_optimizer_do_not_fit(table):
+    small, large = (
+        FINE,
+        FINE.replace("Llama 3.1 8B", "Llama 3.1 70B").replace("8,1,1,8,8192,1,64", "64,1,1,64,8192,1,64"),
+    )
+    assert one(table, small).layout["zero"] == 1
+    assert one(table, large).layout["zero"] == 3
+    assert one(table, large + ",0", HEAD + ",fsdp").layout["zero"] == 1  # what is published stays
+    assert one(table, large + ",1", HEAD + ",fsdp").layout["zero"] == 3  # the switch of some tables
+
+
+def test_sharding_without_a_split_is_data_parallelism_alone(table):
+    line = FINE.replace("8,1,1,8,8192,1,64", "64,,,,8192,,64")
+    run = one(table, line + ",ZeRO-3", HEAD + ",fsdp")
+    assert [run.layout[axis] for axis in ("tp", "pp", "dp", "zero")] == [1, 1, 64, 3]
+
+
+def test_expert_ranks_that_are_not_published_are_the_fastest_that_fit(table):
+    line = FINE.replace("Llama 3.1 8B", "gpt-oss 120B").replace("8,1,1,8,8192,1,64", "64,1,1,64,8192,1,64")
+    run = one(table, line)
+    times = {ep: float(predict(one(table, f"{line},{ep}", HEAD + ",ep")).time) for ep in (1, 2, 4, 8, 16, 32, 64)}
+    assert run.layout["ep"] > 1
+    assert float(predict(run).time) <= min(time for ep, time in times.items() if ep >= run.layout["ep"]) * 1.001
+
+
+TPU = "R1,lab,Llama 2 70B,TPU v5e,256,,,,4096,2,,,bf16,,60"
+TPU_HEAD = HEAD + ",mfu_peak_tflops,metric_note"
+
+
+def test_a_tpu_program_shards_weights_and_counts_the_batch_by_the_chip(table):
+    run = one(table, f"{TPU},197,", TPU_HEAD)
+    assert [run.layout[name] for name in ("tp", "pp", "dp", "zero", "global_batch")] == [1, 1, 256, 3, 512]
+    assert run.layout["recompute"] == "full"  # 16 GB hold no activations of 80 layers
+    assert run.layout["microbatch"] == 2
+    split = one(table, f"{TPU.replace('256,,', '256,16,')},197,", TPU_HEAD)
+    assert [split.layout[name] for name in ("tp", "dp", "microbatch", "global_batch")] == [16, 16, 32, 512]
+    roomy = one(table, f"{TPU.replace('v5e', 'v7')},2307,", TPU_HEAD)
+    assert roomy.layout["recompute"] == "none"
+    long = one(table, f"{TPU.replace(',4096,2,,', ',131072,,64,')},197,", TPU_HEAD)
+    assert [long.layout[name] for name in ("tp", "dp", "microbatch")] == [4, 64, 1]
+
+
+def test_slices_of_tpus_meet_over_the_network_of_the_data_centre(table):
+    alone, two = (one(table, f"{TPU.replace('256', str(256 * n))},197,{n}x v5e-256", TPU_HEAD) for n in (1, 2))
+    assert (alone.machine.domain, two.machine.domain) == (256, 256)
+    assert two.machine.network_bandwidth == 3.125e9
+    assert "shard_group" not in alone.layout
+    assert two.layout["shard_group"] == 256
+    # Each chip sums its 256th of the gradients, 4 bytes each, with its like in the other slice: half there, half back.
+    across = 4 * parameters(alone.model).total / 256 / (0.96 * 3.125e9)
+    more = float(predict(two).communication) - float(predict(alone).communication)
+    assert more == pytest.approx(across, rel=0.02)
+    assert 0 < float(predict(two).time) - float(predict(alone).time) < across  # most of it hides
+
+
+def test_what_a_rate_leaves_open_is_usual(table):
+    """A batch and a sequence that are not published: in a rate they hardly matter, of a time they are all."""
+    rate = FINE.replace("8.5,", ",40").replace(",8192,1,64,", ",,,,").replace("8,1,1,8", "8,,,")
+    run = one(table, rate)
+    assert run.layout["sequence"] == 4096
+    assert run.layout["sequence"] * run.layout["global_batch"] == 2**24
+    assert one(table, rate.replace("Llama 3.1 8B", "LLaMA 7B")).layout["sequence"] == 2048
+    errors = [
+        float(predict(r).time) / r.seconds for r in (run, one(table, rate.replace(",,,,none", ",8192,1,64,none")))
+    ]
+    assert errors[0] == pytest.approx(errors[1], rel=0.1)
+    note = one(table, "R1,lab,22B dense,TPU v4,64,,,,,,,,bf16,,55,275,", TPU_HEAD)
+    assert note.layout["global_batch"] == 64 * validate.CHIP_BATCH
+    assert note.layout["sequence"] == 2048
+
+
+def test_what_follows_from_other_numbers_is_computed(table):
+    head = HEAD + ",tokens_per_s_per_gpu"
+    whole = one(table, FINE + ",7710", head)
+    assert one(table, FINE.replace(",8192,1,64,", ",8192,1,,") + ",7710", head).layout == whole.layout
+    assert one(table, FINE.replace("8,1,1,8,8192", ",1,1,8,8192")).layout == one(table, FINE).layout
+    found = one(table, FINE.replace(",8192,1,64,", ",,1,64,") + ",7710", head).layout["sequence"]
+    assert found == pytest.approx(8192, rel=1e-3)
+
+
+def test_a_utilisation_without_a_peak_is_one_of_the_datasheet(table):
+    without = one(table, FINE.replace("8.5,", ",40"))
+    assert without.seconds == one(table, FINE.replace("8.5,", ",40") + ",989", HEAD + ",mfu_peak_tflops").seconds
+
+
+@pytest.mark.parametrize(
     ("line", "why"),
     [
         (FINE.replace("H100-SXM-80GB", "Cerebras CS-3"), "no data on the accelerator 'Cerebras CS-3'"),
@@ -200,12 +417,12 @@ def test_sequences_of_each_accelerator_and_no_split_are_sharded_data_parallelism
         (FINE.replace("H100-SXM-80GB", "A100").replace("bf16", "fp8"), "no fp8 peak of A100 80GB"),
         (FINE.replace(",8,1,1,8,", ",8,1,1,4,"), "tp 1 x pp 1 x dp 4 does not make 8 GPUs"),
         (FINE.replace(",8,1,1,8,", ",21,3,1,7,"), "not a layout: "),
-        (FINE.replace(",8,1,1,8,", ",,1,1,8,"), "n_gpus is not published"),
+        (FINE.replace(",8,1,1,8,", ",,1,1,,"), "n_gpus is not published"),
         (FINE.replace(",8192,1,64,", ",,1,64,"), "seq is not published"),
         (FINE.replace(",8192,1,64,", ",8192,,,"), "global_batch is not published"),
         (FINE.replace(",8192,1,64,", ",8192,3,64,"), "not a layout: dp times microbatch must divide global_batch"),
         (FINE.replace("8.5,", ","), "no step time, throughput or utilisation is published"),
-        (FINE.replace("8.5,", ",40"), "a utilisation is published, but not the peak"),
+        (FINE.replace("8.5,", ",40").replace("bf16", "fp8"), "a utilisation is published, but not the peak"),
         (FINE.replace(",8,1,1,8,", ",8,1.5,1,8,"), "tp 1.5 x pp 1 x dp 8 does not make 8 GPUs"),
     ],
 )

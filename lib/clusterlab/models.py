@@ -145,8 +145,8 @@ def _entries() -> dict[str, Entry]:
     return load(tomllib.loads((files(__package__) / "data" / "models.toml").read_text(encoding="utf-8")))
 
 
-def _plain(name: object) -> str:
-    """A name without case and punctuation, but where it parts two numbers: LLAMA3.1_405B is Llama 3.1 405B."""
+def plain(name: object) -> str:
+    """Return a name without case and punctuation, but where it parts two numbers: LLAMA3.1_405B is Llama 3.1 405B."""
     return re.sub(r"[\W_]", "", re.sub(r"(?<=\d)[\W_]+(?=\d)", "x", str(name))).casefold()
 
 
@@ -158,8 +158,8 @@ def entry(name: str) -> Entry:
     >>> entry("mixtral 8x7b").facts["experts"].source.title
     'Mixtral of Experts'
     """
-    plain = {_plain(known): known for known in _entries()}
-    return find("model", plain.get(_plain(name), name), _entries())
+    known = {plain(one): one for one in _entries()}
+    return find("model", known.get(plain(name), name), _entries())
 
 
 def model(name: str) -> Transformer:

@@ -6,8 +6,11 @@ reason.
 
 What a row leaves open is filled in by rules that are the same for every row. The era of the software follows from the
 year that the source names, or from the accelerator and the precision. What people tune and did not publish (microbatch,
-interleaving since 2023, the split into tensor and pipeline ranks) is taken as the fastest that fits in memory.
-Interleaving before 2023 and recomputation since then are off unless published; before, recomputation is full.
+interleaving since 2023, the split into tensor, pipeline and expert ranks) is taken as the fastest that fits in memory.
+Interleaving before 2023 and recomputation since then are off unless published; before, recomputation is full. Weights
+are sharded where a copy and its optimizer do not fit. TPU programs shard weights, compute again what does not fit,
+have no pipeline, and count the batch by the chip. Where a rate is published, so that the batch hardly matters, a
+missing batch is what was usual (``BATCH_TOKENS``, ``CHIP_BATCH``), a missing sequence too.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -153,12 +157,13 @@ def _numbers(row: dict[str, str], where: str) -> dict[str, float | None]:
 
 
 _ACCELERATORS = (
-    *((rf"\b{name}", name.upper()) for name in ("gb300", "gb200", "b300", "b200")),
-    *((r"h200", "H200 SXM"), (r"h800", "H800 SXM"), (r"h100.*pcie", "H100 PCIe"), (r"h100", "H100 SXM")),
-    *((r"a100.*40 ?gb", "A100 40GB"), (r"a100", "A100 80GB"), (r"v100", "V100 SXM2")),
-    *((rf"mi{name}x", f"MI{name}X") for name in (250, 300, 325, 355)),
-    *((r"tpu.*v5 ?(e|lite)", "TPU v5e"), (r"tpu.*v4", "TPU v4"), (r"tpu.*v5p", "TPU v5p"), (r"tpu.*v6e", "TPU v6e")),
-    *((r"tpu.*v?7", "TPU v7"), (r"gaudi ?3", "Gaudi 3"), (r"trainium ?2|trn2", "Trainium2")),
+    *((rf"(?<![a-z]){name}", name.upper()) for name in ("gb300", "gb200", "b300", "b200")),
+    *((r"(?<!g)h200", "H200 SXM"), (r"h800", "H800 SXM"), (r"h100.*pcie", "H100 PCIe"), (r"h100", "H100 SXM")),
+    *((r"a100.*40 ?gb?\b", "A100 40GB"), (r"a100", "A100 80GB"), (r"v100", "V100 SXM2")),
+    *((rf"mi{name}x?\b", f"MI{name}X") for name in (250, 300, 325, 355)),
+    *((r"\bv5[ -]?(e|lite)", "TPU v5e"), (r"\bv5p", "TPU v5p"), (r"\bv6e|trillium", "TPU v6e")),
+    *((r"tpu[ -]?v?4|\bv4-", "TPU v4"), (r"tpu[ -]?v?7|ironwood", "TPU v7")),
+    *((r"gaudi[ -]?3", "Gaudi 3"), (r"trainium[ -]?2|trn2", "Trainium2")),
 )
 
 
@@ -172,6 +177,8 @@ def _machine(row, numbers) -> Machine:
     # A rack or a pod is one domain however many of its accelerators share a host.
     host = numbers["gpus_per_node"]
     one = machine(known, domain=int(host) if host and chip.scale_up_domain <= 16 else None)
+    if one.efficiency.generation == "TPU" and (slices := _slices(row)) > 1:
+        one = replace(one, domain=max(int((numbers["n_gpus"] or 1) / slices), 1))
     if found := re.search(r"(\d+(?:\.\d+)?) ?tb/s", text):
         one = replace(one, hbm_bandwidth=float(found[1]) * 1e12)
     if (found := re.search(r"(\d+) ?w cap", text)) and chip.tdp:
@@ -180,19 +187,57 @@ def _machine(row, numbers) -> Machine:
     return one
 
 
-def _model(row, numbers) -> Transformer:
-    """The model that a row names, from the catalogue, or one made of its shape."""
-    name = re.sub(r"\(.*?\)|PTD-P|ZeRO-3", "", row["model"]).strip()
-    given = {key: int(numbers[key]) for key in SHAPE if numbers[key] is not None}
-    for guess in (name, f"{name} (Megatron-Core)", f"MaxText {name.removesuffix(' dense')}"):
+def _slices(row) -> int:
+    """The slices of a TPU run, "2x v5e-256": wires between chips end at the slice, the data centre's network begins."""
+    found = re.search(r"\b(\d+) ?x ?v\d\w*-\d+", f"{row['gpu']} {row['metric_note']}".casefold())
+    return int(found[1]) if found else 1
+
+
+# Words around the name of a model that do not change its shape.
+_AROUND = r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b"
+_AROUND += r"|-v\d\.\d"
+_NAMES = {"nemotron 15b": "Nemotron-4 15B", "nemotron 340b": "Nemotron-4 340B", "nemotron 8b": "Nemotron-3 8B"}
+_NAMES |= {"nemotron 22b": "Nemotron-3 22B", "gpt-neox": "GPT-NeoX-20B", "llama 3.3 70b": "Llama 3.1 70B"}
+_NAMES |= {"deepseek r1": "DeepSeek-V3", "llama 30b": "LLaMA 33B", "palm": "PaLM 540B", "mt-nlg": "MT-NLG 530B"}
+_NAMES |= {"deepseek-v2": "DeepSeek-V2 236B", "bloom": "BLOOM 176B", "gpt-3": "GPT-3 175B"}
+_SAME = {models.plain(name): known for name, known in _NAMES.items()}
+
+
+def _known(row, given: dict, size: float | None = None) -> tuple[str, Transformer] | None:
+    """A model of the catalogue, by its name with and without what stands around it; its shape and size must agree."""
+    whole = row["model"].split("/")[-1] if row["model"].count("/") == 1 and " " not in row["model"] else row["model"]
+    short = re.sub(r"\(.*?\)", "", whole).strip()
+    bare = [re.sub(_AROUND, "", name, flags=re.IGNORECASE).strip(" -_") for name in (short, whole)]
+    if (found := re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)) and not size:  # "Grok-1 314B"
+        bare, size = [*bare, found[1]], float(found[2])
+    guesses = [short, whole, *bare, *(_SAME.get(models.plain(name), "") for name in bare)]
+    for guess in (*guesses, *(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)):
         try:
             known = models.model(guess)
         except ValueError:
             continue
-        if all(given.get(key, getattr(known, key)) == getattr(known, key) for key in ("layers", "hidden", "heads")):
-            return replace(known, vocab=given.get("vocab", known.vocab))
+        agrees = [given[key] == getattr(known, key) for key in ("layers", "hidden", "heads") if key in given]
+        if not agrees and size:
+            agrees = [0.75 < parameters(known).total / (size * 1e9) < 1.25]
+        if all(agrees):
+            return known.name, replace(known, vocab=given.get("vocab", known.vocab))
+    return None
+
+
+def _model(row, numbers) -> Transformer:
+    """The model that a row names, from the catalogue, or one made of its shape, or of its size.
+
+    Of published dense models hidden is about 100 layers, so that 12 layers hidden^2 is their size; heads have 128.
+    """
+    given = {key: int(numbers[key]) for key in SHAPE if numbers[key] is not None}
+    if known := _known(row, given, numbers["params_b"]):
+        return known[1]
     if numbers["active_params_b"] and numbers["active_params_b"] != numbers["params_b"]:
         raise _Skip(f"{row['model']} is a mixture of experts that the catalogue lacks")
+    if numbers["params_b"] and not {"layers", "hidden", "heads"} & set(given):
+        layers = max(round((numbers["params_b"] * 1e9 / 12e4) ** (1 / 3)), 1)
+        heads = 8 * max(round((numbers["params_b"] * 1e9 / 12 / layers) ** 0.5 / 1024), 1)
+        given = {"layers": layers, "hidden": 128 * heads, "heads": heads} | given
     if lacking := [key for key in ("layers", "hidden", "heads") if key not in given]:
         raise _Skip(f"the catalogue lacks {row['model']}, and the row its {', '.join(lacking)}")
     given = {"ffn": 4 * given["hidden"], "vocab": 50304} | given
@@ -208,9 +253,10 @@ def _precision(row, one: Machine) -> str:
     text = row["precision"].casefold()
     patterns = (
         ("fp4", "fp4"),
-        ("fp8|float8", "fp8"),
-        ("fp16|float16|half", "fp16"),
-        ("bf16|bfloat16|^$|not stated", "bf16"),
+        ("fp8|float8|e4m3", "fp8"),
+        ("int8", "int8"),
+        ("(?<!b)(fp16|float16)|half", "fp16"),
+        ("bf16|bfloat16|^$|not stated|mixed|^amp$", "bf16"),
     )
     name = next((name for pattern, name in patterns if re.search(pattern, text)), None)
     if name is None:
@@ -223,81 +269,161 @@ def _precision(row, one: Machine) -> str:
 
 
 def _software(row, one: Machine, precision: str) -> Software:
-    """The era: by the latest year that the source names, else by the precision and the accelerator."""
+    """The era: by the latest year that the source names, else by the precision and the accelerator.
+
+    The compiler of TPUs overlapped, fused and sharded from the start.
+    """
+    if one.efficiency.generation == "TPU":
+        return SOFTWARE["2024"]
     text = f"{row['source']} {row['source_loc']}"
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
     if years:
         year = max(years)
-    elif one.efficiency.generation == "Volta" or precision == "fp16":
+    elif one.efficiency.generation == "Volta" or (precision == "fp16" and one.efficiency.generation == "Ampere"):
         year = 2022
     else:  # "amp" is PyTorch's automatic mixed precision
         year = 2023 if row["precision"].startswith("amp") or one.efficiency.generation == "Ampere" else 2024
     return SOFTWARE[str(min(max(year, 2021), 2024))]
 
 
-def _zero(row, soft: Software, ranks: float, dp: float, stages: float) -> tuple[int, float | None]:
-    """ZeRO stage and the ranks that share, where that is not all of them.
+def _zero(row, one: Machine, soft: Software, *, staged: bool = False) -> tuple[list[int], float | None]:
+    """ZeRO stages that the row allows, the likeliest first, and the ranks that share if it says how many.
 
     FSDP in a pipeline takes the time of stage 1: weights stay gathered, and gradients are added up whole and leave with
     the last microbatch. Source: PyTorch, ``torch.distributed.pipelining.stage``; torchtitan reshards only without one.
     """
     text = row["fsdp"].casefold()
     usual = 1 if soft.data_overlap else 0
-    if text.isdigit():
-        share = int(text)
-        return (3 if share > 1 else usual), (share if 1 < share < ranks and share != dp else None)
-    if text in ("", "no", "none", "false", "not stated"):
-        return usual, None
-    if "not reshard" in text or ("fsdp" in text and stages > 1):
-        return (1 if stages > 1 else 2), None
-    found = re.search(r"zero[- ]?([0-3])", text)
-    return (int(found[1]) if found else 3), None
+    if staged and (re.search(r"fsdp|not reshard|grad.op", text) or (text.isdigit() and int(text) > 1)):
+        return [1], None
+    if text.isdigit() and int(text) > 1:
+        return [3], float(text)
+    if text in ("0", "no", "none", "false") or re.search(r"\bddp\b|replicated", text):
+        return [usual], None
+    if text in ("", "1", "not stated"):  # sharded only if it must; the 1 is a switch in some tables
+        return ([3] if one.efficiency.generation == "TPU" else [usual, 3]), None
+    if "not reshard" in text or "grad_op" in text or "grad op" in text:
+        return [2], None
+    if re.search(r"hybrid|hsdp", text):
+        return [3], float(one.domain)
+    found = re.search(r"(?:zero|stage)\D*([0-3])", text)
+    return [int(found[1]) if found else 3], None
+
+
+def _recompute(row, one: Machine, soft: Software) -> list[str]:
+    """What the row allows, the likeliest first."""
+    text = row["recompute"].casefold()
+    if text.startswith(("sel", "attention", "attn", "core")):
+        return ["selective"]
+    if text.startswith(("ful", "yes", "true", "on", "all")) or "checkpoint" in text:
+        return ["full"]
+    if re.match(r"(no|off|false|0|minimal|save_dot)(?!t stated)", text):
+        return ["none"]
+    if one.efficiency.generation == "TPU":
+        return ["none", "full"]
+    return ["none"] if soft.attention else ["full"]
+
+
+CHIP_BATCH = 4.0  # sequences of a chip where no batch is published, the middle of MaxText's scripts
+# Tokens of a step where no batch is published: LLaMA's and PaLM's 4 million, since 2024 Llama 3's 16.
+BATCH_TOKENS = {"until 2023": 2**22, "since": 2**24}
+
+
+def _sequence(row, numbers, soft: Software, measured_by_time: bool) -> float:
+    """Tokens of a sequence: published, or from rate and time, or usual in the year of the model or its software."""
+    rate, gb, n = numbers["tokens_per_s_per_gpu"], numbers["global_batch"], numbers["n_gpus"]
+    if numbers["seq"]:
+        return numbers["seq"]
+    if rate and gb and numbers["step_time_s"]:
+        return float(round(rate * n * numbers["step_time_s"] / gb))
+    if measured_by_time:
+        raise _Skip("seq is not published")
+    known = _known(row, {})
+    if known and known[1].positions:
+        return float(known[1].positions)
+    year = models.entry(known[0]).year if known else int(soft.name)
+    return 2048.0 if year <= 2023 else 4096.0
+
+
+def _batch(numbers, s: float, splits, by_chip: bool, measured_by_time: bool, soft: Software) -> float:
+    """Sequences of a step: published, or from the microbatch, or from rate and time, or of ``BATCH_TOKENS``."""
+    rate, n, b = numbers["tokens_per_s_per_gpu"], numbers["n_gpus"], numbers["micro_batch"]
+    if numbers["global_batch"]:
+        return numbers["global_batch"]
+    if rate and numbers["step_time_s"]:
+        return float(round(rate * n * numbers["step_time_s"] / s))
+    if by_chip and (b or not measured_by_time):
+        return (b or CHIP_BATCH) * n
+    if b and len(splits) == 1 and splits[0][1] == 1:
+        return b * splits[0][2]  # without a pipeline, one microbatch
+    if measured_by_time:
+        raise _Skip("global_batch is not published")
+    least = splits[0][2] if len({dp for _, _, dp in splits}) == 1 else n / 2 ** np.floor(np.log2(np.gcd(int(n), 2**30)))
+    least *= (b or 1) if least > 1 else 1
+    tokens = BATCH_TOKENS["until 2023" if soft.name <= "2023" else "since"]
+    return float(least * 2 ** max(round(np.log2(tokens / (s * least))), 0))
 
 
 def _run(row, numbers) -> Run:
     """A row as a run: what it says, and by rule what it does not say."""
+    axes = [numbers[axis] for axis in ("tp", "pp", "dp")]
+    if numbers["n_gpus"] is None and all(axes):
+        numbers = numbers | {"n_gpus": float(np.prod(axes)) * (numbers["cp"] or 1.0)}
     one, shape = _machine(row, numbers), _model(row, numbers)
     precision = _precision(row, one)
     soft = _software(row, one, precision)
-    n, s, gb = numbers["n_gpus"], numbers["seq"], numbers["global_batch"]
-    if n is None or s is None:
-        raise _Skip(f"{'n_gpus' if n is None else 'seq'} is not published")
+    if (n := numbers["n_gpus"]) is None:
+        raise _Skip("n_gpus is not published")
     if not any(numbers[name] for name in MEASURES):
         raise _Skip("no step time, throughput or utilisation is published")
-    cp, ep = numbers["cp"] or 1.0, numbers["ep"] or 1.0
-    if gb is None and numbers["micro_batch"] and not (numbers["tp"] or numbers["pp"] or numbers["dp"]):
-        splits = [(1.0, 1.0, n / cp)]  # sequences of each accelerator, and no split: sharded data parallelism
+    tpu = one.efficiency.generation == "TPU"
+    by_time = not any(numbers[name] for name in MEASURES[1:])
+    s = _sequence(row, numbers, soft, by_time)
+    cp, b = numbers["cp"] or 1.0, numbers["micro_batch"]
+    if tpu:
+        numbers = numbers | {"pp": numbers["pp"] or 1.0}
+    elif not any(axes) and (
+        (numbers["global_batch"] is None and b)  # sequences of each accelerator
+        or (_zero(row, one, soft)[0] == [3] and (numbers["global_batch"] or 0) % (n / cp) == 0)
+    ):
+        numbers = numbers | {"tp": 1.0, "pp": 1.0}  # sharded data parallelism
         row = row | {"fsdp": row["fsdp"] or "FSDP"}
-    else:
-        splits = _splits(numbers, n / cp, one.domain)
-    if gb is None:
-        if len(splits) > 1 or splits[0][1] > 1 or numbers["micro_batch"] is None:
-            raise _Skip("global_batch is not published")
-        gb = splits[0][2] * numbers["micro_batch"]  # without a pipeline, one microbatch
-    text = row["recompute"].casefold()
-    again = next((name for name in ("selective", "full") if text.startswith(name[:3])), "none")
-    if text in ("", "not stated") and not soft.attention:
-        again = "full"
+    splits = _splits(numbers, n / cp, one.domain)
+    gb = _batch(numbers, s, splits, tpu, by_time, soft)
     spread = row["seq_parallel"].casefold()
-    layout = {"sequence": s, "global_batch": gb, "cp": cp, "ep": ep, "recompute": again, "precision": precision}
-    layout |= {"software": soft, "sequence_parallel": not spread.startswith("no") or spread == "not stated"}
+    layout = {"sequence": s, "global_batch": gb, "cp": cp, "precision": precision, "software": soft}
+    layout["sequence_parallel"] = not spread.startswith("no") or spread == "not stated"
     if not spread:
         layout["sequence_parallel"] = soft.name != "2021"
-    layout["zero"], group = _zero(row, soft, splits[0][2] * cp, splits[0][2], splits[0][1])
-    if group is not None:
-        layout["shard_group"] = group
-    micro = [numbers["micro_batch"]] if numbers["micro_batch"] else [1, 2, 4, 8, 16, 32, 64]
+    stages, group = _zero(row, one, soft, staged=all(pp > 1 for _, pp, _ in splits))
+    micro = [b] if b else [1, 2, 4, 8, 16, 32, 64]
+    if tpu:  # one microbatch, and no more tensor ranks than it takes to give each chip a part of it
+        splits = [split for split in splits if gb % split[2] == 0][:1] or splits
+        micro = [gb / splits[0][2]]
+        if group is None and (slices := _slices(row)) > 1:
+            group = splits[0][2] * cp / slices
     chunks = [numbers["vpp"]] if numbers["vpp"] else range(1, 2 if soft.name < "2023" else 17)
-    choices = [(*split, b, v) for split in splits for b in micro for v in (chunks if split[1] > 1 else [1])]
-    layout |= _fastest(shape, one, layout, choices, n)
-    return Run(row["row_id"], row["group"], shape, one, layout, _seconds(numbers, shape, layout, n))
+    eps = [numbers["ep"]] if numbers["ep"] or not shape.experts else _powers(shape.experts)
+    choices = [
+        (*split, size, v, x or 1.0)
+        for split in splits
+        for size in dict.fromkeys(micro)
+        for v in (chunks if split[1] > 1 else [1])
+        for x in eps
+    ]
+    layout |= _fastest(shape, one, layout, choices, n, stages, _recompute(row, one, soft), group)
+    return Run(row["row_id"], row["group"], shape, one, layout, _seconds(numbers, shape, one, layout, n))
+
+
+def _powers(most: float) -> list[float]:
+    return [2.0**i for i in range(int(np.log2(most)) + 1)]
 
 
 def _splits(numbers, n: float, domain: int) -> list[tuple[float, float, float]]:
     """The split of n GPUs into (tp, pp, dp), or all splits that agree with what the row says."""
     known = [numbers[axis] for axis in ("tp", "pp", "dp")]
-    tps = [known[0]] if known[0] else [2.0**i for i in range(int(np.log2(min(domain, 16))) + 1)]
+    tps = [known[0]] if known[0] else _powers(min(domain, 16))
     if known[1]:
         pps = [known[1]]
     elif known[2]:
@@ -312,39 +438,55 @@ def _splits(numbers, n: float, domain: int) -> list[tuple[float, float, float]]:
     return found
 
 
-def _fastest(shape, one: Machine, layout: dict, choices: Sequence[tuple], n: float) -> dict:
-    """Of (tp, pp, dp, microbatch, chunks) the fastest that fits in memory; if none does, of the smallest microbatch."""
-    tp, pp, dp, b, v = np.array(choices, dtype=float).T
-    options = {"tp": tp, "pp": pp, "dp": dp, "microbatch": b, "chunks": v}
-    gb, ep = layout["global_batch"], layout["ep"]
-    rules = {key: layout[key] for key in ("sequence", "global_batch", "cp", "ep", "shard_group") if key in layout}
+def _fastest(shape, one: Machine, layout: dict, choices, n: float, stages, recompute, group: float | None) -> dict:
+    """Of the choices (tp, pp, dp, microbatch, chunks, ep) the fastest that fits in memory.
+
+    If none fits: with the next kind of recomputation; if not even weights and optimizer do, with the next ZeRO stage;
+    at last of those that take least.
+    """
+    names = ("tp", "pp", "dp", "microbatch", "chunks", "ep")
+    options = dict(zip(names, np.array(choices, dtype=float).T, strict=True))
+    rules = {key: layout[key] for key in ("sequence", "global_batch", "cp")}
     found = validity(shape, **rules, **options, gpus=n)
-    keep = np.flatnonzero(found.mask)
-    if not keep.size:
+    if not np.any(found.mask):
         broken = {rule: np.count_nonzero(mask) for rule, mask in found.faults.items()}
         raise _Skip(f"not a layout: {max(broken, key=broken.get)}")
-    if keep.size > 1:
-        options = {name: values[keep] for name, values in options.items()}
-        soft = layout["software"]
-        need = footprint(
-            shape,
-            **{name: options[name] for name in ("tp", "pp", "dp", "microbatch")},  # interleaving costs little memory
-            **{name: layout[name] for name in ("sequence", "cp", "ep", "zero", "recompute", "sequence_parallel")},
-            etp=1 if ep > 1 else None,
-            microbatches=gb / (options["dp"] * options["microbatch"]),
-            fused_attention=soft.attention is not None,
-            dropout=soft.dropout,
-        )
-        fits = need.total <= one.hbm_capacity
-        if not np.any(fits):
-            fits = options["microbatch"] == options["microbatch"].min()
-        options = {name: values[fits] for name, values in options.items()}
-        times = np.broadcast_to(step(shape, one, **layout, **options).time, options["tp"].shape)
-        keep = [int(np.argmin(times))]
-    return {name: float(values[keep[0]]) for name, values in options.items()}
+    options = {name: values[found.mask] for name, values in options.items()}
+    for zero, again in product(stages, recompute):
+        extra = {"zero": zero, "recompute": again}
+        total, state = _memory(shape, layout | extra, options)
+        fits = total <= one.hbm_capacity
+        if np.any(fits) or (again == recompute[-1] and np.any(state <= one.hbm_capacity)):
+            break
+    if not np.any(fits):
+        fits = total <= total.min()
+    options = {name: values[fits] for name, values in options.items()}
+    ranks = options["dp"] * layout["cp"]
+    if group and group > 1 and np.all(group < ranks) and np.all(ranks % group == 0) and np.all(group != options["dp"]):
+        extra["shard_group"] = group
+    layout = layout | extra
+    keep = 0
+    if options["tp"].size > 1:
+        keep = int(np.argmin(np.broadcast_to(step(shape, one, **layout, **options).time, options["tp"].shape)))
+    return extra | {name: float(values[keep]) for name, values in options.items()}
 
 
-def _seconds(numbers, shape, layout, n: float) -> float:
+def _memory(shape, layout: dict, options: dict):
+    """Bytes that each choice takes, and those of weights, gradients and optimizer. Interleaving costs little memory."""
+    soft = layout["software"]
+    need = footprint(
+        shape,
+        **{name: options[name] for name in ("tp", "pp", "dp", "microbatch", "ep")},
+        **{name: layout[name] for name in ("sequence", "cp", "zero", "recompute", "sequence_parallel")},
+        etp=np.where(options["ep"] > 1, 1, options["tp"]) if shape.experts else None,
+        microbatches=layout["global_batch"] / (options["dp"] * options["microbatch"]),
+        fused_attention=soft.attention is not None,
+        dropout=soft.dropout,
+    )
+    return tuple(np.broadcast_to(part, options["tp"].shape) for part in (need.total, need.state))
+
+
+def _seconds(numbers, shape, one: Machine, layout, n: float) -> float:
     """The measured step: as printed, or from throughput, or from FLOP/s or their utilisation by published FLOP counts.
 
     Model FLOPs are 6 P + 12 L h s a token, in full and without the mask; hardware FLOPs add what is recomputed.
@@ -359,6 +501,8 @@ def _seconds(numbers, shape, layout, n: float) -> float:
         if numbers[kind]:
             return tokens * count / (numbers[kind] * TFLOP)
     peak = numbers["mfu_peak_tflops"]
+    if peak is None and PRECISIONS[layout["precision"]][1] == 2.0:  # below 16 bits it may be either peak
+        peak = one.peaks[layout["precision"]] / TFLOP
     for kind, count in (("hfu_pct", flops.hardware), ("mfu_pct", flops.model)):
         if numbers[kind] and peak:
             return tokens * count / (numbers[kind] / 100 * peak * TFLOP)
