@@ -477,9 +477,8 @@ def test_a_hidden_second_costs_its_share():
 def test_gathered_layers_hide_behind_all_layers_but_the_first(recompute):
     """A layer's weights travel while the layer before computes, on a wire that is slower than it."""
     shape, soft = replace(DENSE, vocab=1), replace(SOFTWARE["2024"], slows_across=0.0)
-    found = step(
-        shape, replace(FLAT, network_bandwidth=1e8), sequence=2048, global_batch=8, dp=8, zero=3, software=soft
-    )
+    layout = {"sequence": 2048, "global_batch": 8, "dp": 8, "zero": 3, "recompute": recompute}
+    found = step(shape, replace(FLAT, network_bandwidth=1e8), **layout, software=soft)
     work, wire = (whole / shape.layers for whole in (found.compute - found.optimizer, found.communication))
     assert work < wire / 3
     arrived = done = 0.0
