@@ -288,7 +288,7 @@ def matrices(shape):
 @pytest.mark.parametrize(("zero", "moved"), [(0, 2), (1, 2), (2, 2), (3, 3)])
 @pytest.mark.parametrize("shape", [DENSE, GPT])
 def test_data_parallel_traffic_is_that_of_the_zero_paper(shape, zero, moved):
-    """Rajbhandari et al. 2020, section 7: twice the parameters, three times at stage 3, where it comes every pass."""
+    """Rajbhandari et al. 2020 (ZeRO; memory): twice the parameters, at stage 3 three times, in every pass."""
     soft = replace(OPEN, gradient_bytes=2.0)
     layout = {"sequence": 1024, "global_batch": 32, "dp": 8, "zero": zero}
     found = step(shape, FLAT, **layout, software=soft)
@@ -303,7 +303,7 @@ def test_data_parallel_traffic_is_that_of_the_zero_paper(shape, zero, moved):
 @pytest.mark.parametrize(("recompute", "redone"), [("none", 0), ("full", 4)])
 @pytest.mark.parametrize("shape", [GPT, MOE])
 def test_tensor_parallel_traffic_is_that_of_sc21(shape, split, again, recompute, redone):
-    """Narayanan et al. 2021 (SC21), section 3.2: 8 b s h (t - 1)/t elements a layer; with split inputs, 2 more."""
+    """Narayanan et al. 2021 (SC21; memory): 8 b s h (t - 1)/t elements a layer; with split inputs, 2 more."""
     layout = {"sequence": 2048, "global_batch": 12, "microbatch": 3, "tp": 4, "sequence_parallel": split}
     layout |= {"recompute": recompute, "software": OPEN}
     found = step(shape, FLAT, **layout)
@@ -319,7 +319,7 @@ def test_tensor_parallel_traffic_is_that_of_sc21(shape, split, again, recompute,
 @pytest.mark.parametrize("chunks", [1, 2, 4])
 @pytest.mark.parametrize("tp", [1, 4])
 def test_stages_send_what_sc21_says(chunks, tp):
-    """Narayanan et al. 2021 (SC21), sections 2.2.2 and 4.1: b s h / t a hop, chunks times as many, there and back."""
+    """Narayanan et al. 2021 (SC21; memory): b s h / t a hop, chunks times as many, there and back."""
     found = step(DENSE, FLAT, sequence=2048, global_batch=16, microbatch=2, pp=4, tp=tp, chunks=chunks, software=OPEN)
     hop = 2 * 2 * 2048 * DENSE.hidden / tp
     assert found.transfers * RING == pytest.approx((2 * 8 * chunks + 2 * 3) * hop)
@@ -385,7 +385,7 @@ def test_gradients_of_experts_go_to_the_ranks_with_the_same_part_of_them(ep, cut
 
 
 def test_attention_computes_the_pairs_that_the_mask_leaves():
-    """Dao 2023 (FlashAttention-2), section 4: 4 s^2 d a head, half of it masked, and 2.5 times that backward."""
+    """Dao 2023 (FlashAttention-2; memory): 4 s^2 d a head, half of it masked, and 2.5 times that backward."""
     s = 4096
     found = step(DENSE, H100, sequence=s, global_batch=8, microbatch=2, tp=2, cp=2)
     pairs = s * (s + 1) / 2
@@ -401,7 +401,7 @@ def test_full_recomputation_is_the_forward_pass_of_the_layers(era, attention, le
     found = step(shape, replace(H100, hbm_bandwidth=1e25), **layout)
     forward = found.gemms / 3 * (1 - left_out) + found.attention / attention
     assert found.recomputation == pytest.approx(forward, rel=1e-4)
-    # SC21, appendix: a layer's forward pass is 24 h^2 + 4 s h a token.
+    # SC21, appendix (as transformer.forward_flops cites it): a layer's forward pass is 24 h^2 + 4 s h a token.
     h = shape.hidden
     redone = shape.layers * (24 * h**2 * (1 - left_out) + 4 * 2048 * h) * found.tokens
     assert found.hardware_flops - found.model_flops == pytest.approx(redone, rel=1e-12)
