@@ -30,7 +30,7 @@ lint: $(VENV)/ready  ## Check style and format
 	$(BIN)/ruff format --check --exclude book
 	$(BIN)/ruff format --check --line-length 88 book
 
-bench: $(VENV)/ready  ## Measure layouts a second, simulated jobs against simpy, and the widget against ipywidgets (needs Chromium)
+bench: $(VENV)/ready  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, the widget beside ipywidgets (needs Chromium)
 	$(BIN)/python bench/layouts.py
 	$(BIN)/python bench/failures.py
 	$(BIN)/python bench/widget.py

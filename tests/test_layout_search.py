@@ -10,7 +10,7 @@ import pytest
 from clusterlab.layout_search import axes, search
 from clusterlab.memory import footprint
 from clusterlab.models import model
-from clusterlab.training import machine, step, validity
+from clusterlab.training import SOFTWARE, machine, step, validity
 from clusterlab.transformer import Transformer
 
 H100 = machine("H100 SXM")
@@ -19,7 +19,7 @@ MOE = replace(DENSE, experts=8, experts_per_token=2, kv_heads=16, expert_ffn=409
 JOB = {"sequence": 4096, "global_batch": 16}
 
 
-def one_at_a_time(shape, gpus, grid, capacity):
+def one_at_a_time(shape, gpus, grid, capacity, held, **how_to_run):
     """Every combination in a plain loop: what can run, with its time and memory, and why the others cannot."""
     found, reasons = {}, {}
     for values in itertools.product(*grid.values()):
@@ -37,23 +37,33 @@ def one_at_a_time(shape, gpus, grid, capacity):
             microbatches=JOB["global_batch"] // (dp * layout["microbatch"]),
             etp=1 if layout["ep"] > 1 else layout["tp"],
             sequence_parallel=True,
+            **held,
             **counts,
             **how,
         ).total
         if need > capacity:
             reasons["memory"] = reasons.get("memory", 0) + 1
         else:
-            found[tuple(layout.values())] = (float(step(shape, H100, **JOB, **counts, **how).time), float(need))
+            seconds = step(shape, H100, **JOB, **counts, **how, **how_to_run).time
+            found[tuple(layout.values())] = (float(seconds), float(need))
     return found, reasons
 
 
-@pytest.mark.parametrize("shape", [DENSE, MOE])
-def test_the_search_is_a_loop_over_every_layout(shape):
+@pytest.mark.parametrize(
+    ("shape", "held", "how"),
+    [
+        (DENSE, {}, {}),
+        (MOE, {}, {}),
+        # Before fused kernels the scores are kept, and dropout's masks.
+        (DENSE, {"fused_attention": False, "dropout": True}, {"software": SOFTWARE["2022"], "precision": "fp8"}),
+    ],
+)
+def test_the_search_is_a_loop_over_every_layout(shape, held, how):
     grid = axes(shape, H100, gpus=8, global_batch=16)
     grid |= {"chunks": np.array([1, 2]), "microbatch": np.array([1, 2]), "zero": np.array([1, 3])}
     chosen = {name: grid[name] for name in ("chunks", "microbatch", "zero")}
-    found = search(shape, H100, gpus=8, **JOB, **chosen, capacity=4e9)
-    expected, reasons = one_at_a_time(shape, 8, grid, 4e9)
+    found = search(shape, H100, gpus=8, **JOB, **chosen, **how, capacity=4e9)
+    expected, reasons = one_at_a_time(shape, 8, grid, 4e9, held, **how)
     columns = [found.layouts[name] for name in grid]
     keys = [tuple(column[i].item() for column in columns) for i in range(found.memory.size)]
     assert dict(zip(keys, zip(found.step.time.tolist(), found.memory.tolist(), strict=True), strict=True)) == expected
@@ -62,7 +72,7 @@ def test_the_search_is_a_loop_over_every_layout(shape):
     assert "memory" in reasons
     assert found.considered == sum(reasons.values()) + len(expected)
     assert min(time_ for time_, _ in expected.values()) == found.step.time.min()
-    assert step(shape, H100, **JOB, **found.best()).time == found.step.time.min()
+    assert step(shape, H100, **JOB, **how, **found.best()).time == found.step.time.min()
 
 
 def test_the_front_holds_what_nothing_beats():
@@ -94,6 +104,13 @@ def test_where_nothing_fits_the_reasons_are_there_and_there_is_no_best():
     assert "can run" in repr(found)
     with pytest.raises(ValueError, match="no layout can run"):
         found.best()
+
+
+def test_a_tenth_of_the_memory_is_left_and_tensor_parallelism_stays_in_the_domain():
+    assert "more than 72 GB of memory" in search(DENSE, H100, gpus=8, **JOB).rejected  # of 80 GB
+    sizes = {"gpus": 64, "global_batch": 16}
+    for domain, most in ((4, 4), (8, 8), (72, 16)):
+        assert axes(DENSE, replace(H100, domain=domain), **sizes)["tp"].max() == most
 
 
 def test_refusals():

@@ -400,6 +400,13 @@ def test_tensor_parallelism_splits_all_but_what_every_rank_needs():
     assert one.weights > many.weights > one.weights / 8
 
 
+@pytest.mark.parametrize("recompute", ["none", "selective", "full"])
+def test_context_parallelism_holds_c_times_the_sequence_in_the_same_bytes(recompute):
+    layout = {"microbatches": 8, "tp": 4, "pp": 2, "recompute": recompute, "dropout": True}
+    one, four = (footprint(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layout) for c in (1, 4))
+    assert vars(one) == vars(four)
+
+
 def test_experts_are_shared_out_over_the_data_parallel_ranks():
     """DeepSeek-V3's own layout: 16 stages, 64 ranks share the experts, 2,048 GPUs, no tensor parallelism."""
     deepseek = model("DeepSeek-V3")

@@ -540,8 +540,9 @@ def step(
         \qquad \tau = \max_i \tau_i
 
     with m microbatches and :math:`\tau_i` the time of stage i for one of them, forward and backward: its layers, and
-    the embedding or the output layer. A product of F FLOPs that moves B bytes takes, with the shares of
-    :class:`Efficiency`,
+    the embedding or the output layer. The first two terms are never less than :math:`\sum_i \tau_i + (m - 1)\,\pi`,
+    with :math:`\pi` the longest piece of a stage: that is more where interleaved stages get few microbatches. A product
+    of F FLOPs that moves B bytes takes, with the shares of :class:`Efficiency`,
 
     .. math:: \max(c, \mu) + \sigma \min(c, \mu), \qquad c = F / (\eta R), \quad \mu = B / (\beta\,\text{BW})
 
@@ -836,7 +837,11 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     at_first = (1.0 - has_output) * (first_time == pace)
     share = np.where(has_output, last_layers, np.where(at_first, first_layers, middle_layers)) / layers
     has_embedding = at_first + single
-    bubble = (layers * layer + first + final - pace) / v * staged + np.maximum(p - m, 0) * pace * (1 - 1 / v)
+    # Few microbatches wait for themselves: one goes through all pieces, the others behind it through the slowest.
+    size, others = most / v, layers * layer + first + final - pace
+    piece = np.maximum(layer * (size - (front > 0)) + first, layer * (size - (back > 0)) + final)
+    piece = np.maximum(piece, layer * size)
+    bubble = np.maximum(others / v, others - (m - 1) * (pace - piece)) * staged
     near = t * c * d * p <= mach.domain
     hop = 2 * tokens * h / t / np.where(near, STREAM * mach.scale_up_bandwidth, NETWORK * mach.network_bandwidth)
     hop = (hop + np.where(near, INSIDE * mach.scale_up_latency, ACROSS * mach.network_latency)) * staged
