@@ -402,7 +402,7 @@ def test_tensor_parallelism_splits_all_but_what_every_rank_needs():
 
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_context_parallelism_holds_c_times_the_sequence_in_the_same_bytes(recompute):
-    layout = {"microbatches": 8, "tp": 4, "pp": 2, "recompute": recompute, "dropout": True}
+    layout = {"microbatches": 8, "tp": 4, "pp": 2, "recompute": recompute, "dropout": True, "zero": 0}
     one, four = (footprint(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layout) for c in (1, 4))
     assert vars(one) == vars(four)
 
@@ -418,6 +418,13 @@ def test_experts_are_shared_out_over_the_data_parallel_ranks():
     assert whole.optimizer == pytest.approx(spread.optimizer, **close)
     assert spread.fits(80 * GB)
     assert not whole.fits(80 * GB)
+
+
+def test_experts_are_whole_where_they_are_shared_out_unless_said_otherwise():
+    layout = {"sequence": 4096, "microbatches": 1, "tp": 2, "dp": 8}
+    mixtral = model("Mixtral 8x7B")
+    for ep, etp in ((1, 2), (4, 1)):
+        assert footprint(mixtral, **layout, ep=ep) == footprint(mixtral, **layout, ep=ep, etp=etp)
 
 
 @pytest.mark.parametrize("etp", [1, 2])

@@ -191,7 +191,6 @@ def search(
             sequence=sequence,
             microbatches=global_batch / (columns["dp"] * columns["microbatch"]),
             **{name: columns[name] for name in (*counts, "zero", "recompute")},
-            etp=np.where(columns["ep"] > 1, 1, columns["tp"]),
             sequence_parallel=True,
             fused_attention=software.attention is not None,
             dropout=software.dropout,

@@ -447,8 +447,8 @@ def footprint(
     tp, pp, dp, cp : array_like
         Ranks of tensor, pipeline, data and context parallelism.
     ep, etp : array_like
-        Ranks that share out the experts, and those that split each (``tp`` by default; 1 keeps experts whole). Together
-        they divide tp cp dp.
+        Ranks that share out the experts, and those that split each: by default ``tp``, or 1 where ``ep`` is above 1, as
+        in :func:`clusterlab.training.step`. Together they divide tp cp dp.
     chunks, schedule : array_like, str or array of str
         Pieces a stage and the schedule, as in :func:`clusterlab.pipeline.simulate`.
     stage : array_like, optional
@@ -514,7 +514,7 @@ def footprint(
     """
     s, b, size = positive(sequence=sequence, microbatch=microbatch, activation_bytes=activation_bytes)
     t, p, d, c, e, v, m = whole(tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, chunks=chunks, microbatches=microbatches)
-    (et,) = whole(etp=t if etp is None else etp)
+    (et,) = whole(etp=np.where(e > 1, 1, t) if etp is None else etp)
     logit, lost, others = nonnegative(logit_bytes=logit_bytes, fragmentation=fragmentation, reserved=reserved)
     _switches(fused_attention=fused_attention, dropout=dropout)
     shared = np.where(_flag("sequence_parallel", sequence_parallel), t, 1)

@@ -107,6 +107,7 @@ class Software(Explained):
     ``data_overlap``: whether gradients travel during the last backward pass and weights during the first forward pass.
     ``fused_sums``: whether a product adds its weight gradient to the sum, without a kernel for that alone.
     ``stops_early``: whether recomputation leaves out a layer's last product, whose output nothing needs.
+    ``context_overlap``: whether keys and values travel while attention works (ring attention), or before it.
     ``gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire. ``slows_inside``
     and ``slows_across``: seconds by which a hidden second of a collective slows what hides it, in the scale-up domain
     and across the network.
@@ -122,6 +123,7 @@ class Software(Explained):
     stops_early: bool
     gather_rate: float | None
     rests_on: str
+    context_overlap: bool = True
     gradient_bytes: float = 4.0
     slows_inside: float = 0.43
     slows_across: float = 0.25
@@ -800,10 +802,13 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         one = _all_to_all(sent, x, _near(x, 1.0, mach.domain), model.experts_per_token, mach)
         expert_f = 2 * moe * one * (x > 1)
     expert = expert_f * (2 + full)
-    # Keys and values go around the ring, and their gradients too; the first of the c pieces is not hidden.
+    # Keys and values go around the ring, and their gradients too; the first of the c pieces is not hidden. Or they all
+    # are gathered first, as for Llama 3 (section 3.3.2).
     around = layers * _ring(2 * tokens * c * kv_row, c, _near(c, t, mach.domain), mach) * (c > 1)
-    context_f = np.maximum(around - attention_f, around / c)
-    context_b = np.maximum(2 * around - attention_b, around / c)
+    context_f, context_b = around, 2 * around
+    if soft.context_overlap:
+        context_f = np.maximum(around - attention_f, around / c)
+        context_b = np.maximum(2 * around - attention_b, around / c)
     context = context_f * (1 + full) + context_b
 
     # Output layer with its loss (20 bytes a logit), and embedding.
@@ -864,7 +869,9 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         one = _ring(size * own, group, near_d, mach, pieces) * (group > 1)
         return one + _ring(size * theirs, shards_e, near_e, mach, pieces) * (shards_e > 1) if moe else one
 
-    free = 1.0 * (c == 1)  # attention that hides keys and values on their way hides nothing else
+    free = 1.0 * (
+        (c == 1) | (not soft.context_overlap)
+    )  # attention that hides keys and values on their way hides nothing else
     forward = (gemm_f + free * attention_f + move_f + open_f + expert_f) / p
     backward = (gemm_b + free * attention_b + move_b + open_b + expert_f) / p
     redone = (again - full * (1 - free) * attention_f + open_again + full * expert_f) / p

@@ -478,7 +478,6 @@ def _memory(shape, layout: dict, options: dict):
         shape,
         **{name: options[name] for name in ("tp", "pp", "dp", "microbatch", "ep")},
         **{name: layout[name] for name in ("sequence", "cp", "zero", "recompute", "sequence_parallel")},
-        etp=np.where(options["ep"] > 1, 1, options["tp"]) if shape.experts else None,
         microbatches=layout["global_batch"] / (options["dp"] * options["microbatch"]),
         fused_attention=soft.attention is not None,
         dropout=soft.dropout,
