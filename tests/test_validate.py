@@ -36,14 +36,8 @@ KEYS += ["baseline_mean_abs_error", "skill"]
 UNFITTED = {one.source for one in SCORES if any(run.row.startswith("P") for run in RUNS if run.source == one.source)}
 # Where a constant MFU does better, which is fitted to each source, and why.
 NEGATIVE = {
-    "nemo_h100_2407": "one machine, precision and container: MFU varies little; 10 % too fast",
     "nemo_b200_2502": "Blackwell's constants rest on GB200; with few microbatches gradients hide less than published",
-    "nemo_gb200_2504": "the container of 2025 was slower for small models",
-    "mbridge_b300": "mixtures of experts under containers of 2026 that newer ones outrun by a third",
-    "mbridge_gb300_moe": "as mbridge_b300",
-    "mbridge_gb200_moe": "as mbridge_b300",
-    "mbridge_h100_moe": "as mbridge_b300",
-    "torchtitan_405b": "FP8 under a 500 W cap and full recomputation, 28 % too fast; one layout at six lengths",
+    "mbridge_b300": "gpt-oss 120B 38 to 47 % too fast; one container was twice as slow as the next",
     "maxtext_tpu_v5p": "the constants of TPUs are assumed",
     "tpu_recipes_v6e": "the constants of TPUs are assumed; two mixtures of experts pad to a capacity",
 }
@@ -70,14 +64,20 @@ def error_of(runs):
         ("torchtitan_8b", 0.07),
         ("torchtitan_asynctp_8b", 0.25),
         ("mbridge_h100", 0.15),
-        ("mbridge_gb200", 0.11),
-        ("mbridge_gb300", 0.11),
+        ("mbridge_gb200", 0.08),
+        ("mbridge_gb300", 0.085),
         ("maxtext_tpu_v4", 0.027),
         ("maxtext_tpu_v5e", 0.07),
-        ("torchtitan_asynctp_70b", 0.19),
+        ("torchtitan_asynctp_70b", 0.17),
         ("automodel_h100", 0.13),
-        ("tpu_recipes_v7", 0.18),
-        ("mbridge_b200", 0.30),
+        ("tpu_recipes_v7", 0.17),
+        ("mbridge_b200", 0.17),
+        ("mbridge_gb300_moe", 0.115),
+        ("mbridge_gb200_moe", 0.135),
+        ("mbridge_h100_moe", 0.155),
+        ("nemo_h100_2407", 0.06),
+        ("nemo_gb200_2504", 0.08),
+        ("torchtitan_405b", 0.18),
     ],
 )
 def test_the_error_of_a_source(source, most):
@@ -90,8 +90,8 @@ def test_the_error_of_a_source(source, most):
 def test_the_error_of_all_dense_a100_and_h100_rows():
     dense = [run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper") and not run.model.experts]
     assert len(dense) > 310
-    assert error_of(dense) <= 0.068
-    assert error_of([run for run in dense if run.source not in UNFITTED]) <= 0.062
+    assert error_of(dense) <= 0.065
+    assert error_of([run for run in dense if run.source not in UNFITTED]) <= 0.061
     both = [run for run in RUNS if run.source.startswith("megatron_sc21_tab2")]
     assert error_of(both) <= 0.03
 
@@ -99,17 +99,57 @@ def test_the_error_of_all_dense_a100_and_h100_rows():
 def test_the_error_of_all_rows():
     assert OVERALL.predicted == len(RUNS) >= 625
     assert OVERALL.rows == 652
-    assert OVERALL.mean_abs_error <= 0.111
+    assert OVERALL.mean_abs_error <= 0.087
     assert OVERALL.skill > 0.6
-    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.074
+    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.067
 
 
 def test_the_error_of_sources_that_no_constant_was_fitted_to():
-    """Dense models are predicted to 10 %, mixtures of experts 20 to 30 % too fast, on every kind of accelerator."""
+    """Dense models are predicted to 9 %, mixtures of experts in 8 bits to 11 %; gpt-oss comes out a third too fast."""
     unfitted = [run for run in RUNS if run.source in UNFITTED]
+    experts = [run for run in unfitted if run.model.experts]
     assert len(unfitted) == 212
-    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.098
-    assert 0.2 < error_of([run for run in unfitted if run.model.experts]) <= 0.275
+    assert error_of(unfitted) <= 0.126
+    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.087
+    assert error_of(experts) <= 0.167
+    assert error_of([run for run in experts if run.layout["precision"] == "fp8"]) <= 0.107
+    assert error_of([run for run in experts if run.model.name.startswith("gpt-oss")]) > 0.3
+    assert error_of([run for run in experts if not run.model.name.startswith("gpt-oss")]) <= 0.125
+
+
+def test_casts_of_experts_cost_as_much_on_hopper_as_on_blackwell():
+    """The seconds that fit GB200 and GB300 best fit H100 best too, and the runs that no constant was fitted to."""
+    eight = [run for run in RUNS if run.model.experts and run.layout["precision"] == "fp8"]
+    eight = [run for run in eight if run.layout["software"].expert_cast is not None]
+    fitted = [run for run in eight if run.source not in UNFITTED]
+    hopper, blackwell = (
+        [r for r in fitted if (r.source == "mbridge_h100") == is_hopper] for is_hopper in (True, False)
+    )
+    unfitted = [run for run in eight if run.source in UNFITTED]
+    assert [len(hopper), len(blackwell), len(unfitted)] == [6, 7, 71]
+    for runs in (hopper, blackwell, unfitted):
+        errors = []
+        for factor in (0, 0.5, 1, 2):
+            softs = [replace(run.layout["software"], expert_cast=45e-6 * factor) for run in runs]
+            changed = [replace(r, layout=r.layout | {"software": s}) for r, s in zip(runs, softs, strict=True)]
+            errors.append(error_of(changed))
+        assert np.argmin(errors) == 2, errors
+
+
+def test_the_container_and_the_precision_say_whether_experts_are_fused(table):
+    head = HEAD + ",source_loc"
+    line = FINE.replace("Llama 3.1 8B", "Qwen3 30B-A3B").replace("H100-SXM-80GB", "GB200").replace("bf16", "mxfp8")
+    for change, era in (
+        ({"bf16": "bf16"}, "2026"),
+        ({"26.06": "26.04.01"}, "2024"),
+        ({"mxfp8": "bf16"}, "2024"),
+        ({"GB200": "H100"}, "2024"),
+        ({"GB200": "B300"}, "2024"),
+    ):
+        written = f"{line},section 26.06"
+        for old, new in change.items():
+            written = written.replace(old, new)
+        assert one(table, written, head).layout["software"].name == era
 
 
 def test_sources_of_five_rows_or_more_beat_the_best_constant_mfu_or_are_named():

@@ -81,11 +81,12 @@ EFFICIENCIES = MappingProxyType(
             Efficiency("Volta", 0.75, 0.75, 0.75, 0.85, 0.5, 0.3, 0.3, "Megatron-LM's DGX-2 tables of 2020, roughly"),
             Efficiency("Ampere", 0.85, 0.85, 0.85, 0.74, 0.77, 0.45, 0.292, _A100 + _UNSEEN),
             Efficiency(
-                *("Hopper", 0.65, 0.82, 0.82, 0.46, 0.14, 0.25, 0.18),
-                "fitted to LLM Foundry's H100 tables, Megatron-Core's weak scaling, torchtitan and Megatron-Bridge",
+                *("Hopper", 0.65, 0.73, 0.73, 0.46, 0.14, 0.25, 0.18),
+                "fitted to LLM Foundry's H100 tables, Megatron-Core's weak scaling, torchtitan and Megatron-Bridge; "
+                "8 bits: the best product that MAMF finds (H100 0.71, H200 0.73)",
             ),
-            Efficiency("Blackwell", 0.53, 0.60, 0.46, 0.80, 0.8, 0.31, 0.31, _ONE),
-            Efficiency("Blackwell Ultra", 0.65, 0.73, 0.39, 0.85, 0.6, 0.45, 0.45, _ONE),
+            Efficiency("Blackwell", 0.55, 0.64, 0.51, 0.55, 0.74, 0.35, 0.35, _ONE),
+            Efficiency("Blackwell Ultra", 0.67, 0.70, 0.45, 0.63, 0.50, 0.54, 0.54, _ONE),
             Efficiency("TPU", 0.85, 0.8, 0.8, 0.85, 0.5, 0.4, 0.4, _TPU),
             Efficiency("other", 0.66, 0.7, 0.5, 0.6, 0.5, 0.3, 0.3, "assumed, between Hopper and Blackwell"),
         )
@@ -110,7 +111,9 @@ class Software(Explained):
     ``context_overlap``: whether keys and values travel while attention works (ring attention), or before it.
     ``gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire. ``slows_inside``
     and ``slows_across``: seconds by which a hidden second of a collective slows what hides it, in the scale-up domain
-    and across the network.
+    and across the network. ``expert_cast``: seconds that a cast of one expert's rows costs besides its work, where
+    every expert has kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and
+    casts, and all-to-alls hide behind the work of other microbatches.
     """
 
     name: str
@@ -127,6 +130,7 @@ class Software(Explained):
     gradient_bytes: float = 4.0
     slows_inside: float = 0.43
     slows_across: float = 0.25
+    expert_cast: float | None = 45 * us
 
     def _rows(self):
         rows = [(self.name, "value")]
@@ -136,6 +140,10 @@ class Software(Explained):
 _DEEPSPEED = (
     "DeepSpeed issue 1174 of June 2021 (an excerpt read): 5.1 billion parameters gathered in 420 of 480 ms on eight "
     "A100, 24 GB/s over NVLink; it gathers once more for recomputation (issue 4784)"
+)
+_FUSED = (
+    "Megatron-Bridge's MXFP8 recipes for GB200 and GB300 of June 2026 (v0.5.0: cutedsl_fused_grouped_mlp, "
+    "moe_a2a_overlap, full_iteration graphs); else as 2024, whose TransformerEngine (v2.9) casts expert by expert"
 )
 SOFTWARE = MappingProxyType(
     {
@@ -153,6 +161,9 @@ SOFTWARE = MappingProxyType(
             Software(
                 *("2024", "attention", False, (True, True), True, True, True, True, None),
                 "Megatron-Core r0.8 (its README names the three overlaps), torchtitan",
+            ),
+            Software(
+                *("2026", "attention", False, (True, True), True, True, True, True, None, _FUSED), expert_cast=None
             ),
         )
     }
@@ -191,6 +202,8 @@ class Constants(Explained):
                 "seconds lost to a hidden second of a collective, in a domain and across; fitted with the shares above"
             )
             rests.append((f"software {one.name}", slows, *empty, f"{meaning}. {one.rests_on}"))
+        meaning = "seconds that a cast of one expert's rows costs besides its work, before 2026; fitted likewise"
+        rests.append(("expert cast", f"{self.software['2024'].expert_cast:.3g}", *empty, meaning))
         return [*rows, *rests]
 
 
@@ -596,8 +609,10 @@ def step(
     Source: Narayanan et al. 2021 (SC21) for placement, schedule and communication of the three axes; Korthikanti et al.
     2022 for sequence parallelism and recomputation; Rajbhandari et al. 2020 for ZeRO (and DeepSpeed issue 2252 for
     stage 2); Liu et al. 2023 for the ring of keys and values; Dao et al. 2022 for the work of fused attention. The
-    counts of memory traffic are derived here, tensor by tensor. Tokens are spread evenly over experts, and cross to a
-    node once (as DeepSeek's DeepEP sends them).
+    counts of memory traffic are derived here, tensor by tensor. Tokens are spread evenly over experts (benchmarks force
+    it: Megatron-Bridge's performance summary, its note on mixtures of experts), and cross to a node once (as DeepSeek's
+    DeepEP sends them). In 8 and 4 bits each expert's rows are cast by kernels of their own, twice forward and twice
+    backward (TransformerEngine v2.9, ``multi_tensor_quantize_impl``), until software fuses them.
 
     Examples
     --------
@@ -780,7 +795,14 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         casts = layers * tokens * (2 * h + heads * value_dim / t) + tokens * wide / t
         move_f = move_f + 2 * casts
         move_b = move_b + 2 * (casts + tokens * (layers * qkv + gates * wide / t))
+        if moe:  # rows of experts too; a kernel of its own also reads what it casts
+            reads = 0 if soft.expert_cast is None else 2
+            move_f = move_f + moe * routed * ((2 + reads) * h + reads * ffn)
+            move_b = move_b + moe * routed * ((2 + reads) * h + reads * gates * ffn)
     move_f, move_b = move_f / hbm + softmax_f, move_b / hbm + softmax_b
+    if moe and operand < 2 and soft.expert_cast is not None:  # inputs of two products, and the gradients of two outputs
+        launches = moe * local * 2 * soft.expert_cast
+        move_f, move_b = move_f + launches, move_b + launches
 
     # Recomputation.
     skip = last / flops_f if soft.stops_early else 0.0
@@ -801,7 +823,11 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         sent = 2 * tokens * model.experts_per_token * h / t
         one = _all_to_all(sent, x, _near(x, 1.0, mach.domain), model.experts_per_token, mach)
         expert_f = 2 * moe * one * (x > 1)
-    expert = expert_f * (2 + full)
+    expert = open_expert = expert_f * (2 + full)
+    if moe and soft.expert_cast is None:  # behind another microbatch, if there is one
+        lost = np.where(_near(x, 1.0, mach.domain) < x, soft.slows_across, soft.slows_inside)
+        work = gemm_f + gemm_b + attention_f + attention_b + move_f + move_b
+        open_expert = expert - (m > 1) * np.minimum(expert, work) * (1 - lost)
     # Keys and values go around the ring, and their gradients too; the first of the c pieces is not hidden. Or they all
     # are gathered first, as for Llama 3 (section 3.3.2).
     around = layers * _ring(2 * tokens * c * kv_row, c, _near(c, t, mach.domain), mach) * (c > 1)
@@ -823,7 +849,7 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     layer = (
         gemm_f + gemm_b + attention_f + attention_b + move_f + move_b + again + open_f + open_b + open_again
     ) / layers
-    layer = layer + (expert + context) / layers
+    layer = layer + (open_expert + context) / layers
     most = v * np.ceil(layers / (p * v))
     short = p * most - layers
     front, back = np.floor(short / 2), np.ceil(short / 2)
@@ -929,7 +955,7 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         m * share * again,
         m * share * (open_f + open_b + open_again) + ends,
         m * share * context,
-        m * share * expert,
+        m * share * open_expert,
         fill + np.where(hides, 0.0, steady),
         bubble,
         data,

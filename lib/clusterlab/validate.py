@@ -5,12 +5,12 @@ too, predicts each with :func:`clusterlab.training.step` and compares. A row tha
 reason.
 
 What a row leaves open is filled in by rules that are the same for every row. The era of the software follows from the
-year that the source names, or from the accelerator and the precision. What people tune and did not publish (microbatch,
-interleaving since 2023, the split into tensor, pipeline and expert ranks) is taken as the fastest that fits in memory.
-Interleaving before 2023 and recomputation since then are off unless published; before, recomputation is full. Weights
-are sharded where a copy and its optimizer do not fit. TPU programs shard weights, compute again what does not fit,
-have no pipeline, and count the batch by the chip. Where a rate is published, so that the batch hardly matters, a
-missing batch is what was usual (``BATCH_TOKENS``, ``CHIP_BATCH``), a missing sequence too.
+year that the source names, or from NVIDIA's container, the accelerator and the precision. What people tune and did not
+publish (microbatch, interleaving since 2023, the split into tensor, pipeline and expert ranks) is taken as the fastest
+that fits in memory. Interleaving before 2023 and recomputation since then are off unless published; before,
+recomputation is full. Weights are sharded where a copy and its optimizer do not fit. TPU programs shard weights,
+compute again what does not fit, have no pipeline, and count the batch by the chip. Where a rate is published, so that
+the batch hardly matters, a missing batch is what was usual (``BATCH_TOKENS``, ``CHIP_BATCH``), a missing sequence too.
 """
 
 from __future__ import annotations
@@ -276,6 +276,10 @@ def _software(row, one: Machine, precision: str) -> Software:
     if one.efficiency.generation == "TPU":
         return SOFTWARE["2024"]
     text = f"{row['source']} {row['source_loc']}"
+    # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell.
+    container = max(re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row['metric_note']}"), default="")
+    if container >= "26.06" and precision in ("fp8", "fp4") and one.domain > 16:
+        return SOFTWARE["2026"]
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
     if years:
