@@ -30,7 +30,9 @@ from .units import GB, Explained, choose, fmt, fraction, nonnegative, positive, 
 
 @dataclass(frozen=True, repr=False)
 class Efficiency(Explained):
-    """What a generation of accelerators reaches of its datasheet; ``MEANING`` says what each number is.
+    """What a generation of accelerators reaches of its datasheet in a step; ``MEANING`` says what each number is.
+
+    They are effective shares: launches, clocks and whatever the model lacks settle in them, so kernels alone reach more.
 
     A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
     9/16 could so show more FLOPs than the peak, and is refused.
@@ -61,12 +63,12 @@ class Efficiency(Explained):
 
 MEANING = MappingProxyType(
     {
-        "gemm": "share of the dense peak that large matrix products reach at 16 bits",
+        "gemm": "share of the dense peak in the large matrix products of a step, at 16 bits",
         "gemm_8": "the same at 8 bits",
         "gemm_4": "the same at 4 bits",
-        "memory": "share of the HBM bandwidth that kernels reach",
+        "memory": "share of the HBM bandwidth in a step",
         "shows": "share of a product's memory time that its compute does not hide, and the other way round",
-        "attention": "share of the 16-bit peak that a fused attention kernel reaches",
+        "attention": "share of the 16-bit peak in fused attention",
         "attention_2023": "the same for the first fused kernels, written in Triton",
     }
 )
