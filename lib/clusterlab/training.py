@@ -32,7 +32,7 @@ from .units import GB, Explained, choose, fmt, fraction, nonnegative, positive, 
 class Efficiency(Explained):
     """What a generation of accelerators reaches of its datasheet in a step; ``MEANING`` says what each number is.
 
-    They are effective shares: launches, clocks and whatever the model lacks settle in them, so kernels alone reach more.
+    They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
 
     A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
     9/16 could so show more FLOPs than the peak, and is refused.
