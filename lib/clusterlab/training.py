@@ -73,7 +73,7 @@ MEANING = MappingProxyType(
     }
 )
 _A100 = "fitted to SC21 tables 1 and 2, Korthikanti et al. table 5 and LLM Foundry's A100 tables"
-_UNSEEN = "; no run shows the rest: as at 16 bits, attention from FlashAttention-2's paper (memory)"
+_UNSEEN = "; no run shows the rest: as at 16 bits, attention near FlashAttention-2's paper, unchecked"
 _ONE = "fitted to the Megatron-Bridge summary of this one chip; attention_2023 as attention"
 _TPU = "assumed, near Ampere; constants fitted to MaxText's runs on v4 to v7 predict those left out no better"
 EFFICIENCIES = MappingProxyType(
@@ -140,7 +140,7 @@ class Software(Explained):
 
 
 _DEEPSPEED = (
-    "DeepSpeed issue 1174 of June 2021 (an excerpt read): 5.1 billion parameters gathered in 420 of 480 ms on eight "
+    "DeepSpeed issue 1174 of June 2021 (read in part): 5.1 billion parameters gathered in 420 of 480 ms on eight "
     "A100, 24 GB/s over NVLink; it gathers once more for recomputation (issue 4784)"
 )
 _FUSED = (
