@@ -688,7 +688,7 @@ def test_constants_say_what_they_mean_and_rest_on():
         assert "slows inside" in repr(one)
     assert "efficiency" in repr(A100)
     assert machine("MI300X").efficiency.generation == "other"
-    assert machine("TPU v5p").efficiency.generation == "TPU"
+    assert machine("TPU v5p").efficiency.generation == "TPU v5p"
 
 
 # --- Refusals --------------------------------------------------------------------------------------------------------

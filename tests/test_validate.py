@@ -33,13 +33,11 @@ KEYS += ["baseline_mean_abs_error", "skill"]
 
 
 # Sources that no constant was fitted to: their errors are those that a reader's own table should expect.
-UNFITTED = {one.source for one in SCORES if any(run.row.startswith("P") for run in RUNS if run.source == one.source)}
+UNFITTED = {run.source for run in RUNS if run.row.startswith("P") and not run.machine.name.startswith("TPU")}
 # Where a constant MFU does better, which is fitted to each source, and why.
 NEGATIVE = {
     "nemo_b200_2502": "Blackwell's constants rest on GB200; with few microbatches gradients hide less than published",
     "mbridge_b300": "gpt-oss 120B 38 to 47 % too fast; one container was twice as slow as the next",
-    "maxtext_tpu_v5p": "the constants of TPUs are assumed",
-    "tpu_recipes_v6e": "the constants of TPUs are assumed; two mixtures of experts pad to a capacity",
 }
 
 
@@ -66,8 +64,10 @@ def error_of(runs):
         ("mbridge_h100", 0.15),
         ("mbridge_gb200", 0.08),
         ("mbridge_gb300", 0.085),
-        ("maxtext_tpu_v4", 0.027),
-        ("maxtext_tpu_v5e", 0.07),
+        ("maxtext_tpu_v4", 0.021),
+        ("maxtext_tpu_v5e", 0.055),
+        ("maxtext_tpu_v5p", 0.05),
+        ("tpu_recipes_v6e", 0.046),
         ("torchtitan_asynctp_70b", 0.17),
         ("automodel_h100", 0.13),
         ("tpu_recipes_v7", 0.17),
@@ -99,34 +99,35 @@ def test_the_error_of_all_dense_a100_and_h100_rows():
 def test_the_error_of_all_rows():
     assert OVERALL.predicted == len(RUNS) >= 625
     assert OVERALL.rows == 652
-    assert OVERALL.mean_abs_error <= 0.087
+    assert OVERALL.mean_abs_error <= 0.084
     assert OVERALL.skill > 0.6
-    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.067
+    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.068
+    assert error_of([run for run in RUNS if run.row.startswith("T")]) <= 0.067
 
 
 def test_the_error_of_sources_that_no_constant_was_fitted_to():
-    """Dense models are predicted to 9 %, mixtures of experts in 8 bits to 11 %; gpt-oss comes out a third too fast."""
+    """Dense models and other mixtures of experts are predicted to 10 %; gpt-oss comes out a third too fast."""
     unfitted = [run for run in RUNS if run.source in UNFITTED]
     experts = [run for run in unfitted if run.model.experts]
-    assert len(unfitted) == 212
-    assert error_of(unfitted) <= 0.126
-    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.087
-    assert error_of(experts) <= 0.167
-    assert error_of([run for run in experts if run.layout["precision"] == "fp8"]) <= 0.107
+    assert len(unfitted) == 137
+    assert error_of(unfitted) <= 0.139
+    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.104
+    assert error_of(experts) <= 0.155
+    assert error_of([run for run in experts if run.layout["precision"] == "fp8"]) <= 0.104
     assert error_of([run for run in experts if run.model.name.startswith("gpt-oss")]) > 0.3
-    assert error_of([run for run in experts if not run.model.name.startswith("gpt-oss")]) <= 0.125
+    assert error_of([run for run in experts if not run.model.name.startswith("gpt-oss")]) <= 0.103
 
 
 def test_casts_of_experts_cost_as_much_on_hopper_as_on_blackwell():
     """The seconds that fit GB200 and GB300 best fit H100 best too, and the runs that no constant was fitted to."""
     eight = [run for run in RUNS if run.model.experts and run.layout["precision"] == "fp8"]
-    eight = [run for run in eight if run.layout["software"].expert_cast is not None]
+    eight = [r for r in eight if r.layout["software"].expert_cast is not None and not r.machine.name.startswith("TPU")]
     fitted = [run for run in eight if run.source not in UNFITTED]
     hopper, blackwell = (
         [r for r in fitted if (r.source == "mbridge_h100") == is_hopper] for is_hopper in (True, False)
     )
     unfitted = [run for run in eight if run.source in UNFITTED]
-    assert [len(hopper), len(blackwell), len(unfitted)] == [6, 7, 71]
+    assert [len(hopper), len(blackwell), len(unfitted)] == [6, 7, 68]
     for runs in (hopper, blackwell, unfitted):
         errors = []
         for factor in (0, 0.5, 1, 2):
@@ -157,11 +158,15 @@ def test_sources_of_five_rows_or_more_beat_the_best_constant_mfu_or_are_named():
     assert set(NEGATIVE) <= UNFITTED
 
 
-def test_constants_fitted_to_tpus_predict_the_source_left_out_no_better_than_those_assumed():
-    tpus = [run for run in RUNS if run.machine.efficiency.generation == "TPU"]
-    found = leave_one_out(tpus)
-    sizes = {source: sum(run.source == source for run in tpus) for source in found}
-    assert sum(found[source] * size for source, size in sizes.items()) / len(tpus) > error_of(tpus)
+@pytest.mark.parametrize("chip", ["TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7"])
+def test_the_share_of_products_on_a_tpu_is_what_its_dense_runs_show(chip):
+    def with_share(run, by):
+        one = run.machine.efficiency
+        return replace(run, machine=replace(run.machine, efficiency=replace(one, gemm=one.gemm + by)))
+
+    dense = [r for r in RUNS if r.machine.name == chip and not r.model.experts and r.layout["precision"] == "bf16"]
+    errors = [error_of([with_share(run, by) for run in dense]) for by in (-0.06, 0, 0.06)]
+    assert np.argmin(errors) == 1, errors
 
 
 def test_constants_fitted_to_other_sources_predict_the_one_left_out():

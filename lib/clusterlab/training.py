@@ -75,7 +75,8 @@ MEANING = MappingProxyType(
 _A100 = "fitted to SC21 tables 1 and 2, Korthikanti et al. table 5 and LLM Foundry's A100 tables"
 _UNSEEN = "; no run shows the rest: as at 16 bits, attention near FlashAttention-2's paper, unchecked"
 _ONE = "fitted to the Megatron-Bridge summary of this one chip; attention_2023 as attention"
-_TPU = "assumed, near Ampere; constants fitted to MaxText's runs on v4 to v7 predict those left out no better"
+_TPU = "gemm fitted to MaxText's and Google's dense 16-bit runs on this chip; the rest assumed, near Ampere"
+_TPU_GEMM = {"TPU v4": 0.84, "TPU v5e": 0.90, "TPU v5p": 0.78, "TPU v6e": 0.76, "TPU v7": 0.82}
 EFFICIENCIES = MappingProxyType(
     {
         one.generation: one
@@ -89,7 +90,7 @@ EFFICIENCIES = MappingProxyType(
             ),
             Efficiency("Blackwell", 0.55, 0.64, 0.51, 0.55, 0.74, 0.35, 0.35, _ONE),
             Efficiency("Blackwell Ultra", 0.67, 0.70, 0.45, 0.63, 0.50, 0.54, 0.54, _ONE),
-            Efficiency("TPU", 0.85, 0.8, 0.8, 0.85, 0.5, 0.4, 0.4, _TPU),
+            *(Efficiency(name, gemm, 0.8, 0.8, 0.85, 0.5, 0.4, 0.4, _TPU) for name, gemm in _TPU_GEMM.items()),
             Efficiency("other", 0.66, 0.7, 0.5, 0.6, 0.5, 0.3, 0.3, "assumed, between Hopper and Blackwell"),
         )
     }
@@ -262,7 +263,7 @@ class Machine(Explained):
 _GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
 _GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
 _NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}
-_NETWORKS |= {"TPU": "DCN (TPU v5p)", "TPU v5e": "DCN (TPU v5e)", "TPU v6e": "DCN (TPU v6e)"}
+_NETWORKS |= dict.fromkeys(_TPU_GEMM, "DCN (TPU v5p)") | {"TPU v5e": "DCN (TPU v5e)", "TPU v6e": "DCN (TPU v6e)"}
 
 
 def machine(accelerator: str, *, network: str | None = None, domain: int | None = None) -> Machine:
@@ -293,9 +294,9 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     """
     chip = hardware.accelerator(accelerator)
     first = chip.name.split()[0]
-    generation = _GENERATIONS.get(first, "TPU" if first == "TPU" else "other")
+    generation = chip.name if chip.name in EFFICIENCIES else _GENERATIONS.get(first, "other")
     inside = hardware.link(chip.scale_up_link)
-    across = hardware.link(network or _NETWORKS.get(chip.name) or _NETWORKS.get(generation, "InfiniBand NDR"))
+    across = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
     return Machine(
         name=chip.name,
         peaks=chip.peaks,

@@ -177,7 +177,7 @@ def _machine(row, numbers) -> Machine:
     # A rack or a pod is one domain however many of its accelerators share a host.
     host = numbers["gpus_per_node"]
     one = machine(known, domain=int(host) if host and chip.scale_up_domain <= 16 else None)
-    if one.efficiency.generation == "TPU" and (slices := _slices(row)) > 1:
+    if one.name.startswith("TPU") and (slices := _slices(row)) > 1:
         one = replace(one, domain=max(int((numbers["n_gpus"] or 1) / slices), 1))
     if found := re.search(r"(\d+(?:\.\d+)?) ?tb/s", text):
         one = replace(one, hbm_bandwidth=float(found[1]) * 1e12)
@@ -273,7 +273,7 @@ def _software(row, one: Machine, precision: str) -> Software:
 
     The compiler of TPUs overlapped, fused and sharded from the start.
     """
-    if one.efficiency.generation == "TPU":
+    if one.name.startswith("TPU"):
         return SOFTWARE["2024"]
     text = f"{row['source']} {row['source_loc']}"
     # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell.
@@ -306,7 +306,7 @@ def _zero(row, one: Machine, soft: Software, *, staged: bool = False) -> tuple[l
     if text in ("0", "no", "none", "false") or re.search(r"\bddp\b|replicated", text):
         return [usual], None
     if text in ("", "1", "not stated"):  # sharded only if it must; the 1 is a switch in some tables
-        return ([3] if one.efficiency.generation == "TPU" else [usual, 3]), None
+        return ([3] if one.name.startswith("TPU") else [usual, 3]), None
     if "not reshard" in text or "grad_op" in text or "grad op" in text:
         return [2], None
     if re.search(r"hybrid|hsdp", text):
@@ -324,7 +324,7 @@ def _recompute(row, one: Machine, soft: Software) -> list[str]:
         return ["full"]
     if re.match(r"(no|off|false|0|minimal|save_dot)(?!t stated)", text):
         return ["none"]
-    if one.efficiency.generation == "TPU":
+    if one.name.startswith("TPU"):
         return ["none", "full"]
     return ["none"] if soft.attention else ["full"]
 
@@ -381,7 +381,7 @@ def _run(row, numbers) -> Run:
         raise _Skip("n_gpus is not published")
     if not any(numbers[name] for name in MEASURES):
         raise _Skip("no step time, throughput or utilisation is published")
-    tpu = one.efficiency.generation == "TPU"
+    tpu = one.name.startswith("TPU")
     by_time = not any(numbers[name] for name in MEASURES[1:])
     s = _sequence(row, numbers, soft, by_time)
     cp, b = numbers["cp"] or 1.0, numbers["micro_batch"]
