@@ -34,7 +34,8 @@ def clean(notebook):
 def main(paths: list[str]) -> None:
     for path in [Path(p) for p in paths] or sorted(BOOK.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
-        client = NotebookClient(notebook, timeout=300, record_timing=False, store_widget_state=False)
+        how = {"record_timing": False, "store_widget_state": False, "coalesce_streams": True}
+        client = NotebookClient(notebook, timeout=300, **how)
         client.execute(cwd=str(path.parent))
         nbformat.write(clean(notebook), path)
         print(f"refreshed {path}")
