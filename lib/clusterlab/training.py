@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -698,127 +699,234 @@ def _refuse(model, gpus, found: Validity, given: dict) -> None:
             raise ValueError(f"{rule}, got {', '.join(f'{n} {x:g}' for n, x in zip(named, values, strict=True))}")
 
 
-def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, full, selective, splits) -> Step:
-    """The step itself, its arguments checked. All times are seconds; those of layers are of all layers together."""
-    e = mach.efficiency
-    peak_name, operand = PRECISIONS[precision]
-    peak = mach.peaks[peak_name]
-    peak_16 = mach.peaks["bf16"] if "bf16" in mach.peaks else mach.peaks["fp16"]
-    gemm_rate = peak * {2.0: e.gemm, 1.0: e.gemm_8}.get(operand, e.gemm_4)
-    hbm = e.memory * mach.hbm_bandwidth
-    h, layers, vocab, gates = model.hidden, model.layers, model.vocab, 1 + model.gated
-    moe = model.moe_layers
-    dense = layers - moe
-    heads, dim, value_dim = model.heads, model.head_dim, model.value_dim
-    m = gb / (d * b)
-    tokens = b * s / c  # of a microbatch on a rank
-    shared = np.where(splits, t, 1.0)
+# --- The parts of a step: what a microbatch costs a rank in all layers, and what comes once ---------------------------
+# Times are seconds, a name's last letter the pass: forward (f) or backward (b). Everything broadcasts over layouts.
 
-    # Matrix products of a layer: rows, weights that a row meets, weights in memory, elements in and out of a row.
+
+_Numbers = float | np.ndarray  # one, or one for each layout
+
+
+class _Layout(NamedTuple):
+    """A layout in the letters of the formulas, its arguments checked; ``full`` and ``selective`` are 1 or 0."""
+
+    s: _Numbers
+    gb: _Numbers
+    b: _Numbers
+    t: _Numbers
+    p: _Numbers
+    d: _Numbers
+    c: _Numbers
+    x: _Numbers
+    v: _Numbers
+    z: _Numbers
+    group: _Numbers
+    full: _Numbers
+    selective: _Numbers
+    splits: _Numbers
+
+    @property
+    def microbatches(self):
+        return self.gb / (self.d * self.b)
+
+    @property
+    def tokens(self):
+        """Tokens of a microbatch on a rank."""
+        return self.b * self.s / self.c
+
+
+class _Rates(NamedTuple):
+    """What the accelerator reaches: FLOP/s of products and bytes/s of memory; ``operand``: bytes of an operand."""
+
+    peak: float
+    peak_16: float
+    operand: float
+    gemm: float
+    hbm: float
+    shows: float
+
+    def times(self, flops, moved, rate=None):
+        """Seconds of products that do ``flops`` and move bytes: the longer of both, and a share of the shorter."""
+        work, memory = flops / (self.gemm if rate is None else rate), moved / self.hbm
+        return np.maximum(work, memory) + self.shows * np.minimum(work, memory)
+
+
+def _rates(mach: Machine, precision) -> _Rates:
+    e = mach.efficiency
+    name, operand = PRECISIONS[precision]
+    peak, peak_16 = mach.peaks[name], mach.peaks["bf16"] if "bf16" in mach.peaks else mach.peaks["fp16"]
+    gemm = peak * {2.0: e.gemm, 1.0: e.gemm_8}.get(operand, e.gemm_4)
+    return _Rates(peak, peak_16, operand, gemm, e.memory * mach.hbm_bandwidth, e.shows)
+
+
+class _Products(NamedTuple):
+    """The matrix products of a rank: FLOPs forward, and weights, by what they belong to."""
+
+    kinds: list  # for dense layers and mixtures: how many, and (rows, weights a row meets, weights, elements of a row)
+    attention: _Numbers  # weights of a layer's attention
+    ffn: _Numbers
+    experts: _Numbers
+    beside: _Numbers  # shared experts and the router
+    qkv: _Numbers  # elements of queries, keys and values of a token
+    kv: _Numbers  # ... of keys and values
+    routed: _Numbers  # rows that a rank's experts see
+    cut: _Numbers  # ranks that split an expert
+    local: _Numbers  # experts of a rank
+    expert_ffn: _Numbers
+    last: _Numbers  # FLOPs of the layers' last products
+    wide: _Numbers  # elements of all feed-forwards of a token
+    weights: _Numbers  # of all layers
+
+
+def _products(model, lay: _Layout) -> _Products:
+    t, tokens, h, gates = lay.t, lay.tokens, model.hidden, 1 + model.gated
+    heads, dim, value_dim = model.heads, model.head_dim, model.value_dim
+    moe = model.moe_layers
+    dense = model.layers - moe
     of_heads, for_all = attention_parameters(model)
     if model.kv_rank:
-        qkv = heads * (2 * (dim + model.rope_dim) + value_dim) / t
-        w_attention = of_heads / t + for_all
+        qkv = kv = heads * (2 * (dim + model.rope_dim) + value_dim) / t
+        attention = of_heads / t + for_all
         io = 2 * h + 2 * (model.query_rank + model.kv_rank + model.rope_dim) + qkv + heads * value_dim / t
-        kv_row = qkv
     else:  # a key head is on every rank that has one of its query heads
-        kv_row = 2 * np.maximum(model.kv_heads, t) * dim / t
-        qkv = heads * dim / t + kv_row
-        w_attention = h * (qkv + heads * dim / t)
+        kv = 2 * np.maximum(model.kv_heads, t) * dim / t
+        qkv = heads * dim / t + kv
+        attention = h * (qkv + heads * dim / t)
         io = 2 * h + qkv + heads * dim / t
-    products = {"dense": [(tokens, w_attention, w_attention, io)], "moe": [(tokens, w_attention, w_attention, io)]}
-    w_ffn = (1 + gates) * h * model.ffn / t
-    products["dense"].append((tokens, w_ffn, w_ffn, 2 * h + (1 + gates) * model.ffn / t))
-    last_weights, w_experts, w_beside, routed = h * model.ffn / t, 0.0, 0.0, 0.0
-    w_layer = dense * (w_attention + w_ffn)
-    last = dense * 2 * tokens * last_weights
-    wide = dense * model.ffn
+    ffn = (1 + gates) * h * model.ffn / t
+    of_attention = (tokens, attention, attention, io)
+    kinds = [(dense, [of_attention, (tokens, ffn, ffn, 2 * h + (1 + gates) * model.ffn / t)])] if dense else []
+    last, wide = dense * 2 * tokens * (h * model.ffn / t), dense * model.ffn
+    weights = dense * (attention + ffn)
+    experts, beside, routed, cut, local, expert_ffn = 0.0, 0.0, 0.0, 1.0, 0.0, 0.0
     if moe:
-        cut = np.where(x > 1, 1.0, t)  # ranks that split an expert: with expert parallelism, none
-        routed = model.experts_per_token * tokens * cut / t  # rows that a rank's experts see
-        ffn, local = model.expert_ffn / cut, model.experts / x
-        each = (1 + gates) * h * ffn
-        w_experts = local * each
-        w_beside = model.shared_experts * (1 + gates) * h * model.expert_ffn / t + h * model.experts
+        cut = np.where(lay.x > 1, 1.0, t)  # with expert parallelism, none
+        routed = model.experts_per_token * tokens * cut / t
+        expert_ffn, local = model.expert_ffn / cut, model.experts / lay.x
+        each = (1 + gates) * h * expert_ffn
+        experts = local * each
+        beside = model.shared_experts * (1 + gates) * h * model.expert_ffn / t + h * model.experts
         padded = routed + 64 * local  # each expert's last tile of 128 rows is half empty
-        products["moe"].append((padded, each, w_experts, 2 * h + (1 + gates) * ffn))
-        products["moe"].append(
-            (tokens, w_beside, w_beside, (2 * h + (1 + gates) * model.expert_ffn / t) * model.shared_experts)
-        )
-        w_layer = w_layer + moe * (w_attention + w_experts + w_beside)
-        last = last + moe * 2 * h * (routed * ffn + tokens * model.shared_experts * model.expert_ffn / t)
+        io_beside = (2 * h + (1 + gates) * model.expert_ffn / t) * model.shared_experts
+        of_experts = (padded, each, experts, 2 * h + (1 + gates) * expert_ffn)
+        kinds.append((moe, [of_attention, of_experts, (tokens, beside, beside, io_beside)]))
+        weights = weights + moe * (attention + experts + beside)
+        last = last + moe * 2 * h * (routed * expert_ffn + tokens * model.shared_experts * model.expert_ffn / t)
         wide = wide + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    return _Products(
+        kinds, attention, ffn, experts, beside, qkv, kv, routed, cut, local, expert_ffn, last, wide, weights
+    )
 
-    def times(flops, moved):
-        work, memory = flops / gemm_rate, moved / hbm
-        return np.maximum(work, memory) + e.shows * np.minimum(work, memory)
 
+class _Compute(NamedTuple):
+    """Seconds of products, of attention and of what only moves memory; ``again``: of recomputation."""
+
+    gemm_f: _Numbers
+    gemm_b: _Numbers
+    attention_f: _Numbers
+    attention_b: _Numbers
+    move_f: _Numbers
+    move_b: _Numbers
+    again: _Numbers
+    inside: _Numbers  # bytes of a weight's gradient that its product writes, and reads to add
+    repeated: _Numbers  # FLOPs of a token that recomputation repeats
+
+    @property
+    def total(self):
+        """Seconds without recomputation."""
+        return self.gemm_f + self.gemm_b + self.attention_f + self.attention_b + self.move_f + self.move_b
+
+
+def _compute(model, rates: _Rates, e: Efficiency, soft, lay: _Layout, prods: _Products) -> _Compute:
     # Weight gradients are written (ZeRO 3) or added to a sum of all microbatches: read and written in its precision.
-    sums = np.where(z >= 3, 2.0, 2 * soft.gradient_bytes)
-    inside = sums if soft.fused_sums else np.where(z >= 3, sums, 2.0)
+    sums = np.where(lay.z >= 3, 2.0, 2 * soft.gradient_bytes)
+    inside = sums if soft.fused_sums else np.where(lay.z >= 3, sums, 2.0)
     # ... or by a kernel of its own; ZeRO 3 casts and scales the gradients of every microbatch.
-    alone = np.where(z >= 3, 2 + 3 * soft.gradient_bytes, 0.0 if soft.fused_sums else 2 + sums)
+    alone = np.where(lay.z >= 3, 2 + 3 * soft.gradient_bytes, 0.0 if soft.fused_sums else 2 + sums)
     gemm_f = gemm_b = flops_f = 0.0
-    for count, kind in ((dense, "dense"), (moe, "moe")):
-        if count:
-            flops = sum(2 * rows * weights for rows, weights, _, _ in products[kind])
-            stored = sum(weights for _, _, weights, _ in products[kind])
-            passed = sum(rows * elements for rows, _, _, elements in products[kind]) * (1 + operand / 2)
-            gemm_f = gemm_f + count * times(flops, operand * stored + passed)
-            gemm_b = gemm_b + count * times(2 * flops, (operand + inside) * stored + 2 * passed)
-            flops_f = flops_f + count * flops
+    for count, products in prods.kinds:
+        flops = sum(2 * rows * weights for rows, weights, _, _ in products)
+        stored = sum(weights for _, _, weights, _ in products)
+        passed = sum(rows * elements for rows, _, _, elements in products) * (1 + rates.operand / 2)
+        gemm_f = gemm_f + count * rates.times(flops, rates.operand * stored + passed)
+        gemm_b = gemm_b + count * rates.times(2 * flops, (rates.operand + inside) * stored + 2 * passed)
+        flops_f = flops_f + count * flops
+    attention_f, attention_b, softmax_f, softmax_b = _attention(model, rates, e, soft, lay)
+    move_f, move_b = _moves(model, rates, soft, lay, prods)
+    move_f, move_b = move_f + softmax_f, move_b + alone * prods.weights / rates.hbm + softmax_b
 
-    # Attention.
+    skip = prods.last / flops_f if soft.stops_early else 0.0
+    again = lay.full * ((1 - skip) * gemm_f + attention_f + move_f) + lay.selective * (attention_f + softmax_f)
+    asked = forward_flops(model, lay.s)
+    repeated = lay.full * (asked.layers - skip * (asked.layers - asked.scores)) + lay.selective * asked.scores
+    return _Compute(gemm_f, gemm_b, attention_f, attention_b, move_f, move_b, again, inside, repeated)
+
+
+def _attention(model, rates: _Rates, e: Efficiency, soft, lay: _Layout):
+    """Seconds of attention, forward and backward, and of a softmax whose scores go to memory."""
     if soft.attention:
-        scores = forward_flops(model, s, causal=True).scores * tokens / t
-        attention_f = scores / (getattr(e, soft.attention) * peak_16)
-        attention_b = 2.5 * attention_f  # five products instead of two: the scores are computed again
-        softmax_f = softmax_b = 0.0
-    else:
-        scores = forward_flops(model, s).scores * tokens / t
-        elements = layers * tokens * s * heads / t
-        work, memory = scores / (peak_16 * e.gemm), 4 * elements / hbm
-        attention_f = np.maximum(work, memory) + e.shows * np.minimum(work, memory)
-        attention_b = 2 * attention_f
-        softmax_f, softmax_b = (4 + 5 * soft.dropout) * elements / hbm, (6 + 5 * soft.dropout) * elements / hbm
+        scores = forward_flops(model, lay.s, causal=True).scores * lay.tokens / lay.t
+        forward = scores / (getattr(e, soft.attention) * rates.peak_16)
+        return forward, 2.5 * forward, 0.0, 0.0  # five products instead of two: the scores are computed again
+    scores = forward_flops(model, lay.s).scores * lay.tokens / lay.t
+    elements = model.layers * lay.tokens * lay.s * model.heads / lay.t
+    forward = rates.times(scores, 4 * elements, rates.peak_16 * e.gemm)
+    one = elements / rates.hbm
+    return forward, 2 * forward, (4 + 5 * soft.dropout) * one, (6 + 5 * soft.dropout) * one
 
-    # What only moves memory, forward and backward. Tensors as wide as the stream, 2 bytes an element: two norms (2, 5),
-    # two additions (3, 3), dropout and bias (0.5, 3.5); then what tensor parallelism splits: activation, rotation,
-    # queries, keys and values taken apart and put together, what the attention kernel needs besides.
-    stream, split = 2 * tokens * h / shared, 2 * tokens / t
-    rotated = 2 * (heads * dim + kv_row * t / 2) if not model.positions else 0.0
+
+def _moves(model, rates: _Rates, soft, lay: _Layout, prods: _Products):
+    """Seconds, forward and backward, of what only moves memory.
+
+    Tensors as wide as the stream, 2 bytes an element: two norms (2, 5), two additions (3, 3), dropout and bias (0.5,
+    3.5); then what tensor parallelism splits: activation, rotation, queries, keys and values taken apart and put
+    together, what the attention kernel needs besides.
+    """
+    t, tokens, h, gates, layers, moe = lay.t, lay.tokens, model.hidden, 1 + model.gated, model.layers, model.moe_layers
+    values = model.heads * model.value_dim
+    stream, split = 2 * tokens * h / np.where(lay.splits, t, 1.0), 2 * tokens / t
+    rotated = 2 * (model.heads * model.head_dim + prods.kv * t / 2) if not model.positions else 0.0
     beside_f, beside_b = (0, 13) if soft.attention else (2, 8)
-    move_f = stream * (10 + soft.dropout) + split * (rotated + beside_f * heads * value_dim)
-    move_b = stream * (16 + 7 * soft.dropout) + split * (rotated + beside_b * heads * value_dim)
-    move_f = layers * move_f + split * (1 + gates) * wide
-    move_b = layers * move_b + split * (2 * gates + 1) * wide + alone * w_layer
+    move_f = layers * (stream * (10 + soft.dropout) + split * (rotated + beside_f * values))
+    move_b = layers * (stream * (16 + 7 * soft.dropout) + split * (rotated + beside_b * values))
+    move_f, move_b = move_f + split * (1 + gates) * prods.wide, move_b + split * (2 * gates + 1) * prods.wide
     if moe:  # tokens are sorted to experts and back
-        move_f, move_b = move_f + moe * 8 * routed * h, move_b + moe * 8 * routed * h
-    if operand < 2:  # whoever makes an operand writes it twice more, in the low precision, by rows and by columns
-        casts = layers * tokens * (2 * h + heads * value_dim / t) + tokens * wide / t
+        move_f, move_b = move_f + moe * 8 * prods.routed * h, move_b + moe * 8 * prods.routed * h
+    if rates.operand < 2:  # whoever makes an operand writes it twice more, in the low precision, by rows and by columns
+        casts = layers * tokens * (2 * h + values / t) + tokens * prods.wide / t
         move_f = move_f + 2 * casts
-        move_b = move_b + 2 * (casts + tokens * (layers * qkv + gates * wide / t))
+        move_b = move_b + 2 * (casts + tokens * (layers * prods.qkv + gates * prods.wide / t))
         if moe:  # rows of experts too; a kernel of its own also reads what it casts
             reads = 0 if soft.expert_cast is None else 2
-            move_f = move_f + moe * routed * ((2 + reads) * h + reads * ffn)
-            move_b = move_b + moe * routed * ((2 + reads) * h + reads * gates * ffn)
-    move_f, move_b = move_f / hbm + softmax_f, move_b / hbm + softmax_b
-    if moe and operand < 2 and soft.expert_cast is not None:  # inputs of two products, and the gradients of two outputs
-        launches = moe * local * 2 * soft.expert_cast
-        move_f, move_b = move_f + launches, move_b + launches
+            move_f = move_f + moe * prods.routed * ((2 + reads) * h + reads * prods.expert_ffn)
+            move_b = move_b + moe * prods.routed * ((2 + reads) * h + reads * gates * prods.expert_ffn)
+    launches = 0.0
+    if moe and rates.operand < 2 and soft.expert_cast is not None:  # inputs of two products, gradients of two outputs
+        launches = moe * prods.local * 2 * soft.expert_cast
+    return move_f / rates.hbm + launches, move_b / rates.hbm + launches
 
-    # Recomputation.
-    skip = last / flops_f if soft.stops_early else 0.0
-    again = full * ((1 - skip) * gemm_f + attention_f + move_f) + selective * (attention_f + softmax_f)
 
-    # Collectives of a microbatch, all layers.
+class _Exchanges(NamedTuple):
+    """Seconds of the collectives inside the layers: ``open``: those that nothing hides; ``all``: hidden or not."""
+
+    reduced: _Numbers  # one sum over the tensor-parallel ranks
+    open_f: _Numbers  # tensor
+    open_b: _Numbers
+    open_again: _Numbers
+    context: _Numbers
+    expert_f: _Numbers
+    open_expert: _Numbers
+    all: _Numbers
+
+
+def _exchanges(model, mach: Machine, soft, lay: _Layout, prods: _Products, work: _Compute) -> _Exchanges:
+    t, c, x, h, tokens, full, moe = lay.t, lay.c, lay.x, model.hidden, lay.tokens, lay.full, model.moe_layers
     reduced = 2 * _ring(2 * tokens * h, t, _near(t, 1.0, mach.domain), mach) * (t > 1)
-    blocks = 2 * dense + moe * (1 + ((x == 1) | (model.shared_experts > 0)))  # that end in a sum over ranks
+    blocks = 2 * (model.layers - moe) + moe * (1 + ((x == 1) | (model.shared_experts > 0)))  # that end in such a sum
     tensor_f = blocks * reduced
-    tensor_b = tensor_f * np.where(splits, 1.5, 1.0)  # the split inputs are gathered once more
-    tensor_again = full * (tensor_f - (reduced * layers / 2 if soft.stops_early else 0.0))
-    hidden_f = soft.tensor_overlap[0] * np.minimum(tensor_f * (1 - 1 / t), gemm_f) * (1 - soft.slows_inside)
-    hidden_b = soft.tensor_overlap[1] * np.minimum(tensor_b, gemm_b / 2) * (1 - soft.slows_inside)
+    tensor_b = tensor_f * np.where(lay.splits, 1.5, 1.0)  # the split inputs are gathered once more
+    tensor_again = full * (tensor_f - (reduced * model.layers / 2 if soft.stops_early else 0.0))
+    hidden_f = soft.tensor_overlap[0] * np.minimum(tensor_f * (1 - 1 / t), work.gemm_f) * (1 - soft.slows_inside)
+    hidden_b = soft.tensor_overlap[1] * np.minimum(tensor_b, work.gemm_b / 2) * (1 - soft.slows_inside)
     open_f, open_b = tensor_f - hidden_f, tensor_b - hidden_b
     open_again = tensor_again * open_f / np.where(tensor_f > 0, tensor_f, 1.0)
     expert_f = 0.0
@@ -829,87 +937,97 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
     expert = open_expert = expert_f * (2 + full)
     if moe and soft.expert_cast is None:  # behind another microbatch, if there is one
         lost = np.where(_near(x, 1.0, mach.domain) < x, soft.slows_across, soft.slows_inside)
-        work = gemm_f + gemm_b + attention_f + attention_b + move_f + move_b
-        open_expert = expert - (m > 1) * np.minimum(expert, work) * (1 - lost)
+        open_expert = expert - (lay.microbatches > 1) * np.minimum(expert, work.total) * (1 - lost)
     # Keys and values go around the ring, and their gradients too; the first of the c pieces is not hidden. Or they all
     # are gathered first, as for Llama 3 (section 3.3.2).
-    around = layers * _ring(2 * tokens * c * kv_row, c, _near(c, t, mach.domain), mach) * (c > 1)
+    around = model.layers * _ring(2 * tokens * c * prods.kv, c, _near(c, t, mach.domain), mach) * (c > 1)
     context_f, context_b = around, 2 * around
     if soft.context_overlap:
-        context_f = np.maximum(around - attention_f, around / c)
-        context_b = np.maximum(2 * around - attention_b, around / c)
-    context = context_f * (1 + full) + context_b
+        context_f = np.maximum(around - work.attention_f, around / c)
+        context_b = np.maximum(2 * around - work.attention_b, around / c)
+    every = tensor_f + tensor_b + tensor_again + (3 + full) * around + expert
+    return _Exchanges(
+        reduced, open_f, open_b, open_again, context_f * (1 + full) + context_b, expert_f, open_expert, every
+    )
 
-    # Output layer with its loss (20 bytes a logit), and embedding.
-    w_output = vocab * h / t
-    rows_of = tokens * (h + vocab / t)
-    output_f = times(2 * tokens * w_output, 2 * (w_output + rows_of))
-    output_b = times(4 * tokens * w_output, (2 + inside) * w_output + 4 * rows_of)
-    loss, embedding = 20 * tokens * vocab / t / hbm, 6 * tokens * h / hbm
-    first, final = embedding + reduced, output_f + output_b + loss + reduced
 
-    # Stages. Which one is slowest: the first, the last or one between.
-    layer = (
-        gemm_f + gemm_b + attention_f + attention_b + move_f + move_b + again + open_f + open_b + open_again
-    ) / layers
-    layer = layer + (open_expert + context) / layers
+class _Pace(NamedTuple):
+    """The slowest stage: its share of the layers, whether it has the ends of the model, and the bubble."""
+
+    share: _Numbers
+    has_output: _Numbers
+    has_embedding: _Numbers
+    bubble: _Numbers
+
+
+def _pace(layers, layer, first, final, lay: _Layout) -> _Pace:
+    """Which stage is slowest: the first, the last or one between. ``layer``, ``first``, ``final``: seconds of each."""
+    p, v, m = lay.p, lay.v, lay.microbatches
     most = v * np.ceil(layers / (p * v))
     short = p * most - layers
     front, back = np.floor(short / 2), np.ceil(short / 2)
-    middle = np.floor(p / 2)
 
     def held(i):
         return most - np.clip(np.ceil((front - i) / p), 0, v) - np.clip(np.ceil((back - (p - 1 - i)) / p), 0, v)
 
     single = 1.0 * (p == 1)
     staged = 1.0 - single
-    first_layers, last_layers, middle_layers = held(0), held(p - 1), held(middle) * staged
+    first_layers, last_layers, middle_layers = held(0), held(p - 1), held(np.floor(p / 2)) * staged
     last_time = last_layers * layer + final + single * first
     first_time = (first_layers * layer + first) * staged
     pace = np.maximum(np.maximum(first_time, last_time), middle_layers * layer)
     has_output = 1.0 * (last_time == pace)
     at_first = (1.0 - has_output) * (first_time == pace)
     share = np.where(has_output, last_layers, np.where(at_first, first_layers, middle_layers)) / layers
-    has_embedding = at_first + single
     # Few microbatches wait for themselves: one goes through all pieces, the others behind it through the slowest.
     size, others = most / v, layers * layer + first + final - pace
     piece = np.maximum(layer * (size - (front > 0)) + first, layer * (size - (back > 0)) + final)
     piece = np.maximum(piece, layer * size)
     bubble = np.maximum(others / v, others - (m - 1) * (pace - piece)) * staged
-    near = t * c * d * p <= mach.domain
-    hop = 2 * tokens * h / t / np.where(near, STREAM * mach.scale_up_bandwidth, NETWORK * mach.network_bandwidth)
-    hop = (hop + np.where(near, INSIDE * mach.scale_up_latency, ACROSS * mach.network_latency)) * staged
-    fill, steady = 2 * (p - 1) * hop, 2 * v * m * hop
-    hides = (v > 1) & soft.stage_overlap
+    return _Pace(share, has_output, at_first + single, bubble)
 
-    # Data parallelism: on the stage with the output layer, its layers an average stage's.
-    own = (dense * (w_attention + w_ffn) + moe * (w_attention + w_beside)) / p + w_output * (
-        1 + single * (not model.tied)
-    )
-    theirs = moe * w_experts / p
-    near_d = _near(group, t, mach.domain)
+
+def _transfers(model, mach: Machine, soft, lay: _Layout):
+    """Seconds of transfers between stages: those in the open, and all."""
+    p, near = lay.p, lay.t * lay.c * lay.d * lay.p <= mach.domain
+    rate = np.where(near, STREAM * mach.scale_up_bandwidth, NETWORK * mach.network_bandwidth)
+    latency = np.where(near, INSIDE * mach.scale_up_latency, ACROSS * mach.network_latency)
+    hop = (2 * lay.tokens * model.hidden / lay.t / rate + latency) * (1.0 - 1.0 * (p == 1))
+    fill, steady = 2 * (p - 1) * hop, 2 * lay.v * lay.microbatches * hop
+    return fill + np.where((lay.v > 1) & soft.stage_overlap, 0.0, steady), fill + steady
+
+
+def _sharing(model, mach: Machine, soft, lay: _Layout, prods: _Products, work: _Compute, sent: _Exchanges):
+    """Data parallelism: seconds in the open, all seconds, and parameters that the optimizer updates.
+
+    On the stage with the output layer, its layers an average stage's.
+    """
+    t, p, d, c, z, m, full, group = lay.t, lay.p, lay.d, lay.c, lay.z, lay.microbatches, lay.full, lay.group
+    moe = model.moe_layers
+    ends = model.vocab * model.hidden / t * (1 + (p == 1) * (not model.tied))
+    own = ((model.layers - moe) * (prods.attention + prods.ffn) + moe * (prods.attention + prods.beside)) / p + ends
+    theirs = moe * prods.experts / p
+    near = _near(group, t, mach.domain)
     shards_e, near_e = 1.0, 1.0
     if moe:
-        shards_e = np.maximum(t * group / (x * cut), 1.0)
-        near_e = _near(shards_e, x * cut, mach.domain)
+        shards_e = np.maximum(t * group / (lay.x * prods.cut), 1.0)
+        near_e = _near(shards_e, lay.x * prods.cut, mach.domain)
 
     def gathered(size, pieces=1.0):
         """Seconds to gather or reduce-scatter ``size`` bytes for each parameter of this rank, once."""
-        one = _ring(size * own, group, near_d, mach, pieces) * (group > 1)
+        one = _ring(size * own, group, near, mach, pieces) * (group > 1)
         return one + _ring(size * theirs, shards_e, near_e, mach, pieces) * (shards_e > 1) if moe else one
 
-    free = 1.0 * (
-        (c == 1) | (not soft.context_overlap)
-    )  # attention that hides keys and values on their way hides nothing else
-    forward = (gemm_f + free * attention_f + move_f + open_f + expert_f) / p
-    backward = (gemm_b + free * attention_b + move_b + open_b + expert_f) / p
-    redone = (again - full * (1 - free) * attention_f + open_again + full * expert_f) / p
-    slows = np.where(near_d < group, soft.slows_across, soft.slows_inside)
+    free = 1.0 * ((c == 1) | (not soft.context_overlap))  # attention that hides keys and values hides nothing else
+    forward = (work.gemm_f + free * work.attention_f + work.move_f + sent.open_f + sent.expert_f) / p
+    backward = (work.gemm_b + free * work.attention_b + work.move_b + sent.open_b + sent.expert_f) / p
+    redone = (work.again - full * (1 - free) * work.attention_f + sent.open_again + full * sent.expert_f) / p
+    slows = np.where(near < group, soft.slows_across, soft.slows_inside)
     gather, scatter = gathered(2.0), gathered(soft.gradient_bytes)
     # ZeRO 0 and 1: once a step; ZeRO 2 keeps no whole gradients: they leave after every microbatch. The gather of the
     # second half of an all-reduce carries gradients.
     second, times_out = np.where(z >= 1, gather, scatter), np.where(z == 2, m, 1.0)
-    once = times_out * scatter + second
+    once = open_once = times_out * scatter + second
     if soft.data_overlap:
         behind = np.where(
             z >= 1,
@@ -917,17 +1035,15 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
             np.minimum(once, backward + redone),
         )
         open_once = once - behind * (1 - slows)
-    else:
-        open_once = once
     # ZeRO 3: for every microbatch, a layer at a time, the first of them in the open.
-    pieces = np.maximum(layers / p, 1.0)
+    pieces = np.maximum(model.layers / p, 1.0)
     if soft.gather_rate is None:
         gather, scatter = gathered(2.0, pieces), gathered(soft.gradient_bytes, pieces)
         each = 2 * gather + scatter
         behind = np.minimum(gather, forward * (1 - 1 / pieces))
         behind = behind + np.minimum(gather + scatter, (backward + redone) * (1 - 1 / pieces))
     else:
-        gather = (2 * (own + theirs) / soft.gather_rate + _ring(0.0, group, near_d, mach, pieces)) * (group > 1)
+        gather = (2 * (own + theirs) / soft.gather_rate + _ring(0.0, group, near, mach, pieces)) * (group > 1)
         each = (3 + full) * gather  # once more for recomputation, and the gradients
         behind = np.minimum(gather, forward) + full * np.minimum(gather, redone) + np.minimum(gather, backward)
     data = np.where(z >= 3, m * (each - behind * (1 - slows)), open_once)
@@ -940,38 +1056,53 @@ def _step(model, mach, soft, precision, s, gb, b, t, p, d, c, x, v, z, group, fu
         slows_o = np.where(near_o < others, soft.slows_across, soft.slows_inside)
         hidden = np.minimum(summed, backward + redone) if soft.data_overlap else 0.0
         data, data_all = data + summed - hidden * (1 - slows_o), data_all + summed
+    return data, data_all, own / np.where(z >= 1, group, 1) + theirs / np.where(z >= 1, shards_e, 1)
 
-    # Adam: gradient, weight and two moments read, the latter three and a 16-bit weight written, gradients scaled: 38 B.
-    optimizer = 38 * (own / np.where(z >= 1, group, 1) + theirs / np.where(z >= 1, shards_e, 1)) / hbm
 
-    asked = forward_flops(model, s)
-    total = gb * s
-    redone_flops = (
-        full * (asked.layers - last / flops_f * soft.stops_early * (asked.layers - asked.scores))
-        + selective * asked.scores
-    )
-    ends = m * (has_output + has_embedding) * reduced
-    parts = np.broadcast_arrays(
-        m * (share * (gemm_f + gemm_b) + has_output * (output_f + output_b)),
-        m * share * (attention_f + attention_b),
-        m * (share * (move_f + move_b) + has_output * loss + has_embedding * embedding),
-        m * share * again,
-        m * share * (open_f + open_b + open_again) + ends,
-        m * share * context,
-        m * share * open_expert,
-        fill + np.where(hides, 0.0, steady),
-        bubble,
-        data,
-        optimizer,
-        m * share * (tensor_f + tensor_b + tensor_again + (3 + full) * around + expert)
-        + ends
-        + fill
-        + steady
-        + data_all,
-        total,
-        t * p * d * c,
-        3 * asked.total * total,
-        (3 * asked.total + redone_flops) * total,
-        peak,
-    )
-    return Step(*(part[()] for part in parts))
+def _step(model, mach, soft, precision, *arguments) -> Step:
+    """The step itself, its arguments checked: the parts above, put together."""
+    lay, rates = _Layout(*arguments), _rates(mach, precision)
+    h, vocab, layers, m, tokens = model.hidden, model.vocab, model.layers, lay.microbatches, lay.tokens
+    prods = _products(model, lay)
+    work = _compute(model, rates, mach.efficiency, soft, lay, prods)
+    sent = _exchanges(model, mach, soft, lay, prods, work)
+
+    # Output layer with its loss (20 bytes a logit), and embedding.
+    w_output, rows = vocab * h / lay.t, tokens * (h + vocab / lay.t)
+    output = rates.times(2 * tokens * w_output, 2 * (w_output + rows))
+    output = output + rates.times(4 * tokens * w_output, (2 + work.inside) * w_output + 4 * rows)
+    loss, embedding = 20 * tokens * vocab / lay.t / rates.hbm, 6 * tokens * h / rates.hbm
+    first, final = embedding + sent.reduced, output + loss + sent.reduced
+
+    tensor = sent.open_f + sent.open_b + sent.open_again
+    layer = (work.total + work.again + tensor + sent.open_expert + sent.context) / layers
+    pace = _pace(layers, layer, first, final, lay)
+    transfers, all_transfers = _transfers(model, mach, soft, lay)
+    data, all_data, updated = _sharing(model, mach, soft, lay, prods, work, sent)
+
+    slowest = m * pace.share
+    ends = m * (pace.has_output + pace.has_embedding) * sent.reduced
+    asked, total = 3 * forward_flops(model, lay.s).total, lay.gb * lay.s
+    columns = {
+        "gemms": slowest * (work.gemm_f + work.gemm_b) + m * pace.has_output * output,
+        "attention": slowest * (work.attention_f + work.attention_b),
+        "elementwise": slowest * (work.move_f + work.move_b)
+        + m * (pace.has_output * loss + pace.has_embedding * embedding),
+        "recomputation": slowest * work.again,
+        "tensor": slowest * tensor + ends,
+        "context": slowest * sent.context,
+        "expert": slowest * sent.open_expert,
+        "transfers": transfers,
+        "bubble": pace.bubble,
+        "data": data,
+        # Adam: gradient, weight, moments read, the latter three and a 16-bit weight written, gradients scaled: 38 B.
+        "optimizer": 38 * updated / rates.hbm,
+        "communication": slowest * sent.all + ends + all_transfers + all_data,
+        "tokens": total,
+        "gpus": lay.t * lay.p * lay.d * lay.c,
+        "model_flops": asked * total,
+        "hardware_flops": (asked + work.repeated) * total,
+        "peak": rates.peak,
+    }
+    parts = np.broadcast_arrays(*columns.values())
+    return Step(**{name: part[()] for name, part in zip(columns, parts, strict=True)})
