@@ -97,6 +97,7 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
+from clusterlab.scaling import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
 from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,
@@ -340,6 +341,17 @@ DIMENSIONS = {
     bubble_fraction: (
         lambda: bubble_fraction(q(""), q(""), schedule="zb-h1", forward=q("s"), backward=q("s"), weight=q("s", 1)),
         {"": ""},
+    ),
+    amdahl_speedup: (lambda: amdahl_speedup(q("", 0.1), RANKS), {"": ""}),
+    gustafson_speedup: (lambda: gustafson_speedup(q("", 0.1), RANKS), {"": ""}),
+    # FLOPs of tokens and parameters alone are a plain count here, so what is left of a rate is a FLOP.
+    data_parallel_ratio: (
+        lambda: data_parallel_ratio(q("", 8), rate=PEAK, bandwidth=BANDWIDTH, gradient_bytes=q("octet")),
+        {"": "FLOP"},
+    ),
+    tensor_parallel_ratio: (
+        lambda: tensor_parallel_ratio(RANKS, q("", 8), rate=PEAK, bandwidth=BANDWIDTH, activation_bytes=q("octet")),
+        {"": "FLOP"},
     ),
     in_flight: (lambda: in_flight(q("", 8), q(""), q("", 1), chunks=q("")), {"": ""}),
     path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),

@@ -198,6 +198,19 @@ def test_the_fit_finds_constants_that_made_the_times():
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
 
+def test_a_source_of_several_generations_is_judged_by_all_its_runs():
+    ampere, hopper = (
+        [run for run in RUNS if run.source in sources][::8]
+        for sources in ({"llmfoundry_a100_80gb", "korthikanti_tab5"}, {"llmfoundry_h100_80gb", "mcore_h100_weak"})
+    )
+    mixed = {"korthikanti_tab5", "mcore_h100_weak"}
+    apart = leave_one_out([*ampere, *hopper])
+    joined = leave_one_out([replace(r, source="mixed") if r.source in mixed else r for r in [*ampere, *hopper]])
+    sizes = [sum(run.source == source for run in [*ampere, *hopper]) for source in sorted(mixed)]
+    assert joined["mixed"] == pytest.approx(np.average([apart[source] for source in sorted(mixed)], weights=sizes))
+    assert set(joined) == set(apart) - mixed | {"mixed"}
+
+
 def test_the_baseline_is_the_best_of_all_constants():
     rng = np.random.default_rng(0)
     mfu = rng.uniform(0.3, 0.6, 9)

@@ -100,6 +100,15 @@ EFFICIENCIES = MappingProxyType(
 # of NCCL's constant. Source: clusterlab.calibration.learn(published()), which no training run enters.
 STREAM, EXCHANGE, NETWORK = 0.813, 0.724, 0.960
 INSIDE, ACROSS = 0.91, 1.69
+WIRES = MappingProxyType(
+    {
+        "stream": (STREAM, "share of a scale-up link that rings reach"),
+        "exchange": (EXCHANGE, "share of a wire that all-to-alls reach"),
+        "network": (NETWORK, "share of a port that rings reach"),
+        "inside": (INSIDE, "latency of a step inside a domain, times the link's own"),
+        "across": (ACROSS, "latency of a step across the network, times NCCL's 14 us"),
+    }
+)
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,16 +198,9 @@ class Constants(Explained):
             rows.append((name.replace("_", " "), *values, meaning))
         empty = [""] * (len(names) - 1)
         rests = [(f"rests on, {one.generation}", "", *empty, one.rests_on) for one in self.efficiencies.values()]
-        wires = {
-            "stream": (STREAM, "share of a scale-up link that rings reach"),
-            "exchange": (EXCHANGE, "share of a wire that all-to-alls reach"),
-            "network": (NETWORK, "share of a port that rings reach"),
-            "inside": (INSIDE, "latency of a step inside a domain, in multiples of the link's"),
-            "across": (ACROSS, "latency of a step across the network, in multiples of NCCL's 14 us"),
-        }
         rests += [
             (name, f"{value:.3g}", *empty, f"{meaning}; from timed collectives")
-            for name, (value, meaning) in wires.items()
+            for name, (value, meaning) in WIRES.items()
         ]
         for one in self.software.values():
             slows = f"{one.slows_inside:.3g}, {one.slows_across:.3g}"
@@ -639,28 +641,9 @@ def step(
     MFU                        53%
     HFU                      53.5%
     """
-    s, gb, b, t, p, d, c, x, v = whole(
-        sequence=sequence,
-        global_batch=global_batch,
-        microbatch=microbatch,
-        tp=tp,
-        pp=pp,
-        dp=dp,
-        cp=cp,
-        ep=ep,
-        chunks=chunks,
-    )
-    given = {
-        "sequence": s,
-        "global_batch": gb,
-        "microbatch": b,
-        "tp": t,
-        "pp": p,
-        "dp": d,
-        "cp": c,
-        "ep": x,
-        "chunks": v,
-    }
+    given = {"sequence": sequence, "global_batch": global_batch, "microbatch": microbatch}
+    given |= {"tp": tp, "pp": pp, "dp": dp, "cp": cp, "ep": ep, "chunks": chunks}
+    given = dict(zip(given, whole(**given), strict=True))
     _refuse(model, gpus, validity(model, **given, shard_group=shard_group, gpus=gpus), given)
     (z,) = nonnegative(zero=zero)
     if np.any((z > 3) | (z != np.floor(z))):
@@ -673,8 +656,8 @@ def step(
     if precision not in PRECISIONS or PRECISIONS[precision][0] not in machine.peaks:
         known = [name for name, (peak, _) in PRECISIONS.items() if peak in machine.peaks]
         raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {precision!r}")
-    group = d * c if shard_group is None else whole(shard_group=shard_group)[0]
-    arguments = (s, gb, b, t, p, d, c, x, v, z, group, full, selective, splits)
+    group = given["dp"] * given["cp"] if shard_group is None else whole(shard_group=shard_group)[0]
+    arguments = (*given.values(), z, group, full, selective, splits)
     shape = np.broadcast_shapes(*map(np.shape, arguments))
     count = int(np.prod(shape))
     if count <= _BLOCK:
@@ -992,7 +975,7 @@ def _transfers(model, mach: Machine, soft, lay: _Layout):
     p, near = lay.p, lay.t * lay.c * lay.d * lay.p <= mach.domain
     rate = np.where(near, STREAM * mach.scale_up_bandwidth, NETWORK * mach.network_bandwidth)
     latency = np.where(near, INSIDE * mach.scale_up_latency, ACROSS * mach.network_latency)
-    hop = (2 * lay.tokens * model.hidden / lay.t / rate + latency) * (1.0 - 1.0 * (p == 1))
+    hop = (2 * lay.tokens * model.hidden / lay.t / rate + latency) * (p > 1)
     fill, steady = 2 * (p - 1) * hop, 2 * lay.v * lay.microbatches * hop
     return fill + np.where((lay.v > 1) & soft.stage_overlap, 0.0, steady), fill + steady
 

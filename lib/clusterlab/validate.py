@@ -655,7 +655,7 @@ def leave_one_out(runs: Iterable[Run]) -> dict[str, float]:
     Parameters
     ----------
     runs : iterable of Run
-        From :func:`read`. A source that is alone in its generation is left out.
+        From :func:`read`. Those whose source is alone in their generation are left out.
 
     Returns
     -------
@@ -665,14 +665,14 @@ def leave_one_out(runs: Iterable[Run]) -> dict[str, float]:
     generations: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         generations.setdefault(run.machine.efficiency.generation, {}).setdefault(run.source, []).append(run)
-    errors = {}
+    errors: dict[str, list] = {}
     for sources in generations.values():
         for source, held in sources.items():
             others = [run for other, rows in sources.items() if other != source for run in rows]
-            if others:
+            if others:  # a source may have runs of several generations
                 constants = calibrate(others)
-                errors[source] = float(np.mean([abs(_time_with(run, constants) / run.seconds - 1) for run in held]))
-    return errors
+                errors.setdefault(source, []).extend(abs(_time_with(run, constants) / run.seconds - 1) for run in held)
+    return {source: float(np.mean(found)) for source, found in errors.items()}
 
 
 # --- Command line ----------------------------------------------------------------------------------------------------
