@@ -1,0 +1,128 @@
+"""What the library predicted before the house was rebuilt: every published run, collective, checkpoint and power figure.
+
+``python tests/frozen.py`` writes ``frozen.json`` anew. Do so only for a change that is meant, and list it in
+``CHANGELOG.md``: what changed and why, how many predictions moved, and by how much.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from clusterlab import calibration, failures, power, timings, training, validate
+from clusterlab.memory import footprint
+from clusterlab.models import model
+from clusterlab.units import GB, TB, day, hour, minute
+
+FILE = Path(__file__).with_suffix(".json")
+
+
+def training_runs() -> dict[str, float]:
+    """Seconds of a step of every published run that can be predicted, and the measured seconds read from its row."""
+    runs, skipped = validate.published()
+    found = {f"{run.row} predicted": float(validate.predict(run).time) for run in runs}
+    found |= {f"{run.row} measured": float(run.seconds) for run in runs}
+    return found | {f"{one.row} skipped": 0.0 for one in skipped}
+
+
+def collectives() -> dict[str, float]:
+    """Seconds of every published collective: as fitted, and as predicted from other machines."""
+    rows = timings.published()
+    found = {}
+    for kind, results in {
+        "fitted": [calibration.fit(some) for some in calibration.by_source(rows).values()],
+        "predicted": calibration.predict_each(rows, rows),
+    }.items():
+        for result in results:
+            found |= {f"{result.source} {kind} {i}": seconds for i, seconds in enumerate(result.times)}
+    return found
+
+
+def checkpoints() -> dict[str, float]:
+    """Checkpoints, intervals and goodput of the published fleets, for each size and mean time to failure on record."""
+    rows = failures.published()
+    fleets = {row["run"]: row["gpus"] for row in rows if row["gpus"]}
+    found = {}
+    for run, gpus in fleets.items():
+        mtbf = failures.system_mtbf(50_000 * hour, gpus)
+        size = failures.checkpoint_size(405e9)
+        written = failures.checkpoint(
+            size, storage_bandwidth=2 * TB, writers=gpus, writer_bandwidth=2 * GB, local_bandwidth=10 * GB
+        )
+        write = max(written.lag, 1.0)
+        interval = failures.optimal_interval(write, mtbf)
+        lost = {"detection": 2 * minute, "repair": minute, "restart": 5 * minute}
+        share = failures.goodput(interval, write=write, mtbf=mtbf, **lost, maintenance=0.01)
+        time = failures.expected_run_time(54 * day, interval=interval, write=write, mtbf=mtbf, **lost)
+        played = failures.simulate(54 * day, interval=interval, write=write, mtbf=mtbf, **lost, runs=50, seed=1)
+        parts = {"stall": written.stall, "lag": written.lag, "interval": interval}
+        parts |= {f"goodput {name}": part for name, part in share.parts.items()}
+        parts |= {f"run time {name}": part for name, part in time.parts.items()}
+        parts |= {f"simulated {name}": float(np.mean(part)) for name, part in played.parts.items()}
+        found |= {f"{run}: {name}": float(part) for name, part in parts.items()}
+    return found
+
+
+def power_figures() -> dict[str, float]:
+    """Every published figure of power, as the laws take it up: facility, energy, carbon, cap and airflow."""
+    found = {}
+    for row in power.published():
+        value, name = row["value"], f"{row['row_id']} {row['quantity']}"
+        it = power.load(accelerators=8 * 700.0, rest=4600.0)
+        if row["quantity"] == "power":
+            parts = power.site(power.load(it=value), distribution=0.94, cop=5.0, other=0.01)
+            found |= {f"{name} {part}": float(watts) for part, watts in parts.parts.items()}
+        elif row["quantity"] == "pue":
+            found[name] = float(power.facility(it, max(value, 1.0)).total)
+        elif row["quantity"] == "carbon_intensity":
+            bill = power.footprint(1e6, 30 * day, pue=1.2, price=1e-8, carbon_intensity=value, water_usage=1e-9)
+            found |= {f"{name} {part}": float(getattr(bill, part)) for part in ("energy", "cost", "carbon", "water")}
+        elif row["quantity"] == "cap":
+            capped = power.power_cap(min(value, 1.0), static=0.2, dynamic=0.8, voltage_floor=0.7, fixed=0.1, rest=0.3)
+            found |= {f"{name} {key}": float(part) for key, part in vars(capped).items()}
+    return found
+
+
+def layouts() -> dict[str, float]:
+    """The parts of a step, and the bytes, of layouts that no published run has."""
+    rng, found = np.random.default_rng(7), {}
+    jobs = [("GPT 175B", "A100 80GB", "2022"), ("Llama 3.1 405B", "H100 SXM", "2024")]
+    jobs += [("Mixtral 8x7B", "H100 SXM", "2024"), ("DeepSeek-V3", "GB200", "2026"), ("Llama 3.1 8B", "TPU v5p", "2023")]
+    for name, chip, era in jobs:
+        shape, machine, software = model(name), training.machine(chip), training.SOFTWARE[era]
+        precision = "fp8" if era == "2026" else "bf16"
+        tp, cp = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 3, 40)
+        pp, ep = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 4, 40) if shape.experts else np.ones(40, int)
+        ep = np.minimum(ep, shape.experts or 1)
+        axes = {"tp": tp, "pp": pp, "cp": cp, "ep": ep, "dp": 2 ** rng.integers(3, 6, 40)}
+        axes |= {"chunks": np.where(pp > 1, rng.integers(1, 3, 40), 1), "microbatch": 2 ** rng.integers(0, 2, 40)}
+        axes["zero"] = rng.integers(0, 4, 40)
+        axes["recompute"] = rng.choice(["none", "selective", "full"], 40)
+        axes["sequence_parallel"] = rng.random(40) < 0.7
+        took = training.step(
+            shape, machine, sequence=8192, global_batch=2**11, precision=precision, software=software, **axes
+        )
+        need = footprint(
+            shape,
+            sequence=8192,
+            microbatches=2**11 / (axes["dp"] * axes["microbatch"]),
+            fused_attention=software.attention is not None,
+            dropout=software.dropout,
+            **axes,
+        )
+        for kind, record in {"step": took, "memory": need}.items():
+            for part, values in vars(record).items():
+                for i, value in enumerate(np.broadcast_to(values, 40)):
+                    found[f"{name} {era} {i} {kind} {part}"] = float(value)
+    return found
+
+
+def everything() -> dict[str, dict[str, float]]:
+    """All of it, by kind."""
+    return {kind.__name__: kind() for kind in (training_runs, collectives, checkpoints, power_figures, layouts)}
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(everything(), indent=0) + "\n")
