@@ -1,4 +1,4 @@
-"""What the library predicted before the house was rebuilt: every published run, collective, checkpoint and power figure.
+"""What the library predicts: every published training run, collective, checkpoint and power figure, frozen.
 
 ``python tests/frozen.py`` writes ``frozen.json`` anew. Do so only for a change that is meant, and list it in
 ``CHANGELOG.md``: what changed and why, how many predictions moved, and by how much.
@@ -11,7 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterlab import calibration, failures, power, timings, training, validate
+from clusterlab import failures, power, training
+from clusterlab.evidence import link_fit, nccl_tests
+from clusterlab.evidence import training_runs as runs_
+from clusterlab.evidence.tables import published
 from clusterlab.memory import footprint
 from clusterlab.models import model
 from clusterlab.units import GB, TB, day, hour, minute
@@ -21,19 +24,19 @@ FILE = Path(__file__).with_suffix(".json")
 
 def training_runs() -> dict[str, float]:
     """Seconds of a step of every published run that can be predicted, and the measured seconds read from its row."""
-    runs, skipped = validate.published()
-    found = {f"{run.row} predicted": float(validate.predict(run).time) for run in runs}
+    runs, skipped = runs_.published_runs()
+    found = {f"{run.row} predicted": float(runs_.predict(run).time) for run in runs}
     found |= {f"{run.row} measured": float(run.seconds) for run in runs}
     return found | {f"{one.row} skipped": 0.0 for one in skipped}
 
 
 def collectives() -> dict[str, float]:
     """Seconds of every published collective: as fitted, and as predicted from other machines."""
-    rows = timings.published()
+    rows = nccl_tests.published_timings()
     found = {}
     for kind, results in {
-        "fitted": [calibration.fit(some) for some in calibration.by_source(rows).values()],
-        "predicted": calibration.predict_each(rows, rows),
+        "fitted": [link_fit.fit(some) for some in link_fit.by_source(rows).values()],
+        "predicted": link_fit.predict_each(rows, rows),
     }.items():
         for result in results:
             found |= {f"{result.source} {kind} {i}": seconds for i, seconds in enumerate(result.times)}
@@ -42,7 +45,7 @@ def collectives() -> dict[str, float]:
 
 def checkpoints() -> dict[str, float]:
     """Checkpoints, intervals and goodput of the published fleets, for each size and mean time to failure on record."""
-    rows = failures.published()
+    rows = published("failures")
     fleets = {row["run"]: row["gpus"] for row in rows if row["gpus"]}
     found = {}
     for run, gpus in fleets.items():
@@ -68,7 +71,7 @@ def checkpoints() -> dict[str, float]:
 def power_figures() -> dict[str, float]:
     """Every published figure of power, as the laws take it up: facility, energy, carbon, cap and airflow."""
     found = {}
-    for row in power.published():
+    for row in published("power"):
         value, name = row["value"], f"{row['row_id']} {row['quantity']}"
         it = power.load(accelerators=8 * 700.0, rest=4600.0)
         if row["quantity"] == "power":
@@ -89,7 +92,11 @@ def layouts() -> dict[str, float]:
     """The parts of a step, and the bytes, of layouts that no published run has."""
     rng, found = np.random.default_rng(7), {}
     jobs = [("GPT 175B", "A100 80GB", "2022"), ("Llama 3.1 405B", "H100 SXM", "2024")]
-    jobs += [("Mixtral 8x7B", "H100 SXM", "2024"), ("DeepSeek-V3", "GB200", "2026"), ("Llama 3.1 8B", "TPU v5p", "2023")]
+    jobs += [
+        ("Mixtral 8x7B", "H100 SXM", "2024"),
+        ("DeepSeek-V3", "GB200", "2026"),
+        ("Llama 3.1 8B", "TPU v5p", "2023"),
+    ]
     for name, chip, era in jobs:
         shape, machine, software = model(name), training.machine(chip), training.SOFTWARE[era]
         precision = "fp8" if era == "2026" else "bf16"

@@ -97,7 +97,7 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
-from clusterlab.scaling import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
+from clusterlab.speedup import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
 from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,

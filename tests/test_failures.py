@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import failures, hardware
+from clusterlab.evidence.tables import published
 from clusterlab.failures import (
     checkpoint,
     checkpoint_size,
@@ -27,7 +28,6 @@ from clusterlab.failures import (
     optimal_interval,
     overhead_budget,
     poisson_interval,
-    published,
     series_mtbf,
     simulate,
     spare_pool,
@@ -45,7 +45,7 @@ LLAMA = {"components": 16384, "window": 54 * day}
 
 def reported(run, metric, what=None):
     """The one row of a published run that holds a metric."""
-    (row,) = [row for row in published(run) if row["metric"] == metric and what in (None, row["what"])]
+    (row,) = [row for row in published("failures", run=run) if row["metric"] == metric and what in (None, row["what"])]
     return row
 
 
@@ -120,7 +120,7 @@ def test_a_pool_is_erlangs_loss_system(servers, load, blocked):
 
 def test_the_causes_of_llama_3s_interruptions_sum_to_the_419_unexpected():
     """Llama 3 Herd of Models, table 5. The 30.1 % printed beside the 148 faulty GPUs are 35.3 % of 419."""
-    causes = [row for row in published("Llama 3 405B") if row["metric"] == "unexpected interruptions by cause"]
+    causes = published("failures", run="Llama 3 405B", metric="unexpected interruptions by cause")
     count = sum(row["low"] for row in causes)
     every, planned, unexpected = (
         reported("Llama 3 405B", metric)["low"]
@@ -133,7 +133,7 @@ def test_the_causes_of_llama_3s_interruptions_sum_to_the_419_unexpected():
 @pytest.mark.parametrize(("count", "hours", "mtti"), [(419, 50_677, 3.09), (466, 45_566, 2.78), (268, 79_230, 4.84)])
 def test_llama_3_implies_an_mttf_for_each_gpu(count, hours, mtti):
     """All unexpected, all, and those with a GPU cause of 54 days on 16,384 GPUs."""
-    gpu_causes = [r for r in published("Llama 3 405B") if r["note"].startswith("category GPU")]
+    gpu_causes = [r for r in published("failures", run="Llama 3 405B") if r["note"].startswith("category GPU")]
     assert sum(row["low"] for row in gpu_causes) == 268
     law = implied_mttf(count, **LLAMA)
     assert law.value / hour == pytest.approx(hours, abs=0.5)
@@ -675,14 +675,14 @@ def test_tables_name_their_parts():
 
 # --- published rows --------------------------------------------------------------------------------------------------
 
-ROWS = published()
+ROWS = published("failures")
 
 
 def test_a_run_selects_its_rows_and_an_unknown_one_is_answered_with_the_known():
     runs = dict.fromkeys(row["run"] for row in ROWS)
-    assert sum(len(published(run)) for run in runs) == len(ROWS)
+    assert sum(len(published("failures", run=run)) for run in runs) == len(ROWS)
     with pytest.raises(ValueError, match=r"^run must be one of Llama 3 405B, .*got 'GPT-4'"):
-        published("GPT-4")
+        published("failures", run="GPT-4")
     with pytest.raises(TypeError):
         ROWS[0]["low"] = 0
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import hardware, power
+from clusterlab.evidence.tables import published
 from clusterlab.power import (
     AIR,
     GLYCOL,
@@ -32,7 +33,6 @@ from clusterlab.power import (
     load,
     power_cap,
     power_swing,
-    published,
     pue,
     site,
 )
@@ -49,7 +49,7 @@ pues = st.floats(1, 3)
 def by_name(group):
     """Rows of a group as {name: {quantity: value}}, with the number of accelerators where there is one."""
     named = defaultdict(dict)
-    for row in published(group):
+    for row in published("power", group=group):
         named[row["name"]] |= {row["quantity"]: row["value"], "accelerators": row["n_accelerators"]}
     return dict(named)
 
@@ -210,7 +210,7 @@ CLUSTERS = [  # stated supply over IT at its rating: what is left for cooling an
 
 @pytest.mark.parametrize(("name", "ratio"), CLUSTERS)
 def test_announced_clusters_are_supplied_with_about_the_rating_of_their_it(name, ratio):
-    """1,389 W of rated IT for each H100; see published("cluster") for what is announced and by whom."""
+    """1,389 W of rated IT for each H100; see published("power", group="cluster") for what is announced and by whom."""
     stated = by_name("cluster")[name]
     it = cluster_load(stated["accelerators"], H100.tdp, server_overhead=SERVER, network_share=SUPERPOD)
     assert stated["power"] / it.total == pytest.approx(ratio, abs=0.005)
@@ -399,7 +399,7 @@ def test_the_capacitors_of_a_gb300_rack_smooth_what_lasts_tenths_of_a_second():
 
 # --- the published rows ----------------------------------------------------------------------------------------------
 
-ROWS = published()
+ROWS = published("power")
 registry = pint.UnitRegistry()
 registry.define("FLOP = [flop]")
 registry.define("CFM = cubic_foot / minute")
@@ -431,14 +431,14 @@ def test_every_row_says_what_it_is_and_where_it_comes_from():
 
 
 def test_a_group_selects_its_rows_and_an_unknown_one_is_answered_with_the_known():
-    assert {row["group"] for row in published("pue")} == {"pue"}
-    assert sum(len(published(group)) for group in {row["group"] for row in ROWS}) == len(ROWS)
+    assert {row["group"] for row in published("power", group="pue")} == {"pue"}
+    assert sum(len(published("power", group=group)) for group in {row["group"] for row in ROWS}) == len(ROWS)
     with pytest.raises(ValueError, match=r"group must be one of airflow, .*, got 'wind'"):
-        published("wind")
+        published("power", group="wind")
 
 
 def test_the_grids_span_a_factor_of_twenty():
-    grid = {row["name"]: row["value"] for row in published("carbon_intensity")}
+    grid = {row["name"]: row["value"] for row in published("power", group="carbon_intensity")}
     assert grid["India"] / grid["Norway"] == pytest.approx(23.7, abs=0.05)
     assert grid["Norway"] < grid["France"] < grid["United States"] < grid["World"] < grid["Poland"] < grid["India"]
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import hardware, measure, roofline
+from clusterlab import hardware, roofline
+from clusterlab.evidence.tables import published
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -385,7 +386,7 @@ def machine(row) -> tuple[float, float]:
     return part.peak(precision), part.hbm_bandwidth
 
 
-MEASURED_GEMMS = measure.published("gemm")
+MEASURED_GEMMS = published("device_measurements", kind="gemm")
 
 
 @pytest.mark.parametrize("group", sorted({row["group"] for row in MEASURED_GEMMS}))
@@ -401,7 +402,9 @@ def test_no_published_gemm_is_faster_than_its_roof(group):
         assert 0 < row["flops_per_second"] <= roof, f"{row['row_id']} {row['accelerator']} {row['note']}"
 
 
-@pytest.mark.parametrize("row", measure.published("memory"), ids=lambda row: f"{row['row_id']} {row['accelerator']}")
+@pytest.mark.parametrize(
+    "row", published("device_measurements", kind="memory"), ids=lambda row: f"{row['row_id']} {row['accelerator']}"
+)
 def test_no_published_memory_bandwidth_exceeds_the_specification(row):
     """Within 1 %, the rounding of a datasheet; no row needs an exception."""
     assert 0 < row["bandwidth"] <= 1.01 * hardware.accelerator(row["accelerator"]).hbm_bandwidth

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab import calibration, training
+from clusterlab import training
+from clusterlab.evidence import link_fit
 from clusterlab.models import model
 from clusterlab.pipeline import simulate
 from clusterlab.roofline import matmul
@@ -230,7 +231,7 @@ def test_uneven_stages_hold_all_layers_and_the_fullest_sets_the_pace():
 
 
 def test_shares_of_wires_are_those_that_timed_collectives_show():
-    learnt = calibration.learn(calibration.published())
+    learnt = link_fit.learn(link_fit.published_timings())
     for name, value in {"stream": training.STREAM, "exchange": training.EXCHANGE, "network": training.NETWORK}.items():
         assert learnt.shares[name] == pytest.approx(value, abs=1e-3)
     assert learnt.latencies["inside"] == pytest.approx(training.INSIDE, abs=0.01)

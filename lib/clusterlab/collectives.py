@@ -981,7 +981,8 @@ def pipelined_time(latency, transfer):
     Notes
     -----
     Derived like :func:`double_tree_chunks`. The kappa is measured: with it two constants, fitted to each of eight
-    published NCCL sweeps, leave 7 % mean absolute error, and 11 % without the root (:mod:`clusterlab.calibration`).
+    published NCCL sweeps, leave 7 % mean absolute error, and 11 % without the root
+    (:mod:`clusterlab.evidence.link_fit`).
 
     Examples
     --------
@@ -1251,6 +1252,6 @@ def best_all_reduce(size, n, *, bandwidth, latency) -> Comparison:
 if __name__ == "__main__":
     import sys
 
-    from clusterlab.calibration import main
+    from clusterlab.evidence.link_fit import main
 
     sys.exit(main())

@@ -11,12 +11,10 @@ times are exact in this model; :func:`simulate` plays it, and more than it.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from functools import cache, reduce
-from importlib.resources import files
+from functools import reduce
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -1293,44 +1291,3 @@ def _timeline(story, interval, write, lag, rest, detection):
             if seconds > 0:
                 yield Event(part, start, start + seconds)
                 start += seconds
-
-
-# --- What was published ----------------------------------------------------------------------------------------------
-
-
-@cache
-def published(run: str | None = None) -> tuple[Mapping, ...]:
-    """Published failures, repairs and checkpoints of large runs, each a row with its source.
-
-    Parameters
-    ----------
-    run : str, optional
-        A run or cluster, as in the column ``run``; the default is all of them.
-
-    Returns
-    -------
-    tuple of mapping
-        The columns of ``data/failures.csv``. ``low`` and ``high`` hold the value in SI units: equal where one number is
-        printed, ``high`` None where the source says "more than". ``gpus``, ``nodes`` and ``period`` (seconds) are
-        None where the source prints none.
-
-    Raises
-    ------
-    ValueError
-        There is no such run.
-
-    Examples
-    --------
-    >>> [row["low"] for row in published("Llama 3 405B") if row["metric"] == "interruptions"]
-    [466.0]
-    """
-    with (files(__package__) / "data" / "failures.csv").open(encoding="utf-8", newline="") as stream:
-        numbers = ("gpus", "nodes", "period", "low", "high")
-        rows = [
-            MappingProxyType({k: (float(v) if v else None) if k in numbers else v for k, v in row.items()})
-            for row in csv.DictReader(stream)
-        ]
-    known = dict.fromkeys(row["run"] for row in rows)
-    if run is not None and run not in known:
-        raise ValueError(f"run must be one of {', '.join(known)}, got {run!r}")
-    return tuple(row for row in rows if run in (None, row["run"]))

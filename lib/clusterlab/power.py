@@ -10,17 +10,15 @@ carbon and water are averages per joule, as published; :func:`published` has the
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, reduce
-from importlib.resources import files
+from functools import reduce
 from operator import add
 from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, cent, fraction, hour, kW, kWh, minute, nonnegative, parse, positive, summary, whole
+from .units import Explained, fraction, nonnegative, positive, summary, whole
 
 
 def _at_least_one(**values) -> list:
@@ -1046,61 +1044,3 @@ def holdover(stored, power, *, efficiency=1):
     (watts,) = positive(power=power)
     (eta,) = fraction(efficiency=efficiency)
     return eta * energy / watts
-
-
-# --- What was published ----------------------------------------------------------------------------------------------
-
-# What engineers of halls and grids print, in SI units.
-_FOOT, _BTU, _GALLON, _GRAM, _LITRE = 0.3048, 1055.05585262, 231 * 0.0254**3, 1e-3, 1e-3
-_CUSTOMARY = {
-    "CFM": _FOOT**3 / minute,
-    "CFM/kW": _FOOT**3 / minute / kW,
-    "L/min/kW": _LITRE / minute / kW,
-    "Btu/h": _BTU / hour,
-    "Btu/gal": _BTU / _GALLON,
-    "g/kWh": _GRAM / kWh,
-    "cent/kWh": cent / kWh,
-    "L/kWh": _LITRE / kWh,
-    "t": 1000.0,
-}
-
-
-@cache
-def published(group: str | None = None) -> tuple[Mapping, ...]:
-    """Published power, cooling, energy and carbon, and the reference values of sites and grids, each with its source.
-
-    Parameters
-    ----------
-    group : str, optional
-        ``"cluster"``, ``"pue"``, ``"carbon_intensity"``, ``"price"``, ``"run"`` and so on; the default is all of them.
-
-    Returns
-    -------
-    tuple of mapping
-        The columns of ``data/power.csv``. ``value`` is in SI units: kg/J, $/J, m³/J and m³/s where the source prints
-        g/kWh, cent/kWh, L/kWh and CFM; ``printed`` is as the source has it. A run or a cap is several rows of one name.
-
-    Raises
-    ------
-    ValueError
-        There is no such group.
-
-    Examples
-    --------
-    >>> from clusterlab.units import fmt
-    >>> row = published("carbon_intensity")[0]
-    >>> row["name"], row["printed"], fmt(row["value"] * kWh, "kg/kWh")
-    ('France', '56.039 g/kWh', '0.056 kg/kWh')
-    """
-    rows = []
-    with (files(__package__) / "data" / "power.csv").open(encoding="utf-8", newline="") as stream:
-        for row in csv.DictReader(stream):
-            printed = f"{row['value']} {row['unit']}".strip()
-            customary = _CUSTOMARY.get(row["unit"])
-            value = float(row["value"]) * customary if customary else parse(printed)
-            count = float(row["n_accelerators"]) if row["n_accelerators"] else None
-            rows.append(MappingProxyType({**row, "value": value, "printed": printed, "n_accelerators": count}))
-    groups = dict.fromkeys(row["group"] for row in rows)
-    if group is not None and group not in groups:
-        raise ValueError(f"group must be one of {', '.join(groups)}, got {group!r}")
-    return tuple(row for row in rows if group in (None, row["group"]))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import hardware
-from .timings import RDMA_STEP
+from .evidence.nccl_tests import RDMA_STEP
 from .transformer import attention_parameters, forward_flops
 from .units import GB, Explained, choose, fmt, fraction, nonnegative, positive, summary, us, whole
 
@@ -97,7 +97,7 @@ EFFICIENCIES = MappingProxyType(
     }
 )
 # Shares of a wire's rate. Latency of a step: inside a node in multiples of the link's on record, across it in multiples
-# of NCCL's constant. Source: clusterlab.calibration.learn(published()), which no training run enters.
+# of NCCL's constant. Source: clusterlab.evidence.link_fit.learn, which no training run enters.
 STREAM, EXCHANGE, NETWORK = 0.813, 0.724, 0.960
 INSIDE, ACROSS = 0.91, 1.69
 WIRES = MappingProxyType(

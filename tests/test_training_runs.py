@@ -9,9 +9,8 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from clusterlab import validate
-from clusterlab.transformer import parameters
-from clusterlab.validate import (
+from clusterlab.evidence import training_runs
+from clusterlab.evidence.training_runs import (
     COLUMNS,
     REQUIRED,
     calibrate,
@@ -19,13 +18,14 @@ from clusterlab.validate import (
     leave_one_out,
     main,
     predict,
-    published,
+    published_runs,
     read,
     score,
 )
+from clusterlab.transformer import parameters
 
 CSV = str(files("clusterlab") / "data" / "training_throughput.csv")
-RUNS, SKIPPED = published()
+RUNS, SKIPPED = published_runs()
 SCORES, OVERALL = compare(RUNS, SKIPPED)
 BY_SOURCE = {one.source: one for one in SCORES}
 KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
@@ -445,7 +445,7 @@ def test_what_a_rate_leaves_open_is_usual(table):
     ]
     assert errors[0] == pytest.approx(errors[1], rel=0.1)
     note = one(table, "R1,lab,22B dense,TPU v4,64,,,,,,,,bf16,,55,275,", TPU_HEAD)
-    assert note.layout["global_batch"] == 64 * validate.CHIP_BATCH
+    assert note.layout["global_batch"] == 64 * training_runs.CHIP_BATCH
     assert note.layout["sequence"] == 2048
 
 
@@ -583,7 +583,7 @@ def test_the_command_prints_a_line_a_source_and_names_what_is_skipped():
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[1 : len(SCORES) + 2]] == [*BY_SOURCE, "overall"]
     assert [line.split()[1] for line in lines[len(SCORES) + 2 :]] == [one.row for one in SKIPPED]
-    assert validate.table([*SCORES, OVERALL]).splitlines() == lines[: len(SCORES) + 2]
+    assert training_runs.table([*SCORES, OVERALL]).splitlines() == lines[: len(SCORES) + 2]
 
 
 def test_json_holds_these_keys_and_no_others(capsys):

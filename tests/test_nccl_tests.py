@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import hardware, timings
+from clusterlab import hardware
 from clusterlab.collectives import bus_factor
-from clusterlab.timings import Timing, published, read
+from clusterlab.evidence import nccl_tests
+from clusterlab.evidence.nccl_tests import Timing, published_timings, read
 
 close = {"rel": 1e-12}
 
@@ -527,7 +528,7 @@ def table(*rows):
 
 def test_the_shipped_rows_are_read_or_skipped_by_name(reading):
     rows, skipped = reading(SHIPPED)
-    assert tuple(rows) == published()
+    assert tuple(rows) == published_timings()
     named = {line.split("row ")[1].split(":")[0] for line in skipped}
     assert [cells["row_id"] for cells in CELLS if cells["row_id"] not in named] == [row.row for row in rows]
     assert len(rows) + len(skipped) == len(CELLS)
@@ -547,7 +548,7 @@ def test_every_shipped_row_carries_its_source_and_how_it_was_checked():
 
 def test_the_shipped_rows_mean_what_their_cells_say():
     """Size, time and both bandwidths follow from each other by the definitions of nccl-tests, without our reader."""
-    read_as = {row.row: row for row in published()}
+    read_as = {row.row: row for row in published_timings()}
     for cells in CELLS:
         check(cells, read_as.get(cells["row_id"]))
 
@@ -703,7 +704,7 @@ def test_the_name_of_a_collective_is_folded(reading, name):
 def test_the_machine_is_the_publication_and_the_gpu(reading):
     cells = [{"gpu": "H100-SXM"}, {"gpu": "8xH100 (NVLS)"}, {"gpu": "odd one", "group": "b"}]
     assert [row.machine for row in reading(table(*cells))[0]] == ["mine, H100", "mine, H100", "b, odd one"]
-    by_source = {row.source: row.machine for row in published()}
+    by_source = {row.source: row.machine for row in published_timings()}
     assert (
         by_source["h200_8x_nvlink4"] == by_source["h200_bucketing"] == "stas00/ml-engineering network/README.md, H200"
     )
@@ -911,5 +912,5 @@ def test_a_csv_of_headings_alone_is_refused(reading):
 
 
 def test_published_timings_are_a_tuple_that_is_made_once():
-    assert published() is published()
-    assert timings.published()[0].bus_bandwidth == pytest.approx(1.31e9, rel=0.005)
+    assert published_timings() is published_timings()
+    assert nccl_tests.published_timings()[0].bus_bandwidth == pytest.approx(1.31e9, rel=0.005)

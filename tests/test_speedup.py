@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.collectives import ring_all_reduce
-from clusterlab.scaling import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
+from clusterlab.speedup import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
 from clusterlab.transformer import Transformer, parameters, training_flops
 from laws import assert_equals_a_loop
 

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab import calibration
-from clusterlab.calibration import by_source, fit, learn, main, predict, predict_each, table
 from clusterlab.collectives import in_network_all_reduce, pipelined_time, ring_all_gather, ring_all_reduce
-from clusterlab.timings import Timing, published, read
+from clusterlab.evidence import link_fit
+from clusterlab.evidence.link_fit import by_source, fit, learn, main, predict, predict_each, table
+from clusterlab.evidence.nccl_tests import Timing, published_timings, read
 
-SOURCES = by_source(published())
+SOURCES = by_source(published_timings())
 CSV = str(files("clusterlab") / "data" / "collectives.csv")
 SWEEPS = {
     name: rows
@@ -36,7 +36,7 @@ def changed(rows, **fields):
 @cache
 def predicted_each():
     """The prediction of every source from the others."""
-    return predict_each(published(), published())
+    return predict_each(published_timings(), published_timings())
 
 
 def error_of(results) -> float:
@@ -120,7 +120,7 @@ def test_rows_that_move_more_than_their_wires_are_fitted_all_the_same(pipelined)
 
 
 def test_no_share_that_is_learnt_is_above_one():
-    assert all(share <= 1 for share in learn(published()).shares.values())
+    assert all(share <= 1 for share in learn(published_timings()).shares.values())
 
 
 @pytest.mark.parametrize("scale_up", [WIRE, None])
@@ -163,7 +163,7 @@ def steps_and_wire(rows):
     """Steps of a ring and least seconds on the wires: in one node by hand, else as the fit itself counts them."""
     steps = {"all-reduce": 2}
     s = np.array([steps.get(row.operation, 1) * (row.ranks - 1) for row in rows], dtype=float)
-    w = np.array([min(max(way.values()) for way in calibration._ways(row)) for row in rows])
+    w = np.array([min(max(way.values()) for way in link_fit._ways(row)) for row in rows])
     return s, w, np.array([row.seconds for row in rows])
 
 
@@ -231,7 +231,7 @@ def test_a_quarter_is_the_best_kappa_of_five():
 @pytest.mark.parametrize("name", SOURCES)
 def test_errors_are_predicted_over_measured_less_one(name):
     rows = SOURCES[name]
-    for result in (fit(rows), predict(rows, learn(published()))):
+    for result in (fit(rows), predict(rows, learn(published_timings()))):
         ratio = [time / row.seconds for time, row in zip(result.times, rows, strict=True)]
         assert np.array(result.errors) == pytest.approx(np.array(ratio) - 1, abs=1e-12)
         assert result.mean_abs_error == pytest.approx(np.mean([abs(x - 1) for x in ratio]), abs=1e-12)
@@ -258,7 +258,7 @@ def test_slower_rows_have_a_longer_alpha_and_a_smaller_share(name):
 
 
 def test_repeated_rows_change_neither_fit_nor_lesson():
-    assert learn([*published(), *published()]) == learn(published())
+    assert learn([*published_timings(), *published_timings()]) == learn(published_timings())
     for rows in SOURCES.values():
         once, twice = fit(rows), fit([*rows, *rows])
         assert twice.mean_abs_error == pytest.approx(once.mean_abs_error, rel=1e-9)
@@ -309,12 +309,12 @@ def test_the_latency_on_record_has_a_vote():
 
 
 def test_what_is_learnt_is_settled():
-    lesson = learn(published())
+    lesson = learn(published_timings())
     systems = {}
-    for row in [row for row in published() if row.quality != "C"]:
+    for row in [row for row in published_timings() if row.quality != "C"]:
         links = (row.scale_up, row.network, row.tcp, row.in_switch)
         systems.setdefault((row.machine, row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
-    again = calibration._vote(systems, lesson)
+    again = link_fit._vote(systems, lesson)
     assert dict(again.shares) == pytest.approx(dict(lesson.shares), rel=1e-9)
     assert dict(again.latencies) == pytest.approx(dict(lesson.latencies), rel=1e-9)
 
@@ -340,7 +340,7 @@ def test_learning_recovers_share_and_latency_of_made_systems():
 def test_the_seconds_of_a_machine_have_no_say_in_its_own_prediction(name):
     """Three times as long, also in other sources of the same machines, its times are predicted all the same."""
     own = {row.machine for row in SOURCES[name]}
-    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.machine in own else r for r in published()]
+    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.machine in own else r for r in published_timings()]
     before = predicted_each()[list(SOURCES).index(name)]
     (after,) = predict_each(by_source(altered)[name], altered)
     assert after.times == before.times
@@ -348,8 +348,10 @@ def test_the_seconds_of_a_machine_have_no_say_in_its_own_prediction(name):
 
 
 def test_the_seconds_of_a_source_do_tell_on_the_others():
-    altered = [dataclasses.replace(r, seconds=3 * r.seconds) if "ramp" not in r.source else r for r in published()]
-    (before,) = predict_each(SOURCES["h200_sharp_ramp"], published())
+    altered = [
+        dataclasses.replace(r, seconds=3 * r.seconds) if "ramp" not in r.source else r for r in published_timings()
+    ]
+    (before,) = predict_each(SOURCES["h200_sharp_ramp"], published_timings())
     (after,) = predict_each(SOURCES["h200_sharp_ramp"], altered)
     assert max(after.times) > max(before.times)
 
@@ -361,7 +363,7 @@ def test_each_source_is_predicted_once_in_the_order_of_the_rows():
 @pytest.mark.parametrize("field", ["scale_up", "network"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field):
-    lesson = learn(published())
+    lesson = learn(published_timings())
     rows = [row for row in SOURCES[name] if getattr(row, field)]
     if not rows:
         return
@@ -370,7 +372,7 @@ def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field
     old, new = (np.array(predict(these, lesson).times) for these in (rows, faster))
     assert np.all(new <= old * (1 + 1e-12))
     kinds = ("stream", "exchange") if field == "scale_up" else ("network", "tcp")
-    busiest = [calibration._parts(row, lesson).kind in kinds for row in rows]
+    busiest = [link_fit._parts(row, lesson).kind in kinds for row in rows]
     busiest = np.array(busiest) & [
         field == "network" or row.nodes == 1 or row.operation != "all-to-all" for row in rows
     ]
@@ -378,7 +380,7 @@ def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field
 
 
 def test_a_longer_latency_of_the_link_takes_longer():
-    lesson, rows = learn(published()), SOURCES["aws_p4de_2node"]
+    lesson, rows = learn(published_timings()), SOURCES["aws_p4de_2node"]
     for field in ("scale_up_latency", "network_latency"):
         longer = [dataclasses.replace(row, **{field: 2 * getattr(row, field)}) for row in rows]
         assert np.all(np.array(predict(longer, lesson).times) > predict(rows, lesson).times)
@@ -390,7 +392,7 @@ def test_a_longer_latency_of_the_link_takes_longer():
 def busiest(**fields):
     """Least seconds of a row at full rate, by hand in each case below."""
     row = Timing("made", "row", **({"operation": "all-reduce", "size": 16e9, "seconds": 1.0, "ranks": 8} | fields))
-    return min(max(way.values()) for way in calibration._ways(row))
+    return min(max(way.values()) for way in link_fit._ways(row))
 
 
 @pytest.mark.parametrize(
@@ -430,7 +432,7 @@ def test_latencies_count_the_steps_of_the_shorter_of_ring_and_tree():
 
     def latency(operation, ranks, nodes, **fields):
         row = Timing("made", "row", operation, 1e6, 1.0, ranks, nodes, **links, **fields)
-        return tuple(calibration._wait(row, learn([plateau("a", 0.7)])).values())
+        return tuple(link_fit._wait(row, learn([plateau("a", 0.7)])).values())
 
     assert latency("all-reduce", 8, 1) == pytest.approx((14 * inside,))
     assert latency("all-gather", 8, 1) == pytest.approx((7 * inside,))
@@ -487,28 +489,28 @@ def test_the_error_of_the_fit_over_all_rows(form, gate):
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
     assert 100 * error_of(results) <= 16.9
-    assert sum(len(result.errors) for result in results) == len(published()) == 167
+    assert sum(len(result.errors) for result in results) == len(published_timings()) == 167
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [fit, lambda rows: predict(rows, learn(published()))])
+@pytest.mark.parametrize("call", [fit, lambda rows: predict(rows, learn(published_timings()))])
 def test_a_fit_is_of_the_rows_of_one_source(call):
     with pytest.raises(ValueError, match="rows of one source, got 0: no rows"):
         call([])
     with pytest.raises(ValueError, match="rows of one source, got 2: a100_8x_nvlink3, h200_8x_nvlink4"):
-        call(published()[:25])
+        call(published_timings()[:25])
 
 
 def test_without_links_nothing_is_learnt_or_predicted():
-    rows = changed(published()[:3], scale_up=None)
+    rows = changed(published_timings()[:3], scale_up=None)
     with pytest.raises(ValueError, match="at least one row that names its links"):
         learn(rows)
     with pytest.raises(
         ValueError, match=r"a100_8x_nvlink3, C0001: a prediction needs the links \(--scale-up, --network"
     ):
-        predict(rows, learn(published()))
+        predict(rows, learn(published_timings()))
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -590,7 +592,7 @@ def test_json_holds_these_keys_and_no_others(command, capsys):
 def test_a_source_of_the_reader_is_predicted_from_all_published_ones(log, capsys):
     assert main(["predict", log, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert found["mean_abs_error"] == predict(read(log)[0], learn(published())).mean_abs_error
+    assert found["mean_abs_error"] == predict(read(log)[0], learn(published_timings())).mean_abs_error
 
 
 def test_alpha_is_predicted_for_plateaus_too():
@@ -709,4 +711,4 @@ def test_the_text_of_a_result_shows_what_is_not_known_as_a_dash():
     assert table([plateau]).splitlines()[1].split()[2] == "-"
     bare = fit(changed(SOURCES["h200_8x_nvlink4"], scale_up=None))
     assert table([bare]).splitlines()[1].split()[6] == "-"
-    assert "stream" in repr(learn(published()))
+    assert "stream" in repr(learn(published_timings()))

@@ -1,23 +1,19 @@
-"""Measure: the reader's own machine on the roofline, and published measurements to hold the laws against.
+"""Measure: the reader's own machine on the roofline.
 
 What :func:`matmul_rate` and :func:`triad_bandwidth` return differs from run to run: never compare it in a test.
 """
 
 from __future__ import annotations
 
-import csv
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
 
 import numpy as np
 
-from .roofline import matmul
-from .units import Explained, fmt, positive, whole
+from ..roofline import matmul
+from ..units import Explained, fmt, positive, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -179,59 +175,3 @@ def _rates(run: Callable[[], None], amount: float, seconds: float, torch) -> tup
     while len(rates) < 3 or time.perf_counter() < end:
         rates.append(amount / timed(times))
     return tuple(rates)
-
-
-@cache
-def published(kind: str | None = None) -> tuple[Mapping, ...]:
-    """Published measurements of one accelerator, each a row with its source.
-
-    Parameters
-    ----------
-    kind : str, optional
-        ``"gemm"``, ``"memory"`` or ``"decode"``; the default is all of them.
-
-    Returns
-    -------
-    tuple of mapping
-        The columns of ``data/device_measurements.csv``: numbers in SI units, or None where the source prints none.
-
-    Raises
-    ------
-    ValueError
-        There is no such kind.
-
-    Examples
-    --------
-    >>> row = published("gemm")[0]
-    >>> row["accelerator"], row["precision"], fmt(row["flops_per_second"], "FLOP/s")
-    ('H800 SXM', 'fp8', '206 TFLOP/s')
-    """
-    with (files(__package__) / "data" / "device_measurements.csv").open(encoding="utf-8", newline="") as stream:
-        table = csv.DictReader(stream)
-        rows = [MappingProxyType({key: _cell(key, text) for key, text in row.items()}) for row in table]
-    kinds = dict.fromkeys(row["kind"] for row in rows)
-    if kind is not None and kind not in kinds:
-        raise ValueError(f"kind must be one of {', '.join(kinds)}, got {kind!r}")
-    return tuple(row for row in rows if kind in (None, row["kind"]))
-
-
-_NUMBERS = (
-    "m",
-    "k",
-    "n",
-    "output_bytes",
-    "bytes_moved",
-    "batch",
-    "context",
-    "parameters",
-    "flops_per_second",
-    "bandwidth",
-    "tokens_per_second",
-    "time",
-)
-
-
-def _cell(key: str, text: str) -> str | float | None:
-    if key not in _NUMBERS:
-        return text
-    return float(text) if text else None

@@ -6,11 +6,13 @@ from urllib.parse import urlparse
 
 import pytest
 
-from clusterlab import hardware, measure
+from clusterlab import hardware
+from clusterlab.evidence import benchmark
+from clusterlab.evidence.tables import published
 
 MEASUREMENTS = {
-    "FLOP/s": lambda **options: measure.matmul_rate(32, 16, 8, **options),
-    "B/s": lambda **options: measure.triad_bandwidth(4096, **options),
+    "FLOP/s": lambda **options: benchmark.matmul_rate(32, 16, 8, **options),
+    "B/s": lambda **options: benchmark.triad_bandwidth(4096, **options),
 }
 
 
@@ -28,7 +30,7 @@ def test_a_measurement_repeats_until_its_time_is_up_and_at_least_three_times(uni
 
 
 def test_best_median_and_spread_are_those_of_the_runs():
-    rate = measure.Rate("what", "where", "B/s", (4.0, 1.0, 2.0, 2.0))
+    rate = benchmark.Rate("what", "where", "B/s", (4.0, 1.0, 2.0, 2.0))
     assert (rate.best, rate.median, rate.spread) == (4.0, 2.0, 1.5)
 
 
@@ -42,43 +44,43 @@ def test_a_measurement_says_what_was_measured_and_where():
 
 def test_both_measurements_finish_within_ten_seconds_as_a_chapter_calls_them():
     start = time.perf_counter()
-    measure.matmul_rate(1024, 1024, 1024)
-    measure.triad_bandwidth()
+    benchmark.matmul_rate(1024, 1024, 1024)
+    benchmark.triad_bandwidth()
     assert time.perf_counter() - start < 10
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf"), "many", None])
 @pytest.mark.parametrize(
     ("call", "name"),
-    [(measure.matmul_rate, name) for name in ("m", "k", "n", "seconds")]
-    + [(measure.triad_bandwidth, name) for name in ("elements", "seconds")],
+    [(benchmark.matmul_rate, name) for name in ("m", "k", "n", "seconds")]
+    + [(benchmark.triad_bandwidth, name) for name in ("elements", "seconds")],
 )
 def test_nonsense_is_refused_by_name_before_anything_is_measured(call, name, bad):
-    sound = {"m": 8, "k": 8, "n": 8} if call is measure.matmul_rate else {"elements": 8}
+    sound = {"m": 8, "k": 8, "n": 8} if call is benchmark.matmul_rate else {"elements": 8}
     with pytest.raises(ValueError, match=rf"^{name} must be"):
         call(**sound | {name: bad})
 
 
 # --- published measurements ------------------------------------------------------------------------------------------
 
-ROWS = measure.published()
+ROWS = published("device_measurements")
 
 
 def test_a_kind_selects_its_rows_and_the_kinds_are_all_there_is():
     kinds = ("gemm", "memory", "decode")
     assert {row["kind"] for row in ROWS} == set(kinds)
-    assert sum(len(measure.published(kind)) for kind in kinds) == len(ROWS)
-    assert all(row["kind"] == kind for kind in kinds for row in measure.published(kind))
+    assert sum(len(published("device_measurements", kind=kind)) for kind in kinds) == len(ROWS)
+    assert all(row["kind"] == kind for kind in kinds for row in published("device_measurements", kind=kind))
 
 
 def test_published_rows_cannot_be_changed_for_the_next_reader():
     with pytest.raises(TypeError):
-        measure.published()[0]["m"] = 0
+        published("device_measurements")[0]["m"] = 0
 
 
 def test_an_unknown_kind_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="kind must be one of gemm, memory, decode, got 'training'"):
-        measure.published("training")
+        published("device_measurements", kind="training")
 
 
 @pytest.mark.parametrize("group", sorted({row["group"] for row in ROWS}))
@@ -104,11 +106,11 @@ def test_every_row_has_an_id_of_its_own_and_a_known_accelerator():
     ],
 )
 def test_every_row_holds_the_numbers_of_its_kind(kind, needed):
-    for row in measure.published(kind):
+    for row in published("device_measurements", kind=kind):
         assert all(row[key] and row[key] > 0 for key in needed), row["row_id"]
 
 
-TIMED = [row for row in measure.published("gemm") if row["time"]]
+TIMED = [row for row in published("device_measurements", kind="gemm") if row["time"]]
 
 
 def test_some_gemms_are_published_with_their_time():

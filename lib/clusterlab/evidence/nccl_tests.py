@@ -17,9 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from . import hardware
-from .collectives import bus_factor
-from .units import GB, Gbit, us, whole
+from .. import hardware
+from ..collectives import bus_factor
+from ..units import GB, Gbit, us, whole
 
 # The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
 # One port bounds what a broadcast or a mixture of experts' dispatch sends, as it bounds a single message.
@@ -75,16 +75,16 @@ class Timing:
 
 
 @cache
-def published() -> tuple[Timing, ...]:
+def published_timings() -> tuple[Timing, ...]:
     """Published timings of collectives: ``data/collectives.csv``, whose rows carry their sources.
 
     Examples
     --------
-    >>> row = published()[0]
+    >>> row = published_timings()[0]
     >>> row.source, row.operation, row.ranks, row.size, row.seconds
     ('a100_8x_nvlink3', 'all-reduce', 8, 32768.0, 4.383e-05)
     """
-    return tuple(_read_csv((files(__package__) / "data" / "collectives.csv").read_text(encoding="utf-8"))[0])
+    return tuple(_read_csv((files("clusterlab") / "data" / "collectives.csv").read_text(encoding="utf-8"))[0])
 
 
 def read(

@@ -39,9 +39,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .collectives import bus_factor, multicast_all_reduce, pipelined_time
-from .timings import Timing, published, read
-from .units import Explained, fmt
+from ..collectives import bus_factor, multicast_all_reduce, pipelined_time
+from ..units import Explained, fmt
+from .nccl_tests import Timing, published_timings, read
 
 
 @dataclass(frozen=True, repr=False)
@@ -176,7 +176,7 @@ def fit(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Calibrat
 
     Examples
     --------
-    >>> rows = [row for row in published() if row.source == "h200_8x_nvlink4"]
+    >>> rows = [row for row in published_timings() if row.source == "h200_8x_nvlink4"]
     >>> fit(rows)
     Calibration
     h200_8x_nvlink4         value
@@ -341,7 +341,7 @@ def learn(timings: Iterable[Timing]) -> Shares:
 
     Examples
     --------
-    >>> learn(published())
+    >>> learn(published_timings())
     Shares
     learnt                 value  machines
     share, stream          81.3%        15
@@ -425,8 +425,8 @@ def predict(timings: Iterable[Timing], learnt: Shares) -> Calibration:
 
     Examples
     --------
-    >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
-    >>> others = [row for row in published() if row.machine != rows[0].machine]
+    >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
+    >>> others = [row for row in published_timings() if row.machine != rows[0].machine]
     >>> fmt(predict(rows, learn(others)).mean_abs_error, "%", digits=2)
     '2.6%'
     """
@@ -514,7 +514,7 @@ def main(argv: list[str] | None = None) -> int:
         rows, problems = read(arguments.file, **known)
         for source in by_source(rows).values():
             try:
-                results += [fit(source)] if arguments.command == "fit" else predict_each(source, published())
+                results += [fit(source)] if arguments.command == "fit" else predict_each(source, published_timings())
             except ValueError as error:
                 problems.append(f"{arguments.file}, {error}")
     except (OSError, ValueError) as error:
@@ -550,7 +550,7 @@ def table(results: Iterable[Calibration]) -> str:
 
     Examples
     --------
-    >>> rows = [row for row in published() if row.source == "h200_sharp_ramp"]
+    >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
     >>> print(table([fit(rows)]))
     source            rows    alpha  bandwidth   wire  error
     h200_sharp_ramp     10        -   364 GB/s    81%   0.6%
