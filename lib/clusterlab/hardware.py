@@ -23,7 +23,7 @@ from types import MappingProxyType
 
 from .units import Explained, parse, positive
 
-KINDS = ("specified", "measured", "derived", "assumed")
+KINDS = ("specified", "measured", "derived", "fitted", "assumed")
 CHECKED = ("read", "cited", "memory")
 
 

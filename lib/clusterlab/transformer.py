@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, choose, nonnegative, positive, summary, whole
+from .units import Explained, choose, nonnegative, pick, positive, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,11 +104,6 @@ _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_l
 _NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
 
 
-def _pick(condition, yes, no):
-    """``np.where`` that keeps integers exact where the condition is one."""
-    return np.where(condition, yes, no) if np.ndim(condition) else (yes if condition else no)
-
-
 # --- Parameters ------------------------------------------------------------------------------------------------------
 
 
@@ -142,11 +137,11 @@ def attention_parameters(model):
     (41943040, 0)
     """
     h, heads, d, value_dim = model.hidden, model.heads, model.head_dim, model.value_dim
-    query_from = _pick(np.asarray(model.query_rank) > 0, model.query_rank, h)
+    query_from = pick(np.asarray(model.query_rank) > 0, model.query_rank, h)
     latent = heads * (query_from * (d + model.rope_dim) + model.kv_rank * (d + value_dim) + value_dim * h)
     plain = 2 * h * d * (heads + model.kv_heads)
     shared = h * (model.query_rank + model.kv_rank + model.rope_dim)
-    return _pick(np.asarray(model.kv_rank) > 0, latent, plain), shared
+    return pick(np.asarray(model.kv_rank) > 0, latent, plain), shared
 
 
 def expert_parameters(model):
@@ -463,7 +458,7 @@ def kv_bytes_per_token(model, *, bytes_per_element=2):
 def _kv_elements(model):
     """Elements that one layer caches for a token."""
     latent = model.kv_rank + model.rope_dim
-    return _pick(np.asarray(model.kv_rank) > 0, latent, 2 * model.kv_heads * model.head_dim)
+    return pick(np.asarray(model.kv_rank) > 0, latent, 2 * model.kv_heads * model.head_dim)
 
 
 def kv_cache_bytes(model, context, *, bytes_per_element=2):

@@ -312,6 +312,45 @@ def choose(options, **values):
     return chosen
 
 
+def pick(condition, yes, no):
+    """``np.where``, which keeps integers exact and costs nothing where the condition is one.
+
+    Examples
+    --------
+    >>> pick(2 > 1, 10**20, 0), pick(np.array([True, False]), 1, 0)
+    (100000000000000000000, array([1, 0]))
+    """
+    if isinstance(condition, bool | np.bool_) or not np.ndim(condition):
+        return yes if condition else no
+    return np.where(condition, yes, no)
+
+
+def larger(one, other):
+    """``np.maximum``, at the price of a comparison where both are plain numbers.
+
+    Examples
+    --------
+    >>> larger(1.0, 2.0), larger([1.0, 3.0], 2.0)
+    (2.0, array([2., 3.]))
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        return one if one >= other else other
+    return np.maximum(one, other)
+
+
+def smaller(one, other):
+    """``np.minimum``, at the price of a comparison where both are plain numbers.
+
+    Examples
+    --------
+    >>> smaller(1.0, 2.0), smaller([1.0, 3.0], 2.0)
+    (1.0, array([1., 2.]))
+    """
+    if isinstance(one, float) and isinstance(other, float):
+        return one if one <= other else other
+    return np.minimum(one, other)
+
+
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 
 

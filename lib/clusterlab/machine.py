@@ -1,0 +1,340 @@
+"""Machines: accelerators with the wires between them, what they reach of their datasheets, and the software they run.
+
+A :class:`Machine` is a datasheet (:mod:`clusterlab.hardware`) with two sets of shares: those of a generation of
+accelerators (:class:`Efficiency`) and those of links (:class:`LinkEfficiency`). :class:`Software` says what a training
+stack does at the same time, and what it keeps in memory. All of it is data with a source or a basis for each value:
+``data/efficiencies.toml``, printed by ``clusterlab audit``. What-ifs are made with ``dataclasses.replace``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+import numpy as np
+
+from . import hardware
+from .hardware import Fact, find, read_facts, read_sources
+from .units import Explained, fmt, fraction, nonnegative, parse, positive, us, whole
+
+# --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class _Sourced(Explained):
+    """Constants by name, each with the :class:`~clusterlab.hardware.Fact` that it rests on."""
+
+    name: str
+    facts: Mapping[str, Fact] = field(compare=False)
+
+    def _rows(self):
+        rows = [(self.name, "value", "kind", "basis")]
+        for key, fact in self.facts.items():
+            now = getattr(self, key)
+            # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
+            same = np.ndim(now) == 0 and now == _read(key, fact.printed)
+            basis = f"{fact.source.title} ({fact.note})" if fact.note else fact.source.title
+            rows.append((key.replace("_", " "), str(now), *((fact.kind, basis) if same else ("changed", ""))))
+        return rows
+
+
+@dataclass(frozen=True, repr=False)
+class Efficiency(_Sourced):
+    """Shares of its datasheet that a generation of accelerators reaches in a training step.
+
+    They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
+    ``gemm``, ``gemm_8``, ``gemm_4``: of the dense peak in the large GEMMs of a step, at 16, 8 and 4 bits. ``memory``:
+    of the HBM bandwidth. ``overlap_loss``: of a kernel's memory time that its compute does not hide, and the other way
+    round. ``attention``: of the 16-bit peak in fused attention; ``attention_2023``: the same for the first fused
+    kernels, written in Triton.
+
+    A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
+    9/16 could so show more FLOPs than the peak, and is refused.
+    """
+
+    gemm: float
+    gemm_8: float
+    gemm_4: float
+    memory: float
+    overlap_loss: float
+    attention: float
+    attention_2023: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        fraction(**{name: getattr(self, name) for name in EFFICIENCY_FIELDS})
+        for name in ("attention", "attention_2023"):
+            if np.any(np.asarray(getattr(self, name)) > 9 / 16):
+                raise ValueError(f"{name} must be at most 0.5625, got {getattr(self, name)}")
+
+    @property
+    def generation(self) -> str:
+        """The generation of accelerators."""
+        return self.name
+
+
+EFFICIENCY_FIELDS = tuple(f.name for f in fields(Efficiency)[2:])
+
+
+@dataclass(frozen=True, repr=False)
+class LinkEfficiency(_Sourced):
+    """What collectives reach of the links' datasheets.
+
+    ``scale_up_ring``, ``network_ring``: share of a scale-up link and of a network port that rings reach.
+    ``all_to_all``: share of either that an all-to-all reaches. ``scale_up_latency``: latency of a step inside a
+    scale-up domain, in multiples of the link's own; ``network_latency``: across the network, in multiples of NCCL's
+    constant.
+    """
+
+    scale_up_ring: float
+    all_to_all: float
+    network_ring: float
+    scale_up_latency: float
+    network_latency: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share and no multiple."""
+        fraction(scale_up_ring=self.scale_up_ring, all_to_all=self.all_to_all, network_ring=self.network_ring)
+        nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
+
+
+@dataclass(frozen=True, repr=False)
+class NCCL(_Sourced):
+    """Constants that NCCL plans with: seconds of a hop across the network, and the share of an NVLink's rate that
+    switches sustain when they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
+    """
+
+    network_latency: float
+    nvlink_4_reduction: float
+    nvlink_5_reduction: float
+
+
+@dataclass(frozen=True, repr=False)
+class Software(_Sourced):
+    """What training software of an era does at once, what one after the other, and what it keeps in memory.
+
+    ``attention`` names the kernel (a field of :class:`Efficiency`) that keeps the scores on the chip; ``None``: they go
+    to memory. ``tensor_overlap_forward``, ``tensor_overlap_backward``: whether tensor-parallel collectives hide behind
+    GEMMs. ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are
+    interleaved. ``data_overlap``: whether gradients travel during the last backward pass and weights during the first
+    forward pass. ``fused_gradient_accumulation``: whether a GEMM adds its weight gradient to the sum, without a kernel
+    for that alone. ``skip_last_gemm_in_recompute``: whether recomputation leaves out a layer's last GEMM, whose output
+    nothing needs. ``context_overlap``: whether keys and values travel while attention works (ring attention), or
+    before it. ``zero3_gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire.
+    ``contention_scale_up``, ``contention_network``: seconds by which a hidden second of a collective slows what hides
+    it. ``expert_cast_time``: seconds that a cast of one expert's rows costs besides its work, where every expert has
+    kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and casts, and
+    all-to-alls hide behind the work of other microbatches. The rest are bytes: of a parameter's weight, gradient and
+    optimizer state, of an element of an activation, and of a logit.
+    """
+
+    attention: str | None
+    dropout: bool
+    tensor_overlap_forward: bool
+    tensor_overlap_backward: bool
+    stage_overlap: bool
+    data_overlap: bool
+    fused_gradient_accumulation: bool
+    skip_last_gemm_in_recompute: bool
+    context_overlap: bool
+    zero3_gather_rate: float | None
+    contention_scale_up: float
+    contention_network: float
+    expert_cast_time: float | None
+    weight_bytes: float
+    gradient_bytes: float
+    optimizer_bytes: float
+    activation_bytes: float
+    logit_bytes: float
+
+    def __post_init__(self) -> None:
+        """Refuse kernels that no efficiency knows, switches that are none, and rates and bytes below zero."""
+        if self.attention not in (None, "attention", "attention_2023"):
+            raise ValueError(f"attention must be None, 'attention' or 'attention_2023', got {self.attention!r}")
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.zero3_gather_rate is not None:
+            positive(zero3_gather_rate=self.zero3_gather_rate)
+        if self.expert_cast_time is not None:
+            nonnegative(expert_cast_time=self.expert_cast_time)
+        nonnegative(contention_scale_up=self.contention_scale_up, contention_network=self.contention_network)
+        nonnegative(**{f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_bytes")})
+
+    @property
+    def fused_attention(self) -> bool:
+        """Whether the attention kernel keeps the scores on the chip."""
+        return self.attention is not None
+
+
+_SWITCHES = tuple(f.name for f in fields(Software) if f.type == "bool")
+_RECORDS = {"efficiency": Efficiency, "link_efficiency": LinkEfficiency, "nccl": NCCL, "software": Software}
+_NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
+
+
+def _read(key: str, printed):
+    """A value of the data as the records hold it: a switch, a share, a name, or a quantity in SI units."""
+    if printed in _NOTHING:
+        return None
+    return parse(printed) if isinstance(printed, str) and key != "attention" else printed
+
+
+def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
+    """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
+
+    Parameters
+    ----------
+    document : mapping
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl`` and ``software``, in the form of
+        :func:`clusterlab.hardware.load`; rows of ``software`` take from ``software.default`` what they do not say.
+
+    Returns
+    -------
+    dict
+        ``{"efficiency": {name: Efficiency}, "software": {name: Software}, ...}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
+    """
+    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
+    sources, missing = read_sources(document)
+    gaps += missing
+    records: dict[str, dict[str, _Sourced]] = {}
+    for table, record in _RECORDS.items():
+        records[table] = {}
+        usual: dict[str, Fact] = {}
+        for name, row in document.get(table, {}).items():
+            facts, missing = read_facts(f"{table} {name}", row, sources)
+            gaps += missing
+            if table == "software" and name == "default":
+                usual = facts
+                continue
+            facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
+            try:
+                values = {key: _read(key, fact.printed) for key, fact in facts.items()}
+                records[table][name] = record(name=name, facts=MappingProxyType(facts), **values)
+            except (TypeError, ValueError) as error:
+                gaps.append(f"{table} {name}: {error}")
+    if gaps:
+        raise ValueError("efficiency data:\n" + "\n".join(gaps))
+    return records
+
+
+@cache
+def _records() -> dict[str, dict[str, _Sourced]]:
+    return load(tomllib.loads((files(__package__) / "data" / "efficiencies.toml").read_text(encoding="utf-8")))
+
+
+EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
+SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
+NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
+
+
+def software(name: str) -> Software:
+    """Return the software of an era by its name; a wrong name raises a ValueError that says what is allowed.
+
+    Examples
+    --------
+    >>> software("2024").tensor_overlap_forward
+    True
+    """
+    return find("software", str(name), SOFTWARE)
+
+
+# --- The machine -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Machine(Explained):
+    """Accelerators and the wires between them: SI units, one direction, for one accelerator.
+
+    ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network.
+    """
+
+    name: str
+    peaks: Mapping[str, float]
+    hbm_bandwidth: float
+    hbm_capacity: float
+    domain: int
+    scale_up_bandwidth: float
+    scale_up_latency: float
+    network_bandwidth: float
+    network_latency: float
+    efficiency: Efficiency
+    link_efficiency: LinkEfficiency
+
+    def __post_init__(self) -> None:
+        """Refuse what no machine has."""
+        positive(**{f"peak {name}": peak for name, peak in self.peaks.items()})
+        names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth")
+        positive(**{name: getattr(self, name) for name in names})
+        nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
+        whole(domain=self.domain)
+
+    def _rows(self):
+        rows = [(self.name, "value")]
+        rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
+        units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
+        names = [f.name for f in fields(self)][2:-2]
+        rows += [(n.replace("_", " "), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
+        return [*rows, ("efficiency", self.efficiency.generation)]
+
+
+_GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
+_GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
+# The network of the reference servers and pods of a generation.
+_NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}
+_NETWORKS |= {name: "DCN (TPU v5p)" for name in EFFICIENCIES if name.startswith("TPU")}
+_NETWORKS |= {"TPU v5e": "DCN (TPU v5e)", "TPU v6e": "DCN (TPU v6e)"}
+
+
+def machine(accelerator: str, *, network: str | None = None, domain: int | None = None) -> Machine:
+    """The machine of an accelerator and a network, from their datasheets.
+
+    Parameters
+    ----------
+    accelerator, network : str
+        As in :mod:`clusterlab.hardware`. The network is a port for each accelerator; by default that of the reference
+        servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
+        of the data centre's network.
+    domain : int, optional
+        Accelerators that share a scale-up link; by default those of a reference server or rack.
+
+    Returns
+    -------
+    Machine
+
+    Raises
+    ------
+    ValueError
+        An unknown accelerator or link, or a domain that is not a positive integer.
+
+    Examples
+    --------
+    >>> fmt(machine("H100 SXM").network_bandwidth, "B/s"), machine("A100 80GB").efficiency.generation
+    ('50 GB/s', 'Ampere')
+    """
+    chip = hardware.accelerator(accelerator)
+    generation = chip.name if chip.name in EFFICIENCIES else _GENERATIONS.get(chip.name.split()[0], "other")
+    scale_up = hardware.link(chip.scale_up_link)
+    port = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
+    return Machine(
+        name=chip.name,
+        peaks=chip.peaks,
+        hbm_bandwidth=chip.hbm_bandwidth,
+        hbm_capacity=chip.hbm_capacity,
+        domain=chip.scale_up_domain if domain is None else domain,
+        scale_up_bandwidth=chip.scale_up_bandwidth,
+        scale_up_latency=3.4 * us if scale_up.latency is None else scale_up.latency,  # NCCL's constant for NVLink
+        network_bandwidth=port.bandwidth,
+        network_latency=NCCL_CONSTANTS.network_latency,
+        efficiency=EFFICIENCIES[generation],
+        link_efficiency=LINK_EFFICIENCY,
+    )
