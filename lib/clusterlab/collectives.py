@@ -20,7 +20,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, nonnegative, positive, summary, whole
+from .units import Explained, nonnegative, pick, positive, smaller, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -370,6 +370,79 @@ def recursive_doubling_all_gather(size, n, *, bandwidth, latency) -> Collective:
     size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
     moved = size / n * (n - 1)
     return _cost("all-gather", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
+
+
+def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1) -> Collective:
+    r"""All-gather or reduce-scatter around one ring through all ranks of all nodes.
+
+    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node, the ring enters and leaves a node by the
+    ports of all its ranks together, as libraries run g such rings at once:
+
+    .. math:: T = k\,\big((n - m)\,\alpha' + (m - 1)\,\alpha\big) + \frac{n-1}{n}\,\frac{S}{\min(B', g B)}
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the gathered buffer, S, and ranks.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g.
+    bandwidth, latency : array_like
+        Bytes/s of one rank's port across nodes, B, and seconds for each round, alpha.
+    node_bandwidth, node_latency : array_like
+        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
+    messages : array_like
+        Collectives k that the buffer is cut into, one after the other; each pays the latency.
+
+    Returns
+    -------
+    Collective
+        An all-reduce is two of them. Within one node it is :func:`ring_all_gather` at B'; with one rank a node, B
+        alone counts. Of the chain of latencies NCCL counts one hop into each node but the first.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size`` or ``messages`` is not a whole
+        number of at least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Source: Patarasuk and Yuan 2009 for the ring; NCCL 2.30.7, src/graph/tuning.cc, for the hops that cross nodes.
+
+    Examples
+    --------
+    Weights of 16 GB gathered over eight GPUs of one node, and over 64 of eight nodes:
+
+    >>> links = {"bandwidth": 50e9, "latency": 14e-6, "node_bandwidth": 450e9, "node_latency": 3.3e-6}
+    >>> [round(float(multi_node_ring(16e9, n, node_size=8, **links).time * 1e3), 1) for n in (8, 64)]
+    [31.1, 39.7]
+    """
+    g, _ = _node(n, node_size)
+    (k,) = whole(messages=messages)
+    positive(node_bandwidth=node_bandwidth)
+    nonnegative(node_latency=node_latency)
+    size, n, bandwidth, latency, node_bandwidth, node_latency, g, k = nonnegative(
+        size=size,
+        n=n,
+        bandwidth=bandwidth,
+        latency=latency,
+        node_bandwidth=node_bandwidth,
+        node_latency=node_latency,
+        node_size=g,
+        messages=k,
+    )
+    positive(bandwidth=bandwidth)
+    waits, transfer = _multi_node_ring(size, n, g, bandwidth, latency, node_bandwidth, node_latency, k)
+    moved = size / n * (n - 1)
+    return Collective(size, k * (n - 1), moved, moved, waits, transfer, bus_factor("all-gather", n))
+
+
+def _multi_node_ring(size, n, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1.0):
+    """Latency and transfer of :func:`multi_node_ring`, its arguments checked. ``node_size`` may be a mean of nodes."""
+    nodes = n / node_size
+    port = smaller(pick(node_size > 1, node_bandwidth, np.inf), bandwidth * node_size)
+    hops = (n - nodes) * node_latency + (nodes - 1) * latency
+    return messages * hops, size * (n - 1) / n / pick(nodes > 1, port, node_bandwidth)
 
 
 # --- All-reduce ------------------------------------------------------------------------------------------------------
@@ -918,6 +991,84 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
     return _stages("all-to-all", size, n, first, second)
 
 
+def expert_all_to_all(
+    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency
+) -> Collective:
+    r"""All-to-all that sends tokens to their experts, or back: a token crosses to a node once and is copied there.
+
+    With k experts a token, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+
+    .. math:: T = \alpha'_{g > 1} + \alpha_{m > 1} + \max\left(\frac{g-1}{g}\,\frac{S}{B'},\;
+        \frac{(m - 1)\left(1 - (1 - 1/m)^k\right)}{k}\,\frac{S}{B}\right)
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes that one rank sends, S: its tokens, each as often as it has experts; and ranks.
+    experts_per_token : array_like
+        Experts k that a token is sent to, anywhere.
+    node_size : array_like
+        Ranks of a node (a scale-up domain), g.
+    bandwidth, latency : array_like
+        Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
+    node_bandwidth, node_latency : array_like
+        Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
+
+    Returns
+    -------
+    Collective
+        Expected bytes, with experts drawn evenly and with replacement. All messages are posted at once, and both kinds
+        of link work at the same time; :func:`posted_all_to_all` is the exchange of whole buffers, one stage after the
+        other.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size`` or ``experts_per_token`` is not
+        a whole number of at least 1, or ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Source: DeepSeek-V3 2024, section 3.2.2, for a token that crosses to a node once and is forwarded over NVLink there.
+    Derived: of m nodes a token with k experts visits m (1 - (1 - 1/m)^k), and all but its own are across.
+
+    Examples
+    --------
+    DeepSeek-V3's eight experts on 64 GPUs in nodes of eight, against an exchange that sends every copy:
+
+    >>> links = {"bandwidth": 50e9, "latency": 14e-6, "node_bandwidth": 450e9, "node_latency": 3.3e-6}
+    >>> cost = expert_all_to_all(64e6, 64, experts_per_token=8, node_size=8, **links)
+    >>> round(float(posted_all_to_all(64e6, 64, node_size=8, **links).transfer / cost.transfer), 2)
+    1.69
+    """
+    g, nodes = _node(n, node_size)
+    (copies,) = whole(experts_per_token=experts_per_token)
+    positive(node_bandwidth=node_bandwidth)
+    size, n, bandwidth, latency, node_bandwidth, node_latency, g, copies = nonnegative(
+        size=size,
+        n=n,
+        bandwidth=bandwidth,
+        latency=latency,
+        node_bandwidth=node_bandwidth,
+        node_latency=node_latency,
+        node_size=g,
+        experts_per_token=copies,
+    )
+    positive(bandwidth=bandwidth)
+    waits, inside, across = _expert_all_to_all(size, n, copies, g, bandwidth, latency, node_bandwidth, node_latency)
+    sent = np.maximum(inside * node_bandwidth, across * bandwidth)
+    rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
+    return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
+
+
+def _expert_all_to_all(size, n, copies, node_size, bandwidth, latency, node_bandwidth, node_latency):
+    """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
+    nodes = n / node_size
+    visited = (nodes - 1) * (1 - (1 - 1 / nodes) ** copies)
+    waits = (node_size > 1) * node_latency + (nodes > 1) * latency
+    return waits, size * (node_size - 1) / node_size / node_bandwidth, size * visited / copies / bandwidth
+
+
 def all_to_all_local_share(n, *, node_size):
     r"""Share of an all-to-all's traffic between ranks that stays inside the node.
 
@@ -989,8 +1140,57 @@ def pipelined_time(latency, transfer):
     >>> pipelined_time([40e-6, 40e-6], [0, 40e-6]).round(8) * 1e6
     array([ 40., 120.])
     """
-    latency, transfer = nonnegative(latency=latency, transfer=transfer)
-    return latency + transfer + (latency * transfer) ** 0.5
+    return _pipelined_time(*nonnegative(latency=latency, transfer=transfer))
+
+
+def _pipelined_time(latency, transfer):
+    return latency + transfer + np.sqrt(latency * transfer)
+
+
+def exposed_time(communication, behind, *, contention=0):
+    r"""What is left to wait for of a collective that hides behind other work: the hiding law.
+
+    .. math:: C - (1 - \kappa)\,\min(C, H)
+
+    Parameters
+    ----------
+    communication : array_like
+        Seconds of the collective, C.
+    behind : array_like
+        Seconds of work that it may hide behind, H; 0 where nothing hides it.
+    contention : array_like
+        Seconds by which each hidden second slows the work, kappa, from 0 to 1: both want the same memory bandwidth and
+        the same multiprocessors.
+
+    Returns
+    -------
+    array_like
+        Seconds, from kappa C to C.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, or ``contention`` is above 1.
+
+    Notes
+    -----
+    Derived; the contention of published training runs is in ``data/efficiencies.toml``.
+
+    Examples
+    --------
+    Ten milliseconds behind eight, at no cost and with a quarter of the hidden time lost:
+
+    >>> [float(round(exposed_time(10e-3, 8e-3, contention=k) * 1e3, 6)) for k in (0, 0.25)]
+    [2.0, 4.0]
+    """
+    communication, behind, contention = nonnegative(communication=communication, behind=behind, contention=contention)
+    if np.any(contention > 1):
+        raise ValueError(f"contention must be at most 1, got {np.max(contention):g}")
+    return _exposed_time(communication, behind, contention)
+
+
+def _exposed_time(communication, behind, contention):
+    return communication - (1 - contention) * smaller(communication, behind)
 
 
 @dataclass(frozen=True, repr=False)

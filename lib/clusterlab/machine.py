@@ -104,8 +104,10 @@ class LinkEfficiency(_Sourced):
 
 @dataclass(frozen=True, repr=False)
 class NCCL(_Sourced):
-    """Constants that NCCL plans with: seconds of a hop across the network, and the share of an NVLink's rate that
-    switches sustain when they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
+    """Constants that NCCL plans with.
+
+    Seconds of a hop across the network, and the share of an NVLink's rate that switches sustain when they reduce
+    (Hopper's NVLink 4, Blackwell's NVLink 5).
     """
 
     network_latency: float

@@ -1,9 +1,8 @@
 """Memory: what one accelerator must hold to train a model under a layout, and whether it fits.
 
-A layout says how many ranks share what: ``tp`` split every matrix, ``pp`` the layers, ``cp`` the sequence, ``dp`` the
-batch, ``ep`` the experts. What a rank holds is its share of the model state (weights, gradients, optimizer state, each
-divided further by a ZeRO stage), the activations of the microbatches in flight, what recomputation needs for a moment,
-and what is reserved or lost. Every argument broadcasts: a layout of arrays is as many layouts.
+What a rank holds is its share of the model state (weights, gradients, optimizer state, each divided further by a ZeRO
+stage), the activations of the microbatches in flight, what recomputation needs for a moment, and what is reserved or
+lost. A :class:`~clusterlab.layout.Layout` of arrays is as many layouts.
 
 Activations are counted as Korthikanti et al. 2022 count them, tensor by tensor, for any decoder. What the driver, the
 communication library and the allocator take is not modelled: ``reserved`` and ``fragmentation`` are what you say.
@@ -11,14 +10,17 @@ communication library and the allocator take is not modelled: ``reserved`` and `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 
-from .pipeline import SCHEDULES, in_flight
+from .layout import Layout, Workload
+from .machine import SOFTWARE, Software
+from .pipeline import SCHEDULES, _held, _short_pieces, _stage, in_flight
 from .transformer import attention_parameters, expert_parameters
-from .units import Explained, choose, nonnegative, positive, summary, whole
+from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole
 
 
 def _sum_rows(record, unit):
@@ -78,7 +80,8 @@ def model_state(parameters, *, shards=1, zero=0, weight_bytes=2, gradient_bytes=
     Raises
     ------
     ValueError
-        An argument is negative or not finite, ``shards`` is no whole number of at least 1, or ``zero`` is not 0 to 3.
+        An argument is negative or not finite, ``shards`` is not a whole number of at least 1, or ``zero`` is not 0
+        to 3.
 
     Notes
     -----
@@ -138,17 +141,7 @@ class LayerActivations(Explained):
 
 
 def layer_activations(
-    model,
-    *,
-    sequence,
-    microbatch=1,
-    tp=1,
-    cp=1,
-    moe=False,
-    sequence_parallel=True,
-    fused_attention=True,
-    dropout=False,
-    activation_bytes=2,
+    model, workload: Workload, layout: Layout, *, moe=False, software: Software = SOFTWARE["2024"]
 ) -> LayerActivations:
     r"""Activations that one layer keeps of one microbatch, without recomputation.
 
@@ -161,21 +154,16 @@ def layer_activations(
     ----------
     model : Transformer
         The shape.
-    sequence, microbatch : array_like
-        Tokens of a sequence, and sequences of a microbatch.
-    tp, cp : array_like
-        Ranks of tensor and of context parallelism.
+    workload : Workload
+        Its sequence counts here.
+    layout : Layout
+        Its microbatch, tp, cp and sequence_parallel count here: whether the tensor-parallel ranks share out what each
+        would otherwise hold whole (inputs of norms and of the blocks, and dropout masks).
     moe : bool
         Whether the layer is one of the mixtures of experts.
-    sequence_parallel : bool or array of bool
-        Whether the tensor-parallel ranks share out what each would otherwise hold whole: inputs of norms and of the
-        blocks, and dropout masks.
-    fused_attention : bool
-        Whether the attention kernel keeps no scores (FlashAttention).
-    dropout : bool
-        Whether masks of one byte are kept, after attention, the feed-forward and the softmax.
-    activation_bytes : array_like
-        Bytes of an element.
+    software : Software
+        Whether the attention kernel keeps no scores, whether there is dropout (masks of one byte, after attention, the
+        feed-forward and the softmax), and the bytes of an element.
 
     Returns
     -------
@@ -186,8 +174,7 @@ def layer_activations(
     Raises
     ------
     ValueError
-        An argument is not a positive, finite number, a count is none, ``tp`` does not divide the heads, or a switch is
-        no bool.
+        ``tp`` does not divide the heads, or ``moe`` is not a bool.
 
     Notes
     -----
@@ -197,11 +184,11 @@ def layer_activations(
 
     Examples
     --------
-    A layer of GPT-3, as in 2022 and with a fused kernel and no dropout.
+    A layer of GPT-3, with the software of 2022 and with a fused kernel and no dropout.
 
     >>> from clusterlab.models import model
-    >>> gpt = model("GPT 175B")
-    >>> layer_activations(gpt, sequence=2048, tp=8, fused_attention=False, dropout=True)
+    >>> gpt, workload = model("GPT 175B"), Workload(sequence=2048, global_batch=1)
+    >>> layer_activations(gpt, workload, Layout(tp=8), software=SOFTWARE["2022"])
     LayerActivations
                         B
     norms         12.6 MB
@@ -210,23 +197,28 @@ def layer_activations(
     feed forward  56.6 MB
     dropout       6.29 MB
     total          359 MB
-    >>> round(layer_activations(gpt, sequence=2048, tp=8).total / 1e6)
+    >>> round(layer_activations(gpt, workload, Layout(tp=8)).total / 1e6)
     101
     """
-    s, b, size = positive(sequence=sequence, microbatch=microbatch, activation_bytes=activation_bytes)
-    t, c = whole(tp=tp, cp=cp)
-    _divides("tp", t, "heads", model.heads)
-    _switches(moe=moe, fused_attention=fused_attention, dropout=dropout)
-    shared = np.where(_flag("sequence_parallel", sequence_parallel), t, 1)
-    tokens = s * b / c
-    return _activations(model, s, tokens, t, shared, size, moe, fused_attention, dropout)
+    if np.any(np.asarray(model.heads) % layout.tp != 0):
+        raise ValueError(f"tp must divide heads, got {summary(layout.tp)} and {summary(model.heads)}")
+    if not isinstance(moe, bool):
+        raise ValueError(f"moe must be True or False, got {moe!r}")
+    return _activations(model, workload.sequence, _tokens(workload, layout), layout, software, moe)
 
 
-def _activations(model, s, tokens, t, shared, size, moe, fused, dropout) -> LayerActivations:
-    """The count itself, its arguments checked. ``shared`` ranks share what sequence parallelism splits."""
+def _tokens(workload: Workload, layout: Layout):
+    """Tokens of a microbatch on a rank."""
+    return layout.microbatch * workload.sequence / layout.cp
+
+
+def _activations(model, sequence, tokens, layout: Layout, software: Software, moe: bool) -> LayerActivations:
+    """The count itself, its arguments checked."""
+    size, tp = software.activation_bytes, layout.tp
+    shared = pick(layout.sequence_parallel, tp, 1.0)  # ranks that share what sequence parallelism splits
     h, heads, d, value_dim, gates = model.hidden, model.heads, model.head_dim, model.value_dim, 1 + model.gated
     stream = size * tokens * h / shared  # one tensor as wide as the stream
-    split = size * tokens / t  # one number a token, where tensor parallelism splits
+    split = size * tokens / tp  # one number a token, where tensor parallelism splits
     if np.any(model.kv_rank):
         # Both latents before and after their norm, and queries and keys with their rotary part.
         latents = size * tokens / shared * (2 * (model.query_rank + model.kv_rank) + model.rope_dim)
@@ -234,7 +226,7 @@ def _activations(model, s, tokens, t, shared, size, moe, fused, dropout) -> Laye
     else:
         latents = 0.0
         # A key head is on every rank that has one of its query heads.
-        qkv = heads * d + 2 * np.maximum(model.kv_heads, t) * d
+        qkv = heads * d + 2 * larger(model.kv_heads * 1.0, tp) * d
     if moe:
         width = model.experts_per_token + model.shared_experts
         # Dispatched tokens, their way through the experts, and their outputs, which the weighted sum needs.
@@ -245,114 +237,15 @@ def _activations(model, s, tokens, t, shared, size, moe, fused, dropout) -> Laye
         experts = 0.0
         feed_forward = stream + split * (1 + gates) * model.ffn
     # Without fusion: the softmax, and with dropout its mask and what it leaves. A mask is one byte an element.
+    masks = size + (1 + size if software.dropout else 0.0)
     return LayerActivations(
         norms=2 * stream,
         attention=stream + latents + split * (qkv + heads * value_dim),
-        scores=0.0 if fused else heads / t * tokens * s * (size + (1 + size if dropout else 0.0)),
+        scores=0.0 if software.fused_attention else heads / tp * tokens * sequence * masks,
         feed_forward=feed_forward,
         experts=experts,
-        dropout=2 * tokens * h / shared if dropout else 0.0,
+        dropout=2 * tokens * h / shared if software.dropout else 0.0,
     )
-
-
-def _flag(name, value):
-    flags = np.asarray(value)
-    if flags.dtype != bool:
-        raise ValueError(f"{name} must be True or False, got {value!r}")
-    return flags
-
-
-def _switches(**values):
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def _divides(name, part, of, count):
-    if np.any(np.asarray(count) % part != 0):
-        raise ValueError(f"{name} must divide {of}, got {summary(part)} and {summary(count)}")
-
-
-# --- Stages ----------------------------------------------------------------------------------------------------------
-
-
-def stage_layers(layers, stages, stage=0, *, chunks=1):
-    r"""Layers of one pipeline stage, where they are shared out as evenly as can be.
-
-    The model is cut into stages times chunks pieces of ceil(layers / pieces) layers. Where that is too many, the last
-    piece has one less, then the first, the last but one, and so on: the ends also have the loss and the embedding.
-
-    Parameters
-    ----------
-    layers, stages : array_like
-        Layers of the model and stages of the pipeline.
-    stage : array_like
-        The stage, counted from 0.
-    chunks : array_like
-        Pieces a stage, dealt in turn: stage i has pieces i, i + stages, i + 2 stages and so on.
-
-    Returns
-    -------
-    array_like
-        Layers of the stage. They add up to ``layers`` over the stages.
-
-    Raises
-    ------
-    ValueError
-        A count is no whole number of at least 1, there is no such stage, or more than two pieces would be empty.
-
-    Notes
-    -----
-    Source: The Llama 3 Herd of Models 2024, section 3.3.2: one layer less on the first and on the last stage; here for
-    any number.
-
-    Examples
-    --------
-    Llama 3 405B: 126 layers on 16 stages.
-
-    >>> [float(stage_layers(126, 16, i)) for i in (0, 1, 14, 15)]
-    [7.0, 8.0, 8.0, 7.0]
-    """
-    n, p, v = whole(layers=layers, stages=stages, chunks=chunks)
-    i = _stage(stage, p)
-    _, front, back, size = _pieces(n, p, v)
-    return v * size - _pieces_before(front, i, p, v) - _pieces_before(back, p - 1 - i, p, v)
-
-
-def _stage(stage, stages):
-    (i,) = nonnegative(stage=stage)
-    if np.any(i >= stages) or np.any(i != np.floor(i)):
-        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
-    return i
-
-
-def _pieces(layers, p, v):
-    """Pieces of the model, how many at the front and at the back are short of a layer, and the layers of the others."""
-    pieces = p * v
-    if np.any(pieces > layers + 2):
-        raise ValueError(f"stages times chunks must be at most layers + 2, got {np.max(pieces):g} and {layers:g}")
-    size = np.ceil(layers / pieces)
-    short = pieces * size - layers
-    return pieces, np.floor(short / 2), np.ceil(short / 2), size
-
-
-def _pieces_before(limit, i, p, v):
-    """Pieces of stage i that are among the first ``limit``."""
-    return np.clip(np.ceil((limit - i) / p), 0, v)
-
-
-def _dense_layers(model, i, p, v):
-    """Layers of a stage that are among the first ``dense_layers`` of a mixture of experts."""
-    pieces, front, back, size = _pieces(model.layers, p, v)
-    found, chunk = 0.0 * i, 0
-    while True:
-        piece = i + chunk * p
-        start = piece * size - np.minimum(piece, front) - np.maximum(piece - (pieces - back), 0)
-        if not np.any((chunk < v) & (start < model.dense_layers)):
-            return found
-        held = size - (piece < front) - (piece >= pieces - back)
-        found = found + (chunk < v) * np.clip(model.dense_layers - start, 0, held)
-        chunk += 1
 
 
 # --- Everything on one rank ------------------------------------------------------------------------------------------
@@ -402,30 +295,12 @@ class Footprint(Explained):
 
 def footprint(
     model,
+    workload: Workload,
+    layout: Layout,
     *,
-    sequence,
-    microbatches,
-    microbatch=1,
-    tp=1,
-    pp=1,
-    dp=1,
-    cp=1,
-    ep=1,
-    etp=None,
-    chunks=1,
+    software: Software = SOFTWARE["2024"],
     schedule="interleaved",
     stage=None,
-    zero=1,
-    shard_group=None,
-    recompute="none",
-    sequence_parallel=True,
-    fused_attention=True,
-    dropout=False,
-    weight_bytes=2,
-    gradient_bytes=4,
-    optimizer_bytes=12,
-    activation_bytes=2,
-    logit_bytes=4,
     fragmentation=0,
     reserved=0,
 ) -> Footprint:
@@ -442,29 +317,17 @@ def footprint(
     ----------
     model : Transformer
         The shape.
-    sequence, microbatch, microbatches : array_like
-        Tokens of a sequence, sequences of a microbatch, and microbatches of a step on each data-parallel rank.
-    tp, pp, dp, cp : array_like
-        Ranks of tensor, pipeline, data and context parallelism.
-    ep, etp : array_like
-        Ranks that share out the experts, and those that split each: by default ``tp``, or 1 where ``ep`` is above 1, as
-        in :func:`clusterlab.training.step`. Together they divide tp cp dp.
-    chunks, schedule : array_like, str or array of str
-        Pieces a stage and the schedule, as in :func:`clusterlab.pipeline.simulate`.
+    workload : Workload
+        Its sequence and global batch.
+    layout : Layout
+        Ranks, chunks, microbatch, ZeRO stage, recomputation: ``"none"``, ``"selective"`` (keeps no scores) or
+        ``"full"`` (keeps the input of each layer).
+    software : Software
+        Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
+    schedule : str or array of str
+        As in :func:`clusterlab.pipeline.simulate`.
     stage : array_like, optional
         The stage, counted from 0. By default the one that needs most.
-    zero : array_like
-        ZeRO stage, 0 to 3, over the dp cp ranks with the same parameters; 1 as in :func:`clusterlab.training.step`.
-    shard_group : array_like, optional
-        Ranks that share under ZeRO where not all do (hybrid sharding).
-    recompute : str or array of str
-        ``"none"``, ``"selective"`` (keeps no scores) or ``"full"`` (keeps the input of each layer).
-    sequence_parallel, fused_attention, dropout, activation_bytes
-        As in :func:`layer_activations`.
-    weight_bytes, gradient_bytes, optimizer_bytes : array_like
-        As in :func:`model_state`.
-    logit_bytes : array_like
-        Bytes of one logit: FP32, or 2 where the loss is computed from BF16.
     fragmentation : array_like
         Bytes that the allocator loses, as a share of those that come and go, phi.
     reserved : array_like
@@ -478,8 +341,8 @@ def footprint(
     Raises
     ------
     ValueError
-        A count or size is none, ``tp`` does not divide the heads, ``ep`` the experts or ``shard_group`` the ranks,
-        ``ep`` times ``etp`` does not divide tp cp dp, there are more than two empty pieces, or a switch is no bool.
+        A layout breaks a rule of :meth:`clusterlab.layout.Layout.faults`, there is no such stage or schedule, or
+        ``fragmentation`` or ``reserved`` is negative or not finite.
 
     Notes
     -----
@@ -494,12 +357,15 @@ def footprint(
     --------
     The 530-billion model of Korthikanti et al. 2022 on 280 A100 of 80 GB: without recomputation it does not fit.
 
+    >>> from dataclasses import replace
     >>> from clusterlab.models import model
     >>> from clusterlab.units import fmt
-    >>> setup = {"sequence": 2048, "tp": 8, "pp": 35, "chunks": 3, "microbatches": 280, "dropout": True}
-    >>> setup |= {"fused_attention": False, "zero": 0}
-    >>> gpt = model("MT-NLG 530B")
-    >>> need = {how: footprint(gpt, **setup, recompute=how) for how in ("none", "selective", "full")}
+    >>> gpt, workload = model("MT-NLG 530B"), Workload(sequence=2048, global_batch=280)
+    >>> layout = Layout(tp=8, pp=35, chunks=3, zero=0)
+    >>> need = {
+    ...     how: footprint(gpt, workload, replace(layout, recompute=how), software=SOFTWARE["2022"])
+    ...     for how in ("none", "selective", "full")
+    ... }
     >>> {how: fmt(one.headroom(80e9), "B") for how, one in need.items()}
     {'none': '-28.8 GB', 'selective': '17.5 GB', 'full': '40.7 GB'}
     >>> need["selective"]
@@ -512,99 +378,186 @@ def footprint(
     recomputation   336 MB
     total          62.5 GB
     """
-    s, b, size = positive(sequence=sequence, microbatch=microbatch, activation_bytes=activation_bytes)
-    t, p, d, c, e, v, m = whole(tp=tp, pp=pp, dp=dp, cp=cp, ep=ep, chunks=chunks, microbatches=microbatches)
-    (et,) = whole(etp=np.where(e > 1, 1, t) if etp is None else etp)
-    logit, lost, others = nonnegative(logit_bytes=logit_bytes, fragmentation=fragmentation, reserved=reserved)
-    _switches(fused_attention=fused_attention, dropout=dropout)
-    shared = np.where(_flag("sequence_parallel", sequence_parallel), t, 1)
-    _divides("tp", t, "heads", model.heads)
-    _divides("ep times etp", e * et, "tp cp dp", t * c * d)
-    _divides("ep", e, "experts", np.where(np.asarray(model.experts) > 0, model.experts, e))
-    group, expert_group = c * d, t * c * d / (e * et)
-    if shard_group is not None:
-        (group,) = whole(shard_group=shard_group)
-        _divides("shard_group", group, "dp cp", c * d)
-        expert_group = np.minimum(group, expert_group)
+    layout.faults(model, workload).refuse()
+    lost, others = nonnegative(fragmentation=fragmentation, reserved=reserved)
+    return _footprint(model, workload, layout, software, schedule, stage, lost, others)
 
-    tokens = s * b / c
-    stream = size * tokens * model.hidden / shared
-    routed = model.experts * expert_parameters(model) / (e * et)  # of one layer
-    kinds = {}  # of layer: what it keeps, what its recomputation takes, its parameters, those shared with other experts
-    for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
-        one = _activations(model, s, tokens, t, shared, size, moe, fused_attention, dropout)
-        keeps = {"none": one.total, "selective": one.total - one.scores, "full": stream + 0 * one.total}
-        again = {"none": 0 * one.total, "selective": one.scores, "full": one.total - stream}
-        chosen = (choose(options, recompute=recompute) for options in (keeps, again))
-        kinds[moe] = (*chosen, _layer_parameters(model, t, moe), routed if moe else 0.0)
-    sizes = (zero, weight_bytes, gradient_bytes, optimizer_bytes)
-    own_bytes, expert_bytes = (_bytes_per_parameter(n, *sizes) for n in (group, expert_group))
-    z = np.asarray(zero)
-    gathered = 2 * size * (z >= 3) + gradient_bytes * (z >= 2)  # bytes a parameter
-    logits = logit * tokens * model.vocab / t
-    waiting = choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": m}, schedule=schedule)
 
-    def on_stage(i) -> Footprint:
-        layers = {False: stage_layers(model.layers, p, i, chunks=v)}
-        if True in kinds:
-            dense = _dense_layers(model, i, p, v)
-            layers = {False: dense, True: layers[False] - dense}
-        embedding = (i == 0) * (model.vocab / t + model.positions) * model.hidden
-        own_output = (p > 1) | (not model.tied)
-        output = (i == p - 1) * (own_output * model.vocab / t + 1 + model.biases) * model.hidden
-        own, shared_out = embedding + output, 0.0
-        activations = (i == 0) * tokens * model.hidden / shared if dropout else 0.0
-        largest, busiest = np.maximum(embedding, output), []
-        for moe, (keeps, again, mine, experts) in kinds.items():
-            own = own + layers[moe] * mine
-            shared_out = shared_out + layers[moe] * experts
-            activations = activations + layers[moe] * keeps
-            largest = np.maximum(largest, (layers[moe] > 0) * (mine + experts))
-            busiest.append((layers[moe] > 0) * again)
-        parts = {
-            "gathered": largest * gathered,
-            "activations": activations * in_flight(p, m, i, schedule=schedule, chunks=v),
-            "recomputation": reduce(np.maximum, busiest),
-            "output": (i == p - 1) * waiting * (2 * stream + logits),
-        }
-        return Footprint(
-            *(own * mine + shared_out * theirs for mine, theirs in zip(own_bytes, expert_bytes, strict=True)),
-            **parts,
-            fragmentation=lost * sum(parts.values()),
-            reserved=others,
-        )
-
+def _footprint(model, workload, layout, software, schedule, stage, fragmentation, reserved) -> Footprint:
+    """The footprint itself, of layouts without faults."""
+    rank = _rank(model, workload, layout, software, schedule, fragmentation, reserved)
     if stage is not None:
-        return on_stage(_stage(stage, p))
-    # Microbatches in flight only fall from stage to stage. So the worst is one of these: the ends, the first stage that
-    # is not short of a layer, and, with dense layers before mixtures of experts, each stage up to the first without.
-    _, front, _, most = _pieces(model.layers, p, v)
-    candidates = [0 * p, p - 1, front % p]
-    if True in kinds:
-        beyond = np.minimum(np.ceil((model.dense_layers + front) / most), p - 1)
-        candidates.append(np.maximum(beyond, front % p))
+        return _on_stage(rank, _stage(stage, layout.pp))
+    return reduce(_larger, (_on_stage(rank, i) for i in _heaviest_stages(model, layout)))
+
+
+class _LayerKind(NamedTuple):
+    """Bytes that a layer keeps of a microbatch and that recomputing it takes; its parameters on a rank."""
+
+    kept: float
+    recomputed: float
+    dense_params: float  # also norms, routers and shared experts
+    expert_params: float
+
+
+class _Rank(NamedTuple):
+    """What a stage's footprint is made of, for every stage of a layout."""
+
+    model: object
+    layout: Layout
+    microbatches: float
+    schedule: object
+    kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
+    dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
+    expert_bytes: list
+    gathered_bytes: float  # for each parameter that is put together
+    input_bytes: float  # of the stream after the embedding, where dropout keeps its mask
+    output_bytes: float  # of one microbatch that waits for the loss
+    waiting: float  # microbatches that do
+    fragmentation: float
+    reserved: float
+
+
+def _rank(model, workload, layout, software, schedule, fragmentation, reserved) -> _Rank:
+    tp, zero, size = layout.tp, layout.zero, software.activation_bytes
+    tokens, m = _tokens(workload, layout), layout.microbatches(workload)
+    shared = pick(layout.sequence_parallel, tp, 1.0)
+    stream = size * tokens * model.hidden / shared
+    expert_ranks = tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
+    if layout.shard_group is not None:
+        expert_ranks = smaller(layout.shard_group, expert_ranks)
+    state = (zero, software.weight_bytes, software.gradient_bytes, software.optimizer_bytes)
+    return _Rank(
+        model=model,
+        layout=layout,
+        microbatches=m,
+        schedule=schedule,
+        kinds=_layer_kinds(model, workload, layout, software, stream),
+        dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
+        expert_bytes=_bytes_per_parameter(expert_ranks, *state),
+        gathered_bytes=2 * size * (zero >= 3) + software.gradient_bytes * (zero >= 2),
+        input_bytes=tokens * model.hidden / shared if software.dropout else 0.0,
+        output_bytes=2 * stream + software.logit_bytes * tokens * model.vocab / tp,
+        waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": m}, schedule=schedule),
+        fragmentation=fragmentation,
+        reserved=reserved,
+    )
+
+
+def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _LayerKind]:
+    """Dense layers, and mixtures of experts where there are some."""
+    tokens, tp, kinds = _tokens(workload, layout), layout.tp, {}
+    routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
+    for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
+        one = _activations(model, workload.sequence, tokens, layout, software, moe)
+        total = one.total
+        kept = {"none": total, "selective": total - one.scores, "full": stream + 0 * total}
+        recomputed = {"none": 0 * total, "selective": one.scores + 0 * total, "full": total - stream}
+        kinds[moe] = _LayerKind(
+            kept=choose(kept, recompute=layout.recompute),
+            recomputed=choose(recomputed, recompute=layout.recompute),
+            dense_params=_layer_parameters(model, tp, moe),
+            expert_params=routed if moe else 0.0,
+        )
+    return kinds
+
+
+def _on_stage(rank: _Rank, i) -> Footprint:
+    """The footprint of a rank of stage i."""
+    model, layout = rank.model, rank.layout
+    tp, pp, chunks = layout.tp, layout.pp, layout.chunks
+    first, last = i == 0, i == pp - 1
+    embedding = first * (model.vocab / tp + model.positions) * model.hidden
+    own_output = (pp > 1) | (not model.tied)
+    output = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
+    dense_params, expert_params = embedding + output, 0.0
+    activations = first * rank.input_bytes
+    largest, recomputed = larger(embedding, output), 0.0
+    for moe, layers in _layers_by_kind(rank, i).items():
+        kind = rank.kinds[moe]
+        dense_params = dense_params + layers * kind.dense_params
+        expert_params = expert_params + layers * kind.expert_params
+        activations = activations + layers * kind.kept
+        largest = larger(largest, (layers > 0) * (kind.dense_params + kind.expert_params))
+        recomputed = larger(recomputed, (layers > 0) * kind.recomputed)
+    gathered = largest * rank.gathered_bytes
+    activations = activations * in_flight(pp, rank.microbatches, i, schedule=rank.schedule, chunks=chunks)
+    output = last * rank.waiting * rank.output_bytes
+    weights, gradients, optimizer = (
+        dense_params * dense + expert_params * expert
+        for dense, expert in zip(rank.dense_bytes, rank.expert_bytes, strict=True)
+    )
+    return Footprint(
+        weights=weights,
+        gradients=gradients,
+        optimizer=optimizer,
+        gathered=gathered,
+        activations=activations,
+        recomputation=recomputed,
+        output=output,
+        fragmentation=rank.fragmentation * (gathered + activations + recomputed + output),
+        reserved=rank.reserved,
+    )
+
+
+def _layers_by_kind(rank: _Rank, i) -> dict[bool, float]:
+    """Layers of stage i that are dense, and that are mixtures of experts."""
+    model, pp, chunks = rank.model, rank.layout.pp, rank.layout.chunks
+    pieces = _short_pieces(model.layers, pp, chunks)
+    layers = _held(*pieces, i, pp, chunks)
+    if True not in rank.kinds:
+        return {False: layers}
+    dense = _dense_layers(model, i, pp, chunks, *pieces)
+    return {False: dense, True: layers - dense}
+
+
+def _dense_layers(model, i, pp, chunks, size, front, back):
+    """Layers of a stage that are among the first ``dense_layers`` of a mixture of experts."""
+    found, chunk = 0.0 * i, 0
+    while True:
+        piece = i + chunk * pp
+        at_back = piece - (pp * chunks - back)
+        start = piece * size - np.minimum(piece, front) - np.maximum(at_back, 0)
+        if not np.any((chunk < chunks) & (start < model.dense_layers)):
+            return found
+        held = size - (piece < front) - (at_back >= 0)
+        found = found + (chunk < chunks) * np.clip(model.dense_layers - start, 0, held)
+        chunk += 1
+
+
+def _heaviest_stages(model, layout: Layout) -> list:
+    """The stages of which one needs most. Microbatches in flight only fall from stage to stage.
+
+    So the worst is one of these: the ends, the first stage that is not short of a layer, and, with dense layers before
+    mixtures of experts, each stage up to the first without.
+    """
+    pp = layout.pp
+    size, front, _ = _short_pieces(model.layers, pp, layout.chunks)
+    stages = [0 * pp, pp - 1, front % pp]
+    if np.any(model.moe_layers):
+        beyond = np.minimum(np.ceil((model.dense_layers + front) / size), pp - 1)
+        stages.append(np.maximum(beyond, front % pp))
         if np.any(model.dense_layers):
-            candidates += [np.minimum(k, p - 1) for k in range(1, int(np.max(beyond)) + 1)]
-    return reduce(_larger, map(on_stage, candidates))
+            stages += [np.minimum(k, pp - 1) for k in range(1, int(np.max(beyond)) + 1)]
+    return stages
 
 
 def _larger(one: Footprint, other: Footprint) -> Footprint:
     """Return the larger footprint, layout by layout."""
     take = other.total > one.total
-    pairs = ((getattr(one, name), getattr(other, name)) for name in one.__dataclass_fields__)
-    return Footprint(*(np.where(take, b, a)[()] for a, b in pairs))
+    return Footprint(**{f.name: pick(take, getattr(other, f.name), getattr(one, f.name)) for f in fields(Footprint)})
 
 
-def _layer_parameters(model, t, moe):
-    """Parameters of one layer on each of t tensor-parallel ranks, without routed experts."""
+def _layer_parameters(model, tp, moe):
+    """Parameters of one layer on each of ``tp`` tensor-parallel ranks, without routed experts."""
     h, heads, d = model.hidden, model.heads, model.head_dim
     of_heads, for_all = attention_parameters(model)
     # A key head is on every rank that has one of its query heads.
-    copies = np.where(model.kv_rank == 0, 2 * h * d * (np.maximum(model.kv_heads, t) - model.kv_heads), 0)
+    copies = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
     biases = model.biases * ((heads + 2 * model.kv_heads) * d + (1 + model.gated) * model.ffn + 2 * h)
     if moe:
         for_all = for_all + h * model.experts
         feed_forward = model.shared_experts * expert_parameters(model)
     else:
         feed_forward = (2 + model.gated) * h * model.ffn
-    return (of_heads + copies + feed_forward + biases) / t + for_all + 2 * h * (1 + model.biases)
+    return (of_heads + copies + feed_forward + biases) / tp + for_all + 2 * h * (1 + model.biases)

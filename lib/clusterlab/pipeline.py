@@ -18,7 +18,7 @@ from functools import partial
 
 import numpy as np
 
-from .units import Explained, choose, fmt, nonnegative, positive, summary, whole
+from .units import Explained, choose, fmt, larger, nonnegative, pick, positive, smaller, summary, whole
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2")
 
@@ -264,6 +264,170 @@ def _execute(orders, times, hop, pieces):
     return done
 
 
+# --- Uneven stages ---------------------------------------------------------------------------------------------------
+
+
+def stage_layers(layers, stages, stage=0, *, chunks=1):
+    r"""Layers of one pipeline stage, where they are shared out as evenly as can be.
+
+    The model is cut into stages times chunks pieces of ceil(layers / pieces) layers. Where that is too many, the last
+    piece has one less, then the first, the last but one, and so on: the ends also have the loss and the embedding.
+
+    Parameters
+    ----------
+    layers, stages : array_like
+        Layers of the model and stages of the pipeline.
+    stage : array_like
+        The stage, counted from 0.
+    chunks : array_like
+        Pieces a stage, dealt in turn: stage i has pieces i, i + stages, i + 2 stages and so on.
+
+    Returns
+    -------
+    array_like
+        Layers of the stage. They add up to ``layers`` over the stages.
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, there is no such stage, or more than two pieces would be empty.
+
+    Notes
+    -----
+    Source: The Llama 3 Herd of Models 2024, section 3.3.2: one layer less on the first and on the last stage; here for
+    any number.
+
+    Examples
+    --------
+    Llama 3 405B: 126 layers on 16 stages.
+
+    >>> [float(stage_layers(126, 16, i)) for i in (0, 1, 14, 15)]
+    [7.0, 8.0, 8.0, 7.0]
+    """
+    n, p, v = whole(layers=layers, stages=stages, chunks=chunks)
+    i = _stage(stage, p)
+    return _held(*_pieces(n, p, v), i, p, v)
+
+
+def _stage(stage, stages):
+    (i,) = nonnegative(stage=stage)
+    if np.any(i >= stages) or np.any(i != np.floor(i)):
+        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
+    return i
+
+
+def _pieces(layers, p, v):
+    """As :func:`_short_pieces`, or a ValueError where too many would be empty."""
+    if np.any(p * v > layers + 2):
+        raise ValueError(
+            f"stages times chunks must be at most layers + 2, got {np.max(p * v):g} and {np.max(layers):g}"
+        )
+    return _short_pieces(layers, p, v)
+
+
+def _short_pieces(layers, p, v):
+    """Layers of a piece of the model, and how many pieces at the front and at the back are one short of that."""
+    size = np.ceil(layers / (p * v))
+    short = p * v * size - layers
+    return size, np.floor(short / 2), np.ceil(short / 2)
+
+
+def _held(size, front, back, i, p, v):
+    """Layers of stage i."""
+    return v * size - _pieces_before(front, i, p, v) - _pieces_before(back, p - 1 - i, p, v)
+
+
+def _pieces_before(limit, i, p, v):
+    """Pieces of stage i that are among the first ``limit``."""
+    return larger(smaller(np.ceil((limit - i) / p), v), 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class CriticalStage(Explained):
+    """The stage that sets the pace of a pipeline, and what the others make it wait.
+
+    ``layers`` are those that it holds, ``time`` its seconds for one microbatch, forward and backward.
+    ``has_embedding`` and ``has_output`` are 1 where it is the first and the last stage, else 0. ``bubble``: seconds of
+    a step in which it waits.
+    """
+
+    layers: float
+    time: float
+    has_embedding: float
+    has_output: float
+    bubble: float
+
+
+def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, microbatches, chunks=1) -> CriticalStage:
+    r"""Which stage of an uneven pipeline is slowest, and the time that it waits in a step.
+
+    .. math:: T = m\,\tau + W, \qquad \tau = \max_i \tau_i, \qquad
+        W = \max\left(\frac{\sum_i \tau_i - \tau}{v},\; \sum_i \tau_i - \tau - (m - 1)(\tau - \pi)\right)
+
+    with :math:`\tau_i` the time of stage i for one microbatch and :math:`\pi` the longest piece of a stage. The first
+    term of W is the bubble of the interleaved schedule; the second is more where stages get few microbatches: one goes
+    through all pieces, the others behind it through the slowest.
+
+    Parameters
+    ----------
+    layers : array_like
+        Layers of the model, dealt out as in :func:`stage_layers`.
+    layer_time, embedding_time, output_time : array_like
+        Seconds of one microbatch, forward and backward, in one layer, in the embedding and in the output layer.
+    stages, microbatches, chunks : array_like
+        Stages of the pipeline, microbatches m of a step, and pieces a stage v.
+
+    Returns
+    -------
+    CriticalStage
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, a time is negative or not finite, or more than two pieces would be
+        empty.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), section 2.2.2, for even stages; derived for uneven ones and held against
+    :func:`simulate`.
+
+    Examples
+    --------
+    Four stages of eight layers, 1 ms each, with an output layer of 3 ms: its stage sets the pace.
+
+    >>> slow = critical_stage(32, layer_time=1e-3, embedding_time=0, output_time=3e-3, stages=4, microbatches=16)
+    >>> float(slow.layers), float(slow.has_output), round(float(slow.time * 1e3), 6), round(float(slow.bubble * 1e3), 6)
+    (8.0, 1.0, 11.0, 24.0)
+    """
+    n, p, m, v = whole(layers=layers, stages=stages, microbatches=microbatches, chunks=chunks)
+    _pieces(n, p, v)
+    times = nonnegative(layer_time=layer_time, embedding_time=embedding_time, output_time=output_time)
+    return _critical_stage(n, *times, p, m, v)
+
+
+def _critical_stage(layers, layer_time, embedding_time, output_time, stages, microbatches, chunks) -> CriticalStage:
+    """The law itself, its arguments checked."""
+    p, v = stages, chunks
+    size, front, back = _short_pieces(layers, p, v)
+    single = 1.0 * (p == 1)
+    staged = 1.0 - single
+    first_layers = _held(size, front, back, 0.0, p, v)
+    last_layers = _held(size, front, back, p - 1, p, v)
+    middle_layers = _held(size, front, back, np.floor(p / 2), p, v) * staged
+    last_time = last_layers * layer_time + output_time + single * embedding_time
+    first_time = (first_layers * layer_time + embedding_time) * staged
+    time = larger(larger(first_time, last_time), middle_layers * layer_time)
+    has_output = 1.0 * (last_time == time)
+    at_first = (1.0 - has_output) * (first_time == time)
+    held = pick(has_output > 0, last_layers, pick(at_first > 0, first_layers, middle_layers))
+    others = layers * layer_time + embedding_time + output_time - time
+    piece = larger(layer_time * (size - (front > 0)) + embedding_time, layer_time * (size - (back > 0)) + output_time)
+    piece = larger(piece, layer_time * size)
+    bubble = larger(others / v, others - (microbatches - 1) * (time - piece)) * staged
+    return CriticalStage(held, time, at_first + single, has_output, bubble)
+
+
 # --- Closed forms ----------------------------------------------------------------------------------------------------
 
 
@@ -372,9 +536,7 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     [8.0, 10.333333333333334]
     """
     p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
-    (i,) = nonnegative(stage=stage)
-    if np.any(i >= p) or np.any(i != np.floor(i)):
-        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
+    i = _stage(stage, p)
     ahead = p - i - 1
     group = np.ceil(m / np.maximum(np.floor(m / p), 1))
     interleaved = (2 * ahead + (v - 1) * group + 1) / v

@@ -1,11 +1,12 @@
 r"""Training: the time of one step of a decoder under a layout, part by part.
 
-A layout cuts a model over ``tp`` tensor-parallel ranks, ``pp`` pipeline stages, ``cp`` ranks of a sequence, ``dp``
-copies of all that and, among the copies, ``ep`` ranks that share out the experts. A rank's work on a microbatch is
-counted: FLOPs and bytes of matrix products, of attention, of everything that only moves memory, and of every collective
-on the wire that its group spans. Work and wires become seconds by the rates of datasheets, a few shares of them
-(:class:`Efficiency`, one set for a generation of accelerators), and what the software of an era does at the same time
-(:class:`Software`). The slowest stage sets the pace of the pipeline.
+A rank's work on a microbatch is counted: FLOPs and bytes of GEMMs, of attention, of everything that only moves memory,
+and of every collective on the links that its group spans. The counts become seconds by laws of their own: the roofline
+with a loss (:func:`~clusterlab.roofline.kernel_time`), the ring through all nodes
+(:func:`~clusterlab.collectives.multi_node_ring`) and the exchange of tokens
+(:func:`~clusterlab.collectives.expert_all_to_all`) at the rates that a :class:`~clusterlab.machine.Machine` reaches,
+the hiding law (:func:`~clusterlab.collectives.exposed_time`) for what :class:`~clusterlab.machine.Software` does at the
+same time, and the slowest stage (:func:`~clusterlab.pipeline.critical_stage`), which sets the pace.
 
 Ranks are placed as Megatron-LM places them: tp innermost, then cp, dp and pp, so that tp neighbours share a node. Not
 modelled: input, checkpoints, failures, stragglers, dropped or badly balanced tokens, and memory, which has a module of
@@ -14,437 +15,18 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from . import hardware
-from .evidence.nccl_tests import RDMA_STEP
-from .transformer import attention_parameters, forward_flops
-from .units import GB, Explained, choose, fmt, fraction, nonnegative, positive, summary, us, whole
-
-# --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False)
-class Efficiency(Explained):
-    """What a generation of accelerators reaches of its datasheet in a step; ``MEANING`` says what each number is.
-
-    They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
-
-    A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
-    9/16 could so show more FLOPs than the peak, and is refused.
-    """
-
-    generation: str
-    gemm: float
-    gemm_8: float
-    gemm_4: float
-    memory: float
-    shows: float
-    attention: float
-    attention_2023: float
-    rests_on: str
-
-    def __post_init__(self) -> None:
-        """Refuse shares that are none."""
-        fraction(**{name: getattr(self, name) for name in MEANING})
-        for name in ("attention", "attention_2023"):
-            if np.any(np.asarray(getattr(self, name)) > 9 / 16):
-                raise ValueError(f"{name} must be at most 0.5625, got {getattr(self, name)}")
-
-    def _rows(self):
-        rows = [(self.generation, "value", "meaning")]
-        rows += [(name.replace("_", " "), f"{getattr(self, name):.3g}", text) for name, text in MEANING.items()]
-        return [*rows, ("rests on", "", self.rests_on)]
-
-
-MEANING = MappingProxyType(
-    {
-        "gemm": "share of the dense peak in the large matrix products of a step, at 16 bits",
-        "gemm_8": "the same at 8 bits",
-        "gemm_4": "the same at 4 bits",
-        "memory": "share of the HBM bandwidth in a step",
-        "shows": "share of a product's memory time that its compute does not hide, and the other way round",
-        "attention": "share of the 16-bit peak in fused attention",
-        "attention_2023": "the same for the first fused kernels, written in Triton",
-    }
-)
-_A100 = "fitted to SC21 tables 1 and 2, Korthikanti et al. table 5 and LLM Foundry's A100 tables"
-_UNSEEN = "; no run shows the rest: as at 16 bits, attention near FlashAttention-2's paper, unchecked"
-_ONE = "fitted to the Megatron-Bridge summary of this one chip; attention_2023 as attention"
-_TPU = "gemm fitted to MaxText's and Google's dense 16-bit runs on this chip; the rest assumed, near Ampere"
-_TPU_GEMM = {"TPU v4": 0.84, "TPU v5e": 0.90, "TPU v5p": 0.78, "TPU v6e": 0.76, "TPU v7": 0.82}
-EFFICIENCIES = MappingProxyType(
-    {
-        one.generation: one
-        for one in (
-            Efficiency("Volta", 0.75, 0.75, 0.75, 0.85, 0.5, 0.3, 0.3, "Megatron-LM's DGX-2 tables of 2020, roughly"),
-            Efficiency("Ampere", 0.85, 0.85, 0.85, 0.74, 0.77, 0.45, 0.292, _A100 + _UNSEEN),
-            Efficiency(
-                *("Hopper", 0.65, 0.73, 0.73, 0.46, 0.14, 0.25, 0.18),
-                "fitted to LLM Foundry's H100 tables, Megatron-Core's weak scaling, torchtitan and Megatron-Bridge; "
-                "8 bits: the best product that MAMF finds (H100 0.71, H200 0.73)",
-            ),
-            Efficiency("Blackwell", 0.55, 0.64, 0.51, 0.55, 0.74, 0.35, 0.35, _ONE),
-            Efficiency("Blackwell Ultra", 0.67, 0.70, 0.45, 0.63, 0.50, 0.54, 0.54, _ONE),
-            *(Efficiency(name, gemm, 0.8, 0.8, 0.85, 0.5, 0.4, 0.4, _TPU) for name, gemm in _TPU_GEMM.items()),
-            Efficiency("other", 0.66, 0.7, 0.5, 0.6, 0.5, 0.3, 0.3, "assumed, between Hopper and Blackwell"),
-        )
-    }
-)
-# Shares of a wire's rate. Latency of a step: inside a node in multiples of the link's on record, across it in multiples
-# of NCCL's constant. Source: clusterlab.evidence.link_fit.learn, which no training run enters.
-STREAM, EXCHANGE, NETWORK = 0.813, 0.724, 0.960
-INSIDE, ACROSS = 0.91, 1.69
-WIRES = MappingProxyType(
-    {
-        "stream": (STREAM, "share of a scale-up link that rings reach"),
-        "exchange": (EXCHANGE, "share of a wire that all-to-alls reach"),
-        "network": (NETWORK, "share of a port that rings reach"),
-        "inside": (INSIDE, "latency of a step inside a domain, times the link's own"),
-        "across": (ACROSS, "latency of a step across the network, times NCCL's 14 us"),
-    }
-)
-
-
-@dataclass(frozen=True, repr=False)
-class Software(Explained):
-    """What an era's training software does at once, and what one after the other.
-
-    ``attention`` names the kernel (a field of :class:`Efficiency`) that keeps the scores on the chip; ``None``: they go
-    to memory. ``tensor_overlap``: whether tensor-parallel collectives hide behind products, forward and backward.
-    ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are interleaved.
-    ``data_overlap``: whether gradients travel during the last backward pass and weights during the first forward pass.
-    ``fused_sums``: whether a product adds its weight gradient to the sum, without a kernel for that alone.
-    ``stops_early``: whether recomputation leaves out a layer's last product, whose output nothing needs.
-    ``context_overlap``: whether keys and values travel while attention works (ring attention), or before it.
-    ``gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire. ``slows_inside``
-    and ``slows_across``: seconds by which a hidden second of a collective slows what hides it, in the scale-up domain
-    and across the network. ``expert_cast``: seconds that a cast of one expert's rows costs besides its work, where
-    every expert has kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and
-    casts, and all-to-alls hide behind the work of other microbatches.
-    """
-
-    name: str
-    attention: str | None
-    dropout: bool
-    tensor_overlap: tuple[bool, bool]
-    stage_overlap: bool
-    data_overlap: bool
-    fused_sums: bool
-    stops_early: bool
-    gather_rate: float | None
-    rests_on: str
-    context_overlap: bool = True
-    gradient_bytes: float = 4.0
-    slows_inside: float = 0.43
-    slows_across: float = 0.25
-    expert_cast: float | None = 45 * us
-
-    def _rows(self):
-        rows = [(self.name, "value")]
-        return rows + [(f.name.replace("_", " "), str(getattr(self, f.name))) for f in fields(self)[1:]]
-
-
-_DEEPSPEED = (
-    "DeepSpeed issue 1174 of June 2021 (read in part): 5.1 billion parameters gathered in 420 of 480 ms on eight "
-    "A100, 24 GB/s over NVLink; it gathers once more for recomputation (issue 4784)"
-)
-_FUSED = (
-    "Megatron-Bridge's MXFP8 recipes for GB200 and GB300 of June 2026 (v0.5.0: cutedsl_fused_grouped_mlp, "
-    "moe_a2a_overlap, full_iteration graphs); else as 2024, whose TransformerEngine (v2.9) casts expert by expert"
-)
-SOFTWARE = MappingProxyType(
-    {
-        one.name: one
-        for one in (
-            Software("2021", None, True, (False, False), False, False, False, False, 24 * GB, _DEEPSPEED),
-            Software(
-                *("2022", None, True, (False, True), False, False, True, False, 24 * GB),
-                "Megatron-LM of Korthikanti et al. 2022: backward collectives beside weight gradients; else as 2021",
-            ),
-            Software(
-                *("2023", "attention_2023", False, (False, True), False, True, True, True, None),
-                "PyTorch FSDP with FlashAttention in Triton; non-reentrant checkpointing stops early",
-            ),
-            Software(
-                *("2024", "attention", False, (True, True), True, True, True, True, None),
-                "Megatron-Core r0.8 (its README names the three overlaps), torchtitan",
-            ),
-            Software(
-                *("2026", "attention", False, (True, True), True, True, True, True, None, _FUSED), expert_cast=None
-            ),
-        )
-    }
-)
-
-
-@dataclass(frozen=True, repr=False)
-class Constants(Explained):
-    """Every constant of the model that is on no datasheet, in one table: value by value, its meaning, its grounds."""
-
-    efficiencies: Mapping[str, Efficiency]
-    software: Mapping[str, Software]
-
-    def _rows(self):
-        names = list(self.efficiencies)
-        rows = [("constant", *names, "meaning, or what it rests on")]
-        for name, meaning in MEANING.items():
-            values = (f"{getattr(one, name):.3g}" for one in self.efficiencies.values())
-            rows.append((name.replace("_", " "), *values, meaning))
-        empty = [""] * (len(names) - 1)
-        rests = [(f"rests on, {one.generation}", "", *empty, one.rests_on) for one in self.efficiencies.values()]
-        rests += [
-            (name, f"{value:.3g}", *empty, f"{meaning}; from timed collectives")
-            for name, (value, meaning) in WIRES.items()
-        ]
-        for one in self.software.values():
-            slows = f"{one.slows_inside:.3g}, {one.slows_across:.3g}"
-            meaning = (
-                "seconds lost to a hidden second of a collective, in a domain and across; fitted with the shares above"
-            )
-            rests.append((f"software {one.name}", slows, *empty, f"{meaning}. {one.rests_on}"))
-        meaning = "seconds that a cast of one expert's rows costs besides its work, before 2026; fitted likewise"
-        rests.append(("expert cast", f"{self.software['2024'].expert_cast:.3g}", *empty, meaning))
-        return [*rows, *rests]
-
-
-def constants() -> Constants:
-    """Return the table of all constants.
-
-    Examples
-    --------
-    >>> constants().efficiencies["Ampere"].gemm
-    0.85
-    """
-    return Constants(EFFICIENCIES, SOFTWARE)
-
-
-# --- The machine -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False)
-class Machine(Explained):
-    """Accelerators and the wires between them: SI units, one direction, for one accelerator.
-
-    ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network. What-ifs
-    are made with ``dataclasses.replace``.
-    """
-
-    name: str
-    peaks: Mapping[str, float]
-    hbm_bandwidth: float
-    hbm_capacity: float
-    domain: int
-    scale_up_bandwidth: float
-    scale_up_latency: float
-    network_bandwidth: float
-    network_latency: float
-    efficiency: Efficiency
-
-    def __post_init__(self) -> None:
-        """Refuse what no machine has."""
-        positive(**{f"peak {name}": peak for name, peak in self.peaks.items()})
-        names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth")
-        positive(**{name: getattr(self, name) for name in names})
-        nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
-        whole(domain=self.domain)
-
-    def _rows(self):
-        rows = [(self.name, "value")]
-        rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
-        units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
-        names = [f.name for f in fields(self)][2:-1]
-        rows += [(n.replace("_", " "), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
-        return [*rows, ("efficiency", self.efficiency.generation)]
-
-
-_GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
-_GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
-_NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}
-_NETWORKS |= dict.fromkeys(_TPU_GEMM, "DCN (TPU v5p)") | {"TPU v5e": "DCN (TPU v5e)", "TPU v6e": "DCN (TPU v6e)"}
-
-
-def machine(accelerator: str, *, network: str | None = None, domain: int | None = None) -> Machine:
-    """The machine of an accelerator and a network, from their datasheets.
-
-    Parameters
-    ----------
-    accelerator, network : str
-        As in :mod:`clusterlab.hardware`. The network is a port for each accelerator; by default that of the reference
-        servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
-        of the data centre's network.
-    domain : int, optional
-        Accelerators that share a scale-up link; by default those of a reference server or rack.
-
-    Returns
-    -------
-    Machine
-
-    Raises
-    ------
-    ValueError
-        An unknown accelerator or link, or a domain that is no whole number of at least 1.
-
-    Examples
-    --------
-    >>> fmt(machine("H100 SXM").network_bandwidth, "B/s"), machine("A100 80GB").efficiency.generation
-    ('50 GB/s', 'Ampere')
-    """
-    chip = hardware.accelerator(accelerator)
-    first = chip.name.split()[0]
-    generation = chip.name if chip.name in EFFICIENCIES else _GENERATIONS.get(first, "other")
-    inside = hardware.link(chip.scale_up_link)
-    across = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
-    return Machine(
-        name=chip.name,
-        peaks=chip.peaks,
-        hbm_bandwidth=chip.hbm_bandwidth,
-        hbm_capacity=chip.hbm_capacity,
-        domain=chip.scale_up_domain if domain is None else domain,
-        scale_up_bandwidth=chip.scale_up_bandwidth,
-        scale_up_latency=3.4 * us if inside.latency is None else inside.latency,  # NCCL's constant for NVLink
-        network_bandwidth=across.bandwidth,
-        network_latency=RDMA_STEP,
-        efficiency=EFFICIENCIES[generation],
-    )
-
-
-# --- Collectives on the wires that a group spans ---------------------------------------------------------------------
-
-
-def _near(size, stride, domain):
-    """Ranks of a group in one scale-up domain, neighbours of the group ``stride`` ranks apart; equal in all domains."""
-    most = np.clip(np.floor(domain / stride), 1, size)
-    return size / np.ceil(size / most)
-
-
-def _ring(size, n, near, m: Machine, pieces=1.0):
-    """Seconds of an all-gather or a reduce-scatter of ``size`` bytes over n ranks, ``near`` in each domain.
-
-    In so many ``pieces``, one after the other, each of which pays the latency.
-
-    A ring through all ranks: inside a domain over its links, from one to the next over the ports of all ranks in it.
-    """
-    domains = n / near
-    wire = STREAM * m.scale_up_bandwidth
-    rate = np.where(
-        domains > 1, np.minimum(np.where(near > 1, wire, np.inf), NETWORK * m.network_bandwidth * near), wire
-    )
-    latency = pieces * ((n - domains) * INSIDE * m.scale_up_latency + (domains - 1) * ACROSS * m.network_latency)
-    transfer = size * (n - 1) / n / rate
-    return latency + transfer + np.sqrt(latency * transfer)  # collectives.pipelined_time
-
-
-def _all_to_all(size, n, near, copies, m: Machine):
-    """Seconds of an all-to-all of ``size`` bytes on each of n ranks, ``near`` in each domain.
-
-    Every token goes to ``copies`` experts anywhere. It crosses to another domain once and is copied there.
-    """
-    domains = n / near
-    inside = size * (near - 1) / near / (EXCHANGE * m.scale_up_bandwidth)
-    visited = (domains - 1) * (1 - (1 - 1 / domains) ** copies)
-    across = size * visited / copies / (EXCHANGE * m.network_bandwidth)
-    latency = (near > 1) * INSIDE * m.scale_up_latency + (domains > 1) * ACROSS * m.network_latency
-    return latency + np.maximum(inside, across)
-
-
-# --- Which layouts there are -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, repr=False)
-class Validity(Explained):
-    """Which layouts can be built. ``faults`` maps each rule to a mask of the layouts that break it."""
-
-    faults: Mapping[str, np.ndarray]
-
-    @property
-    def mask(self):
-        """True where no rule is broken."""
-        return ~np.any(np.broadcast_arrays(*self.faults.values()), axis=0)
-
-    def _rows(self):
-        rows = [("rule", "broken by")]
-        rows += [(rule, f"{np.count_nonzero(broken):,}") for rule, broken in self.faults.items()]
-        return [*rows, ("valid", f"{np.count_nonzero(self.mask):,}")]
-
-
-def validity(
-    model,
-    *,
-    sequence,
-    global_batch,
-    microbatch=1,
-    tp=1,
-    pp=1,
-    dp=1,
-    cp=1,
-    ep=1,
-    chunks=1,
-    shard_group=None,
-    gpus=None,
-) -> Validity:
-    """Which layouts can be built, and which rule each of the others breaks.
-
-    Parameters
-    ----------
-    model, sequence, global_batch, microbatch, tp, pp, dp, cp, ep, chunks, shard_group, gpus
-        As in :func:`step`.
-
-    Returns
-    -------
-    Validity
-        ``mask`` over the broadcast layouts, and one mask for each rule. Memory is no rule of this list.
-
-    Raises
-    ------
-    ValueError
-        A count is no whole number of at least 1.
-
-    Examples
-    --------
-    >>> from clusterlab.models import model
-    >>> found = validity(model("Llama 3.1 8B"), sequence=8192, global_batch=64, tp=[1, 3, 8], dp=[8, 1, 3], gpus=8)
-    >>> found.mask
-    array([ True, False, False])
-    >>> [rule for rule, broken in found.faults.items() if broken[2]]
-    ['tp pp dp cp must be gpus', 'dp times microbatch must divide global_batch']
-    """
-    s, gb, b, t, p, d, c, x, v = whole(
-        sequence=sequence,
-        global_batch=global_batch,
-        microbatch=microbatch,
-        tp=tp,
-        pp=pp,
-        dp=dp,
-        cp=cp,
-        ep=ep,
-        chunks=chunks,
-    )
-    experts = np.maximum(model.experts, 1)
-    faults = {
-        "tp must divide heads": model.heads % t != 0,
-        "pp times chunks must be at most layers + 2": p * v > model.layers + 2,
-        "chunks above 1 need pp above 1": (v > 1) & (p == 1),
-        "cp must divide sequence": s % c != 0,
-        "ep must divide experts": experts % x != 0,
-        "ep must divide tp cp dp": (t * c * d) % x != 0,
-        "dp times microbatch must divide global_batch": gb % (d * b) != 0,
-    }
-    if gpus is not None:
-        (n,) = whole(gpus=gpus)
-        faults = {"tp pp dp cp must be gpus": t * p * d * c != n} | faults
-    if shard_group is not None:
-        (group,) = whole(shard_group=shard_group)
-        faults["shard_group must divide dp cp"] = (d * c) % group != 0
-    return Validity(MappingProxyType(dict(zip(faults, np.broadcast_arrays(*faults.values()), strict=True))))
-
-
-# --- The step --------------------------------------------------------------------------------------------------------
+from .collectives import _expert_all_to_all, _exposed_time, _multi_node_ring, _pipelined_time
+from .layout import PRECISIONS, Layout, Workload
+from .machine import SOFTWARE, Machine, Software
+from .pipeline import CriticalStage, _critical_stage
+from .roofline import _kernel_time
+from .transformer import ForwardFlops, _forward_flops, attention_parameters
+from .units import Explained, choose, larger, pick, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
 PARTS += ("data", "optimizer")
@@ -520,81 +102,38 @@ class Step(Explained):
         return [*rows, ("MFU", "", summary(self.mfu, "%")), ("HFU", "", summary(self.hfu, "%"))]
 
 
-# Peak that a precision uses, and bytes of an operand of its products: NVFP4 has a byte of scale for 16 values.
-PRECISIONS = MappingProxyType(
-    {
-        "bf16": ("bf16", 2.0),
-        "fp16": ("fp16", 2.0),
-        "fp8": ("fp8", 1.0),
-        "int8": ("int8", 1.0),
-        "fp4": ("fp4", 0.5625),
-    }
-)
-
 _BLOCK = 16384  # layouts at a time: their intermediate results stay in the cache of one core
 
 
 def step(
     model,
     machine: Machine,
+    workload: Workload,
+    layout: Layout,
     *,
-    sequence,
-    global_batch,
-    microbatch=1,
-    tp=1,
-    pp=1,
-    dp=1,
-    cp=1,
-    ep=1,
-    chunks=1,
-    zero=1,
-    shard_group=None,
-    recompute="none",
-    sequence_parallel=True,
-    precision="bf16",
     software: Software = SOFTWARE["2024"],
     gpus=None,
 ) -> Step:
-    r"""Time of one training step of a decoder under a layout, or of as many as the arrays say.
+    r"""Time of one training step of a decoder under a layout, or of as many as the layout's arrays say.
 
-    .. math:: T = m\,\tau + \frac{\sum_i \tau_i - \tau}{v} + \text{transfers} + \text{data} + \text{optimizer},
-        \qquad \tau = \max_i \tau_i
+    .. math:: T = m\,\tau + W + \text{transfers} + \text{data} + \text{optimizer}
 
-    with m microbatches and :math:`\tau_i` the time of stage i for one of them, forward and backward: its layers, and
-    the embedding or the output layer. The first two terms are never less than :math:`\sum_i \tau_i + (m - 1)\,\pi`,
-    with :math:`\pi` the longest piece of a stage: that is more where interleaved stages get few microbatches. A product
-    of F FLOPs that moves B bytes takes, with the shares of :class:`Efficiency`,
-
-    .. math:: \max(c, \mu) + \sigma \min(c, \mu), \qquad c = F / (\eta R), \quad \mu = B / (\beta\,\text{BW})
-
-    so small or thin products are less efficient. A collective that hides behind H seconds of work costs
-    :math:`C - (1 - \kappa) \min(C, H)`.
+    with m microbatches, :math:`\tau` the time of the slowest stage for one of them, forward and backward, and W its
+    bubble (:func:`~clusterlab.pipeline.critical_stage`). A stage spends its time in GEMMs and other kernels, each
+    :math:`\max(c, \mu) + \sigma \min(c, \mu)` (:func:`~clusterlab.roofline.kernel_time`), and in collectives, of which
+    :math:`C - (1 - \kappa) \min(C, H)` shows where they hide (:func:`~clusterlab.collectives.exposed_time`).
 
     Parameters
     ----------
     model : Transformer
         One shape; its counts are numbers, not arrays.
     machine : Machine
-        From :func:`machine`.
-    sequence, global_batch, microbatch : array_like
-        Tokens of a sequence; sequences of a step, and of a microbatch.
-    tp, pp, dp, cp, ep : array_like
-        Ranks of tensor, pipeline, data, context and expert parallelism. The experts are shared out over ranks of the
-        other axes: tp pp dp cp is the number of GPUs. With ep above 1 experts are whole, else tp splits them.
-    chunks : array_like
-        Pieces of the model that each stage holds (interleaved 1F1B).
-    zero : array_like
-        ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1. Stage 2 keeps only its share of the
-        gradients, so they travel after every microbatch, and not once a step.
-    shard_group : array_like, optional
-        Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
-    recompute : str or array of str
-        ``"none"``, ``"selective"`` (attention) or ``"full"``.
-    sequence_parallel : bool or array of bool
-        Whether tensor-parallel ranks split norms, additions and dropout too.
-    precision : str
-        Of the products of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"``, ``"int8"`` or ``"fp4"``. All else is in 16
-        bits or more.
+        From :func:`clusterlab.machine.machine`.
+    workload : Workload
+        Sequence, global batch and precision.
+    layout : Layout
+        The ranks of each axis, microbatch, chunks, ZeRO stage and recomputation. With ep above 1 experts are whole,
+        else tp splits them; another ``etp`` is refused.
     software : Software
         An era from ``SOFTWARE``, or one of your own.
     gpus : array_like, optional
@@ -607,8 +146,8 @@ def step(
     Raises
     ------
     ValueError
-        An argument is not what it should be, or a layout breaks a rule of :func:`validity`; the message names the rule
-        and the values.
+        The machine has no such precision, or a layout breaks a rule of :meth:`clusterlab.layout.Layout.faults`; the
+        message names the rule and the values.
 
     Notes
     -----
@@ -624,9 +163,11 @@ def step(
     --------
     The 175-billion model of Korthikanti et al. 2022, table 5, on 64 A100: 13.75 s measured.
 
+    >>> from clusterlab.machine import machine
     >>> from clusterlab.models import model
-    >>> layout = {"sequence": 2048, "global_batch": 64, "tp": 8, "pp": 8, "chunks": 3, "recompute": "selective"}
-    >>> step(model("GPT 175B"), machine("A100 80GB"), **layout, precision="fp16", zero=0, software=SOFTWARE["2022"])
+    >>> workload = Workload(sequence=2048, global_batch=64, precision="fp16")
+    >>> layout = Layout(tp=8, pp=8, chunks=3, recompute="selective", zero=0)
+    >>> step(model("GPT 175B"), machine("A100 80GB"), workload, layout, software=SOFTWARE["2022"])
     Step
                       time   share
     gemms           9.72 s   72.9%
@@ -641,451 +182,676 @@ def step(
     MFU                        53%
     HFU                      53.5%
     """
-    given = {"sequence": sequence, "global_batch": global_batch, "microbatch": microbatch}
-    given |= {"tp": tp, "pp": pp, "dp": dp, "cp": cp, "ep": ep, "chunks": chunks}
-    given = dict(zip(given, whole(**given), strict=True))
-    _refuse(model, gpus, validity(model, **given, shard_group=shard_group, gpus=gpus), given)
-    (z,) = nonnegative(zero=zero)
-    if np.any((z > 3) | (z != np.floor(z))):
-        raise ValueError(f"zero must be 0, 1, 2 or 3, got {zero}")
-    full = choose({"none": 0.0, "selective": 0.0, "full": 1.0}, recompute=recompute)
-    selective = choose({"none": 0.0, "selective": 1.0, "full": 0.0}, recompute=recompute)
-    splits = np.asarray(sequence_parallel)
-    if splits.dtype != bool:
-        raise ValueError(f"sequence_parallel must be True or False, got {sequence_parallel!r}")
-    if precision not in PRECISIONS or PRECISIONS[precision][0] not in machine.peaks:
+    layout.faults(model, workload, gpus=gpus).refuse()
+    if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):
+        raise ValueError(f"etp must be tp, or 1 where ep is above 1: a step has no other; got {summary(layout.etp)}")
+    if PRECISIONS[workload.precision][0] not in machine.peaks:
         known = [name for name, (peak, _) in PRECISIONS.items() if peak in machine.peaks]
-        raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {precision!r}")
-    group = given["dp"] * given["cp"] if shard_group is None else whole(shard_group=shard_group)[0]
-    arguments = (*given.values(), z, group, full, selective, splits)
-    shape = np.broadcast_shapes(*map(np.shape, arguments))
+        raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {workload.precision!r}")
+    job = _job(workload, layout)
+    reached = _reached(machine, workload.precision)
+    shape = np.broadcast_shapes(*(np.shape(one) for one in job if isinstance(one, np.ndarray)))
     count = int(np.prod(shape))
     if count <= _BLOCK:
-        return _step(model, machine, software, precision, *arguments)
-    flat = [one if np.ndim(one) == 0 else np.broadcast_to(one, shape).ravel() for one in arguments]
+        return _step(model, machine, reached, software, job)
+    flat = [one if np.ndim(one) == 0 else np.broadcast_to(one, shape).ravel() for one in job]
     blocks = [
-        _step(model, machine, software, precision, *(one if np.ndim(one) == 0 else one[i : i + _BLOCK] for one in flat))
+        _step(model, machine, reached, software, _Job(*(c if np.ndim(c) == 0 else c[i : i + _BLOCK] for c in flat)))
         for i in range(0, count, _BLOCK)
     ]
     columns = ([np.atleast_1d(getattr(block, f.name)) for block in blocks] for f in fields(Step))
     return Step(*(np.concatenate(column).reshape(shape) for column in columns))
 
 
-def _refuse(model, gpus, found: Validity, given: dict) -> None:
-    """Raise a ValueError that names a broken rule, and what the first layout to break it has there."""
-    given = given | {"heads": model.heads, "layers": model.layers, "experts": model.experts, "gpus": gpus}
-    for rule, broken in found.faults.items():
-        if np.any(broken):
-            first = np.argmax(broken)
-            named = [name for name in given if name in rule.split()]
-            values = (np.broadcast_to(given[name], broken.shape).flat[first] for name in named)
-            raise ValueError(f"{rule}, got {', '.join(f'{n} {x:g}' for n, x in zip(named, values, strict=True))}")
-
-
-# --- The parts of a step: what a microbatch costs a rank in all layers, and what comes once ---------------------------
-# Times are seconds, a name's last letter the pass: forward (f) or backward (b). Everything broadcasts over layouts.
-
+# --- What all parts need: the layout in numbers, what the accelerator and the links reach -----------------------------
+# Times are seconds. Everything broadcasts over layouts. What begins with an underscore here calls the unchecked core of
+# a law that is public and checked elsewhere: the layouts were checked once.
 
 _Numbers = float | np.ndarray  # one, or one for each layout
 
 
-class _Layout(NamedTuple):
-    """A layout in the letters of the formulas, its arguments checked; ``full`` and ``selective`` are 1 or 0."""
+def _some(mask) -> bool:
+    """``np.any``, which costs nothing where there is one layout."""
+    return bool(mask.any()) if isinstance(mask, np.ndarray) else bool(mask)
 
-    s: _Numbers
-    gb: _Numbers
-    b: _Numbers
-    t: _Numbers
-    p: _Numbers
-    d: _Numbers
-    c: _Numbers
-    x: _Numbers
-    v: _Numbers
-    z: _Numbers
-    group: _Numbers
+
+class _Job(NamedTuple):
+    """A workload under a layout, in numbers; ``full`` and ``selective`` recomputation are 1 or 0."""
+
+    sequence: _Numbers
+    global_batch: _Numbers
+    tp: _Numbers
+    pp: _Numbers
+    dp: _Numbers
+    cp: _Numbers
+    ep: _Numbers
+    chunks: _Numbers
+    zero: _Numbers
+    sharding_ranks: _Numbers
     full: _Numbers
     selective: _Numbers
-    splits: _Numbers
-
-    @property
-    def microbatches(self):
-        return self.gb / (self.d * self.b)
-
-    @property
-    def tokens(self):
-        """Tokens of a microbatch on a rank."""
-        return self.b * self.s / self.c
+    sequence_parallel: _Numbers
+    microbatches: _Numbers  # of a step on each replica
+    tokens: _Numbers  # of a microbatch on a rank
 
 
-class _Rates(NamedTuple):
-    """What the accelerator reaches: FLOP/s of products and bytes/s of memory; ``operand``: bytes of an operand."""
-
-    peak: float
-    peak_16: float
-    operand: float
-    gemm: float
-    hbm: float
-    shows: float
-
-    def times(self, flops, moved, rate=None):
-        """Seconds of products that do ``flops`` and move bytes: the longer of both, and a share of the shorter."""
-        work, memory = flops / (self.gemm if rate is None else rate), moved / self.hbm
-        return np.maximum(work, memory) + self.shows * np.minimum(work, memory)
-
-
-def _rates(mach: Machine, precision) -> _Rates:
-    e = mach.efficiency
-    name, operand = PRECISIONS[precision]
-    peak, peak_16 = mach.peaks[name], mach.peaks["bf16"] if "bf16" in mach.peaks else mach.peaks["fp16"]
-    gemm = peak * {2.0: e.gemm, 1.0: e.gemm_8}.get(operand, e.gemm_4)
-    return _Rates(peak, peak_16, operand, gemm, e.memory * mach.hbm_bandwidth, e.shows)
-
-
-class _Products(NamedTuple):
-    """The matrix products of a rank: FLOPs forward, and weights, by what they belong to."""
-
-    kinds: list  # for dense layers and mixtures: how many, and (rows, weights a row meets, weights, elements of a row)
-    attention: _Numbers  # weights of a layer's attention
-    ffn: _Numbers
-    experts: _Numbers
-    beside: _Numbers  # shared experts and the router
-    qkv: _Numbers  # elements of queries, keys and values of a token
-    kv: _Numbers  # ... of keys and values
-    routed: _Numbers  # rows that a rank's experts see
-    cut: _Numbers  # ranks that split an expert
-    local: _Numbers  # experts of a rank
-    expert_ffn: _Numbers
-    last: _Numbers  # FLOPs of the layers' last products
-    wide: _Numbers  # elements of all feed-forwards of a token
-    weights: _Numbers  # of all layers
-
-
-def _products(model, lay: _Layout) -> _Products:
-    t, tokens, h, gates = lay.t, lay.tokens, model.hidden, 1 + model.gated
-    heads, dim, value_dim = model.heads, model.head_dim, model.value_dim
-    moe = model.moe_layers
-    dense = model.layers - moe
-    of_heads, for_all = attention_parameters(model)
-    if model.kv_rank:
-        qkv = kv = heads * (2 * (dim + model.rope_dim) + value_dim) / t
-        attention = of_heads / t + for_all
-        io = 2 * h + 2 * (model.query_rank + model.kv_rank + model.rope_dim) + qkv + heads * value_dim / t
-    else:  # a key head is on every rank that has one of its query heads
-        kv = 2 * np.maximum(model.kv_heads, t) * dim / t
-        qkv = heads * dim / t + kv
-        attention = h * (qkv + heads * dim / t)
-        io = 2 * h + qkv + heads * dim / t
-    ffn = (1 + gates) * h * model.ffn / t
-    of_attention = (tokens, attention, attention, io)
-    kinds = [(dense, [of_attention, (tokens, ffn, ffn, 2 * h + (1 + gates) * model.ffn / t)])] if dense else []
-    last, wide = dense * 2 * tokens * (h * model.ffn / t), dense * model.ffn
-    weights = dense * (attention + ffn)
-    experts, beside, routed, cut, local, expert_ffn = 0.0, 0.0, 0.0, 1.0, 0.0, 0.0
-    if moe:
-        cut = np.where(lay.x > 1, 1.0, t)  # with expert parallelism, none
-        routed = model.experts_per_token * tokens * cut / t
-        expert_ffn, local = model.expert_ffn / cut, model.experts / lay.x
-        each = (1 + gates) * h * expert_ffn
-        experts = local * each
-        beside = model.shared_experts * (1 + gates) * h * model.expert_ffn / t + h * model.experts
-        padded = routed + 64 * local  # each expert's last tile of 128 rows is half empty
-        io_beside = (2 * h + (1 + gates) * model.expert_ffn / t) * model.shared_experts
-        of_experts = (padded, each, experts, 2 * h + (1 + gates) * expert_ffn)
-        kinds.append((moe, [of_attention, of_experts, (tokens, beside, beside, io_beside)]))
-        weights = weights + moe * (attention + experts + beside)
-        last = last + moe * 2 * h * (routed * expert_ffn + tokens * model.shared_experts * model.expert_ffn / t)
-        wide = wide + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
-    return _Products(
-        kinds, attention, ffn, experts, beside, qkv, kv, routed, cut, local, expert_ffn, last, wide, weights
+def _job(workload: Workload, layout: Layout) -> _Job:
+    return _Job(
+        sequence=workload.sequence,
+        global_batch=workload.global_batch,
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        cp=layout.cp,
+        ep=layout.ep,
+        chunks=layout.chunks,
+        zero=layout.zero,
+        sharding_ranks=layout.sharding_ranks,
+        full=choose({"none": 0.0, "selective": 0.0, "full": 1.0}, recompute=layout.recompute),
+        selective=choose({"none": 0.0, "selective": 1.0, "full": 0.0}, recompute=layout.recompute),
+        sequence_parallel=layout.sequence_parallel,
+        microbatches=layout.microbatches(workload),
+        tokens=layout.microbatch * workload.sequence / layout.cp,
     )
 
 
-class _Compute(NamedTuple):
-    """Seconds of products, of attention and of what only moves memory; ``again``: of recomputation."""
+class _Reached(NamedTuple):
+    """What a machine reaches of its datasheet at a precision: FLOP/s, bytes/s, seconds."""
 
-    gemm_f: _Numbers
-    gemm_b: _Numbers
-    attention_f: _Numbers
-    attention_b: _Numbers
-    move_f: _Numbers
-    move_b: _Numbers
-    again: _Numbers
-    inside: _Numbers  # bytes of a weight's gradient that its product writes, and reads to add
-    repeated: _Numbers  # FLOPs of a token that recomputation repeats
+    peak: float  # FLOP/s of the datasheet
+    gemm: float
+    gemm_16: float
+    attention: float
+    attention_2023: float
+    operand_bytes: float
+    memory: float
+    overlap_loss: float
+    scale_up_ring: float
+    network_ring: float
+    scale_up_all_to_all: float
+    network_all_to_all: float
+    scale_up_latency: float
+    network_latency: float
+    domain: float
+
+    def kernel_time(self, flops, moved):
+        """Seconds of a GEMM at the precision of the layers."""
+        return _kernel_time(flops, moved, self.gemm, self.memory, self.overlap_loss)
+
+    def local_ranks(self, ranks, stride=1.0):
+        """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
+        most = np.floor(self.domain / stride)
+        return ranks / np.ceil(ranks / larger(pick(most < ranks, most, ranks), 1.0))
+
+    def ring(self, size, ranks, local_ranks, messages=1.0):
+        """Seconds of an all-gather or a reduce-scatter of ``size`` bytes, ``local_ranks`` in each domain."""
+        parts = _multi_node_ring(
+            size,
+            ranks,
+            local_ranks,
+            self.network_ring,
+            self.network_latency,
+            self.scale_up_ring,
+            self.scale_up_latency,
+            messages,
+        )
+        return _pipelined_time(*parts)
+
+    def expert_all_to_all(self, size, ranks, experts_per_token):
+        """Seconds of sending ``size`` bytes of tokens from each rank to their experts."""
+        latency, inside, across = _expert_all_to_all(
+            size,
+            ranks,
+            experts_per_token,
+            self.local_ranks(ranks),
+            self.network_all_to_all,
+            self.network_latency,
+            self.scale_up_all_to_all,
+            self.scale_up_latency,
+        )
+        return latency + larger(inside, across)
+
+
+def _reached(machine: Machine, precision: str) -> _Reached:
+    share, links = machine.efficiency, machine.link_efficiency
+    peak_name, operand_bytes = PRECISIONS[precision]
+    peak, peak_16 = machine.peaks[peak_name], machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"]
+    return _Reached(
+        peak=peak,
+        gemm=peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4),
+        gemm_16=peak_16 * share.gemm,
+        attention=peak_16 * share.attention,
+        attention_2023=peak_16 * share.attention_2023,
+        operand_bytes=operand_bytes,
+        memory=share.memory * machine.hbm_bandwidth,
+        overlap_loss=share.overlap_loss,
+        scale_up_ring=links.scale_up_ring * machine.scale_up_bandwidth,
+        network_ring=links.network_ring * machine.network_bandwidth,
+        scale_up_all_to_all=links.all_to_all * machine.scale_up_bandwidth,
+        network_all_to_all=links.all_to_all * machine.network_bandwidth,
+        scale_up_latency=links.scale_up_latency * machine.scale_up_latency,
+        network_latency=links.network_latency * machine.network_latency,
+        domain=machine.domain,
+    )
+
+
+# --- The layers of a rank --------------------------------------------------------------------------------------------
+
+
+class _Gemm(NamedTuple):
+    """GEMMs of a layer: each of ``rows`` meets ``met`` weights; ``weights`` are read; a row has ``io`` elements."""
+
+    rows: _Numbers
+    met: _Numbers
+    weights: _Numbers
+    io: _Numbers
+
+
+class _Layers(NamedTuple):
+    """What a rank holds of the layers, and the widths of what flows through them."""
+
+    dense: float  # layers of each kind
+    moe: float
+    attention: _Gemm
+    qkv: _Numbers  # elements of queries, keys and values of a token
+    kv: _Numbers  # ... of keys and values
+    ffn: _Gemm
+    experts: _Gemm
+    beside: _Gemm  # shared experts and the router
+    routed_rows: _Numbers  # rows that a rank's experts see
+    expert_ffn: _Numbers  # width of an expert on this rank
+    local_experts: _Numbers
 
     @property
-    def total(self):
+    def kinds(self):
+        """For dense layers and mixtures: how many, and their GEMMs."""
+        kinds = [(self.dense, (self.attention, self.ffn))] if self.dense else []
+        return [*kinds, (self.moe, (self.attention, self.experts, self.beside))] if self.moe else kinds
+
+    @property
+    def weights(self):
+        """Weights of all layers."""
+        return sum(count * sum(gemm.weights for gemm in gemms) for count, gemms in self.kinds)
+
+
+_NO_GEMM = _Gemm(0.0, 0.0, 0.0, 0.0)
+
+
+def _layers(model, job: _Job) -> _Layers:
+    """A rank's part of the model. Tensor parallelism splits every matrix, but not those that all heads share."""
+    tp, tokens, h, gates = job.tp, job.tokens, model.hidden, 1 + model.gated
+    heads, dim, value_dim = model.heads, model.head_dim, model.value_dim
+    if model.kv_rank:
+        of_heads, for_all = attention_parameters(model)
+        qkv = kv = heads * (2 * (dim + model.rope_dim) + value_dim) / tp
+        attention = of_heads / tp + for_all
+        io = 2 * h + 2 * (model.query_rank + model.kv_rank + model.rope_dim) + qkv + heads * value_dim / tp
+    else:  # a key head is on every rank that has one of its query heads
+        kv = 2 * larger(float(model.kv_heads), tp) * dim / tp
+        qkv = heads * dim / tp + kv
+        attention = h * (qkv + heads * dim / tp)
+        io = 2 * h + qkv + heads * dim / tp
+    ffn = (1 + gates) * h * model.ffn / tp
+    moe = model.moe_layers
+    experts, beside, routed_rows, expert_ffn, local_experts = _NO_GEMM, _NO_GEMM, 0.0, 0.0, 0.0
+    if moe:
+        splits = pick(job.ep > 1, 1.0, tp)  # ranks that split an expert
+        routed_rows = model.experts_per_token * tokens * splits / tp
+        expert_ffn, local_experts = model.expert_ffn / splits, model.experts / job.ep
+        each = (1 + gates) * h * expert_ffn
+        padded = routed_rows + 64 * local_experts  # each expert's last tile of 128 rows is half empty
+        experts = _Gemm(padded, each, local_experts * each, 2 * h + (1 + gates) * expert_ffn)
+        shared = model.shared_experts * (1 + gates) * h * model.expert_ffn / tp + h * model.experts
+        beside = _Gemm(tokens, shared, shared, (2 * h + (1 + gates) * model.expert_ffn / tp) * model.shared_experts)
+    return _Layers(
+        dense=model.layers - moe,
+        moe=moe,
+        attention=_Gemm(tokens, attention, attention, io),
+        qkv=qkv,
+        kv=kv,
+        ffn=_Gemm(tokens, ffn, ffn, 2 * h + (1 + gates) * model.ffn / tp),
+        experts=experts,
+        beside=beside,
+        routed_rows=routed_rows,
+        expert_ffn=expert_ffn,
+        local_experts=local_experts,
+    )
+
+
+# --- Compute ---------------------------------------------------------------------------------------------------------
+
+
+class _Pass(NamedTuple):
+    """Seconds of one direction through all layers: GEMMs, attention, and what only moves memory."""
+
+    gemms: _Numbers
+    attention: _Numbers
+    memory: _Numbers
+
+    @property
+    def time(self):
+        return self.gemms + self.attention + self.memory
+
+
+class _Compute(NamedTuple):
+    """Seconds of the layers for one microbatch, on all stages together."""
+
+    forward: _Pass
+    backward: _Pass
+    recompute_time: _Numbers
+    wanted: ForwardFlops  # of a token
+    recomputed_flops: _Numbers
+    gradient_bytes: _Numbers  # of a weight, that its GEMM writes, and reads to add
+
+    @property
+    def time(self):
         """Seconds without recomputation."""
-        return self.gemm_f + self.gemm_b + self.attention_f + self.attention_b + self.move_f + self.move_b
+        return self.forward.time + self.backward.time
 
 
-def _compute(model, rates: _Rates, e: Efficiency, soft, lay: _Layout, prods: _Products) -> _Compute:
+def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _Layers) -> _Compute:
     # Weight gradients are written (ZeRO 3) or added to a sum of all microbatches: read and written in its precision.
-    sums = np.where(lay.z >= 3, 2.0, 2 * soft.gradient_bytes)
-    inside = sums if soft.fused_sums else np.where(lay.z >= 3, sums, 2.0)
-    # ... or by a kernel of its own; ZeRO 3 casts and scales the gradients of every microbatch.
-    alone = np.where(lay.z >= 3, 2 + 3 * soft.gradient_bytes, 0.0 if soft.fused_sums else 2 + sums)
-    gemm_f = gemm_b = flops_f = 0.0
-    for count, products in prods.kinds:
-        flops = sum(2 * rows * weights for rows, weights, _, _ in products)
-        stored = sum(weights for _, _, weights, _ in products)
-        passed = sum(rows * elements for rows, _, _, elements in products) * (1 + rates.operand / 2)
-        gemm_f = gemm_f + count * rates.times(flops, rates.operand * stored + passed)
-        gemm_b = gemm_b + count * rates.times(2 * flops, (rates.operand + inside) * stored + 2 * passed)
-        flops_f = flops_f + count * flops
-    attention_f, attention_b, softmax_f, softmax_b = _attention(model, rates, e, soft, lay)
-    move_f, move_b = _moves(model, rates, soft, lay, prods)
-    move_f, move_b = move_f + softmax_f, move_b + alone * prods.weights / rates.hbm + softmax_b
+    sharded, size = job.zero >= 3, software.gradient_bytes
+    if software.fused_gradient_accumulation:
+        gradient_bytes, alone = pick(sharded, 2.0, 2 * size), pick(sharded, 2 + 3 * size, 0.0)
+    else:  # ... by a kernel of its own; ZeRO 3 casts and scales the gradients of every microbatch
+        gradient_bytes, alone = 2.0, pick(sharded, 2 + 3 * size, 2 + 2 * size)
+    gemm_forward = gemm_backward = flops_forward = 0.0
+    for count, gemms in layers.kinds:
+        flops = sum(2 * gemm.rows * gemm.met for gemm in gemms)
+        stored = sum(gemm.weights for gemm in gemms)
+        passed = sum(gemm.rows * gemm.io for gemm in gemms) * (1 + reached.operand_bytes / 2)
+        backward_bytes = (reached.operand_bytes + gradient_bytes) * stored + 2 * passed
+        gemm_forward = gemm_forward + count * reached.kernel_time(flops, reached.operand_bytes * stored + passed)
+        gemm_backward = gemm_backward + count * reached.kernel_time(2 * flops, backward_bytes)
+        flops_forward = flops_forward + count * flops
+    attention_forward, attention_backward, softmax_forward, softmax_backward = _attention(model, reached, software, job)
+    memory_forward, memory_backward = _memory_traffic(model, reached, software, job, layers)
+    memory_forward = memory_forward + softmax_forward
+    memory_backward = memory_backward + alone * layers.weights / reached.memory + softmax_backward
 
-    skip = prods.last / flops_f if soft.stops_early else 0.0
-    again = lay.full * ((1 - skip) * gemm_f + attention_f + move_f) + lay.selective * (attention_f + softmax_f)
-    asked = forward_flops(model, lay.s)
-    repeated = lay.full * (asked.layers - skip * (asked.layers - asked.scores)) + lay.selective * asked.scores
-    return _Compute(gemm_f, gemm_b, attention_f, attention_b, move_f, move_b, again, inside, repeated)
+    last = _last_gemm_flops(model, job, layers) / flops_forward if software.skip_last_gemm_in_recompute else 0.0
+    again = (1 - last) * gemm_forward + attention_forward + memory_forward
+    wanted = _forward_flops(model, job.sequence, causal=False)
+    flops_again = wanted.layers - last * (wanted.layers - wanted.scores)
+    return _Compute(
+        forward=_Pass(gemm_forward, attention_forward, memory_forward),
+        backward=_Pass(gemm_backward, attention_backward, memory_backward),
+        recompute_time=job.full * again + job.selective * (attention_forward + softmax_forward),
+        wanted=wanted,
+        recomputed_flops=job.full * flops_again + job.selective * wanted.scores,
+        gradient_bytes=gradient_bytes,
+    )
 
 
-def _attention(model, rates: _Rates, e: Efficiency, soft, lay: _Layout):
+def _last_gemm_flops(model, job: _Job, layers: _Layers):
+    """FLOPs of the last GEMM of every layer, whose output no gradient needs."""
+    h, tokens = model.hidden, job.tokens
+    last = layers.dense * 2 * tokens * (h * model.ffn / job.tp)
+    if layers.moe:
+        shared = tokens * model.shared_experts * model.expert_ffn / job.tp
+        last = last + layers.moe * 2 * h * (layers.routed_rows * layers.expert_ffn + shared)
+    return last
+
+
+def _attention(model, reached: _Reached, software: Software, job: _Job):
     """Seconds of attention, forward and backward, and of a softmax whose scores go to memory."""
-    if soft.attention:
-        scores = forward_flops(model, lay.s, causal=True).scores * lay.tokens / lay.t
-        forward = scores / (getattr(e, soft.attention) * rates.peak_16)
-        return forward, 2.5 * forward, 0.0, 0.0  # five products instead of two: the scores are computed again
-    scores = forward_flops(model, lay.s).scores * lay.tokens / lay.t
-    elements = model.layers * lay.tokens * lay.s * model.heads / lay.t
-    forward = rates.times(scores, 4 * elements, rates.peak_16 * e.gemm)
-    one = elements / rates.hbm
-    return forward, 2 * forward, (4 + 5 * soft.dropout) * one, (6 + 5 * soft.dropout) * one
+    if software.fused_attention:
+        scores = _forward_flops(model, job.sequence, causal=True).scores * job.tokens / job.tp
+        forward = scores / getattr(reached, software.attention)
+        return forward, 2.5 * forward, 0.0, 0.0  # five GEMMs instead of two: the scores are computed again
+    scores = _forward_flops(model, job.sequence, causal=False).scores * job.tokens / job.tp
+    elements = model.layers * job.tokens * job.sequence * model.heads / job.tp
+    forward = _kernel_time(scores, 4 * elements, reached.gemm_16, reached.memory, reached.overlap_loss)
+    one = elements / reached.memory
+    return forward, 2 * forward, (4 + 5 * software.dropout) * one, (6 + 5 * software.dropout) * one
 
 
-def _moves(model, rates: _Rates, soft, lay: _Layout, prods: _Products):
+def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, layers: _Layers):
     """Seconds, forward and backward, of what only moves memory.
 
     Tensors as wide as the stream, 2 bytes an element: two norms (2, 5), two additions (3, 3), dropout and bias (0.5,
     3.5); then what tensor parallelism splits: activation, rotation, queries, keys and values taken apart and put
     together, what the attention kernel needs besides.
     """
-    t, tokens, h, gates, layers, moe = lay.t, lay.tokens, model.hidden, 1 + model.gated, model.layers, model.moe_layers
+    tp, tokens, h, gates, count, moe = job.tp, job.tokens, model.hidden, 1 + model.gated, model.layers, layers.moe
     values = model.heads * model.value_dim
-    stream, split = 2 * tokens * h / np.where(lay.splits, t, 1.0), 2 * tokens / t
-    rotated = 2 * (model.heads * model.head_dim + prods.kv * t / 2) if not model.positions else 0.0
-    beside_f, beside_b = (0, 13) if soft.attention else (2, 8)
-    move_f = layers * (stream * (10 + soft.dropout) + split * (rotated + beside_f * values))
-    move_b = layers * (stream * (16 + 7 * soft.dropout) + split * (rotated + beside_b * values))
-    move_f, move_b = move_f + split * (1 + gates) * prods.wide, move_b + split * (2 * gates + 1) * prods.wide
-    if moe:  # tokens are sorted to experts and back
-        move_f, move_b = move_f + moe * 8 * prods.routed * h, move_b + moe * 8 * prods.routed * h
-    if rates.operand < 2:  # whoever makes an operand writes it twice more, in the low precision, by rows and by columns
-        casts = layers * tokens * (2 * h + values / t) + tokens * prods.wide / t
-        move_f = move_f + 2 * casts
-        move_b = move_b + 2 * (casts + tokens * (layers * prods.qkv + gates * prods.wide / t))
-        if moe:  # rows of experts too; a kernel of its own also reads what it casts
-            reads = 0 if soft.expert_cast is None else 2
-            move_f = move_f + moe * prods.routed * ((2 + reads) * h + reads * prods.expert_ffn)
-            move_b = move_b + moe * prods.routed * ((2 + reads) * h + reads * gates * prods.expert_ffn)
-    launches = 0.0
-    if moe and rates.operand < 2 and soft.expert_cast is not None:  # inputs of two products, gradients of two outputs
-        launches = moe * prods.local * 2 * soft.expert_cast
-    return move_f / rates.hbm + launches, move_b / rates.hbm + launches
-
-
-class _Exchanges(NamedTuple):
-    """Seconds of the collectives inside the layers: ``open``: those that nothing hides; ``all``: hidden or not."""
-
-    reduced: _Numbers  # one sum over the tensor-parallel ranks
-    open_f: _Numbers  # tensor
-    open_b: _Numbers
-    open_again: _Numbers
-    context: _Numbers
-    expert_f: _Numbers
-    open_expert: _Numbers
-    all: _Numbers
-
-
-def _exchanges(model, mach: Machine, soft, lay: _Layout, prods: _Products, work: _Compute) -> _Exchanges:
-    t, c, x, h, tokens, full, moe = lay.t, lay.c, lay.x, model.hidden, lay.tokens, lay.full, model.moe_layers
-    reduced = 2 * _ring(2 * tokens * h, t, _near(t, 1.0, mach.domain), mach) * (t > 1)
-    blocks = 2 * (model.layers - moe) + moe * (1 + ((x == 1) | (model.shared_experts > 0)))  # that end in such a sum
-    tensor_f = blocks * reduced
-    tensor_b = tensor_f * np.where(lay.splits, 1.5, 1.0)  # the split inputs are gathered once more
-    tensor_again = full * (tensor_f - (reduced * model.layers / 2 if soft.stops_early else 0.0))
-    hidden_f = soft.tensor_overlap[0] * np.minimum(tensor_f * (1 - 1 / t), work.gemm_f) * (1 - soft.slows_inside)
-    hidden_b = soft.tensor_overlap[1] * np.minimum(tensor_b, work.gemm_b / 2) * (1 - soft.slows_inside)
-    open_f, open_b = tensor_f - hidden_f, tensor_b - hidden_b
-    open_again = tensor_again * open_f / np.where(tensor_f > 0, tensor_f, 1.0)
-    expert_f = 0.0
+    wide = layers.dense * model.ffn  # elements of all feed-forwards of a token
     if moe:
-        sent = 2 * tokens * model.experts_per_token * h / t
-        one = _all_to_all(sent, x, _near(x, 1.0, mach.domain), model.experts_per_token, mach)
-        expert_f = 2 * moe * one * (x > 1)
-    expert = open_expert = expert_f * (2 + full)
-    if moe and soft.expert_cast is None:  # behind another microbatch, if there is one
-        lost = np.where(_near(x, 1.0, mach.domain) < x, soft.slows_across, soft.slows_inside)
-        open_expert = expert - (lay.microbatches > 1) * np.minimum(expert, work.total) * (1 - lost)
-    # Keys and values go around the ring, and their gradients too; the first of the c pieces is not hidden. Or they all
-    # are gathered first, as for Llama 3 (section 3.3.2).
-    around = model.layers * _ring(2 * tokens * c * prods.kv, c, _near(c, t, mach.domain), mach) * (c > 1)
-    context_f, context_b = around, 2 * around
-    if soft.context_overlap:
-        context_f = np.maximum(around - work.attention_f, around / c)
-        context_b = np.maximum(2 * around - work.attention_b, around / c)
-    every = tensor_f + tensor_b + tensor_again + (3 + full) * around + expert
-    return _Exchanges(
-        reduced, open_f, open_b, open_again, context_f * (1 + full) + context_b, expert_f, open_expert, every
+        wide = wide + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    stream, split = 2 * tokens * h / pick(job.sequence_parallel, tp, 1.0), 2 * tokens / tp
+    rotated = 2 * (model.heads * model.head_dim + layers.kv * tp / 2) if not model.positions else 0.0
+    beside_forward, beside_backward = (0, 13) if software.fused_attention else (2, 8)
+    forward = count * (stream * (10 + software.dropout) + split * (rotated + beside_forward * values))
+    backward = count * (stream * (16 + 7 * software.dropout) + split * (rotated + beside_backward * values))
+    forward, backward = forward + split * (1 + gates) * wide, backward + split * (2 * gates + 1) * wide
+    routed = moe * layers.routed_rows
+    if moe:  # tokens are sorted to experts and back
+        forward, backward = forward + 8 * routed * h, backward + 8 * routed * h
+    launches = 0.0
+    if reached.operand_bytes < 2:  # whoever makes an operand writes it twice more, by rows and by columns
+        casts = count * tokens * (2 * h + values / tp) + tokens * wide / tp
+        forward = forward + 2 * casts
+        backward = backward + 2 * (casts + tokens * (count * layers.qkv + gates * wide / tp))
+        if moe:  # rows of experts too; a kernel of its own also reads what it casts
+            reads = 0 if software.expert_cast_time is None else 2
+            forward = forward + routed * ((2 + reads) * h + reads * layers.expert_ffn)
+            backward = backward + routed * ((2 + reads) * h + reads * gates * layers.expert_ffn)
+            if software.expert_cast_time is not None:  # inputs of two GEMMs, gradients of two outputs
+                launches = moe * layers.local_experts * 2 * software.expert_cast_time
+    return forward / reached.memory + launches, backward / reached.memory + launches
+
+
+# --- Communication inside the layers ---------------------------------------------------------------------------------
+
+
+class _Communication(NamedTuple):
+    """Seconds of the collectives inside the layers for one microbatch, on all stages together."""
+
+    tensor_all_reduce: _Numbers  # one, over the tensor-parallel ranks
+    exposed_forward: _Numbers  # of tensor parallelism
+    exposed_backward: _Numbers
+    exposed_recompute: _Numbers
+    context: _Numbers  # exposed
+    expert_forward: _Numbers
+    exposed_expert: _Numbers
+    total: _Numbers  # exposed or not
+
+    @property
+    def exposed_tensor(self):
+        return self.exposed_forward + self.exposed_backward + self.exposed_recompute
+
+
+def _communication(
+    model, reached: _Reached, software: Software, job: _Job, layers: _Layers, compute: _Compute
+) -> _Communication:
+    all_reduce, tensor, exposed = _tensor_parallel(model, reached, software, job, compute)
+    ring, exposed_context = _context_parallel(model, reached, software, job, layers, compute)
+    expert_forward = expert = exposed_expert = 0.0
+    if layers.moe:
+        expert_forward, expert, exposed_expert = _expert_parallel(model, reached, software, job, compute)
+    return _Communication(
+        all_reduce, *exposed, exposed_context, expert_forward, exposed_expert, sum(tensor) + ring + expert
     )
 
 
-class _Pace(NamedTuple):
-    """The slowest stage: its share of the layers, whether it has the ends of the model, and the bubble."""
-
-    share: _Numbers
-    has_output: _Numbers
-    has_embedding: _Numbers
-    bubble: _Numbers
-
-
-def _pace(layers, layer, first, final, lay: _Layout) -> _Pace:
-    """Which stage is slowest: the first, the last or one between. ``layer``, ``first``, ``final``: seconds of each."""
-    p, v, m = lay.p, lay.v, lay.microbatches
-    most = v * np.ceil(layers / (p * v))
-    short = p * most - layers
-    front, back = np.floor(short / 2), np.ceil(short / 2)
-
-    def held(i):
-        return most - np.clip(np.ceil((front - i) / p), 0, v) - np.clip(np.ceil((back - (p - 1 - i)) / p), 0, v)
-
-    single = 1.0 * (p == 1)
-    staged = 1.0 - single
-    first_layers, last_layers, middle_layers = held(0), held(p - 1), held(np.floor(p / 2)) * staged
-    last_time = last_layers * layer + final + single * first
-    first_time = (first_layers * layer + first) * staged
-    pace = np.maximum(np.maximum(first_time, last_time), middle_layers * layer)
-    has_output = 1.0 * (last_time == pace)
-    at_first = (1.0 - has_output) * (first_time == pace)
-    share = np.where(has_output, last_layers, np.where(at_first, first_layers, middle_layers)) / layers
-    # Few microbatches wait for themselves: one goes through all pieces, the others behind it through the slowest.
-    size, others = most / v, layers * layer + first + final - pace
-    piece = np.maximum(layer * (size - (front > 0)) + first, layer * (size - (back > 0)) + final)
-    piece = np.maximum(piece, layer * size)
-    bubble = np.maximum(others / v, others - (m - 1) * (pace - piece)) * staged
-    return _Pace(share, has_output, at_first + single, bubble)
-
-
-def _transfers(model, mach: Machine, soft, lay: _Layout):
-    """Seconds of transfers between stages: those in the open, and all."""
-    p, near = lay.p, lay.t * lay.c * lay.d * lay.p <= mach.domain
-    rate = np.where(near, STREAM * mach.scale_up_bandwidth, NETWORK * mach.network_bandwidth)
-    latency = np.where(near, INSIDE * mach.scale_up_latency, ACROSS * mach.network_latency)
-    hop = (2 * lay.tokens * model.hidden / lay.t / rate + latency) * (p > 1)
-    fill, steady = 2 * (p - 1) * hop, 2 * lay.v * lay.microbatches * hop
-    return fill + np.where((lay.v > 1) & soft.stage_overlap, 0.0, steady), fill + steady
-
-
-def _sharing(model, mach: Machine, soft, lay: _Layout, prods: _Products, work: _Compute, sent: _Exchanges):
-    """Data parallelism: seconds in the open, all seconds, and parameters that the optimizer updates.
-
-    On the stage with the output layer, its layers an average stage's.
-    """
-    t, p, d, c, z, m, full, group = lay.t, lay.p, lay.d, lay.c, lay.z, lay.microbatches, lay.full, lay.group
-    moe = model.moe_layers
-    ends = model.vocab * model.hidden / t * (1 + (p == 1) * (not model.tied))
-    own = ((model.layers - moe) * (prods.attention + prods.ffn) + moe * (prods.attention + prods.beside)) / p + ends
-    theirs = moe * prods.experts / p
-    near = _near(group, t, mach.domain)
-    shards_e, near_e = 1.0, 1.0
+def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute):
+    """Seconds of one all-reduce; of all, forward, backward and in recomputation; and what of those is exposed."""
+    tp, moe, kappa = job.tp, model.moe_layers, software.contention_scale_up
+    size = 2 * job.tokens * model.hidden
+    all_reduce = 2 * reached.ring(size, tp, reached.local_ranks(tp)) * (tp > 1)
+    ends = 2 * (model.layers - moe)  # blocks that end in an all-reduce
     if moe:
-        shards_e = np.maximum(t * group / (lay.x * prods.cut), 1.0)
-        near_e = _near(shards_e, lay.x * prods.cut, mach.domain)
+        ends = ends + moe * (1 + ((job.ep == 1) | (model.shared_experts > 0)))
+    forward = ends * all_reduce
+    backward = forward * pick(job.sequence_parallel, 1.5, 1.0)  # the split inputs are gathered once more
+    skipped = all_reduce * model.layers / 2 if software.skip_last_gemm_in_recompute else 0.0
+    recompute = job.full * (forward - skipped)
+    exposed_forward, exposed_backward = forward, backward
+    if software.tensor_overlap_forward:  # in pieces, of which the first cannot hide
+        exposed_forward = forward / tp + _exposed_time(forward * (1 - 1 / tp), compute.forward.gemms, kappa)
+    if software.tensor_overlap_backward:  # behind the weight gradients
+        exposed_backward = _exposed_time(backward, compute.backward.gemms / 2, kappa)
+    exposed_recompute = recompute * exposed_forward / pick(forward > 0, forward, 1.0)
+    return all_reduce, (forward, backward, recompute), (exposed_forward, exposed_backward, exposed_recompute)
 
-    def gathered(size, pieces=1.0):
-        """Seconds to gather or reduce-scatter ``size`` bytes for each parameter of this rank, once."""
-        one = _ring(size * own, group, near, mach, pieces) * (group > 1)
-        return one + _ring(size * theirs, shards_e, near_e, mach, pieces) * (shards_e > 1) if moe else one
 
-    free = 1.0 * ((c == 1) | (not soft.context_overlap))  # attention that hides keys and values hides nothing else
-    forward = (work.gemm_f + free * work.attention_f + work.move_f + sent.open_f + sent.expert_f) / p
-    backward = (work.gemm_b + free * work.attention_b + work.move_b + sent.open_b + sent.expert_f) / p
-    redone = (work.again - full * (1 - free) * work.attention_f + sent.open_again + full * sent.expert_f) / p
-    slows = np.where(near < group, soft.slows_across, soft.slows_inside)
-    gather, scatter = gathered(2.0), gathered(soft.gradient_bytes)
-    # ZeRO 0 and 1: once a step; ZeRO 2 keeps no whole gradients: they leave after every microbatch. The gather of the
-    # second half of an all-reduce carries gradients.
-    second, times_out = np.where(z >= 1, gather, scatter), np.where(z == 2, m, 1.0)
-    once = open_once = times_out * scatter + second
-    if soft.data_overlap:
-        behind = np.where(
-            z >= 1,
-            times_out * np.minimum(scatter, backward + redone) + np.minimum(second, forward),
-            np.minimum(once, backward + redone),
-        )
-        open_once = once - behind * (1 - slows)
-    # ZeRO 3: for every microbatch, a layer at a time, the first of them in the open.
-    pieces = np.maximum(model.layers / p, 1.0)
-    if soft.gather_rate is None:
-        gather, scatter = gathered(2.0, pieces), gathered(soft.gradient_bytes, pieces)
-        each = 2 * gather + scatter
-        behind = np.minimum(gather, forward * (1 - 1 / pieces))
-        behind = behind + np.minimum(gather + scatter, (backward + redone) * (1 - 1 / pieces))
+def _context_parallel(model, reached: _Reached, software: Software, job: _Job, layers: _Layers, compute: _Compute):
+    """Seconds in which keys and values travel, and what of them is exposed.
+
+    They go around the ring, and their gradients too; the first of the cp pieces is not hidden. Or they all are gathered
+    first, as for Llama 3 (section 3.3.2).
+    """
+    cp, full = job.cp, job.full
+    size, local_ranks = 2 * job.tokens * cp * layers.kv, reached.local_ranks(cp, job.tp)
+    around = model.layers * reached.ring(size, cp, local_ranks) * (cp > 1)
+    forward, backward = around, 2 * around
+    if software.context_overlap:
+        first, rest = around / cp, 1 - 1 / cp
+        forward = first + _exposed_time(around * rest, compute.forward.attention, 0.0)
+        backward = first + _exposed_time(2 * around - first, compute.backward.attention, 0.0)
+    return (3 + full) * around, forward * (1 + full) + backward
+
+
+def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute):
+    """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
+    ep, experts_per_token = job.ep, model.experts_per_token
+    size = 2 * job.tokens * experts_per_token * model.hidden / job.tp
+    each = reached.expert_all_to_all(size, ep, experts_per_token)
+    forward = 2 * model.moe_layers * each * (ep > 1)
+    total = forward * (2 + job.full)
+    if software.expert_cast_time is not None:
+        return forward, total, total
+    across = reached.local_ranks(ep) < ep
+    kappa = pick(across, software.contention_network, software.contention_scale_up)
+    behind = (job.microbatches > 1) * compute.time  # another microbatch, if there is one
+    return forward, total, _exposed_time(total, behind, kappa)
+
+
+def _stage_transfers(model, machine: Machine, reached: _Reached, software: Software, job: _Job):
+    """Seconds of transfers between pipeline stages: those that are exposed, and all."""
+    pp = job.pp
+    local = job.tp * job.cp * job.dp * pp <= machine.domain
+    rate = pick(local, reached.scale_up_ring, reached.network_ring)
+    latency = pick(local, reached.scale_up_latency, reached.network_latency)
+    hop = (2 * job.tokens * model.hidden / job.tp / rate + latency) * (pp > 1)
+    fill, steady = 2 * (pp - 1) * hop, 2 * job.chunks * job.microbatches * hop
+    return fill + pick((job.chunks > 1) & software.stage_overlap, 0.0, steady), fill + steady
+
+
+# --- Data parallelism ------------------------------------------------------------------------------------------------
+
+
+class _Shards(NamedTuple):
+    """Parameters of a rank on the stage with the output layer, and the groups that share them out.
+
+    Its layers are an average stage's. ``messages``: collectives of a group that carry them, one after the other.
+    """
+
+    dense_params: _Numbers
+    expert_params: _Numbers
+    ranks: _Numbers
+    local_ranks: _Numbers
+    expert_ranks: _Numbers
+    local_expert_ranks: _Numbers
+
+    def collective(self, reached: _Reached, bytes_per_parameter, messages=1.0):
+        """Seconds to gather or reduce-scatter so many bytes of each parameter, once."""
+        time = reached.ring(bytes_per_parameter * self.dense_params, self.ranks, self.local_ranks, messages)
+        time = time * (self.ranks > 1)
+        if _some(self.expert_params):
+            size, ranks = bytes_per_parameter * self.expert_params, self.expert_ranks
+            time = time + reached.ring(size, ranks, self.local_expert_ranks, messages) * (ranks > 1)
+        return time
+
+
+class _Windows(NamedTuple):
+    """Seconds of one microbatch on a stage that gradients and sharded weights may hide behind."""
+
+    forward: _Numbers
+    backward: _Numbers
+    recompute: _Numbers
+
+
+def _shards(model, reached: _Reached, job: _Job, layers: _Layers) -> _Shards:
+    tp, pp, ranks = job.tp, job.pp, job.sharding_ranks
+    ends = model.vocab * model.hidden / tp * (1 + (pp == 1) * (not model.tied))
+    dense, expert_params = layers.dense * (layers.attention.weights + layers.ffn.weights), 0.0
+    expert_ranks = local_expert_ranks = 1.0
+    if layers.moe:
+        dense = dense + layers.moe * (layers.attention.weights + layers.beside.weights)
+        expert_params = layers.moe * layers.experts.weights / pp
+        stride = job.ep * pick(job.ep > 1, 1.0, tp)
+        expert_ranks = larger(tp * ranks / stride, 1.0)
+        local_expert_ranks = reached.local_ranks(expert_ranks, stride)
+    return _Shards(
+        dense_params=dense / pp + ends,
+        expert_params=expert_params,
+        ranks=ranks,
+        local_ranks=reached.local_ranks(ranks, tp),
+        expert_ranks=expert_ranks,
+        local_expert_ranks=local_expert_ranks,
+    )
+
+
+def _windows(software: Software, job: _Job, compute: _Compute, comm: _Communication) -> _Windows:
+    pp, full = job.pp, job.full
+    free = 1.0 * ((job.cp == 1) | (not software.context_overlap))  # attention that hides keys and values hides no more
+    forward, backward = compute.forward, compute.backward
+    in_forward = forward.gemms + free * forward.attention + forward.memory + comm.exposed_forward
+    in_backward = backward.gemms + free * backward.attention + backward.memory + comm.exposed_backward
+    again = compute.recompute_time - full * (1 - free) * forward.attention + comm.exposed_recompute
+    return _Windows(
+        forward=(in_forward + comm.expert_forward) / pp,
+        backward=(in_backward + comm.expert_forward) / pp,
+        recompute=(again + full * comm.expert_forward) / pp,
+    )
+
+
+def _data_parallel(model, reached: _Reached, software: Software, job: _Job, shards: _Shards, windows: _Windows):
+    """Seconds of gradients and sharded weights in a step: what is exposed, and all."""
+    exposed, total = _replicated_weights(reached, software, job, shards, windows)
+    if _some(job.zero >= 3):
+        exposed_3, total_3 = _sharded_weights(model, reached, software, job, shards, windows)
+        exposed, total = pick(job.zero >= 3, exposed_3, exposed), pick(job.zero >= 3, total_3, total)
+    groups = job.dp * job.cp / shards.ranks
+    if _some(groups > 1):
+        exposed_groups, total_groups = _between_groups(reached, software, job, shards, windows, groups)
+        exposed, total = exposed + exposed_groups, total + total_groups
+    return exposed, total
+
+
+def _contention(software: Software, local_ranks, ranks):
+    return pick(local_ranks < ranks, software.contention_network, software.contention_scale_up)
+
+
+def _replicated_weights(reached: _Reached, software: Software, job: _Job, shards: _Shards, windows: _Windows):
+    """ZeRO 0 to 2. Gradients leave once a step, or after every microbatch where no rank keeps them whole (stage 2).
+
+    Then the updated weights are gathered; without ZeRO this second half of an all-reduce carries gradients.
+    """
+    gather, scatter = shards.collective(reached, 2.0), shards.collective(reached, software.gradient_bytes)
+    second, times = pick(job.zero >= 1, gather, scatter), pick(job.zero == 2, job.microbatches, 1.0)
+    total = times * scatter + second
+    if not software.data_overlap:
+        return total, total
+    kappa = _contention(software, shards.local_ranks, shards.ranks)
+    backward = windows.backward + windows.recompute
+    sharded = times * _exposed_time(scatter, backward, kappa) + _exposed_time(second, windows.forward, kappa)
+    return pick(job.zero >= 1, sharded, _exposed_time(total, backward, kappa)), total
+
+
+def _sharded_weights(model, reached: _Reached, software: Software, job: _Job, shards: _Shards, windows: _Windows):
+    """ZeRO 3: weights and gradients travel for every microbatch, a layer at a time, the first of them exposed."""
+    kappa = _contention(software, shards.local_ranks, shards.ranks)
+    pieces, backward = larger(model.layers / job.pp, 1.0), windows.backward + windows.recompute
+    if software.zero3_gather_rate is None:
+        gather = shards.collective(reached, 2.0, pieces)
+        scatter = shards.collective(reached, software.gradient_bytes, pieces)
+        each, but_first = 2 * gather + scatter, 1 - 1 / pieces
+        exposed = _exposed_time(gather, windows.forward * but_first, kappa)
+        exposed = exposed + _exposed_time(gather + scatter, backward * but_first, kappa)
     else:
-        gather = (2 * (own + theirs) / soft.gather_rate + _ring(0.0, group, near, mach, pieces)) * (group > 1)
-        each = (3 + full) * gather  # once more for recomputation, and the gradients
-        behind = np.minimum(gather, forward) + full * np.minimum(gather, redone) + np.minimum(gather, backward)
-    data = np.where(z >= 3, m * (each - behind * (1 - slows)), open_once)
-    data_all = np.where(z >= 3, m * each, once)
-    # Where only some of the copies share, each rank sums its share of the gradients with the others, once a step.
-    others = d * c / group
-    if np.any(others > 1):
-        near_o = _near(others, t * group, mach.domain)
-        summed = 2 * _ring(soft.gradient_bytes * (own / group + theirs / shards_e), others, near_o, mach) * (others > 1)
-        slows_o = np.where(near_o < others, soft.slows_across, soft.slows_inside)
-        hidden = np.minimum(summed, backward + redone) if soft.data_overlap else 0.0
-        data, data_all = data + summed - hidden * (1 - slows_o), data_all + summed
-    return data, data_all, own / np.where(z >= 1, group, 1) + theirs / np.where(z >= 1, shards_e, 1)
+        size = 2 * (shards.dense_params + shards.expert_params)
+        waits = reached.ring(0.0, shards.ranks, shards.local_ranks, pieces)
+        gather = (size / software.zero3_gather_rate + waits) * (shards.ranks > 1)
+        each = (3 + job.full) * gather  # once more for recomputation, and the gradients, which nothing hides
+        exposed = (
+            gather + _exposed_time(gather, windows.forward, kappa) + _exposed_time(gather, windows.backward, kappa)
+        )
+        exposed = exposed + job.full * _exposed_time(gather, windows.recompute, kappa)
+    return job.microbatches * exposed, job.microbatches * each
 
 
-def _step(model, mach, soft, precision, *arguments) -> Step:
-    """The step itself, its arguments checked: the parts above, put together."""
-    lay, rates = _Layout(*arguments), _rates(mach, precision)
-    h, vocab, layers, m, tokens = model.hidden, model.vocab, model.layers, lay.microbatches, lay.tokens
-    prods = _products(model, lay)
-    work = _compute(model, rates, mach.efficiency, soft, lay, prods)
-    sent = _exchanges(model, mach, soft, lay, prods, work)
+def _between_groups(reached: _Reached, software: Software, job: _Job, shards: _Shards, windows: _Windows, groups):
+    """Hybrid sharding: each rank sums its shard of the gradients with the other groups, once a step."""
+    shard = shards.dense_params / shards.ranks + shards.expert_params / shards.expert_ranks
+    local_ranks = reached.local_ranks(groups, job.tp * shards.ranks)
+    total = 2 * reached.ring(software.gradient_bytes * shard, groups, local_ranks) * (groups > 1)
+    if not software.data_overlap:
+        return total, total
+    kappa = _contention(software, local_ranks, groups)
+    return _exposed_time(total, windows.backward + windows.recompute, kappa), total
 
-    # Output layer with its loss (20 bytes a logit), and embedding.
-    w_output, rows = vocab * h / lay.t, tokens * (h + vocab / lay.t)
-    output = rates.times(2 * tokens * w_output, 2 * (w_output + rows))
-    output = output + rates.times(4 * tokens * w_output, (2 + work.inside) * w_output + 4 * rows)
-    loss, embedding = 20 * tokens * vocab / lay.t / rates.hbm, 6 * tokens * h / rates.hbm
-    first, final = embedding + sent.reduced, output + loss + sent.reduced
 
-    tensor = sent.open_f + sent.open_b + sent.open_again
-    layer = (work.total + work.again + tensor + sent.open_expert + sent.context) / layers
-    pace = _pace(layers, layer, first, final, lay)
-    transfers, all_transfers = _transfers(model, mach, soft, lay)
-    data, all_data, updated = _sharing(model, mach, soft, lay, prods, work, sent)
+# --- The step, put together ------------------------------------------------------------------------------------------
 
-    slowest = m * pace.share
-    ends = m * (pace.has_output + pace.has_embedding) * sent.reduced
-    asked, total = 3 * forward_flops(model, lay.s).total, lay.gb * lay.s
-    columns = {
-        "gemms": slowest * (work.gemm_f + work.gemm_b) + m * pace.has_output * output,
-        "attention": slowest * (work.attention_f + work.attention_b),
-        "elementwise": slowest * (work.move_f + work.move_b)
-        + m * (pace.has_output * loss + pace.has_embedding * embedding),
-        "recomputation": slowest * work.again,
-        "tensor": slowest * tensor + ends,
-        "context": slowest * sent.context,
-        "expert": slowest * sent.open_expert,
+
+class _Ends(NamedTuple):
+    """Seconds of the ends of the model for one microbatch: output layer, its loss, embedding."""
+
+    output: _Numbers
+    loss: _Numbers
+    embedding: _Numbers
+
+
+def _ends(model, reached: _Reached, job: _Job, compute: _Compute) -> _Ends:
+    h, vocab, tokens, tp = model.hidden, model.vocab, job.tokens, job.tp
+    weights, io = vocab * h / tp, tokens * (h + vocab / tp)
+    output = reached.kernel_time(2 * tokens * weights, 2 * (weights + io))
+    output = output + reached.kernel_time(4 * tokens * weights, (2 + compute.gradient_bytes) * weights + 4 * io)
+    return _Ends(output, 20 * tokens * vocab / tp / reached.memory, 6 * tokens * h / reached.memory)  # 20 B a logit
+
+
+def _step(model, machine: Machine, reached: _Reached, software: Software, job: _Job) -> Step:
+    """The step itself, its arguments checked."""
+    layers = _layers(model, job)
+    compute = _compute(model, reached, software, job, layers)
+    comm = _communication(model, reached, software, job, layers, compute)
+    ends = _ends(model, reached, job, compute)
+    per_layer = (
+        compute.time + compute.recompute_time + comm.exposed_tensor + comm.exposed_expert + comm.context
+    ) / model.layers
+    slowest = _critical_stage(
+        model.layers,
+        per_layer,
+        ends.embedding + comm.tensor_all_reduce,
+        ends.output + ends.loss + comm.tensor_all_reduce,
+        job.pp,
+        job.microbatches,
+        job.chunks,
+    )
+    transfers, all_transfers = _stage_transfers(model, machine, reached, software, job)
+    shards, windows = _shards(model, reached, job, layers), _windows(software, job, compute, comm)
+    data, all_data = _data_parallel(model, reached, software, job, shards, windows)
+    parts = _parts(model, job, compute, comm, ends, slowest)
+    ends_comm = job.microbatches * (slowest.has_output + slowest.has_embedding) * comm.tensor_all_reduce
+    share = job.microbatches * slowest.layers / model.layers
+    wanted, tokens = 3 * compute.wanted.total, job.global_batch * job.sequence
+    updated = shards.dense_params / pick(job.zero >= 1, shards.ranks, 1.0)
+    updated = updated + shards.expert_params / pick(job.zero >= 1, shards.expert_ranks, 1.0)
+    columns = parts | {
         "transfers": transfers,
-        "bubble": pace.bubble,
         "data": data,
         # Adam: gradient, weight, moments read, the latter three and a 16-bit weight written, gradients scaled: 38 B.
-        "optimizer": 38 * updated / rates.hbm,
-        "communication": slowest * sent.all + ends + all_transfers + all_data,
-        "tokens": total,
-        "gpus": lay.t * lay.p * lay.d * lay.c,
-        "model_flops": asked * total,
-        "hardware_flops": (asked + work.repeated) * total,
-        "peak": rates.peak,
+        "optimizer": 38 * updated / reached.memory,
+        "communication": share * comm.total + ends_comm + all_transfers + all_data,
+        "tokens": tokens,
+        "gpus": job.tp * job.pp * job.dp * job.cp,
+        "model_flops": wanted * tokens,
+        "hardware_flops": (wanted + compute.recomputed_flops) * tokens,
+        "peak": reached.peak,
     }
-    parts = np.broadcast_arrays(*columns.values())
-    return Step(**{name: part[()] for name, part in zip(columns, parts, strict=True)})
+    shapes = [column.shape for column in columns.values() if isinstance(column, np.ndarray)]
+    if not shapes:
+        return Step(**columns)
+    shape = np.broadcast_shapes(*shapes)
+    return Step(**{name: np.broadcast_to(column, shape)[()] for name, column in columns.items()})
+
+
+def _parts(model, job: _Job, compute: _Compute, comm, ends: _Ends, slowest: CriticalStage) -> dict:
+    """Seconds that the slowest stage spends on all its microbatches, part by part."""
+    m = job.microbatches
+    share = m * slowest.layers / model.layers
+    last, first = m * slowest.has_output, m * slowest.has_embedding
+    forward, backward = compute.forward, compute.backward
+    return {
+        "gemms": share * (forward.gemms + backward.gemms) + last * ends.output,
+        "attention": share * (forward.attention + backward.attention),
+        "elementwise": share * (forward.memory + backward.memory) + last * ends.loss + first * ends.embedding,
+        "recomputation": share * compute.recompute_time,
+        "tensor": share * comm.exposed_tensor + (last + first) * comm.tensor_all_reduce,
+        "context": share * comm.context,
+        "expert": share * comm.exposed_expert,
+        "bubble": slowest.bubble,
+    }

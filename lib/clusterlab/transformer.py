@@ -324,6 +324,11 @@ def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
     (s,) = positive(sequence=sequence)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be True or False, got {causal!r}")
+    return _forward_flops(model, s, causal=causal)
+
+
+def _forward_flops(model, s, *, causal) -> ForwardFlops:
+    """The count itself, its arguments checked."""
     moe = model.moe_layers
 
     def seen(context):  # mean over the tokens of a sequence, each of which sees at most so many
