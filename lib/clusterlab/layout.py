@@ -177,6 +177,16 @@ class Layout(Explained):
         """Ranks that share under ZeRO."""
         return self.dp * self.cp if self.shard_group is None else self.shard_group
 
+    @property
+    def full_recompute(self):
+        """Whether every layer is recomputed from its input."""
+        return self.recompute == "full"
+
+    @property
+    def selective_recompute(self):
+        """Whether attention alone is recomputed."""
+        return self.recompute == "selective"
+
     def microbatches(self, workload: Workload):
         """Microbatches of a step on each data-parallel replica."""
         return workload.global_batch / (self.dp * self.microbatch)
@@ -186,9 +196,13 @@ class Layout(Explained):
         shape = self.shape
         if not shape:
             raise TypeError("one layout has no parts; its fields are no arrays")
-        columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        taken = {name: np.broadcast_to(c, shape)[index] if np.ndim(c) else c for name, c in columns.items()}
-        return Layout(**{name: one.item() if isinstance(one, np.generic) else one for name, one in taken.items()})
+        taken = object.__new__(Layout)  # its values are checked already, and there may be none of them
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray) and value.ndim:
+                value = np.broadcast_to(value, shape)[index]
+                value = value.item() if isinstance(value, np.generic) else value
+            taken.__dict__[name] = value
+        return taken
 
     def faults(self, model, workload: Workload, *, gpus=None) -> Faults:
         """Which layouts cannot be built, and by which rule. Memory is no rule of this list.

@@ -8,7 +8,7 @@ guesswork.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from .layout import RECOMPUTE, Layout, Workload
 from .machine import SOFTWARE, Machine, Software
 from .memory import _footprint
-from .training import Step, step
+from .training import _BLOCK, Step, step
 from .units import Explained, choose, fmt, positive, summary, whole
 
 
@@ -172,16 +172,29 @@ def search(
         now = int(np.count_nonzero(alive))
         rejected[rule], left = left - now, now
     layouts = candidates[alive]
-    memory = np.zeros(0)
-    if left:
-        need = _footprint(model, workload, layouts, software, "interleaved", None, 0.0, 0.0)
-        memory = np.broadcast_to(need.total, left)
+    layouts, memory = _fitting(model, workload, candidates[alive], software, limit)
+    rejected[f"more than {fmt(limit, 'B')} of memory"] = left - memory.size
+    if memory.size:
+        timed = step(model, machine, workload, layouts, software=software)
+    else:
+        timed = Step(*(memory for _ in fields(Step)))
+    return Search(alive.size, MappingProxyType(rejected), layouts, timed, memory)
+
+
+def _fitting(model, workload: Workload, layouts: Layout, software: Software, limit) -> tuple[Layout, np.ndarray]:
+    """The layouts that fit, and the bytes that each needs. What fails on its first stage is not looked at again."""
+    memory = np.full(layouts.shape, np.inf)
+    for start in range(0, memory.size, _BLOCK):
+        left = np.arange(start, min(start + _BLOCK, memory.size))
+        for stage in (0.0, None):
+            need = _footprint(model, workload, layouts[left], software, "interleaved", stage, 0.0, 0.0).total
+            fits = np.broadcast_to(need, left.shape) <= limit
+            left = left[fits]
+            if not left.size:
+                break
+        memory[left] = np.broadcast_to(need, fits.shape)[fits]
     fits = memory <= limit
-    rejected[f"more than {fmt(limit, 'B')} of memory"] = int(np.count_nonzero(~fits))
-    layouts = layouts[fits]
-    return Search(
-        alive.size, MappingProxyType(rejected), layouts, step(model, machine, workload, layouts, software=software), memory[fits]
-    )
+    return layouts[fits], memory[fits]
 
 
 def _grid(usual: dict[str, np.ndarray], values: Mapping) -> dict[str, np.ndarray]:

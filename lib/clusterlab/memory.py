@@ -18,7 +18,7 @@ import numpy as np
 
 from .layout import Layout, Workload
 from .machine import SOFTWARE, Software
-from .pipeline import SCHEDULES, _held, _short_pieces, _stage, in_flight
+from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
 from .transformer import attention_parameters, expert_parameters
 from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole
 
@@ -388,7 +388,7 @@ def _footprint(model, workload, layout, software, schedule, stage, fragmentation
     rank = _rank(model, workload, layout, software, schedule, fragmentation, reserved)
     if stage is not None:
         return _on_stage(rank, _stage(stage, layout.pp))
-    return reduce(_larger, (_on_stage(rank, i) for i in _heaviest_stages(model, layout)))
+    return reduce(_larger, (_on_stage(rank, i) for i in _heaviest_stages(rank)))
 
 
 class _LayerKind(NamedTuple):
@@ -408,6 +408,8 @@ class _Rank(NamedTuple):
     microbatches: float
     schedule: object
     kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
+    pieces: tuple  # layers of a piece, and how many pieces at the front and at the back are one short
+    dense_stages: list
     dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list
     gathered_bytes: float  # for each parameter that is put together
@@ -427,12 +429,15 @@ def _rank(model, workload, layout, software, schedule, fragmentation, reserved) 
     if layout.shard_group is not None:
         expert_ranks = smaller(layout.shard_group, expert_ranks)
     state = (zero, software.weight_bytes, software.gradient_bytes, software.optimizer_bytes)
+    pieces = _short_pieces(model.layers, layout.pp, layout.chunks)
     return _Rank(
         model=model,
         layout=layout,
         microbatches=m,
         schedule=schedule,
         kinds=_layer_kinds(model, workload, layout, software, stream),
+        pieces=pieces,
+        dense_stages=_dense_stages(model, layout, *pieces),
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
         gathered_bytes=2 * size * (zero >= 3) + software.gradient_bytes * (zero >= 2),
@@ -447,15 +452,14 @@ def _rank(model, workload, layout, software, schedule, fragmentation, reserved) 
 def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _LayerKind]:
     """Dense layers, and mixtures of experts where there are some."""
     tokens, tp, kinds = _tokens(workload, layout), layout.tp, {}
+    full, selective = layout.full_recompute, layout.selective_recompute
     routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
     for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
         one = _activations(model, workload.sequence, tokens, layout, software, moe)
         total = one.total
-        kept = {"none": total, "selective": total - one.scores, "full": stream + 0 * total}
-        recomputed = {"none": 0 * total, "selective": one.scores + 0 * total, "full": total - stream}
         kinds[moe] = _LayerKind(
-            kept=choose(kept, recompute=layout.recompute),
-            recomputed=choose(recomputed, recompute=layout.recompute),
+            kept=pick(full, stream, total - selective * one.scores),
+            recomputed=pick(full, total - stream, selective * one.scores),
             dense_params=_layer_parameters(model, tp, moe),
             expert_params=routed if moe else 0.0,
         )
@@ -481,7 +485,7 @@ def _on_stage(rank: _Rank, i) -> Footprint:
         largest = larger(largest, (layers > 0) * (kind.dense_params + kind.expert_params))
         recomputed = larger(recomputed, (layers > 0) * kind.recomputed)
     gathered = largest * rank.gathered_bytes
-    activations = activations * in_flight(pp, rank.microbatches, i, schedule=rank.schedule, chunks=chunks)
+    activations = activations * _in_flight(pp, rank.microbatches, i, rank.schedule, chunks)
     output = last * rank.waiting * rank.output_bytes
     weights, gradients, optimizer = (
         dense_params * dense + expert_params * expert
@@ -502,37 +506,40 @@ def _on_stage(rank: _Rank, i) -> Footprint:
 
 def _layers_by_kind(rank: _Rank, i) -> dict[bool, float]:
     """Layers of stage i that are dense, and that are mixtures of experts."""
-    model, pp, chunks = rank.model, rank.layout.pp, rank.layout.chunks
-    pieces = _short_pieces(model.layers, pp, chunks)
-    layers = _held(*pieces, i, pp, chunks)
+    layers = _held(*rank.pieces, i, rank.layout.pp, rank.layout.chunks)
     if True not in rank.kinds:
         return {False: layers}
-    dense = _dense_layers(model, i, pp, chunks, *pieces)
+    dense = sum((there & (stage == i) for there, stage in rank.dense_stages), start=0.0 * layers)
     return {False: dense, True: layers - dense}
 
 
-def _dense_layers(model, i, pp, chunks, size, front, back):
-    """Layers of a stage that are among the first ``dense_layers`` of a mixture of experts."""
-    found, chunk = 0.0 * i, 0
-    while True:
-        piece = i + chunk * pp
-        at_back = piece - (pp * chunks - back)
-        start = piece * size - np.minimum(piece, front) - np.maximum(at_back, 0)
-        if not np.any((chunk < chunks) & (start < model.dense_layers)):
-            return found
-        held = size - (piece < front) - (at_back >= 0)
-        found = found + (chunk < chunks) * np.clip(model.dense_layers - start, 0, held)
-        chunk += 1
+def _dense_stages(model, layout: Layout, size, front, back) -> list[tuple]:
+    """For each of the first layers of a mixture of experts: whether it is there and dense, and its stage."""
+    short = larger(size - 1, 1.0)  # of a piece short of a layer; one that is empty holds none
+    before_middle, middle = front * (size - 1), layout.pp * layout.chunks - front - back
+    before_back, found = before_middle + middle * size, []
+    for layer in range(int(np.max(model.dense_layers))):
+        piece = np.where(
+            layer < before_middle,
+            layer // short,
+            np.where(
+                layer < before_back,
+                front + (layer - before_middle) // size,
+                front + middle + (layer - before_back) // short,
+            ),
+        )
+        found.append((layer < np.asarray(model.dense_layers), piece % layout.pp))
+    return found
 
 
-def _heaviest_stages(model, layout: Layout) -> list:
+def _heaviest_stages(rank: _Rank) -> list:
     """The stages of which one needs most. Microbatches in flight only fall from stage to stage.
 
     So the worst is one of these: the ends, the first stage that is not short of a layer, and, with dense layers before
     mixtures of experts, each stage up to the first without.
     """
-    pp = layout.pp
-    size, front, _ = _short_pieces(model.layers, pp, layout.chunks)
+    model, pp = rank.model, rank.layout.pp
+    size, front, _ = rank.pieces
     stages = [0 * pp, pp - 1, front % pp]
     if np.any(model.moe_layers):
         beyond = np.minimum(np.ceil((model.dense_layers + front) / size), pp - 1)

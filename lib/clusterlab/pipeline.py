@@ -536,15 +536,20 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     [8.0, 10.333333333333334]
     """
     p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
-    i = _stage(stage, p)
+    return _in_flight(p, m, _stage(stage, p), schedule, v)
+
+
+def _in_flight(p, m, i, schedule, v):
+    """The law itself, its arguments but the schedule checked."""
     ahead = p - i - 1
-    group = np.ceil(m / np.maximum(np.floor(m / p), 1))
-    interleaved = (2 * ahead + (v - 1) * group + 1) / v
+    if isinstance(schedule, str) and schedule == "interleaved":
+        group = np.ceil(m / larger(np.floor(m / p), 1.0))
+        return smaller(m, pick(v > 1, (2 * ahead + (v - 1) * group + 1) / v, ahead + 1))
     forms = {
         "gpipe": m,
-        "1f1b": np.minimum(m, ahead + 1),
-        "interleaved": np.minimum(m, np.where(v > 1, interleaved, ahead + 1)),
-        "zb-h1": np.minimum(m, p),
-        "zb-h2": np.minimum(m, 2 * p - 1),
+        "1f1b": smaller(m, ahead + 1),
+        "interleaved": m if isinstance(schedule, str) else _in_flight(p, m, i, "interleaved", v),
+        "zb-h1": smaller(m, p),
+        "zb-h2": smaller(m, 2 * p - 1),
     }
     return choose(forms, schedule=schedule)

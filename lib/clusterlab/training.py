@@ -26,7 +26,7 @@ from .machine import SOFTWARE, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
 from .transformer import ForwardFlops, _forward_flops, attention_parameters
-from .units import Explained, choose, larger, pick, summary
+from .units import Explained, larger, pick, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
 PARTS += ("data", "optimizer")
@@ -247,8 +247,8 @@ def _job(workload: Workload, layout: Layout) -> _Job:
         chunks=layout.chunks,
         zero=layout.zero,
         sharding_ranks=layout.sharding_ranks,
-        full=choose({"none": 0.0, "selective": 0.0, "full": 1.0}, recompute=layout.recompute),
-        selective=choose({"none": 0.0, "selective": 1.0, "full": 0.0}, recompute=layout.recompute),
+        full=1.0 * layout.full_recompute,
+        selective=1.0 * layout.selective_recompute,
         sequence_parallel=layout.sequence_parallel,
         microbatches=layout.microbatches(workload),
         tokens=layout.microbatch * workload.sequence / layout.cp,
