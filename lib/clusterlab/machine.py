@@ -106,8 +106,8 @@ class LinkEfficiency(_Sourced):
 class NCCL(_Sourced):
     """Constants that NCCL plans with.
 
-    Seconds of a hop across the network and over NVLink, and the share of an NVLink's rate that switches sustain when they reduce
-    (Hopper's NVLink 4, Blackwell's NVLink 5).
+    Seconds of a hop across the network and over NVLink, and the share of an NVLink's rate that switches sustain when
+    they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
     """
 
     network_latency: float
