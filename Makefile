@@ -11,7 +11,7 @@ UV := uv==0.13.9
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test lab refresh lint bench lock clean
+.PHONY: help book test library lab refresh lint bench lock clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ book: $(SITE)  ## Set up, execute the chapters and build the site
 
 test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, the site in a browser
 	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup
+
+library: $(VENV)/test  ## Run the tests that need no chapter and no browser
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup $(foreach each,lab notebooks site widget,--ignore tests/test_$(each).py)
 
 lab: $(VENV)/lab  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
