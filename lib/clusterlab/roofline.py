@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, fraction, nonnegative, positive, summary
+from .units import Explained, broadcastable, fraction, nonnegative, positive, summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,8 +39,10 @@ class Work(Explained):
     __array_ufunc__ = None  # an array times a Work is a Work of arrays, not an array of Works
 
     def __post_init__(self) -> None:
-        """Refuse negative work."""
-        nonnegative(flops=self.flops, bytes=self.bytes)
+        """Refuse negative work, and hold lists as arrays."""
+        for name, value in zip(("flops", "bytes"), nonnegative(flops=self.flops, bytes=self.bytes), strict=True):
+            if isinstance(getattr(self, name), list | tuple):
+                object.__setattr__(self, name, value)
 
     @property
     def intensity(self):
@@ -106,11 +108,11 @@ def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Wo
     >>> round(float(matmul(4096, 4096, 4096).intensity), 1)
     1365.3
     """
-    m, k, n, size = positive(m=m, k=k, n=n, bytes_per_element=bytes_per_element)
     if output_bytes_per_element is None:
-        out_size = size
-    else:
-        (out_size,) = positive(output_bytes_per_element=output_bytes_per_element)
+        output_bytes_per_element = bytes_per_element
+    m, k, n, size, out_size = positive(
+        m=m, k=k, n=n, bytes_per_element=bytes_per_element, output_bytes_per_element=output_bytes_per_element
+    )
     return Work(2 * m * k * n, size * (m * k + k * n) + out_size * m * n)
 
 
@@ -471,7 +473,7 @@ def lower_bound(**demands) -> Bound:
     """
     if not demands:
         raise ValueError("lower_bound needs at least one resource, as name=(demand, rate)")
-    times = {}
+    times, sizes = {}, {}
     for name, pair in demands.items():
         try:
             demand, rate = pair
@@ -479,6 +481,8 @@ def lower_bound(**demands) -> Bound:
             raise ValueError(f"{name} must be a pair (demand, rate), got {pair!r}") from None
         (demand,) = nonnegative(**{f"{name} demand": demand})
         (rate,) = positive(**{f"{name} rate": rate})
+        sizes |= {f"{name} demand": demand, f"{name} rate": rate}
+        broadcastable(**sizes)
         times[name] = demand / rate
     return Bound(MappingProxyType(times))
 
@@ -556,4 +560,7 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
     volume, ops, wait = nonnegative(data_volume=data_volume, operations=operations, latency=latency)
     bandwidth, peak = positive(bandwidth=bandwidth, peak=peak)
     (eta,) = fraction(efficiency=efficiency)
+    broadcastable(
+        data_volume=volume, bandwidth=bandwidth, operations=ops, peak=peak, efficiency=efficiency, latency=wait
+    )
     return IronLaw(volume / bandwidth, ops / (peak * eta), wait)

@@ -6,7 +6,7 @@ Above 1 an exchange cannot hide behind the work. :func:`clusterlab.training.step
 
 from __future__ import annotations
 
-from .units import fraction, positive, whole
+from .units import broadcastable, fraction, positive, whole
 
 
 def amdahl_speedup(serial, n):
@@ -41,6 +41,7 @@ def amdahl_speedup(serial, n):
     9.9
     """
     (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
     return 1 / (s + (1 - s) / count)
 
 
@@ -76,6 +77,7 @@ def gustafson_speedup(serial, n):
     921.7
     """
     (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
     return s + (1 - s) * count
 
 
@@ -161,4 +163,5 @@ def tensor_parallel_ratio(tp, hidden, *, rate, bandwidth, activation_bytes=2):
     """
     (t,) = whole(tp=tp)
     h, r, b, size = positive(hidden=hidden, rate=rate, bandwidth=bandwidth, activation_bytes=activation_bytes)
+    broadcastable(tp=t, hidden=h, rate=r, bandwidth=b, activation_bytes=size)
     return (t - 1) * size * r / (9 * h * b)

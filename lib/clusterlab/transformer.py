@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, choose, nonnegative, positive, summary, whole
+from .units import Explained, broadcastable, choose, nonnegative, positive, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,10 @@ class Transformer(Explained):
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the rest, and refuse what is no shape."""
+        """Fill in what follows from the rest, hold lists as arrays, and refuse what cannot be a decoder."""
+        for field, value in list(vars(self).items()):
+            if isinstance(value, list | tuple):
+                object.__setattr__(self, field, np.asarray(value))
         whole(**{field: getattr(self, field) for field in ("layers", "hidden", "heads", "ffn", "vocab")})
         if self.head_dim is None:
             if np.any(self.hidden % self.heads != 0):
@@ -72,6 +75,7 @@ class Transformer(Explained):
             (count,) = nonnegative(**{field: getattr(self, field)})
             if np.any(count != np.floor(count)):
                 raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+        _check_shapes(self)
         for field in ("gated", "tied", "biases"):
             if not isinstance(getattr(self, field), bool):
                 raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
@@ -102,6 +106,12 @@ _COUNTS_OR_NONE += ("kv_rank", "rope_dim", "window", "window_layers")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
 _NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
+
+
+def _check_shapes(model, **values) -> None:
+    """Raise a ValueError unless the fields of a model and the values beside them broadcast together."""
+    fields = {name: value for name, value in vars(model).items() if not isinstance(value, int | str)}
+    broadcastable(**fields, **values)
 
 
 def _pick(condition, yes, no):
@@ -327,6 +337,7 @@ def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
     (0.22, 0.82)
     """
     (s,) = positive(sequence=sequence)
+    _check_shapes(model, sequence=s)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be True or False, got {causal!r}")
     moe = model.moe_layers
@@ -412,6 +423,7 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     [1076, 1086, 1434]
     """
     forward = forward_flops(model, sequence, causal=causal)
+    _check_shapes(model, sequence=sequence, recompute=recompute)
     again = choose(
         {"none": 0 * forward.layers, "selective": forward.scores, "full": forward.layers}, recompute=recompute
     )
@@ -457,6 +469,7 @@ def kv_bytes_per_token(model, *, bytes_per_element=2):
     [512.0, 128.0, 16.0]
     """
     (size,) = positive(bytes_per_element=bytes_per_element)
+    _check_shapes(model, bytes_per_element=size)
     return model.layers * _kv_elements(model) * size
 
 
@@ -502,6 +515,7 @@ def kv_cache_bytes(model, context, *, bytes_per_element=2):
     '67.6 GB'
     """
     (s,), (size,) = nonnegative(context=context), positive(bytes_per_element=bytes_per_element)
+    _check_shapes(model, context=s, bytes_per_element=size)
     near = np.minimum(s, model.window) if np.any(model.window_layers) else s
     tokens = (model.layers - model.window_layers) * s + model.window_layers * near
     return _kv_elements(model) * size * tokens
