@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -540,7 +541,7 @@ class _Content:
 
 def _column(rows: list[list], name: str) -> list[list]:
     """One field of the marks or spans of every combination."""
-    return [[getattr(slot, name) for slot in row] for row in rows]
+    return [list(map(operator.attrgetter(name), row)) for row in rows]
 
 
 def _flat(*parts) -> np.ndarray:

@@ -334,7 +334,7 @@ def fraction(**values) -> list:
 
 
 def whole(**values) -> list:
-    """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a count.
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a positive integer.
 
     Examples
     --------
