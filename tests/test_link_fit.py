@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -157,9 +157,9 @@ def test_a_dense_sweep_is_fitted_through_some_of_its_rows_and_judged_by_all(coun
         Timing("made", f"{k}", "all-reduce", size, time, 8, scale_up=WIRE)
         for k, (size, time) in enumerate(zip(sizes.tolist(), times.tolist(), strict=True))
     ]
-    began = perf_counter()
+    began = process_time()
     found = fit_links(rows)
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2
     assert (len(found.errors), found.pipelined) == (count, False)
     assert (found.alpha, found.bandwidth) == pytest.approx((2e-6, 370e9), rel=0.02)
     assert found.mean_abs_error == pytest.approx(0.05 * np.sqrt(2 / np.pi), rel=0.1)
