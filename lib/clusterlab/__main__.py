@@ -16,13 +16,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, fill
 from typing import NamedTuple
 
-from . import hardware, models
+from . import __version__, hardware, machine, models
 from .evidence import link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
@@ -34,6 +33,7 @@ from .transformer import parameters
 _CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping]]] = {
     "hardware.toml": hardware.load,
     "models.toml": lambda document: {"model": models.load(document)},
+    "efficiencies.toml": machine.load,
 }
 
 
@@ -173,8 +173,9 @@ class Command(NamedTuple):
 _COMMANDS = {
     "audit": Command(
         "print every stored number with what it rests on",
-        "Print every number that comes with the library, of hardware and of models, with its kind (specified, "
-        "measured, derived, assumed) and its source. Exits with 1, and the list on stderr, where a number lacks them "
+        "Print every number that comes with the library, of hardware, of models and of what machines reach, with its "
+        "kind (specified, measured, derived, fitted, assumed) and its source. Exits with 1, and the list on stderr, "
+        "where a number lacks them "
         "or a model does not add up to its published size.",
         """\
         %(prog)s
@@ -199,19 +200,12 @@ _COMMANDS = {
 }
 
 
-def _version() -> str:
-    try:
-        return metadata.version(__package__)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
 def _parser(prog: str | None, commands: Iterable[str]) -> argparse.ArgumentParser:
     if prog is None:
         prog = "python -m clusterlab" if Path(sys.argv[0]).name == "__main__.py" else "clusterlab"
     text = "The laws of GPU clusters held against data: what comes with the library, and your own."
     parser = argparse.ArgumentParser(prog=prog, description=text)
-    parser.add_argument("--version", action="version", version=f"clusterlab {_version()}")
+    parser.add_argument("--version", action="version", version=f"clusterlab {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in commands:
         command = _COMMANDS[name]

@@ -18,7 +18,7 @@ from types import MappingProxyType
 import numpy as np
 
 from . import hardware
-from .hardware import Fact, find, read_facts, read_sources
+from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
@@ -212,7 +212,9 @@ def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
     for table, record in _RECORDS.items():
         records[table] = {}
         usual: dict[str, Fact] = {}
-        for name, row in document.get(table, {}).items():
+        rows, missing = read_rows(document, table)
+        gaps += missing
+        for name, row in rows.items():
             facts, missing = read_facts(f"{table} {name}", row, sources)
             gaps += missing
             if table == "software" and name == "default":

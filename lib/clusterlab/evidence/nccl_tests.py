@@ -19,6 +19,7 @@ import numpy as np
 
 from .. import hardware
 from ..collectives import bus_factor
+from ..machine import NCCL_CONSTANTS
 from ..units import GB, Gbit, us, whole
 from .text import name_of, read_text
 
@@ -41,7 +42,6 @@ _TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, s
 _SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
 _MOST_GPUS = 10_000_000
 _MOST_ROWS = 20_000  # of a file, which takes seconds: a sweep has some thirty
-RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
 
 
 @dataclass(frozen=True)
@@ -157,9 +157,8 @@ def _operation(name: str) -> str | None:
 
 # --- Wires: what the names of GPUs, links and networks say -----------------------------------------------------------
 
-# Share of a link's rate that NVLink switches sustain when they reduce, by generation: the nvlsEfficiency of Hopper and
-# of Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not reduce.
-_ADDING = {4: 0.85, 5: 0.74}
+# Share of a link's rate that NVLink switches sustain when they reduce, by generation. Earlier ones do not reduce.
+_REDUCING = {4: NCCL_CONSTANTS.nvlink_4_reduction, 5: NCCL_CONSTANTS.nvlink_5_reduction}
 _TRAY = 4  # GPUs of a host in an NVL72 rack, where a row does not say
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])(B(?:/s|ps|\b)|b(?:/s|ps|its?|E|\b)|BE|\b)")
 _PORTS = r"(?:ports?|nics?|adapters?|rails?|links?|cards?)\b"
@@ -180,7 +179,7 @@ class _Wires:
 
     def across(self, network: float, *, tcp: bool) -> _Wires:
         """These, and a network. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
-        latency = hardware.link("TCP 100 GbE").latency if tcp else RDMA_STEP
+        latency = hardware.link("TCP 100 GbE").latency if tcp else NCCL_CONSTANTS.network_latency
         return replace(self, network=network, network_latency=latency, tcp=tcp)
 
 
@@ -208,7 +207,7 @@ def _domains(n: int, gpu: str) -> int | None:
 def _wires(link: hardware.Link) -> _Wires:
     """What a link inside a node is to a timing."""
     generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
-    adding = _ADDING.get(int(generation[1])) if generation else None
+    adding = _REDUCING.get(int(generation[1])) if generation else None
     return _Wires(
         scale_up=link.bandwidth,
         scale_up_latency=link.latency or hardware.link("NVLink 4").latency,  # no source has it: that of the usual link
