@@ -35,8 +35,8 @@ def collectives() -> dict[str, float]:
     rows = nccl_tests.published_timings()
     found = {}
     for kind, results in {
-        "fitted": [link_fit.fit(some) for some in link_fit.by_source(rows).values()],
-        "predicted": link_fit.predict_each(rows, rows),
+        "fitted": [link_fit.fit_links(some) for some in link_fit.by_source(rows).values()],
+        "predicted": link_fit.predict_held_out(rows, rows),
     }.items():
         for result in results:
             found |= {f"{result.source} {kind} {i}": seconds for i, seconds in enumerate(result.times)}

@@ -1,4 +1,4 @@
-"""Calibration: constants that were put in come out, no grid finds better ones, and errors gated at what is reached."""
+"""The fit of links: constants that were put in come out, no grid finds better ones, errors are gated at what is reached."""
 
 import dataclasses
 import json
@@ -15,9 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clusterlab.__main__ import main
 from clusterlab.collectives import in_network_all_reduce, pipelined_time, ring_all_gather, ring_all_reduce
 from clusterlab.evidence import link_fit
-from clusterlab.evidence.link_fit import by_source, fit, learn, main, predict, predict_each, table
+from clusterlab.evidence.link_fit import (
+    by_source,
+    fit_link_efficiency,
+    fit_links,
+    predict_held_out,
+    predict_timings,
+    table,
+)
 from clusterlab.evidence.nccl_tests import Timing, published_timings, read
 
 SOURCES = by_source(published_timings())
@@ -36,7 +44,7 @@ def changed(rows, **fields):
 @cache
 def predicted_each():
     """The prediction of every source from the others."""
-    return predict_each(published_timings(), published_timings())
+    return predict_held_out(published_timings(), published_timings())
 
 
 def error_of(results) -> float:
@@ -65,7 +73,7 @@ def sweep(alpha, share, ranks, *, pipelined, law=ring_all_reduce, operation="all
 @settings(max_examples=40)
 def test_alpha_and_share_of_a_ring_are_recovered(alpha, share, ranks, pipelined, gather):
     law = {"law": ring_all_gather, "operation": "all-gather"} if gather else {}
-    found = fit(sweep(alpha, share, ranks, pipelined=pipelined, **law))
+    found = fit_links(sweep(alpha, share, ranks, pipelined=pipelined, **law))
     assert found.alpha == pytest.approx(alpha, rel=1e-6)
     assert found.wire_fraction == pytest.approx(share, rel=1e-6)
     assert found.bandwidth == pytest.approx(share * WIRE, rel=1e-6)
@@ -84,7 +92,7 @@ def test_one_or_two_rows_that_took_too_long_do_not_move_the_fit(alpha, share, pi
     rows = sweep(alpha, share, 8, pipelined=pipelined)
     for k, factor in wild.items():
         rows[k] = dataclasses.replace(rows[k], seconds=rows[k].seconds * factor)
-    found = fit(rows, pipelined=pipelined)
+    found = fit_links(rows, pipelined=pipelined)
     assert (found.alpha, found.wire_fraction) == pytest.approx((alpha, share), rel=1e-6)
     expected = [abs(1 / wild.get(k, 1) - 1) for k in range(len(rows))]
     assert np.abs(found.errors) == pytest.approx(expected, abs=1e-6)
@@ -94,33 +102,34 @@ def test_one_or_two_rows_that_took_too_long_do_not_move_the_fit(alpha, share, pi
 @settings(max_examples=20)
 def test_of_plateaus_only_the_bandwidth_is_known(share, plateaus, ranks):
     second = 2 * (ranks - 1) / ranks / (share * WIRE)
-    found = fit([Timing("made", "row", "all-reduce", np.inf, second, ranks, scale_up=WIRE)] * plateaus)
+    found = fit_links([Timing("made", "row", "all-reduce", np.inf, second, ranks, scale_up=WIRE)] * plateaus)
     assert found.alpha is None
     assert (found.bandwidth, found.wire_fraction) == pytest.approx((share * WIRE, share), rel=1e-9)
 
 
 def test_without_links_alpha_and_bandwidth_are_fitted_all_the_same():
     rows = changed(sweep(3e-6, 0.8, 8, pipelined=True), scale_up=None)
-    found = fit(rows)
+    found = fit_links(rows)
     assert (found.alpha, found.bandwidth) == pytest.approx((3e-6, 0.8 * WIRE), rel=1e-6)
     assert found.wire_fraction is None
 
 
 def test_one_row_is_met_by_its_bandwidth_alone():
     (row, *_) = sweep(3e-6, 0.8, 8, pipelined=False)
-    found = fit([row])
+    found = fit_links([row])
     assert (found.alpha, found.times) == (None, pytest.approx((row.seconds,)))
 
 
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_rows_that_move_more_than_their_wires_are_fitted_all_the_same(pipelined):
-    found = fit(sweep(3e-6, 2.0, 8, pipelined=pipelined))
+    found = fit_links(sweep(3e-6, 2.0, 8, pipelined=pipelined))
     assert (found.alpha, found.wire_fraction) == pytest.approx((3e-6, 2.0), rel=1e-6)
     assert found.mean_abs_error < 1e-7
 
 
-def test_no_share_that_is_learnt_is_above_one():
-    assert all(share <= 1 for share in learn(published_timings()).shares.values())
+def test_no_efficiency_is_above_one():
+    found = fit_link_efficiency(published_timings())
+    assert all(getattr(found, kind) <= 1 for kind in ("scale_up_ring", "all_to_all", "network_ring", "tcp"))
 
 
 @pytest.mark.parametrize("scale_up", [WIRE, None])
@@ -128,7 +137,7 @@ def test_rows_of_one_time_are_all_latency(scale_up):
     """Sizes of bytes: the transfer is not to be seen, and falling times are no reason to leave alpha out."""
     times = (28.6e-6, 28.1e-6, 28.3e-6, 28.0e-6, 27.9e-6)
     rows = [Timing("made", "r", "all-reduce", 8.0 * 2**k, t, 8, scale_up=scale_up) for k, t in enumerate(times)]
-    found = fit(rows)
+    found = fit_links(rows)
     assert found.alpha == pytest.approx(28.1e-6 / 14, rel=0.02)
     assert found.mean_abs_error < 0.02
     assert np.isfinite(found.bandwidth)
@@ -136,7 +145,7 @@ def test_rows_of_one_time_are_all_latency(scale_up):
 
 def test_an_alpha_of_nothing_is_not_known():
     rows = [Timing("made", f"{k}", "all-reduce", k * 1e9, k * 5e-3, 8, scale_up=WIRE) for k in (1, 2, 4)]
-    assert fit(rows).alpha is None
+    assert fit_links(rows).alpha is None
 
 
 @pytest.mark.parametrize("count", [160, 2000])
@@ -149,7 +158,7 @@ def test_a_dense_sweep_is_fitted_through_some_of_its_rows_and_judged_by_all(coun
         for k, (size, time) in enumerate(zip(sizes.tolist(), times.tolist(), strict=True))
     ]
     began = perf_counter()
-    found = fit(rows)
+    found = fit_links(rows)
     assert perf_counter() - began < 2
     assert (len(found.errors), found.pipelined) == (count, False)
     assert (found.alpha, found.bandwidth) == pytest.approx((2e-6, 370e9), rel=0.02)
@@ -163,7 +172,7 @@ def steps_and_wire(rows):
     """Steps of a ring and least seconds on the wires: in one node by hand, else as the fit itself counts them."""
     steps = {"all-reduce": 2}
     s = np.array([steps.get(row.operation, 1) * (row.ranks - 1) for row in rows], dtype=float)
-    w = np.array([min(max(way.values()) for way in link_fit._ways(row)) for row in rows])
+    w = np.array([min(max(wires.values()) for wires in link_fit._algorithms(row)) for row in rows])
     return s, w, np.array([row.seconds for row in rows])
 
 
@@ -197,7 +206,7 @@ def test_there_are_eight_sweeps():
 @pytest.mark.parametrize("pipelined", [False, True])
 def test_no_grid_finds_a_better_alpha_and_share(name, pipelined):
     least = best_on_grids(*steps_and_wire(SWEEPS[name]), 0.25 if pipelined else 0.0)
-    error = fit(SWEEPS[name], pipelined=pipelined).mean_abs_error
+    error = fit_links(SWEEPS[name], pipelined=pipelined).mean_abs_error
     assert error <= least + 1e-9
     assert error == pytest.approx(least, rel=0.02, abs=2e-4)  # and the grid is no straw man
 
@@ -211,7 +220,7 @@ def test_no_grid_finds_a_better_fit_of_noisy_rows_also_where_they_move_more_than
     rows = sweep(alpha, share, 8, pipelined=pipelined)
     rows = [dataclasses.replace(row, seconds=row.seconds * x) for row, x in zip(rows, noise, strict=True)]
     least = best_on_grids(*steps_and_wire(rows), 0.25 if pipelined else 0.0)
-    assert fit(rows, pipelined=pipelined).mean_abs_error <= least * (1 + 1e-3)
+    assert fit_links(rows, pipelined=pipelined).mean_abs_error <= least * (1 + 1e-3)
 
 
 def test_a_quarter_is_the_best_kappa_of_five():
@@ -231,7 +240,7 @@ def test_a_quarter_is_the_best_kappa_of_five():
 @pytest.mark.parametrize("name", SOURCES)
 def test_errors_are_predicted_over_measured_less_one(name):
     rows = SOURCES[name]
-    for result in (fit(rows), predict(rows, learn(published_timings()))):
+    for result in (fit_links(rows), predict_timings(rows, fit_link_efficiency(published_timings()))):
         ratio = [time / row.seconds for time, row in zip(result.times, rows, strict=True)]
         assert np.array(result.errors) == pytest.approx(np.array(ratio) - 1, abs=1e-12)
         assert result.mean_abs_error == pytest.approx(np.mean([abs(x - 1) for x in ratio]), abs=1e-12)
@@ -242,7 +251,7 @@ def test_errors_are_predicted_over_measured_less_one(name):
 def test_the_order_of_the_rows_does_not_matter(name):
     rows = list(SOURCES[name])
     order = random.Random(1).sample(range(len(rows)), len(rows))
-    one, other = fit(rows), fit([rows[k] for k in order])
+    one, other = fit_links(rows), fit_links([rows[k] for k in order])
     assert (one.pipelined, one.alpha or 0) == (other.pipelined, pytest.approx(other.alpha or 0, rel=1e-9))
     assert one.wire_fraction == pytest.approx(other.wire_fraction, rel=1e-9)
     assert other.errors == pytest.approx([one.errors[k] for k in order], abs=1e-9)
@@ -250,76 +259,86 @@ def test_the_order_of_the_rows_does_not_matter(name):
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_slower_rows_have_a_longer_alpha_and_a_smaller_share(name):
-    one, three = fit(SOURCES[name]), fit([dataclasses.replace(r, seconds=3 * r.seconds) for r in SOURCES[name]])
+    one, three = (
+        fit_links(SOURCES[name]),
+        fit_links([dataclasses.replace(r, seconds=3 * r.seconds) for r in SOURCES[name]]),
+    )
     assert three.alpha == (None if one.alpha is None else pytest.approx(3 * one.alpha, rel=1e-9))
     assert three.wire_fraction == pytest.approx(one.wire_fraction / 3, rel=1e-9)
     assert three.bandwidth == pytest.approx(one.bandwidth / 3, rel=1e-9)
     assert three.errors == pytest.approx(one.errors, abs=1e-9)
 
 
-def test_repeated_rows_change_neither_fit_nor_lesson():
-    assert learn([*published_timings(), *published_timings()]) == learn(published_timings())
+def test_repeated_rows_change_neither_fit_nor_efficiency():
+    assert fit_link_efficiency([*published_timings(), *published_timings()]) == fit_link_efficiency(published_timings())
     for rows in SOURCES.values():
-        once, twice = fit(rows), fit([*rows, *rows])
+        once, twice = fit_links(rows), fit_links([*rows, *rows])
         assert twice.mean_abs_error == pytest.approx(once.mean_abs_error, rel=1e-9)
+
+
+def bandwidths(efficiency):
+    return [getattr(efficiency, kind) for kind in ("scale_up_ring", "all_to_all", "network_ring", "tcp")]
+
+
+def latencies(efficiency):
+    return [getattr(efficiency, kind) for kind in ("scale_up_latency", "network_latency", "tcp_latency")]
 
 
 def plateau(name, share, **fields):
     return Timing(name, "row", "all-gather", np.inf, 7 / 8 / (share * WIRE), 8, scale_up=WIRE, **fields)
 
 
-def test_a_machine_has_one_vote_and_the_median_decides():
-    """Three machines show 60, 70 and 99 %: the middle one is learnt, however many rows or sources the last has."""
-    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), *[plateau("c", 0.99)] * 50])
-    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)
-    assert lesson.votes["share, stream"] == 3
-    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), *(plateau(f"c{k}", 0.99, machine="c") for k in range(9))])
-    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)
-    assert lesson.votes["share, stream"] == 3
-    lesson = learn([plateau("a", 0.6), plateau("b", 0.7), plateau("c", 0.99), plateau("d", 0.98)])
-    assert lesson.shares["stream"] == pytest.approx(0.84, rel=1e-9)
+def test_a_machine_counts_once_and_the_median_decides():
+    """Three machines show 60, 70 and 99 %: the middle one counts, however many rows or sources the last has."""
+    efficiency = fit_link_efficiency([plateau("a", 0.6), plateau("b", 0.7), *[plateau("c", 0.99)] * 50])
+    assert efficiency.scale_up_ring == pytest.approx(0.7, rel=1e-9)
+    assert efficiency.machines["scale_up_ring"] == 3
+    efficiency = fit_link_efficiency(
+        [plateau("a", 0.6), plateau("b", 0.7), *(plateau(f"c{k}", 0.99, machine="c") for k in range(9))]
+    )
+    assert efficiency.scale_up_ring == pytest.approx(0.7, rel=1e-9)
+    assert efficiency.machines["scale_up_ring"] == 3
+    efficiency = fit_link_efficiency([plateau("a", 0.6), plateau("b", 0.7), plateau("c", 0.99), plateau("d", 0.98)])
+    assert efficiency.scale_up_ring == pytest.approx(0.84, rel=1e-9)
 
 
-def test_of_several_systems_of_a_machine_the_median_is_its_vote():
+def test_of_several_systems_of_a_machine_the_median_counts():
     systems = [plateau("a", share, machine="one") for share in (0.5, 0.6)]
     systems[1] = dataclasses.replace(systems[1], source="b")
-    lesson = learn([*systems, plateau("c", 0.7), plateau("d", 0.8)])
-    assert lesson.shares["stream"] == pytest.approx(0.7, rel=1e-9)  # of 0.55, 0.7 and 0.8
+    efficiency = fit_link_efficiency([*systems, plateau("c", 0.7), plateau("d", 0.8)])
+    assert efficiency.scale_up_ring == pytest.approx(0.7, rel=1e-9)  # of 0.55, 0.7 and 0.8
 
 
-def test_quality_c_teaches_nothing():
-    assert learn([plateau("a", 0.6), plateau("b", 0.9, quality="C")]) == learn([plateau("a", 0.6)])
+def test_quality_c_is_left_out():
+    assert fit_link_efficiency([plateau("a", 0.6), plateau("b", 0.9, quality="C")]) == fit_link_efficiency(
+        [plateau("a", 0.6)]
+    )
 
 
 def test_kinds_that_no_machine_shows_are_those_of_their_kin():
-    lesson = learn([plateau("a", 0.7)])
-    assert list(lesson.shares.values()) == pytest.approx([0.7] * 4, rel=1e-9)
-    assert dict(lesson.latencies) == {"inside": 1, "network": 1, "tcp": 1}
+    efficiency = fit_link_efficiency([plateau("a", 0.7)])
+    assert bandwidths(efficiency) == pytest.approx([0.7] * 4, rel=1e-9)
+    assert latencies(efficiency) == [1, 1, 1]
 
 
-def test_the_latency_on_record_has_a_vote():
+def test_the_latency_on_record_counts_as_a_machine():
     """One fabric whose steps take three times as long moves the network half of the way, and TCP not at all."""
     cost = ring_all_gather(np.array([64.0, 2.0**34]), 2, bandwidth=40e9, latency=3 * 14e-6)
     wires = {"nodes": 2, "network": 50e9, "network_latency": 14e-6}
     seconds = pipelined_time(cost.latency, cost.transfer).tolist()
     rows = [Timing("a", "r", "all-gather", s, t, 2, **wires) for s, t in zip((64.0, 2.0**34), seconds, strict=True)]
-    assert dict(learn(rows).latencies) == pytest.approx({"inside": 1, "network": 2, "tcp": 1}, rel=1e-3)
-    tcp = learn(changed(rows, tcp=True)).latencies
-    assert dict(tcp) == pytest.approx({"inside": 1, "network": 1, "tcp": 2}, rel=1e-3)
+    assert latencies(fit_link_efficiency(rows)) == pytest.approx([1, 2, 1], rel=1e-3)
+    assert latencies(fit_link_efficiency(changed(rows, tcp=True))) == pytest.approx([1, 1, 2], rel=1e-3)
 
 
-def test_what_is_learnt_is_settled():
-    lesson = learn(published_timings())
-    systems = {}
-    for row in [row for row in published_timings() if row.quality != "C"]:
-        links = (row.scale_up, row.network, row.tcp, row.in_switch)
-        systems.setdefault((row.machine, row.source, row.operation, row.ranks, row.nodes, links), []).append(row)
-    again = link_fit._vote(systems, lesson)
-    assert dict(again.shares) == pytest.approx(dict(lesson.shares), rel=1e-9)
-    assert dict(again.latencies) == pytest.approx(dict(lesson.latencies), rel=1e-9)
+def test_the_efficiencies_have_converged():
+    efficiency = fit_link_efficiency(published_timings())
+    again = link_fit._median_by_machine(link_fit._systems(published_timings()), efficiency)
+    assert bandwidths(again) == pytest.approx(bandwidths(efficiency), rel=1e-9)
+    assert latencies(again) == pytest.approx(latencies(efficiency), rel=1e-9)
 
 
-def test_learning_recovers_share_and_latency_of_made_systems():
+def test_share_and_latency_of_made_systems_are_recovered():
     rows = []
     for k, link in enumerate((100e9, 200e9, 400e9)):
         for size in 2.0 ** np.arange(8, 36, 3):
@@ -327,10 +346,10 @@ def test_learning_recovers_share_and_latency_of_made_systems():
             seconds = float(pipelined_time(cost.latency, cost.transfer))
             wires = {"scale_up": link, "scale_up_latency": 3e-6}
             rows.append(Timing(f"made {k}", "row", "all-gather", float(size), seconds, 8, **wires))
-    lesson = learn(rows)
-    assert lesson.shares["stream"] == pytest.approx(0.8, rel=1e-6)
-    assert lesson.latencies["inside"] == pytest.approx(1.5, rel=1e-6)
-    assert error_of(predict(one, lesson) for one in by_source(rows).values()) < 1e-6
+    efficiency = fit_link_efficiency(rows)
+    assert efficiency.scale_up_ring == pytest.approx(0.8, rel=1e-6)
+    assert efficiency.scale_up_latency == pytest.approx(1.5, rel=1e-6)
+    assert error_of(predict_timings(one, efficiency) for one in by_source(rows).values()) < 1e-6
 
 
 # --- leaving one out -------------------------------------------------------------------------------------------------
@@ -342,7 +361,7 @@ def test_the_seconds_of_a_machine_have_no_say_in_its_own_prediction(name):
     own = {row.machine for row in SOURCES[name]}
     altered = [dataclasses.replace(r, seconds=3 * r.seconds) if r.machine in own else r for r in published_timings()]
     before = predicted_each()[list(SOURCES).index(name)]
-    (after,) = predict_each(by_source(altered)[name], altered)
+    (after,) = predict_held_out(by_source(altered)[name], altered)
     assert after.times == before.times
     assert after.errors != before.errors
 
@@ -351,8 +370,8 @@ def test_the_seconds_of_a_source_do_tell_on_the_others():
     altered = [
         dataclasses.replace(r, seconds=3 * r.seconds) if "ramp" not in r.source else r for r in published_timings()
     ]
-    (before,) = predict_each(SOURCES["h200_sharp_ramp"], published_timings())
-    (after,) = predict_each(SOURCES["h200_sharp_ramp"], altered)
+    (before,) = predict_held_out(SOURCES["h200_sharp_ramp"], published_timings())
+    (after,) = predict_held_out(SOURCES["h200_sharp_ramp"], altered)
     assert max(after.times) > max(before.times)
 
 
@@ -363,16 +382,16 @@ def test_each_source_is_predicted_once_in_the_order_of_the_rows():
 @pytest.mark.parametrize("field", ["scale_up", "network"])
 @pytest.mark.parametrize("name", SOURCES)
 def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field):
-    lesson = learn(published_timings())
+    efficiency = fit_link_efficiency(published_timings())
     rows = [row for row in SOURCES[name] if getattr(row, field)]
     if not rows:
         return
     faster = [dataclasses.replace(row, **{field: 2 * getattr(row, field)}) for row in rows]
     faster = [dataclasses.replace(r, switch=r.switch and 2 * r.switch) if field == "scale_up" else r for r in faster]
-    old, new = (np.array(predict(these, lesson).times) for these in (rows, faster))
+    old, new = (np.array(predict_timings(these, efficiency).times) for these in (rows, faster))
     assert np.all(new <= old * (1 + 1e-12))
-    kinds = ("stream", "exchange") if field == "scale_up" else ("network", "tcp")
-    busiest = [link_fit._parts(row, lesson).kind in kinds for row in rows]
+    kinds = ("scale_up_ring", "all_to_all") if field == "scale_up" else ("network_ring", "tcp")
+    busiest = [link_fit._parts(row, efficiency).kind in kinds for row in rows]
     busiest = np.array(busiest) & [
         field == "network" or row.nodes == 1 or row.operation != "all-to-all" for row in rows
     ]
@@ -380,10 +399,10 @@ def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field
 
 
 def test_a_longer_latency_of_the_link_takes_longer():
-    lesson, rows = learn(published_timings()), SOURCES["aws_p4de_2node"]
+    efficiency, rows = fit_link_efficiency(published_timings()), SOURCES["aws_p4de_2node"]
     for field in ("scale_up_latency", "network_latency"):
         longer = [dataclasses.replace(row, **{field: 2 * getattr(row, field)}) for row in rows]
-        assert np.all(np.array(predict(longer, lesson).times) > predict(rows, lesson).times)
+        assert np.all(np.array(predict_timings(longer, efficiency).times) > predict_timings(rows, efficiency).times)
 
 
 # --- wires -----------------------------------------------------------------------------------------------------------
@@ -392,7 +411,7 @@ def test_a_longer_latency_of_the_link_takes_longer():
 def busiest(**fields):
     """Least seconds of a row at full rate, by hand in each case below."""
     row = Timing("made", "row", **({"operation": "all-reduce", "size": 16e9, "seconds": 1.0, "ranks": 8} | fields))
-    return min(max(way.values()) for way in link_fit._ways(row))
+    return min(max(wires.values()) for wires in link_fit._algorithms(row))
 
 
 @pytest.mark.parametrize(
@@ -432,7 +451,7 @@ def test_latencies_count_the_steps_of_the_shorter_of_ring_and_tree():
 
     def latency(operation, ranks, nodes, **fields):
         row = Timing("made", "row", operation, 1e6, 1.0, ranks, nodes, **links, **fields)
-        return tuple(link_fit._wait(row, learn([plateau("a", 0.7)])).values())
+        return tuple(link_fit._latency(row, fit_link_efficiency([plateau("a", 0.7)])).values())
 
     assert latency("all-reduce", 8, 1) == pytest.approx((14 * inside,))
     assert latency("all-gather", 8, 1) == pytest.approx((7 * inside,))
@@ -476,14 +495,14 @@ def test_every_source_has_a_gate_and_every_gate_a_source():
 @pytest.mark.parametrize("name", GATES)
 def test_the_error_of_a_source_is_within_its_gate(name):
     fitted, predicted = GATES[name]
-    assert 100 * fit(SOURCES[name]).mean_abs_error <= fitted
+    assert 100 * fit_links(SOURCES[name]).mean_abs_error <= fitted
     result = predicted_each()[list(SOURCES).index(name)]
     assert 100 * result.mean_abs_error <= predicted
 
 
 @pytest.mark.parametrize(("form", "gate"), [(False, 8.8), (True, 6.1), (None, 5.8)])
 def test_the_error_of_the_fit_over_all_rows(form, gate):
-    assert 100 * error_of(fit(rows, pipelined=form) for rows in SOURCES.values()) <= gate
+    assert 100 * error_of(fit_links(rows, pipelined=form) for rows in SOURCES.values()) <= gate
 
 
 def test_the_error_of_the_prediction_over_all_rows():
@@ -495,7 +514,9 @@ def test_the_error_of_the_prediction_over_all_rows():
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("call", [fit, lambda rows: predict(rows, learn(published_timings()))])
+@pytest.mark.parametrize(
+    "call", [fit_links, lambda rows: predict_timings(rows, fit_link_efficiency(published_timings()))]
+)
 def test_a_fit_is_of_the_rows_of_one_source(call):
     with pytest.raises(ValueError, match="rows of one source, got 0: no rows"):
         call([])
@@ -503,14 +524,14 @@ def test_a_fit_is_of_the_rows_of_one_source(call):
         call(published_timings()[:25])
 
 
-def test_without_links_nothing_is_learnt_or_predicted():
+def test_without_links_nothing_is_fitted_or_predicted():
     rows = changed(published_timings()[:3], scale_up=None)
     with pytest.raises(ValueError, match="at least one row that names its links"):
-        learn(rows)
+        fit_link_efficiency(rows)
     with pytest.raises(
         ValueError, match=r"a100_8x_nvlink3, C0001: a prediction needs the links \(--scale-up, --network"
     ):
-        predict(rows, learn(published_timings()))
+        predict_timings(rows, fit_link_efficiency(published_timings()))
 
 
 # --- command line ----------------------------------------------------------------------------------------------------
@@ -536,6 +557,13 @@ def log(tmp_path):
     return str(path)
 
 
+@pytest.fixture
+def two_hosts(log, tmp_path):
+    path = tmp_path / "two.txt"
+    path.write_text(Path(log).read_text().replace("node005", "node006", 4))
+    return str(path)
+
+
 def run(*arguments):
     command = [sys.executable, "-W", "error", "-m", "clusterlab.collectives", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -547,8 +575,10 @@ def test_the_command_fits_and_predicts_the_shipped_file():
     heading, *lines, last, sound = done.stdout.splitlines()
     assert heading.split() == ["source", "rows", "alpha", "bandwidth", "wire", "error"]
     assert [line.split()[:2] for line in lines] == [[name, str(len(rows))] for name, rows in SOURCES.items()]
-    assert last.split() == ["all", "rows", "167", f"{error_of(map(fit, SOURCES.values())):.1%}"]
-    fits = [fit([row for row in rows if row.quality != "C"]) for rows in SOURCES.values() if rows[0].quality != "C"]
+    assert last.split() == ["all", "rows", "167", f"{error_of(map(fit_links, SOURCES.values())):.1%}"]
+    fits = [
+        fit_links([row for row in rows if row.quality != "C"]) for rows in SOURCES.values() if rows[0].quality != "C"
+    ]
     assert sound.split() == ["without", "quality", "C", "163", f"{error_of(fits):.1%}"]
     assert len({len(line) for line in done.stdout.splitlines()}) == 1
     assert done.stderr.splitlines() == read(CSV)[1]
@@ -561,7 +591,7 @@ def test_the_command_fits_and_predicts_a_log_of_nccl_tests(log):
     done = run("fit", log, "--json")
     assert done.returncode == 0
     (found,) = json.loads(done.stdout)
-    expected = fit(read(log)[0])
+    expected = fit_links(read(log)[0])
     assert found == dict(
         zip(
             KEYS,
@@ -581,7 +611,7 @@ def test_json_holds_these_keys_and_no_others(command, capsys):
     results = json.loads(capsys.readouterr().out)
     assert all(list(one) == KEYS for one in results)
     expected = {
-        "fit": [fit(rows) for rows in SOURCES.values()],
+        "fit": [fit_links(rows) for rows in SOURCES.values()],
         "predict": predicted_each(),
     }[command]
     for one, result in zip(results, expected, strict=True):
@@ -592,7 +622,10 @@ def test_json_holds_these_keys_and_no_others(command, capsys):
 def test_a_source_of_the_reader_is_predicted_from_all_published_ones(log, capsys):
     assert main(["predict", log, "--json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)
-    assert found["mean_abs_error"] == predict(read(log)[0], learn(published_timings())).mean_abs_error
+    assert (
+        found["mean_abs_error"]
+        == predict_timings(read(log)[0], fit_link_efficiency(published_timings())).mean_abs_error
+    )
 
 
 def test_alpha_is_predicted_for_plateaus_too():
@@ -627,17 +660,17 @@ def test_a_share_above_one_is_said(tmp_path, capsys):
         assert json.loads(heard.out)[0]["wire_fraction"] == pytest.approx(rate / 63)
 
 
-def test_options_say_what_a_log_does_not(log, capsys):
+def test_options_say_what_a_log_does_not(log, two_hosts, capsys):
     assert main(["fit", log, "--scale-up", "NVLink 5", "--json"]) == 0
     (faster,) = json.loads(capsys.readouterr().out)
-    assert main(["fit", log, "--nodes", "2", "--network", "InfiniBand NDR", "--json"]) == 0
+    assert main(["fit", two_hosts, "--network", "InfiniBand NDR", "--json"]) == 0
     (across,) = json.loads(capsys.readouterr().out)
-    assert main(["fit", log, "--nodes", "2", "--json"]) == 0
+    assert main(["fit", two_hosts, "--json"]) == 0
     (bare,) = json.loads(capsys.readouterr().out)
     assert faster["wire_fraction"] < across["wire_fraction"]
     assert bare["wire_fraction"] is None
     assert bare["bandwidth_bytes_per_second"] > 0
-    for wrong in ("--ranks 4", "--collective all_gather", "--nodes 3", "--network Token-Ring --nodes 2"):
+    for wrong in ("--ranks 4", "--collective all_gather", "--nodes 3", "--network Token-Ring"):
         assert main(["fit", log, *wrong.split()]) == 1
         heard = capsys.readouterr()
         assert heard.out == ""
@@ -683,22 +716,22 @@ def test_a_row_that_cannot_be_read_is_said_and_the_rest_goes_on(command, log, tm
     assert heard.err == "line 3, row C0002: not read, time_us must be a number, got '~46.80'\n"
 
 
-def test_a_prediction_without_links_is_refused_with_exit_code_1(log, capsys):
-    assert main(["predict", log, "--nodes", "2"]) == 1
+def test_a_prediction_without_links_is_refused_with_exit_code_1(two_hosts, capsys):
+    assert main(["predict", two_hosts]) == 1
     heard = capsys.readouterr()
     assert heard.out == ""
-    assert f"{log}, dgx, line 13: a prediction needs the links (--scale-up, --network)" in heard.err
+    assert f"{two_hosts}, two, line 13: a prediction needs the links (--scale-up, --network)" in heard.err
 
 
 @pytest.mark.parametrize("arguments", [[], ["guess", CSV], ["fit"], ["fit", CSV, "--ranks", "many"]])
 def test_a_wrong_call_exits_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as error:
-        main(arguments)
+        main(arguments, prog="python -m clusterlab.collectives", commands=("fit", "predict"))
     assert error.value.code == 2
     assert "usage: python -m clusterlab.collectives" in capsys.readouterr().err
 
 
-def test_the_help_says_what_is_null_and_where_the_shares_come_from(capsys):
+def test_the_help_says_what_is_null_and_where_the_efficiencies_come_from(capsys):
     for command, words in (("fit", "alpha_seconds is null"), ("predict", "never on other sources")):
         with pytest.raises(SystemExit):
             main([command, "--help"])
@@ -706,9 +739,9 @@ def test_the_help_says_what_is_null_and_where_the_shares_come_from(capsys):
 
 
 def test_the_text_of_a_result_shows_what_is_not_known_as_a_dash():
-    plateau = fit(SOURCES["p2p_unidirectional"])
+    plateau = fit_links(SOURCES["p2p_unidirectional"])
     assert "alpha                       -" in repr(plateau)
     assert table([plateau]).splitlines()[1].split()[2] == "-"
-    bare = fit(changed(SOURCES["h200_8x_nvlink4"], scale_up=None))
+    bare = fit_links(changed(SOURCES["h200_8x_nvlink4"], scale_up=None))
     assert table([bare]).splitlines()[1].split()[6] == "-"
-    assert "stream" in repr(learn(published_timings()))
+    assert "scale up ring" in repr(fit_link_efficiency(published_timings()))

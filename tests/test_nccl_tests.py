@@ -3,6 +3,7 @@
 import csv
 import re
 from importlib.resources import files
+from time import process_time
 
 import numpy as np
 import pytest
@@ -283,6 +284,12 @@ def test_a_table_without_any_heading_is_of_the_usual_layout(reading):
         ("NVIDIA A100 80GB PCIe", None, False),
         ("NVIDIA H100 PCIe", None, False),
         ("NVIDIA H200 NVL", None, False),
+        ("NVIDIA H100 NVL", None, False),
+        ("NVIDIA B200 PCIe", None, False),
+        ("NVIDIA RTX A1000", None, False),
+        ("NVIDIA XH100", None, False),
+        ("NVIDIA H1000", None, False),
+        ("AMD Instinct MI300X", None, False),
         ("NVIDIA GH200 120GB", None, False),
         ("NVIDIA RTX 6000D", None, False),
     ],
@@ -305,7 +312,8 @@ def test_the_links_that_a_heading_does_not_tell_can_be_said(reading):
     assert row.scale_up == 450e9
     (row, _), _ = reading(TWO_NODES, network="TCP 100 GbE", scale_up="NVLink 3")
     assert (row.scale_up, row.network, row.network_latency, row.tcp) == (300e9, 8 * 12.5e9, 50e-6, True)
-    (row, _), _ = reading(TWO_NODES, nodes=4, network="InfiniBand NDR")
+    table = "".join(line + "\n" for line in TWO_NODES.splitlines() if "Rank" not in line)
+    (row, _), _ = reading(table, ranks=16, nodes=4, network="InfiniBand NDR")
     assert (row.nodes, row.network) == (4, 4 * 50e9)
     (row, _), _ = reading(TWO_NODES, nodes=1)
     assert (row.nodes, row.scale_up, row.network) == (1, 450e9, None)
@@ -338,6 +346,10 @@ def test_several_nodes_without_their_network_leave_the_wires_open(reading):
         ({"collective": "gather"}, "--collective must be one of all_reduce, all_gather, reduce_scatter, alltoall"),
         ({"scale_up": "NVLink 4.0"}, "unknown link 'NVLink 4.0'; did you mean 'NVLink 4'"),
         ({"network": "NDR"}, "unknown link 'NDR'"),
+        ({"network": "NVLink 4"}, "--network must be a link between nodes, such as 'InfiniBand NDR', got 'NVLink 4'"),
+        ({"network": "PCIe 5.0 x16"}, "--network must be a link between nodes"),
+        ({"network": "ICI (TPU v4)"}, "--network must be a link between nodes"),
+        ({"scale_up": "InfiniBand NDR"}, "--scale-up must be a link inside a node, such as 'NVLink 4', got 'Infini"),
     ],
 )
 def test_an_argument_that_has_no_such_value_is_refused(reading, known, message):
@@ -346,6 +358,8 @@ def test_an_argument_that_has_no_such_value_is_refused(reading, known, message):
 
 def test_what_is_said_and_does_not_fit_the_table_is_refused(reading):
     assert reason(reading, TWO_NODES, nodes=3) == "--nodes must divide --ranks, got 3 and 16"
+    assert reason(reading, TWO_NODES, nodes=8) == "the heading names 2 hosts, and --nodes says 8"
+    assert reason(reading, ONE_NODE, nodes=8) == "the heading names 1 host, and --nodes says 8"
     heading = "# Collective test starting: all_reduce_perf\n"
     said = reason(reading, heading + TWO_NODES, collective="all_gather")
     assert said == "the heading says all_reduce, and --collective says all_gather"
@@ -854,6 +868,29 @@ def test_a_missing_column_is_named(reading, missing):
 
 def test_a_column_that_is_there_twice_is_refused(reading):
     assert refusal(reading, table({}).replace("n_nodes", "group")) == "line 1: column group is there twice"
+
+
+def test_a_row_that_ends_before_its_group_is_read_without_one(reading):
+    ((row,), problems) = reading("collective,n_gpus,busbw_GBps,scale_up,group\nall_gather,8,370,NVLink4\n")
+    assert (row.source, row.machine, problems) == ("unnamed", ", ", [])
+
+
+@pytest.mark.parametrize("kind", ["CSV", "log"])
+def test_a_file_of_too_many_rows_is_refused(reading, kind, monkeypatch):
+    monkeypatch.setattr(nccl_tests, "_MOST_ROWS", 20)
+    lines = table({}).splitlines() if kind == "CSV" else ONE_NODE.splitlines()[:16]
+    before, row = "".join(line + "\n" for line in lines), lines[-1] + "\n"
+    assert len(reading(before + row * 19)[0]) == 20
+    assert refusal(reading, before + row * 25) == f"line {len(lines) + 20}: more than 20 rows: split the file"
+
+
+def test_a_line_too_long_for_a_row_is_named_and_not_searched(reading):
+    noise = "Rank 1 on " * 9_000
+    began = process_time()
+    rows, problems = reading(ONE_NODE + noise + "\n" + noise + ONE_NODE.splitlines()[15])
+    assert rows == reading(ONE_NODE)[0]
+    assert problems == ["line 23: not read, it has 90,116 characters"]
+    assert process_time() - began < 2
 
 
 def test_what_is_for_logs_is_refused_for_a_csv(reading):

@@ -1452,6 +1452,6 @@ def best_all_reduce(size, n, *, bandwidth, latency) -> Comparison:
 if __name__ == "__main__":
     import sys
 
-    from clusterlab.evidence.link_fit import main
+    from clusterlab.__main__ import main
 
-    sys.exit(main())
+    sys.exit(main(prog="python -m clusterlab.collectives", commands=("fit", "predict")))

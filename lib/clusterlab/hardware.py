@@ -4,21 +4,18 @@ The conventions are pinned. Peaks are **dense** matrix rates. Link bandwidths ar
 brochure, both directions added, is the property ``bandwidth_both_ways``. Units are SI base units.
 
 The numbers live in ``data/hardware.toml``, written as their source prints them. Each carries a kind (specified,
-measured, derived or assumed) and a source; ``python -m clusterlab.hardware`` prints them all and fails on a gap.
+measured, derived or assumed) and a source; ``python -m clusterlab audit`` prints them all and fails on a gap.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from types import MappingProxyType
 
 from .units import Explained, parse, positive
@@ -193,7 +190,9 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
     records: dict[str, dict[str, Part]] = {}
     for table, record in _RECORDS.items():
         records[table] = {}
-        for name, row in document.get(table, {}).items():
+        rows, missing = read_rows(document, table)
+        gaps += missing
+        for name, row in rows.items():
             facts, missing = read_facts(f"{table} {name}", row, sources)
             gaps += missing
             try:
@@ -206,10 +205,25 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
     return records
 
 
+def read_rows(document: Mapping, table: str) -> tuple[dict[str, Mapping], list[str]]:
+    """Read a table of a parsed data file: its rows by name, and the gaps found, for a row must be a table itself."""
+    rows = document.get(table, {})
+    if not isinstance(rows, Mapping):
+        return {}, [f"{table} must be a table, got {rows!r}"]
+    gaps = [
+        f"{table} {name}: must be a table, got {row!r}" for name, row in rows.items() if not isinstance(row, Mapping)
+    ]
+    return {name: row for name, row in rows.items() if isinstance(row, Mapping)}, gaps
+
+
 def read_sources(document: Mapping) -> tuple[dict[str, Source], list[str]]:
     """Read the table ``sources`` of a parsed data file: the sources by key, and the gaps found."""
-    sources, gaps = {}, []
-    for key, entry in document.get("sources", {}).items():
+    sources = {}
+    rows, gaps = read_rows(document, "sources")
+    for key, entry in rows.items():
+        if odd := [name for name, text in entry.items() if not isinstance(text, str)]:
+            gaps.append(f"source {key}: {odd[0]} must be text, got {entry[odd[0]]!r}")
+            continue
         try:
             sources[key] = Source(**entry)
         except TypeError as error:
@@ -238,7 +252,7 @@ def read_facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple
             gaps.append(f"{where}: {key} has no value")
         elif kind not in KINDS:
             gaps.append(f"{where}: {key} has kind {kind!r}, not one of {', '.join(KINDS)}")
-        elif source not in sources:
+        elif not isinstance(source, str) or source not in sources:
             gaps.append(f"{where}: {key} has no listed source (got {source!r})")
         else:
             facts[key] = Fact(entry["value"], kind, sources[source], entry.get("note", ""))
@@ -326,6 +340,60 @@ def accelerator(name: str) -> Accelerator:
     return find("accelerator", name, _records()["accelerator"])
 
 
+# How people write accelerators. Where one name is several boards, the board decides, see below.
+_SPELLINGS = {
+    **{name: name.casefold() for name in ("GB300", "GB200", "B300", "B200")},
+    **{f"{name} SXM": name.casefold() for name in ("H200", "H800", "H100")},
+    "A100 80GB": "a100",
+    "V100 SXM2": "v100",
+    "MI250X": "mi250x",
+    **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 355)},
+    "TPU v4": r"tpu[ -]?v?4|v4(?=-\d)",
+    "TPU v5e": "v5[ -]?e|v5[ -]?lite(?:pod)?",
+    "TPU v5p": "v5p",
+    "TPU v6e": "v6e|trillium",
+    "TPU v7": "tpu[ -]?v?7x?|ironwood",
+    "Gaudi 3": "gaudi[ -]?3",
+    "Trainium2": "trainium[ -]?2|trn2",
+}
+# No letter or figure stands before or after ("XH100", "RTX A1000"), but for counts and boards ("8xH100", "H100SXM").
+_NAMED = re.compile(
+    r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))(?:"
+    + "|".join(f"(?P<_{i}>{pattern})" for i, pattern in enumerate(_SPELLINGS.values()))
+    + r")(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
+)
+_CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
+
+
+def match_accelerator(text: str) -> Accelerator | None:
+    """Return the accelerator that a text names, written as people write it; None where the catalogue lacks it.
+
+    A name without its board is the usual one: SXM, and 80 GB of an A100. A text that names several is the first.
+
+    Examples
+    --------
+    >>> for text in ("NVIDIA H100 80GB HBM3", "8xH100", "A100-SXM4-40GB", "2x v5e-256", "H100 PCIe"):
+    ...     print(match_accelerator(text).name)
+    H100 SXM
+    H100 SXM
+    A100 40GB
+    TPU v5e
+    H100 PCIe
+    >>> print(match_accelerator("NVIDIA H100 NVL"), match_accelerator("RTX A1000"))
+    None None
+    """
+    text = str(text).casefold()
+    found = _NAMED.search(text)
+    if not found:
+        return None
+    name = list(_SPELLINGS)[int(found.lastgroup[1:])]
+    if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
+        return _records()["accelerator"].get(f"{found[0].upper()} PCIe") if card[0] == "pcie" else None
+    if name == "A100 80GB" and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
+        name = "A100 40GB"
+    return accelerator(name)
+
+
 def memory(name: str) -> Memory:
     """Return the level of on-chip memory called ``name``; a wrong name raises a ValueError with the nearest right ones.
 
@@ -396,34 +464,3 @@ def nodes() -> tuple[Node, ...]:
 def racks() -> tuple[Rack, ...]:
     """Every rack in the data, in the order of the file."""
     return tuple(_records()["rack"].values())
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print what each stored number rests on; exit with 1 and the list of gaps where one has no source."""
-    parser = argparse.ArgumentParser(prog="python -m clusterlab.hardware", description=main.__doc__)
-    parser.add_argument("file", nargs="?", help="a TOML file of the same form, instead of the one shipped")
-    arguments = parser.parse_args(argv)
-    try:
-        if arguments.file:
-            records = load(tomllib.loads(Path(arguments.file).read_text(encoding="utf-8")))
-        else:
-            records = _records()
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    facts = []
-    for table, rows in records.items():
-        for part in rows.values():
-            print(f"\n{table} {part.name}")
-            for key, fact in part.facts.items():
-                facts.append(fact)
-                note = f"  ({fact.note})" if fact.note else ""
-                print(f"  {key:<20} {fact.printed!s:<16} {fact.kind:<9} {fact.source.title}, {fact.source.date}{note}")
-    kinds = ", ".join(f"{sum(f.kind == kind for f in facts)} {kind}" for kind in KINDS)
-    checks = ", ".join(f"{sum(f.source.checked == c for f in facts)} {c}" for c in CHECKED)
-    print(f"\n{len(facts)} values, every one with a source: {kinds}; source {checks}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -2,23 +2,21 @@
 
 The numbers live in ``data/models.toml``. A published number of parameters is written as its source prints it
 (``"405 billion"``, or all digits); :func:`published` compares it with what the shape gives.
-``python -m clusterlab.models`` prints the catalogue with that comparison and fails on a gap.
+``python -m clusterlab audit`` prints the catalogue with that comparison and fails on a gap.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from math import isfinite
 from types import MappingProxyType
 
-from .hardware import CHECKED, KINDS, Fact, find, read_facts, read_sources
+from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .transformer import Transformer, parameters
 from .units import Explained, fmt
 
@@ -75,15 +73,17 @@ class Entry(Explained):
         return [(self.name, "value", "kind", "source"), *rows]
 
 
-def _published(key: str, fact: Fact, tolerance) -> Published:
+def _published(key: str, fact: Fact, tolerance: float | None) -> Published:
     """Read ``671026419200`` or ``"671 billion"``."""
     match = re.fullmatch(r"(\d+(?:\.(\d+))?)(?: (million|billion|trillion))?", str(fact.printed))
     if not match:
         raise ValueError(f"{key} must be a number, or one like '7.5 billion', got {fact.printed!r}")
     size = _SIZES[match[3] or ""]
     count = float(match[1]) * size
+    if not isfinite(count):
+        raise ValueError(f"{key} must be finite, got a number of {len(match[1])} digits")
     unit = size * 10.0 ** -len(match[2] or "") if match[3] else 1e-6 * count
-    return Published(fact.printed, count, unit if tolerance is None else tolerance.printed * count)
+    return Published(fact.printed, count, unit if tolerance is None else tolerance * count)
 
 
 def load(document: Mapping) -> dict[str, Entry]:
@@ -111,16 +111,16 @@ def load(document: Mapping) -> dict[str, Entry]:
     sources, missing = read_sources(document)
     gaps += missing
     entries = {}
-    for name, row in document.get("model", {}).items():
+    rows, missing = read_rows(document, "model")
+    gaps += missing
+    for name, row in rows.items():
         facts, missing = read_facts(f"model {name}", row, sources)
         gaps += missing
         try:
-            entry = _entry(name, facts)
-        except (TypeError, ValueError) as error:
+            entries[name] = _entry(name, facts)
+            gaps += [f"model {gap}" for gap in entries[name].gaps]
+        except (TypeError, ValueError, OverflowError) as error:
             gaps.append(f"model {name}: {error}")
-            continue
-        entries[name] = entry
-        gaps += [f"model {gap}" for gap in entry.gaps]
     if gaps:
         raise ValueError("model data:\n" + "\n".join(gaps))
     return entries
@@ -132,12 +132,16 @@ def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
     needed = {"year", "parameters"} - set(facts)
     if unknown or needed:
         raise ValueError(f"unknown fields {sorted(unknown)}, missing fields {sorted(needed)}")
+    year, tolerance = (facts[key].printed if key in facts else None for key in ("year", "tolerance"))
+    if type(year) is not int or year < 1:
+        raise ValueError(f"year must be a whole number above zero, got {year!r}")
+    if tolerance is not None and not (type(tolerance) is float and 0 < tolerance < 1):
+        raise ValueError(f"tolerance must be a share above 0 and below 1, got {tolerance!r}")
     shape = Transformer(**{key: fact.printed for key, fact in facts.items() if key not in others}, name=name)
     total, active = (
-        _published(key, facts[key], facts.get("tolerance")) if key in facts else None
-        for key in ("parameters", "active_parameters")
+        _published(key, facts[key], tolerance) if key in facts else None for key in ("parameters", "active_parameters")
     )
-    return Entry(shape, facts["year"].printed, total, active, MappingProxyType(dict(facts)))
+    return Entry(shape, year, total, active, MappingProxyType(dict(facts)))
 
 
 @cache
@@ -180,35 +184,3 @@ def model(name: str) -> Transformer:
 def models() -> tuple[Transformer, ...]:
     """Every shape in the catalogue, in the order of the file."""
     return tuple(entry.shape for entry in _entries().values())
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Print each model, its parameters beside the published ones and what they rest on; exit with 1 on a gap."""
-    parser = argparse.ArgumentParser(prog="python -m clusterlab.models", description=main.__doc__)
-    parser.add_argument("file", nargs="?", help="a TOML file of the same form, instead of the one shipped")
-    arguments = parser.parse_args(argv)
-    try:
-        if arguments.file:
-            entries = load(tomllib.loads(Path(arguments.file).read_text(encoding="utf-8")))
-        else:
-            entries = _entries()
-    except (OSError, ValueError) as error:
-        print(error, file=sys.stderr)
-        return 1
-    facts = []
-    for one in entries.values():
-        counted = parameters(one.shape)
-        print(f"\nmodel {one.name}")
-        print(f"  {'counted here':<20} {counted.total:<16} active {counted.active}")
-        for key, fact in one.facts.items():
-            facts.append(fact)
-            note = f"  ({fact.note})" if fact.note else ""
-            print(f"  {key:<20} {fact.printed!s:<16} {fact.kind:<9} {fact.source.title}, {fact.source.date}{note}")
-    kinds = ", ".join(f"{sum(f.kind == kind for f in facts)} {kind}" for kind in KINDS)
-    checks = ", ".join(f"{sum(f.source.checked == c for f in facts)} {c}" for c in CHECKED)
-    print(f"\n{len(entries)} models, {len(facts)} values, every one with a source: {kinds}; source {checks}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

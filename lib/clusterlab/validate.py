@@ -1,8 +1,8 @@
-"""The command ``python -m clusterlab.validate FILE.csv``: the same as ``clusterlab validate FILE.csv``."""
+"""The command ``python -m clusterlab.validate FILE.csv``: the same as ``python -m clusterlab validate FILE.csv``."""
 
 import sys
 
-from clusterlab.evidence.training_runs import main
-
 if __name__ == "__main__":
-    sys.exit(main())
+    from clusterlab.__main__ import main
+
+    sys.exit(main(["validate", *sys.argv[1:]]))

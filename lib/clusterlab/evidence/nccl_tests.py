@@ -1,6 +1,6 @@
-"""Timings: collectives that somebody timed. Published ones, the reader's own CSV, and the output of nccl-tests.
+"""Timed collectives: the published ones, the reader's own CSV, and the output of nccl-tests.
 
-No row is dropped in silence: :func:`read` returns a line for each that it could not read or use, with the reason.
+No row is dropped in silence: :func:`read` returns a line for each row that it could not read or use, with the reason.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ import numpy as np
 from .. import hardware
 from ..collectives import bus_factor
 from ..units import GB, Gbit, us, whole
+from .text import name_of, read_text
 
 # The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
 # One port bounds what a broadcast or a mixture of experts' dispatch sends, as it bounds a single message.
@@ -38,6 +39,7 @@ _OPERATIONS = {
 }
 _TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv"
 _SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
+_MOST_ROWS = 50_000  # of a file: a sweep has some thirty
 RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
 
 
@@ -46,7 +48,7 @@ class Timing:
     """One timed collective and the wires that it crossed. Bytes, seconds, bytes/s per direction."""
 
     source: str
-    row: str  # what to call it in a message
+    row: str  # its name in a message
     operation: str
     size: float  # infinite for a plateau: only the bandwidth of a long message is published
     seconds: float  # of a plateau: seconds for each byte
@@ -57,21 +59,26 @@ class Timing:
     network: float | None = None  # all ports of one node
     network_latency: float | None = None
     tcp: bool = False
-    in_switch: bool | None = False  # whether NVLink switches add; None: where that is faster
-    switch: float | None = None  # rate of one GPU's link into switches that add
-    network_adds: bool = False  # whether the switches between nodes add, too
-    quality: str = "A"  # of the source: C is good for a shape, not for a rate
+    in_switch: bool | None = False  # whether NVLink switches reduce (NVLS); None: where that is faster
+    switch: float | None = None  # rate of one GPU's link into switches that reduce
+    network_adds: bool = False  # whether the switches between nodes reduce, too (SHARP)
+    quality: str = "A"  # of the source: C is good for the shape of a curve, not for a rate
     machine: str = ""  # the publication and the GPU; rows of one machine are not independent
 
     @property
     def payload(self) -> float:
-        """Bytes that ``seconds`` are for: the size, or one byte of a plateau."""
+        """Bytes that ``seconds`` are for: the size, or one byte for a plateau."""
         return self.size if np.isfinite(self.size) else 1.0
 
     @property
     def bus_bandwidth(self) -> float:
         """Bytes/s as nccl-tests prints them under busbw."""
-        return float(bus_factor(self.operation, self.ranks)) * self.payload / self.seconds
+        return _bus_factor(self.operation, self.ranks) * self.payload / self.seconds
+
+
+@lru_cache(maxsize=1024)
+def _bus_factor(operation: str, ranks: int) -> float:
+    return float(bus_factor(operation, ranks))
 
 
 @cache
@@ -95,47 +102,47 @@ def read(
     Parameters
     ----------
     path : str or path
-        The file. It is a log if it holds a heading or a row of nccl-tests, and else a CSV if its first line has
-        commas, semicolons or tabs.
+        The file; ``"-"`` is standard input. It is a log if it holds a heading or a row of nccl-tests, and otherwise a
+        CSV if its first line has commas, semicolons or tabs. Of a log the out-of-place columns are read.
     ranks, nodes : int, optional
         Number of GPUs and of hosts, for a log that does not say.
     scale_up, network : str, optional
-        Names of the links inside a node and between nodes, for a log. The network's ports are one for each GPU.
+        Names of the links inside a node and between nodes, for a log. The network has one port for each GPU.
     collective : str, optional
         Its name, for a log that does not say.
 
     Returns
     -------
     tuple
-        The timings, and a line for every row that was not read, was skipped, or has something the matter with it.
+        The timings, and a line for every row that was not read, was skipped, or has something wrong with it.
 
     Raises
     ------
+    OSError
+        The file cannot be read.
     ValueError
-        The file is empty, lacks a column or holds no timing that can be used, or an argument has no such value. The
-        message names the file.
+        It is not text, is empty, lacks a column, has more than 50,000 rows or no timing that can be used, or an
+        argument has no such value. The message names the file.
     """
-    text = Path(path).read_text(encoding="utf-8", errors="replace").removeprefix("\ufeff")
+    text = read_text(path, errors="replace")  # a log may hold a few bytes that are not UTF-8
+    stem = "stdin" if str(path) == "-" else Path(path).stem
     given = {"ranks": ranks, "nodes": nodes, "scale_up": scale_up, "network": network, "collective": collective}
     try:
-        rows, problems = _read(text, Path(path).stem, given)
+        rows, problems = _read_log(text, stem, _told(**given)) if _is_log(text) else _read_csv(text, **given)
     except (csv.Error, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from None
+        raise ValueError(f"{name_of(path)}: {error}") from None
     if not rows:
         why = "\n".join(problems) or "there are no rows below the heading"
-        raise ValueError(f"{path}: no timing that can be used\n{why}")
+        raise ValueError(f"{name_of(path)}: no timing that can be used\n{why}")
     return rows, problems
 
 
-def _read(text: str, stem: str, given: dict) -> tuple[list[Timing], list[str]]:
+def _is_log(text: str) -> bool:
+    """Whether a text is the output of nccl-tests, rather than a CSV."""
     if not text.strip():
         raise ValueError("the file is empty")
-    first = next((line for line in text.splitlines() if _is_data(line)), "")
-    if _COLUMNS.search(text) or _ROW.search(text) or not re.search(r"[,;\t]", first):
-        return _read_log(text, stem, **given)
-    if told := [name for name, value in given.items() if value is not None]:
-        raise ValueError(f"--{told[0].replace('_', '-')} is for logs; a CSV says this in its columns")
-    return _read_csv(text)
+    first = next(filter(_is_data, text.splitlines()), "")
+    return bool(_COLUMNS.search(text) or _ROW.search(text) or not re.search(r"[,;\t]", first))
 
 
 def _is_data(line: str) -> bool:
@@ -149,28 +156,44 @@ def _operation(name: str) -> str | None:
 
 # --- Wires: what the names of GPUs, links and networks say -----------------------------------------------------------
 
-# Share of a link's rate that NVLink switches sustain when they add, by generation: the nvlsEfficiency of Hopper and of
-# Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not add.
+# Share of a link's rate that NVLink switches sustain when they reduce, by generation: the nvlsEfficiency of Hopper and
+# of Blackwell in NCCL 2.30.7, src/graph/tuning.cc. Earlier switches do not reduce.
 _ADDING = {4: 0.85, 5: 0.74}
-_GPU = re.compile(r"(?:\b|(?<=\dx))(GB300|GB200|B300|B200|H200|H800|H100|A100|V100)(?!\d)", re.IGNORECASE)
-_BOARD = re.compile(r"PCIe|NVL\b", re.IGNORECASE)  # cards whose NVLink, if any, is a bridge
 _TRAY = 4  # GPUs of a host in an NVL72 rack, where a row does not say
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])(B(?:/s|ps|\b)|b(?:/s|ps|its?|E|\b)|BE|\b)")
 _PORTS = r"(?:ports?|nics?|adapters?|rails?|links?|cards?)\b"
 _PORT_NAMES = {"EDR": "RoCE 100 GbE"} | {name: f"InfiniBand {name}" for name in ("HDR", "NDR", "XDR")}  # EDR: 100, too
+_BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
 
 
-def _accelerator(gpu: str) -> hardware.Accelerator | None:
-    """The accelerator that a text names, if the name alone tells its link."""
-    model = _GPU.search(gpu)
-    if not model or _BOARD.search(gpu):
-        return None
-    return next(a for a in hardware.accelerators() if a.name.split()[0] == model[1].upper())
+@dataclass(frozen=True)
+class _Wires:
+    """The wires of a row, as :class:`Timing` has them."""
+
+    scale_up: float | None = None
+    scale_up_latency: float | None = None
+    switch: float | None = None
+    network: float | None = None
+    network_latency: float | None = None
+    tcp: bool = False
+
+    def across(self, network: float, *, tcp: bool) -> _Wires:
+        """These, and a network. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
+        latency = hardware.link("TCP 100 GbE").latency if tcp else RDMA_STEP
+        return replace(self, network=network, network_latency=latency, tcp=tcp)
 
 
+@lru_cache(maxsize=1024)
+def _nvlink_gpu(text: str) -> hardware.Accelerator | None:
+    """The accelerator that a text names, if the name alone says that NVLink switches join it."""
+    part = hardware.match_accelerator(text)
+    return part if part and re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
+
+
+@lru_cache(maxsize=1024)
 def _domains(n: int, gpu: str) -> int | None:
     """Over how many NVLink domains n GPUs spread evenly; None where a domain is one host."""
-    named, part = re.search(r"NVL(\d\d+)", gpu), _accelerator(gpu)
+    named, part = re.search(r"NVL(\d\d+)", gpu), _nvlink_gpu(gpu)
     size = int(named[1]) if named else part.scale_up_domain if part else 0
     if size <= _SERVER:
         return None
@@ -181,46 +204,57 @@ def _domains(n: int, gpu: str) -> int | None:
     raise ValueError(f"{n} GPUs do not spread evenly over NVLink domains of {size}")
 
 
-def _wires(link: hardware.Link) -> dict[str, float | None]:
+def _wires(link: hardware.Link) -> _Wires:
     """What a link inside a node is to a timing."""
     generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
     adding = _ADDING.get(int(generation[1])) if generation else None
-    latency = link.latency or hardware.link("NVLink 4").latency  # no source gives it: that of the usual link
-    wires = {"scale_up": link.bandwidth, "scale_up_latency": latency}
-    return wires | ({"switch": adding * link.bandwidth} if adding else {})
+    return _Wires(
+        scale_up=link.bandwidth,
+        scale_up_latency=link.latency or hardware.link("NVLink 4").latency,  # no source has it: that of the usual link
+        switch=adding * link.bandwidth if adding else None,
+    )
 
 
-def _scale_up(text: str, gpu: str) -> dict[str, float | None]:
+@lru_cache(maxsize=1024)
+def _scale_up(text: str, gpu: str) -> _Wires:
     """The wires that a text names ("NVLink4 450GB/s/dir", "PCIe5"), or that the GPU has. A printed rate goes first.
 
     Twice the link's rate is its brochure's, both directions added.
     """
-    generation = re.match(r"(NVLink|PCIe)\s*(?:Gen\s*)?(\d)", text, re.IGNORECASE)
+    link = _named_link(text, gpu)
+    wires = _wires(link) if link else _Wires()
     printed = re.search(r"(?:(\d+)\s*[x\u00d7*]\s*)?(\d+(?:\.\d+)?)\s*([GT])B(?:/s|ps)", text)
+    if not printed:
+        return wires
+    rate = int(printed[1] or 1) * float(printed[2]) * GB * (1000 if printed[3] == "T" else 1)
+    rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
+    return _Wires(
+        scale_up=rate,
+        scale_up_latency=wires.scale_up_latency or hardware.link("NVLink 4").latency,
+        switch=wires.switch and wires.switch * rate / link.bandwidth,
+    )
+
+
+def _named_link(text: str, gpu: str) -> hardware.Link | None:
+    """The link of the data that a text names, or that the GPU has where the text says no more than NVLink."""
     links = {link.name: link for link in hardware.links()}
-    link = None
-    if generation:
+    if generation := re.match(r"(NVLink|PCIe)\s*(?:Gen\s*)?(\d)", text, re.IGNORECASE):
         nvlink = generation[1].lower() == "nvlink"
-        link = links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
-    elif (part := _accelerator(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
-        link = links[part.scale_up_link]
-    wires = _wires(link) if link else {}
-    if printed:
-        rate = int(printed[1] or 1) * float(printed[2]) * GB * (1000 if printed[3] == "T" else 1)
-        rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
-        adding = {"switch": wires["switch"] * rate / link.bandwidth} if "switch" in wires else {}
-        wires = {"scale_up_latency": links["NVLink 4"].latency} | wires | adding | {"scale_up": rate}
-    return wires
+        return links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
+    if (part := _nvlink_gpu(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
+        return links[part.scale_up_link]
+    return None
 
 
+@lru_cache(maxsize=1024)
 def _network(text: str, gpus: int) -> float | None:
     """Bytes/s of all network ports of a node of so many GPUs; a single rate without a count is one port."""
     if rate := _RATE.search(text):
         bits = not rate[3].startswith("B") or rate[3] == "BE"
-        one = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
+        port = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
         before, after = text[: rate.start()], text[rate.end() :]
     elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text):
-        one = int(name[2]) * Gbit if name[2] else hardware.link(_PORT_NAMES[name[1]]).bandwidth
+        port = int(name[2]) * Gbit if name[2] else hardware.link(_PORT_NAMES[name[1]]).bandwidth
         before, after = text[: name.start()], text[name.end() :]
     else:
         return None
@@ -229,13 +263,7 @@ def _network(text: str, gpus: int) -> float | None:
     ports = int(next(filter(None, count.groups()))) if count else 1
     if re.search(r"(?:per|each|/)\s*GPU", text, re.IGNORECASE) and ports != gpus:  # "8 x 400 Gb/s, one per GPU" is all
         ports *= gpus
-    return ports * one
-
-
-def _between(network: float, tcp: bool) -> dict[str, float | bool]:
-    """What a network is to a timing. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
-    latency = hardware.link("TCP 100 GbE").latency if tcp else RDMA_STEP
-    return {"network": network, "network_latency": latency, "tcp": tcp}
+    return ports * port
 
 
 # --- Our CSV ---------------------------------------------------------------------------------------------------------
@@ -246,7 +274,9 @@ _MAY_BE_ZERO = ("algbw_gbps", "busbw_gbps", "scale_out_gbps_per_gpu")  # rounded
 _AGREE = 0.05  # by how much a printed time and a printed rate may differ, beyond rounding: they are often of two runs
 
 
-def _read_csv(text: str) -> tuple[list[Timing], list[str]]:
+def _read_csv(text: str, **given) -> tuple[list[Timing], list[str]]:
+    if told := [name for name, value in given.items() if value is not None]:
+        raise ValueError(f"--{told[0].replace('_', '-')} is for logs; a CSV says this in its columns")
     lines = [line if _is_data(line) else "" for line in text.splitlines()]
     first = next(filter(None, lines), "")
     reader = csv.reader(lines, delimiter=max(",;\t", key=first.count), skipinitialspace=True)
@@ -263,6 +293,8 @@ def _read_csv(text: str) -> tuple[list[Timing], list[str]]:
             if twice := [name for name, times in Counter(names).items() if name and times > 1]:
                 raise ValueError(f"line {reader.line_num}: column {twice[0]} is there twice")
             continue
+        if len(rows) + len(problems) >= _MOST_ROWS:
+            raise ValueError(f"line {reader.line_num}: more than {_MOST_ROWS:,} rows: split the file")
         row = dict(zip(names, cells, strict=False)) | {"": "".join(cells[len(names) :])}  # too short, or too long
         where = f"line {reader.line_num}"
         name = row.get("row_id") or where
@@ -291,7 +323,7 @@ def _numbers(cells: dict[str, str]) -> dict[str, float]:
         except ValueError:
             raise ValueError(f"{key} must be a number, got {text!r}") from None
         if key in _COUNTS:
-            numbers[key] = int(whole(**{key: value})[0])
+            numbers[key] = int(value) if value >= 1 and value % 1 == 0 else int(whole(**{key: value})[0])
         elif value or key not in _MAY_BE_ZERO:
             if not 0 < value < np.inf:
                 raise ValueError(f"{key} must be positive and finite, got {text}")
@@ -315,59 +347,76 @@ def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timi
     if operation == "all-to-all" and re.match("PCIe", cells.get("scale_up") or cells.get("scale_out", ""), re.I):
         if nodes == 1:
             raise ValueError("PCIe is a tree of switches, whose shape an all-to-all would need")
-        wires["scale_up"] = None  # the network is slower than any such tree
-    model = _GPU.search(gpu)
+        wires = replace(wires, scale_up=None)  # the network is slower than any such tree
+    in_switch, network_adds = _reducing(f"{cells.get('algo', '')} {gpu}", switches=bool(wires.switch), nodes=nodes)
+    source, part = cells.get("group", ""), hardware.match_accelerator(gpu)
+    chip = re.sub(r" (SXM\d?|PCIe|\d+GB)$", "", part.name) if part else gpu
     return Timing(
-        source=cells["group"] or "unnamed",
+        source=source or "unnamed",
         row=name,
         operation=operation,
         size=numbers.get("size_bytes", np.inf),
         seconds=_seconds(operation, cells, numbers),
         ranks=n,
         nodes=nodes,
+        in_switch=in_switch,
+        network_adds=network_adds,
         quality=quality,
-        machine=f"{cells.get('source') or cells['group']}, {model[1].upper() if model else gpu}",
-        **wires,
-        **_adding(f"{cells.get('algo', '')} {gpu}", bool(wires.get("switch")), nodes),
+        machine=f"{cells.get('source') or source}, {chip}",
+        **vars(wires),
     )
 
 
-def _row_wires(cells: dict[str, str], numbers: dict[str, float], gpu: str) -> tuple[int, dict]:
-    """Number of nodes of a row, and the wires inside and between them."""
-    n, nodes, host = numbers["n_gpus"], numbers.get("n_nodes"), numbers.get("gpus_per_node")
-    per_gpu = numbers.get("scale_out_gbps_per_gpu", 0.0) * GB
+def _row_wires(cells: dict[str, str], numbers: dict[str, float], gpu: str) -> tuple[int, _Wires]:
+    """Number of nodes of a row, or of NVLink domains, and the wires inside and between them."""
     inside, outside = cells.get("scale_up", ""), cells.get("scale_out", "")
-    spans = re.match(r"NVLink|PCIe", outside, re.IGNORECASE)  # a domain larger than a server
+    spans = bool(re.match(r"NVLink|PCIe", outside, re.IGNORECASE))  # a domain larger than a server
     wires = _scale_up(outside if spans else inside, gpu)
-    named = bool(nodes or host)
-    if nodes and (n % nodes or (host and n > nodes * host)):
-        raise ValueError(f"n_nodes x gpus_per_node must be n_gpus, got {nodes} x {host or '?'} and {n}")
+    n, hosts = numbers["n_gpus"], numbers.get("n_nodes")
+    if hosts and (n % hosts or n > hosts * numbers.get("gpus_per_node", n)):
+        said = f"{hosts} x {numbers.get('gpus_per_node', '?')} and {n}"
+        raise ValueError(f"n_nodes x gpus_per_node must be n_gpus, got {said}")
     domains = 1 if spans else _domains(n, f"{gpu} {inside}")
-    if domains:
-        host = host or (n // nodes if nodes else _TRAY)
-        nodes = domains
-    elif nodes is None:
-        nodes, host = 1, host or _SERVER
-        if n > host and (outside or per_gpu or "gpus_per_node" in numbers):
-            nodes = n // host
-        if (n > host and n % host) or (nodes == 1 and outside and not wires):
-            raise ValueError(f"n_nodes is missing, and {host} GPUs a node do not make {n}")
-    g = n // nodes
+    nodes = domains or hosts or _nodes_unsaid(numbers, outside, linked=wires.scale_up is not None)
     if nodes > 1:
-        host = host if domains else g
-        printed = _network(outside, host)
-        rate = per_gpu * g if per_gpu and (named or domains or not printed) else (printed or 0.0) * g / host
-        if not rate:
-            raise ValueError(f"no rate for the network {outside!r}")
+        rate = _row_network(outside, numbers, nodes, domains)
         tcp = bool(re.search(r"TCP(?!XO)|sockets", outside, re.IGNORECASE)) and "fastrak" not in outside.casefold()
-        wires |= _between(rate, tcp)
-    elif not wires.get("scale_up"):
+        return nodes, wires.across(rate, tcp=tcp)
+    if not wires.scale_up:
         raise ValueError(f"no rate for the link {inside or outside!r}")
     return nodes, wires
 
 
-def _adding(text: str, switches: bool, nodes: int) -> dict[str, bool | None]:
-    """Whether switches add, in nodes and between them, by what a row says of the algorithm."""
+def _nodes_unsaid(numbers: dict[str, float], outside: str, *, linked: bool) -> int:
+    """Number of nodes where a row does not say: it has some if it names a network, or GPUs of a node."""
+    n, host = numbers["n_gpus"], numbers.get("gpus_per_node", _SERVER)
+    several = n > host and (outside or "scale_out_gbps_per_gpu" in numbers or "gpus_per_node" in numbers)
+    nodes = n // host if several else 1
+    if (n > host and n % host) or (nodes == 1 and outside and not linked):
+        raise ValueError(f"n_nodes is missing, and {host} GPUs a node do not make {n}")
+    return nodes
+
+
+def _row_network(outside: str, numbers: dict[str, float], nodes: int, domains: int | None) -> float:
+    """Bytes/s of all network ports of a node, or of an NVLink domain, which has the ports of all its hosts.
+
+    A rate per GPU goes first where the row says how many GPUs a node has; else it may be the port of several.
+    """
+    gpus, hosts, host = numbers["n_gpus"] // nodes, numbers.get("n_nodes"), numbers.get("gpus_per_node")
+    per_gpu = numbers.get("scale_out_gbps_per_gpu", 0.0) * GB
+    of_host = host or (numbers["n_gpus"] // hosts if hosts else _TRAY)
+    ports_of = of_host if domains else gpus
+    printed = _network(outside, ports_of)
+    if per_gpu and (hosts or host or domains or not printed):
+        return per_gpu * gpus
+    if not printed:
+        raise ValueError(f"no rate for the network {outside!r}")
+    return printed * gpus / ports_of
+
+
+@lru_cache(maxsize=1024)
+def _reducing(text: str, *, switches: bool, nodes: int) -> tuple[bool | None, bool]:
+    """Whether switches reduce, in nodes (None: where that is faster) and between them, by what a row says."""
     one_name = re.sub(r"NVLS\s*/\s*SHARP|SHARP\s*/\s*NVLS|NVLink SHARP|NVLS[\s_]?Tree", "NVLS", text, flags=re.I)
     off = bool(re.search(r"\b(?:no|off|disabled?|without|w/o)\b|=\s*0\b", one_name, re.IGNORECASE))
     adds = bool(re.search("NVLS|SHARP", one_name, re.IGNORECASE))
@@ -377,10 +426,7 @@ def _adding(text: str, switches: bool, nodes: int) -> dict[str, bool | None]:
         in_switch = False
     elif adds and not ring:  # with both named, NCCL chose by size
         in_switch = True
-    return {
-        "in_switch": in_switch,
-        "network_adds": nodes > 1 and not off and bool(re.search("SHARP|CollNet", one_name, re.IGNORECASE)),
-    }
+    return in_switch, nodes > 1 and not off and bool(re.search("SHARP|CollNet", one_name, re.IGNORECASE))
 
 
 def _rounding(text: str) -> float:
@@ -392,7 +438,7 @@ def _rounding(text: str) -> float:
 def _seconds(operation: str, cells: dict[str, str], numbers: dict[str, float]) -> float:
     """Seconds from whichever column is filled, if all that are agree; for a plateau, seconds for each byte."""
     size = numbers.get("size_bytes")
-    moved = {"algbw": size or 1.0, "busbw": float(bus_factor(operation, numbers["n_gpus"])) * (size or 1.0)}
+    moved = {"algbw": size or 1.0, "busbw": _bus_factor(operation, numbers["n_gpus"]) * (size or 1.0)}
     rates = [(_rounding(cells[f"{k}_gbps"]), k) for k in moved if f"{k}_gbps" in numbers]
     if size and "time_us" in numbers:
         rounded, seconds = _rounding(cells["time_us"]), numbers["time_us"] * us
@@ -420,6 +466,7 @@ _START = re.compile(r"Collective test starting: (\w+?)_perf|# nThread |\bUsing d
 _END = re.compile(r"Out of bounds values|Avg bus bandwidth|Collective test concluded")
 _USUAL = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 _HALF = 0.005 * GB  # bandwidths are printed with two decimals
+_LONGEST = 2000  # characters of a line: a row has some 150, and the labels before it
 
 
 @dataclass
@@ -446,38 +493,69 @@ class _Block:
     ended: bool = False
 
 
-def _read_log(text, stem, *, ranks, nodes, scale_up, network, collective) -> tuple[list[Timing], list[str]]:
-    """Rows of every table that nccl-tests printed, with what its heading says of ranks, hosts and GPUs."""
+@dataclass(frozen=True, kw_only=True)
+class _Told:
+    """What the caller says of a log."""
+
+    ranks: int | None
+    nodes: int | None
+    scale_up: hardware.Link | None
+    network: hardware.Link | None
+    collective: str | None
+
+
+def _told(*, ranks, nodes, scale_up, network, collective) -> _Told:
+    """What the caller says of a log, checked."""
     ranks, nodes = (None if v is None else int(whole(**{k: v})[0]) for k, v in (("ranks", ranks), ("nodes", nodes)))
-    links = [hardware.link(name) if name else None for name in (scale_up, network)]
+    inside, across = (hardware.link(name) if name else None for name in (scale_up, network))
+    if inside and _BETWEEN_NODES.match(inside.name):
+        raise ValueError(f"--scale-up must be a link inside a node, such as 'NVLink 4', got {inside.name!r}")
+    if across and not _BETWEEN_NODES.search(across.name):
+        raise ValueError(f"--network must be a link between nodes, such as 'InfiniBand NDR', got {across.name!r}")
     if collective and not _operation(collective):
         raise ValueError(f"--collective must be one of {_TESTS}, got {collective!r}; others have no law here")
+    return _Told(ranks=ranks, nodes=nodes, scale_up=inside, network=across, collective=collective)
+
+
+def _read_log(text: str, stem: str, told: _Told) -> tuple[list[Timing], list[str]]:
+    """Rows of every table that nccl-tests printed, with what its heading says of ranks, hosts and GPUs."""
     blocks, problems = _blocks(text)
     found = []
     for block in blocks:
         try:
-            rows, worse = _block_timings(block, stem, ranks, nodes, links, collective)
+            rows, worse = _block_timings(block, stem, told)
             problems += worse
         except ValueError as error:
             rows = []
             problems.append(f"{block.rows[0].where}: not read, nor the rest of its table: {error}")
         if rows:
             found.append(rows)
-    names = Counter()
-    for rows in found if len(found) > 1 else ():
-        name = f"{stem} {rows[0].operation}"
-        names[name] += 1
-        name += f" {names[name]}" if names[name] > 1 else ""
-        rows[:] = [Timing(**(vars(row) | {"source": name})) for row in rows]
+    if len(found) > 1:
+        found = _named_apart(found, stem)
     problems.sort(key=lambda line: int(re.search(r"\d+", line)[0]))
     return [row for rows in found for row in rows], problems
 
 
+def _named_apart(tables: list[list[Timing]], stem: str) -> list[list[Timing]]:
+    """The tables of one file as sources of their own, named by their operation, and numbered where that is the same."""
+    names, apart = Counter(), []
+    for rows in tables:
+        name = f"{stem} {rows[0].operation}"
+        names[name] += 1
+        name += f" {names[name]}" if names[name] > 1 else ""
+        apart.append([replace(row, source=name) for row in rows])
+    return apart
+
+
 def _blocks(text: str) -> tuple[list[_Block], list[str]]:
-    """The tables of a log. Only lines in a table that look like a row are worth a word if they are none."""
-    block, blocks, problems = _Block(), [], []
+    """The tables of a log. Of the lines that are no rows, only those in a table that look like one are named."""
+    block, blocks, problems, count = _Block(), [], [], 0
     for number, line in enumerate(text.splitlines(), 1):
         where = f"line {number}"
+        if len(line) > _LONGEST:
+            if _ROW.search(line):
+                problems.append(f"{where}: not read, it has {len(line):,} characters")
+            continue
         row, columns, rank, start = (form.search(line) for form in (_ROW, _COLUMNS, _RANK, _START))
         begins = (block.rows or block.columns) if rank or start else block.rows if columns else row and block.ended
         if begins:
@@ -499,6 +577,9 @@ def _blocks(text: str) -> tuple[list[_Block], list[str]]:
             continue
         elif row:
             _add_row(block, row[0].split(), where, problems)
+            count += 1
+            if count > _MOST_ROWS:
+                raise ValueError(f"{where}: more than {_MOST_ROWS:,} rows: split the file")
         elif (block.rows or block.columns) and not block.ended and _LIKE_A_ROW.search(line):
             problems.append(f"{where}: not read, not a row of nccl-tests: {line.strip()!r}")
     blocks.append(block)
@@ -509,7 +590,7 @@ def _blocks(text: str) -> tuple[list[_Block], list[str]]:
 
 
 def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -> None:
-    """Add a row to its table, or say what is the matter with it."""
+    """Add a row to its table, or say what is wrong with it."""
     columns = list(block.columns or _USUAL)
     if "redop" in columns and not "".join(words[columns.index("redop") :][:1]).isalpha():
         columns.remove("redop")  # until 2022 an all-to-all left that cell blank
@@ -529,38 +610,64 @@ def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -
     if columns[at + 3 : at + 4] == ["#wrong"] and re.fullmatch(r"[1-9]\d*", "".join(words[at + 3 : at + 4])):
         problems.append(f"{where}: read, though {words[at + 3]} of its results are wrong (#wrong)")
     reduces = "redop" in columns and words[columns.index("redop")] != "none"
-    block.rows.append(_Line(where, size, time * us, algbw * GB, busbw * GB, reduces))
+    block.rows.append(
+        _Line(where=where, size=size, seconds=time * us, algbw=algbw * GB, busbw=busbw * GB, reduces=reduces)
+    )
 
 
-def _block_timings(block, stem, ranks, nodes, links, collective) -> tuple[list[Timing], list[str]]:
+def _block_timings(block: _Block, stem: str, told: _Told) -> tuple[list[Timing], list[str]]:
     """The timings of one table, and the rows whose two bandwidths do not fit the collective and the ranks."""
-    inside, across = links
-    name = block.collective or collective
-    if block.collective and collective and _operation(collective) != _operation(block.collective):
-        raise ValueError(f"the heading says {block.collective}, and --collective says {collective}")
-    if name and not _operation(name):
-        raise ValueError(f"no law for {name!r}; there are: {_TESTS}")
-    operation, n = _what(block.rows, _operation(name) if name else None, ranks or len(block.hosts) or None)
-    if nodes is None:
-        nodes = _domains(n, block.gpu) or len(set(block.hosts)) or 1
-    if n % nodes:
-        raise ValueError(f"--nodes must divide --ranks, got {nodes} and {n}")
-    if inside is None and (part := _accelerator(block.gpu)):
-        inside = hardware.link(part.scale_up_link)
-    wires = _wires(inside) if inside else {}
-    if nodes > 1 and across:
-        wires |= _between(across.bandwidth * n // nodes, across.name.startswith("TCP"))
-    elif nodes > 1:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
-        wires, nodes = {}, 1
-    wires["in_switch"] = None if wires.get("switch") else False
-    factor, rows, problems = float(bus_factor(operation, n)), [], []
+    operation, n = _what(block.rows, _block_operation(block, told), told.ranks or len(block.hosts) or None)
+    nodes, wires = _block_wires(block, told, n)
+    factor, rows, problems = _bus_factor(operation, n), [], []
     for line in block.rows:
         if abs(line.busbw - factor * line.algbw) > 1.01 * _HALF * (1 + factor) + 0.002 * line.busbw:
             is_, be = line.busbw / max(line.algbw, _HALF), f"{factor:.3f} for {operation} on {n} ranks"
             problems.append(f"{line.where}: not read, busbw / algbw is {is_:.3f}, not {be}; say --collective, --ranks")
-        else:
-            rows.append(Timing(stem, line.where, operation, line.size, line.seconds, n, nodes, machine=stem, **wires))
+            continue
+        timing = Timing(
+            source=stem,
+            row=line.where,
+            operation=operation,
+            size=line.size,
+            seconds=line.seconds,
+            ranks=n,
+            nodes=nodes,
+            in_switch=None if wires.switch else False,
+            machine=stem,
+            **vars(wires),
+        )
+        rows.append(timing)
     return rows, problems
+
+
+def _block_operation(block: _Block, told: _Told) -> str | None:
+    """The operation that the heading of a table or the caller names."""
+    if block.collective and told.collective and _operation(told.collective) != _operation(block.collective):
+        raise ValueError(f"the heading says {block.collective}, and --collective says {told.collective}")
+    name = block.collective or told.collective
+    if name and not _operation(name):
+        raise ValueError(f"no law for {name!r}; there are: {_TESTS}")
+    return _operation(name) if name else None
+
+
+def _block_wires(block: _Block, told: _Told, n: int) -> tuple[int, _Wires]:
+    """Number of nodes of a table, and the wires inside and between them."""
+    hosts = len(set(block.hosts))
+    nodes = told.nodes or _domains(n, block.gpu) or hosts or 1
+    if n % nodes:
+        raise ValueError(f"--nodes must divide --ranks, got {nodes} and {n}")
+    if told.nodes and hosts and told.nodes > hosts:  # an NVLink domain may be several hosts, a host no several nodes
+        raise ValueError(f"the heading names {hosts} host{'s' * (hosts > 1)}, and --nodes says {told.nodes}")
+    inside = told.scale_up
+    if inside is None and (part := _nvlink_gpu(block.gpu)):
+        inside = hardware.link(part.scale_up_link)
+    wires = _wires(inside) if inside else _Wires()
+    if nodes == 1:
+        return 1, wires
+    if told.network is None:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
+        return 1, _Wires()
+    return nodes, wires.across(told.network.bandwidth * n // nodes, tcp=told.network.name.startswith("TCP"))
 
 
 def _what(rows: list[_Line], operation: str | None, ranks: int | None) -> tuple[str, int]:
@@ -573,12 +680,12 @@ def _what(rows: list[_Line], operation: str | None, ranks: int | None) -> tuple[
             raise ValueError("no row is long enough to have a bandwidth: say --collective and --ranks")
         low = (best.busbw - _HALF) / (best.algbw + _HALF)
         high = (best.busbw + _HALF) / (best.algbw - _HALF)
-        operation = operation or _told(low, high, ranks, best.reduces)
-        ranks = ranks or _ranks(operation, low, high)
+        operation = operation or _operation_between(low, high, ranks, best.reduces)
+        ranks = ranks or _ranks_between(operation, low, high)
     return operation, ranks
 
 
-def _told(low: float, high: float, ranks: int | None, reduces: bool) -> str:
+def _operation_between(low: float, high: float, ranks: int | None, reduces: bool) -> str:
     """The operation whose bus factor lies between the two."""
     if high - low > 0.1 or (ranks is None and low <= 1 <= high):
         raise ValueError("busbw / algbw leaves the collective open: say --collective and --ranks")
@@ -589,7 +696,7 @@ def _told(low: float, high: float, ranks: int | None, reduces: bool) -> str:
     return "broadcast"
 
 
-def _ranks(operation: str, low: float, high: float) -> int:
+def _ranks_between(operation: str, low: float, high: float) -> int:
     """The only number of ranks whose bus factor lies between the two."""
     if operation not in ("broadcast", "send-receive"):
         top = 2 if operation == "all-reduce" else 1
