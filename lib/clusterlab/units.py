@@ -210,6 +210,9 @@ def _checked(rule: str, allowed, values: dict) -> list:
     """Each value as a float or float array (Pint quantities pass), or a ValueError that names the offender."""
     out = []
     for name, value in values.items():
+        if type(value) in (float, int) and abs(value) < 2**53 and allowed(value):  # most are, and arrays take time
+            out.append(float(value))
+            continue
         try:
             number = value if hasattr(value, "dimensionality") else _numeric(value)
             good = np.isfinite(number) & allowed(number)
@@ -219,6 +222,8 @@ def _checked(rule: str, allowed, values: dict) -> list:
             worst = np.asarray(getattr(number, "magnitude", number))[~np.asarray(good)].flat[0]
             raise ValueError(f"{name} must be {rule}, got {worst:g}")
         out.append(float(number) if isinstance(number, np.ndarray) and number.ndim == 0 else number)
+    if all(type(number) is float for number in out):
+        return out
     try:
         np.broadcast_shapes(*map(np.shape, out))
     except ValueError:
