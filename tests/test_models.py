@@ -6,7 +6,7 @@ from importlib.resources import files
 import pytest
 
 from clusterlab import models
-from clusterlab.models import entry, model
+from clusterlab.models import entry, match_model, model
 from clusterlab.transformer import parameters
 
 DATA = files("clusterlab") / "data" / "models.toml"
