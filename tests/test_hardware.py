@@ -10,6 +10,7 @@ from importlib.resources import files
 import pytest
 
 from clusterlab import hardware
+from clusterlab.__main__ import main
 from clusterlab.units import parse
 
 DATA = files("clusterlab") / "data" / "hardware.toml"
@@ -31,7 +32,8 @@ def every(table):
 
 
 def test_the_audit_passes_on_the_shipped_data_and_prints_every_number():
-    audit = subprocess.run([sys.executable, "-m", "clusterlab.hardware"], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "clusterlab", "audit"]
+    audit = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (audit.returncode, audit.stderr) == (0, "")
     printed = {block.strip().splitlines()[0]: block for block in audit.stdout.split("\n\n")}
     document = tomllib.loads(DATA.read_text(encoding="utf-8"))
@@ -100,6 +102,9 @@ FAULTS = {
     "a source nobody checked": (GOOD_SOURCE, '"read"', '"never"', "source planted: checked must be one of"),
     "a citation without its text": (GOOD_SOURCE, '"read"', '"cited"', "source planted: checked", "names its via"),
     "a source without a date": (GOOD_SOURCE, 'date = "2026"\n', "", "source planted: ", "date"),
+    "a source whose title is a number": (GOOD_SOURCE, '"A document"', "7", "source planted: title must be text, got 7"),
+    "a source that is no text": (GOOD_LINK, '"stas-network"', "[1]", "link Planted: bandwidth has no listed source"),
+    "a row that is no table": ("[link]\nPlanted = 7\n", "", "", "link Planted: must be a table, got 7"),
     "a source with an empty date": (GOOD_SOURCE, '"2026"', '""', "source planted: ", "date"),
 }
 
@@ -108,18 +113,27 @@ FAULTS = {
 def test_the_audit_passes_on_a_copy_with_a_sound_row_added(good, tmp_path):
     copy = tmp_path / "hardware.toml"
     copy.write_text(DATA.read_text(encoding="utf-8") + good, encoding="utf-8")
-    assert hardware.main([str(copy)]) == 0
+    assert main(["audit", str(copy)]) == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, capsys):
     good, old, new, *said = FAULTS[fault]
     copy = tmp_path / "hardware.toml"
-    copy.write_text(DATA.read_text(encoding="utf-8") + good.replace(old, new), encoding="utf-8")
-    assert hardware.main([str(copy)]) == 1
+    text = DATA.read_text(encoding="utf-8")
+    if good.startswith("[link]\n"):  # TOML has a table before the tables in it
+        text, good = good + text, ""
+    copy.write_text(text + good.replace(old, new), encoding="utf-8")
+    assert main(["audit", str(copy)]) == 1
     message = capsys.readouterr().err
     for words in said:
         assert words in message
+
+
+@pytest.mark.parametrize("document", [{"link": 7}, {"sources": [1]}, {"accelerator": "text"}, {"sources": {"a": 3}}])
+def test_a_table_that_is_none_is_refused_by_its_name(document):
+    with pytest.raises(ValueError, match=f"{next(iter(document))}.* must be a table, got"):
+        hardware.load(document)
 
 
 @pytest.mark.parametrize("text", [None, "[link"], ids=["no file", "not TOML"])
@@ -127,7 +141,7 @@ def test_the_audit_fails_on_a_file_that_cannot_be_read(text, tmp_path, capsys):
     copy = tmp_path / "hardware.toml"
     if text:
         copy.write_text(text, encoding="utf-8")
-    assert hardware.main([str(copy)]) == 1
+    assert main(["audit", str(copy)]) == 1
     assert capsys.readouterr().err
 
 
@@ -184,6 +198,98 @@ def test_records_are_frozen():
         h100.peaks["bf16"] = 1.0
     with pytest.raises(TypeError):
         h100.facts["tdp"] = None
+
+
+# --- names as people write them --------------------------------------------------------------------------------------
+
+WRITTEN = {
+    "V100 SXM2": ["V100", "Tesla V100-SXM2-16GB", "V100-SXM3-32GB (DGX-2H)"],
+    "A100 40GB": ["A100 40GB", "A100-SXM-40GB", "NVIDIA A100-SXM4-40GB", "A100_SXM4_40G"],
+    "A100 80GB": ["A100", "A100-SXM", "A100-SXM-80GB (p4de)", "A100 DGX", "8x A100 (40Gb/s network)"],
+    "H100 SXM": [
+        "NVIDIA H100 80GB HBM3",
+        "H100-SXM-80GB",
+        "DGX H100",
+        "8xH100",
+        "h100",
+        "8 H100s",
+        "H100SXM5",
+        "HGXH100",
+    ],
+    "H100 PCIe": ["NVIDIA H100 PCIe", "H100PCIe", "H100-PCIE-80GB"],
+    "H200 SXM": ["H200", "NVIDIA H200", "H200-SXM"],
+    "H800 SXM": ["NVIDIA H800", "H800-SXM"],
+    "B200": ["B200 (p6-b200.48xlarge)", "NVIDIA B200", "DGX B200"],
+    "GB200": ["GB200 NVL72 (NVLS)", "NVIDIA GB200", "GB200 NVL", "GB200 (4-GPU tray)"],
+    "B300": ["B300", "8xB300"],
+    "GB300": ["NVIDIA GB300", "GB300NVL72"],
+    "MI250X": ["AMD Instinct MI250X"],
+    "MI300X": ["MI300X", "AMD Instinct MI300X", "8x MI300"],
+    "MI325X": ["MI325X"],
+    "MI355X": ["mi355x"],
+    "TPU v4": ["TPU v4", "v4-128", "TPUv4"],
+    "TPU v5e": ["2x v5e-256", "TPU v5 lite", "v5litepod-16"],
+    "TPU v5p": ["TPU v5p", "v5p-1024"],
+    "TPU v6e": ["v6e-256", "Trillium"],
+    "TPU v7": ["TPU v7 (Ironwood)", "TPU7x"],
+    "Gaudi 3": ["Gaudi3", "Intel Gaudi 3"],
+    "Trainium2": ["trn2.48xlarge", "Trainium 2"],
+}
+LACKING = [
+    "RTX A1000",
+    "XH100",
+    "H1000",
+    "H100 NVL",
+    "H100NVL",
+    "NVIDIA H100 NVL",
+    "H200 NVL",
+    "B200 PCIe",
+    "GH200 120GB",
+]
+LACKING += [
+    "A100-PCIE-80GB",
+    "NVIDIA A100 80GB PCIe",
+    "V100-PCIE",
+    "Tesla V100-PCIE-16GB",
+    "A100X",
+    "A800",
+    "H20",
+    "L40S",
+]
+LACKING += [
+    "MI250",
+    "MI300A",
+    "TPU v4i",
+    "Gaudi 2",
+    "SM90",
+    "any",
+    "",
+    "2x200Gb per node",
+    "PCIe Gen5",
+    "cv5e",
+    "A1000",
+]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_an_accelerator_is_known_by_what_people_call_it(name):
+    assert [hardware.match_accelerator(text).name for text in (name, *WRITTEN[name])] == [name] * (
+        len(WRITTEN[name]) + 1
+    )
+
+
+def test_every_accelerator_has_a_spelling():
+    assert {part.name for part in hardware.accelerators()} == set(WRITTEN)
+
+
+@pytest.mark.parametrize("text", LACKING)
+def test_an_accelerator_that_the_catalogue_lacks_is_not_taken_for_another(text):
+    assert hardware.match_accelerator(text) is None
+
+
+def test_of_several_accelerators_the_first_is_meant_and_sxm_overrules_a_pcie_host():
+    assert hardware.match_accelerator("H200 (8x H100 before)").name == "H200 SXM"
+    assert hardware.match_accelerator("H100 SXM, hosts with PCIe 5").name == "H100 SXM"
 
 
 # --- physics ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The fit of links: constants that were put in come out, no grid finds better ones, errors are gated at what is reached."""
+"""The fit of links: constants that were put in come out, no grid finds better ones, errors stay within their gates."""
 
 import dataclasses
 import json

@@ -6,6 +6,7 @@ from importlib.resources import files
 import pytest
 
 from clusterlab import models
+from clusterlab.__main__ import main
 from clusterlab.models import entry, match_model, model
 from clusterlab.transformer import parameters
 
@@ -31,7 +32,7 @@ NAMED_IN_THE_BOOK += [
 
 
 def test_the_audit_passes_on_the_shipped_data_and_prints_every_number(capsys):
-    assert models.main([]) == 0
+    assert main(["audit"]) == 0
     printed = {block.strip().splitlines()[0]: block for block in capsys.readouterr().out.split("\n\n")}
     for name, row in tomllib.loads(DATA.read_text(encoding="utf-8"))["model"].items():
         for key, field in row.items():
@@ -124,6 +125,10 @@ FAULTS = {
     ),
     "active parameters that are not": ("parameters = 111424", "parameters = 111424\nactive_parameters = 9", "active"),
     "an unreadable size": ("111424", '"111k"', "model Planted: parameters must be a number"),
+    "a year that is none": ("2026", '"soon"', "model Planted: year must be a whole number above zero, got 'soon'"),
+    "a tolerance beyond all": ("parameters =", "tolerance = inf\nparameters =", "tolerance must be a share"),
+    "a tolerance in words": ("parameters =", 'tolerance = "loose"\nparameters =', "tolerance must be a share"),
+    "a size beyond numbers": ("111424", f'"{"9" * 400}"', "model Planted: parameters must be finite"),
     "a misspelled table": ("[model.", "[modle.", "modle"),
 }
 
@@ -131,7 +136,7 @@ FAULTS = {
 def test_the_audit_passes_on_a_copy_with_a_sound_row_added(tmp_path):
     copy = tmp_path / "models.toml"
     copy.write_text(DATA.read_text(encoding="utf-8") + GOOD, encoding="utf-8")
-    assert models.main([str(copy)]) == 0
+    assert main(["audit", str(copy)]) == 0
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -139,12 +144,12 @@ def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, cap
     old, new, *said = FAULTS[fault]
     copy = tmp_path / "models.toml"
     copy.write_text(DATA.read_text(encoding="utf-8") + GOOD.replace(old, new), encoding="utf-8")
-    assert models.main([str(copy)]) == 1
+    assert main(["audit", str(copy)]) == 1
     message = capsys.readouterr().err
     for words in said:
         assert words in message
 
 
 def test_the_audit_fails_on_a_file_that_cannot_be_read(tmp_path, capsys):
-    assert models.main([str(tmp_path / "nothing.toml")]) == 1
+    assert main(["audit", str(tmp_path / "nothing.toml")]) == 1
     assert capsys.readouterr().err

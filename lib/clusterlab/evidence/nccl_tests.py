@@ -39,7 +39,8 @@ _OPERATIONS = {
 }
 _TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv"
 _SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
-_MOST_ROWS = 50_000  # of a file: a sweep has some thirty
+_MOST_GPUS = 10_000_000
+_MOST_ROWS = 20_000  # of a file, which takes seconds: a sweep has some thirty
 RDMA_STEP = 14 * us  # NCCL 2.30.7, src/graph/tuning.cc: hwLatencies of a network, Simple protocol, ring and tree alike
 
 
@@ -121,7 +122,7 @@ def read(
     OSError
         The file cannot be read.
     ValueError
-        It is not text, is empty, lacks a column, has more than 50,000 rows or no timing that can be used, or an
+        It is not text, is empty, lacks a column, has more than 20,000 rows or no timing that can be used, or an
         argument has no such value. The message names the file.
     """
     text = read_text(path, errors="replace")  # a log may hold a few bytes that are not UTF-8
@@ -323,7 +324,7 @@ def _numbers(cells: dict[str, str]) -> dict[str, float]:
         except ValueError:
             raise ValueError(f"{key} must be a number, got {text!r}") from None
         if key in _COUNTS:
-            numbers[key] = int(value) if value >= 1 and value % 1 == 0 else int(whole(**{key: value})[0])
+            numbers[key] = _count(**{key: value})
         elif value or key not in _MAY_BE_ZERO:
             if not 0 < value < np.inf:
                 raise ValueError(f"{key} must be positive and finite, got {text}")
@@ -331,6 +332,14 @@ def _numbers(cells: dict[str, str]) -> dict[str, float]:
     if "n_gpus" not in numbers:
         raise ValueError("n_gpus is missing")
     return numbers
+
+
+def _count(**count: float) -> int:
+    """A number of GPUs or of nodes, checked; :func:`clusterlab.units.whole` is slow for thousands of rows."""
+    ((name, value),) = count.items()
+    if value > _MOST_GPUS:
+        raise ValueError(f"{name} must be at most {_MOST_GPUS:,}, got {value}")
+    return int(value) if value >= 1 and value % 1 == 0 else int(whole(**count)[0])
 
 
 def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timing:
@@ -506,7 +515,7 @@ class _Told:
 
 def _told(*, ranks, nodes, scale_up, network, collective) -> _Told:
     """What the caller says of a log, checked."""
-    ranks, nodes = (None if v is None else int(whole(**{k: v})[0]) for k, v in (("ranks", ranks), ("nodes", nodes)))
+    ranks, nodes = (None if v is None else _count(**{k: v}) for k, v in (("ranks", ranks), ("nodes", nodes)))
     inside, across = (hardware.link(name) if name else None for name in (scale_up, network))
     if inside and _BETWEEN_NODES.match(inside.name):
         raise ValueError(f"--scale-up must be a link inside a node, such as 'NVLink 4', got {inside.name!r}")

@@ -81,14 +81,14 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
     >>> published("power", group="carbon_intensity")[0]["printed"]
     '56.039 g/kWh'
     """
-    if table not in _NUMBERS:
+    if not isinstance(table, str) or table not in _NUMBERS:
         raise ValueError(f"table must be one of {', '.join(_NUMBERS)}, got {table!r}")
     rows = _rows(table)
     for column, value in where.items():
         if column not in rows[0]:
             raise ValueError(f"no column {column!r} in {table}; there are: {', '.join(rows[0])}")
         known = dict.fromkeys(row[column] for row in _rows(table))
-        if value not in known:
+        if not any(value == other for other in known):
             raise ValueError(f"{column} must be one of {', '.join(map(str, known))}, got {value!r}")
         rows = tuple(row for row in rows if row[column] == value)
     return rows
