@@ -545,38 +545,49 @@ def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, lay
 # --- Communication inside the layers ---------------------------------------------------------------------------------
 
 
+class _TensorParallel(NamedTuple):
+    """Seconds of one all-reduce over the tensor-parallel ranks, what of all is exposed, and all."""
+
+    all_reduce: _Numbers
+    forward: _Numbers
+    backward: _Numbers
+    recompute: _Numbers
+    total: _Numbers
+
+    @property
+    def exposed(self):
+        return self.forward + self.backward + self.recompute
+
+
 class _Communication(NamedTuple):
     """Seconds of the collectives inside the layers for one microbatch, on all stages together."""
 
-    tensor_all_reduce: _Numbers  # one, over the tensor-parallel ranks
-    exposed_forward: _Numbers  # of tensor parallelism
-    exposed_backward: _Numbers
-    exposed_recompute: _Numbers
-    context: _Numbers  # exposed
-    expert_forward: _Numbers
+    tensor: _TensorParallel
+    exposed_context: _Numbers
     exposed_expert: _Numbers
+    expert_forward: _Numbers
     total: _Numbers  # exposed or not
-
-    @property
-    def exposed_tensor(self):
-        return self.exposed_forward + self.exposed_backward + self.exposed_recompute
 
 
 def _communication(
     model, reached: _Reached, software: Software, job: _Job, layers: _Layers, compute: _Compute
 ) -> _Communication:
-    all_reduce, tensor, exposed = _tensor_parallel(model, reached, software, job, compute)
+    tensor = _tensor_parallel(model, reached, software, job, compute)
     ring, exposed_context = _context_parallel(model, reached, software, job, layers, compute)
     expert_forward = expert = exposed_expert = 0.0
     if layers.moe:
         expert_forward, expert, exposed_expert = _expert_parallel(model, reached, software, job, compute)
     return _Communication(
-        all_reduce, *exposed, exposed_context, expert_forward, exposed_expert, sum(tensor) + ring + expert
+        tensor=tensor,
+        exposed_context=exposed_context,
+        exposed_expert=exposed_expert,
+        expert_forward=expert_forward,
+        total=tensor.total + ring + expert,
     )
 
 
-def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute):
-    """Seconds of one all-reduce; of all, forward, backward and in recomputation; and what of those is exposed."""
+def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute) -> _TensorParallel:
+    """Each half of a layer ends in an all-reduce, which hides behind GEMMs where the software does that."""
     tp, moe, kappa = job.tp, model.moe_layers, software.contention_scale_up
     size = 2 * job.tokens * model.hidden
     all_reduce = 2 * reached.ring(size, tp, reached.local_ranks(tp)) * (tp > 1)
@@ -593,7 +604,13 @@ def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, co
     if software.tensor_overlap_backward:  # behind the weight gradients
         exposed_backward = _exposed_time(backward, compute.backward.gemms / 2, kappa)
     exposed_recompute = recompute * exposed_forward / pick(forward > 0, forward, 1.0)
-    return all_reduce, (forward, backward, recompute), (exposed_forward, exposed_backward, exposed_recompute)
+    return _TensorParallel(
+        all_reduce=all_reduce,
+        forward=exposed_forward,
+        backward=exposed_backward,
+        recompute=exposed_recompute,
+        total=forward + backward + recompute,
+    )
 
 
 def _context_parallel(model, reached: _Reached, software: Software, job: _Job, layers: _Layers, compute: _Compute):
@@ -698,9 +715,9 @@ def _windows(software: Software, job: _Job, compute: _Compute, comm: _Communicat
     pp, full = job.pp, job.full
     free = 1.0 * ((job.cp == 1) | (not software.context_overlap))  # attention that hides keys and values hides no more
     forward, backward = compute.forward, compute.backward
-    in_forward = forward.gemms + free * forward.attention + forward.memory + comm.exposed_forward
-    in_backward = backward.gemms + free * backward.attention + backward.memory + comm.exposed_backward
-    again = compute.recompute_time - full * (1 - free) * forward.attention + comm.exposed_recompute
+    in_forward = forward.gemms + free * forward.attention + forward.memory + comm.tensor.forward
+    in_backward = backward.gemms + free * backward.attention + backward.memory + comm.tensor.backward
+    again = compute.recompute_time - full * (1 - free) * forward.attention + comm.tensor.recompute
     return _Windows(
         forward=(in_forward + comm.expert_forward) / pp,
         backward=(in_backward + comm.expert_forward) / pp,
@@ -800,13 +817,13 @@ def _step(model, machine: Machine, reached: _Reached, software: Software, job: _
     comm = _communication(model, reached, software, job, layers, compute)
     ends = _ends(model, reached, job, compute)
     per_layer = (
-        compute.time + compute.recompute_time + comm.exposed_tensor + comm.exposed_expert + comm.context
+        compute.time + compute.recompute_time + comm.tensor.exposed + comm.exposed_expert + comm.exposed_context
     ) / model.layers
     slowest = _critical_stage(
         model.layers,
         per_layer,
-        ends.embedding + comm.tensor_all_reduce,
-        ends.output + ends.loss + comm.tensor_all_reduce,
+        ends.embedding + comm.tensor.all_reduce,
+        ends.output + ends.loss + comm.tensor.all_reduce,
         job.pp,
         job.microbatches,
         job.chunks,
@@ -815,7 +832,7 @@ def _step(model, machine: Machine, reached: _Reached, software: Software, job: _
     shards, windows = _shards(model, reached, job, layers), _windows(software, job, compute, comm)
     data, all_data = _data_parallel(model, reached, software, job, shards, windows)
     parts = _parts(model, job, compute, comm, ends, slowest)
-    ends_comm = job.microbatches * (slowest.has_output + slowest.has_embedding) * comm.tensor_all_reduce
+    ends_comm = job.microbatches * (slowest.has_output + slowest.has_embedding) * comm.tensor.all_reduce
     share = job.microbatches * slowest.layers / model.layers
     wanted, tokens = 3 * compute.wanted.total, job.global_batch * job.sequence
     updated = shards.dense_params / pick(job.zero >= 1, shards.ranks, 1.0)
@@ -850,8 +867,8 @@ def _parts(model, job: _Job, compute: _Compute, comm, ends: _Ends, slowest: Crit
         "attention": share * (forward.attention + backward.attention),
         "elementwise": share * (forward.memory + backward.memory) + last * ends.loss + first * ends.embedding,
         "recomputation": share * compute.recompute_time,
-        "tensor": share * comm.exposed_tensor + (last + first) * comm.tensor_all_reduce,
-        "context": share * comm.context,
+        "tensor": share * comm.tensor.exposed + (last + first) * comm.tensor.all_reduce,
+        "context": share * comm.exposed_context,
         "expert": share * comm.exposed_expert,
         "bubble": slowest.bubble,
     }
