@@ -25,7 +25,7 @@ FILE = Path(__file__).with_suffix(".json")
 def training_runs() -> dict[str, float]:
     """Seconds of a step of every published run that can be predicted, and the measured seconds read from its row."""
     runs, skipped = runs_.published_runs()
-    found = {f"{run.row} predicted": float(runs_.predict(run).time) for run in runs}
+    found = {f"{run.row} predicted": float(runs_.predict_run(run).time) for run in runs}
     found |= {f"{run.row} measured": float(run.seconds) for run in runs}
     return found | {f"{one.row} skipped": 0.0 for one in skipped}
 

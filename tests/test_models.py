@@ -7,7 +7,7 @@ import pytest
 
 from clusterlab import models
 from clusterlab.__main__ import main
-from clusterlab.models import entry, model
+from clusterlab.models import entry, match_model, model
 from clusterlab.transformer import parameters
 
 DATA = files("clusterlab") / "data" / "models.toml"
@@ -77,6 +77,12 @@ def test_the_models_of_the_book_are_there(name):
 )
 def test_spelling_does_not_matter(written, name):
     assert model(written) is model(name)
+
+
+@pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])
+def test_a_match_is_the_entry_or_nothing(name):
+    assert match_model(name) is None
+    assert match_model("LLAMA3.1_405B") is entry("Llama 3.1 405B")
 
 
 @pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])

@@ -149,9 +149,31 @@ def _entries() -> dict[str, Entry]:
     return load(tomllib.loads((files(__package__) / "data" / "models.toml").read_text(encoding="utf-8")))
 
 
-def plain(name: object) -> str:
-    """Return a name without case and punctuation, but where it parts two numbers: LLAMA3.1_405B is Llama 3.1 405B."""
+def normalize_name(name: object) -> str:
+    """Return a name without case and punctuation, except between two numbers.
+
+    Examples
+    --------
+    >>> normalize_name("LLAMA3.1_405B") == normalize_name("Llama 3.1 405B")
+    True
+    """
     return re.sub(r"[\W_]", "", re.sub(r"(?<=\d)[\W_]+(?=\d)", "x", str(name))).casefold()
+
+
+@cache
+def _by_normalized_name() -> dict[str, Entry]:
+    return {normalize_name(name): entry for name, entry in _entries().items()}
+
+
+def match_model(text: str) -> Entry | None:
+    """Return the entry of the model called ``text``, as :func:`entry`; None where the catalogue lacks it.
+
+    Examples
+    --------
+    >>> match_model("llama3 8b").name, match_model("Lama 3 8B")
+    ('Llama 3 8B', None)
+    """
+    return _by_normalized_name().get(normalize_name(text))
 
 
 def entry(name: str) -> Entry:
@@ -162,8 +184,7 @@ def entry(name: str) -> Entry:
     >>> entry("mixtral 8x7b").facts["experts"].source.title
     'Mixtral of Experts'
     """
-    known = {plain(one): one for one in _entries()}
-    return find("model", known.get(plain(name), name), _entries())
+    return match_model(name) or find("model", name, _entries())
 
 
 def model(name: str) -> Transformer:

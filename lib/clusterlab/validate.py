@@ -1,8 +1,8 @@
-"""The command ``python -m clusterlab.validate FILE.csv``: the same as ``python -m clusterlab validate FILE.csv``."""
+"""``python -m clusterlab.validate FILE.csv``: the same as ``python -m clusterlab validate --summary FILE.csv``."""
 
 import sys
 
 if __name__ == "__main__":
     from clusterlab.__main__ import main
 
-    sys.exit(main(["validate", *sys.argv[1:]]))
+    sys.exit(main(["validate", "--summary", *sys.argv[1:]]))
