@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -56,14 +57,16 @@ def checkpoints() -> dict[str, float]:
         )
         write = max(written.lag, 1.0)
         interval = failures.optimal_interval(write, mtbf)
-        lost = {"detection": 2 * minute, "repair": minute, "restart": 5 * minute}
-        share = failures.goodput(interval, write=write, mtbf=mtbf, **lost, maintenance=0.01)
-        time = failures.expected_run_time(54 * day, interval=interval, write=write, mtbf=mtbf, **lost)
-        played = failures.simulate(54 * day, interval=interval, write=write, mtbf=mtbf, **lost, runs=50, seed=1)
+        job = failures.Job(
+            interval=interval, write=write, mtbf=mtbf, detection=2 * minute, repair=minute, restart=5 * minute
+        )
+        share = failures.goodput(replace(job, maintenance=0.01))
+        time = failures.expected_run_time(54 * day, job)
+        runs = failures.simulate(54 * day, job, runs=50, seed=1)
         parts = {"stall": written.stall, "lag": written.lag, "interval": interval}
         parts |= {f"goodput {name}": part for name, part in share.parts.items()}
         parts |= {f"run time {name}": part for name, part in time.parts.items()}
-        parts |= {f"simulated {name}": float(np.mean(part)) for name, part in played.parts.items()}
+        parts |= {f"simulated {name}": float(np.mean(part)) for name, part in runs.parts.items()}
         found |= {f"{run}: {name}": float(part) for name, part in parts.items()}
     return found
 
@@ -80,7 +83,7 @@ def power_figures() -> dict[str, float]:
         elif row["quantity"] == "pue":
             found[name] = float(power.facility(it, max(value, 1.0)).total)
         elif row["quantity"] == "carbon_intensity":
-            bill = power.footprint(1e6, 30 * day, pue=1.2, price=1e-8, carbon_intensity=value, water_usage=1e-9)
+            bill = power.energy_footprint(1e6, 30 * day, pue=1.2, price=1e-8, carbon_intensity=value, water_usage=1e-9)
             found |= {f"{name} {part}": float(getattr(bill, part)) for part in ("energy", "cost", "carbon", "water")}
         elif row["quantity"] == "cap":
             capped = power.power_cap(min(value, 1.0), static=0.2, dynamic=0.8, voltage_floor=0.7, fixed=0.1, rest=0.3)

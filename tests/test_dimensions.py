@@ -9,13 +9,14 @@ import importlib
 import inspect
 import pkgutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, layout_search, memory, pipeline, power, topology, training
+from clusterlab import failures, layout_search, memory, pipeline, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -44,6 +45,7 @@ from clusterlab.collectives import (
     tree_all_reduce,
 )
 from clusterlab.failures import (
+    Job,
     checkpoint,
     checkpoint_size,
     daly_interval,
@@ -69,14 +71,15 @@ from clusterlab.power import (
     Coolant,
     best_cap,
     budget_fleet,
+    capacity,
     clocked_power,
     cluster_load,
     convert,
     coolant_flow,
+    energy_footprint,
     energy_per,
     facility,
     fan_power,
-    fits,
     heat_removed,
     holdover,
     load,
@@ -158,14 +161,16 @@ FLAT_COLLECTIVES = (
     multicast_all_reduce,
 )
 SECONDS = q("s")
-JOB = {
-    "write": SECONDS,
-    "mtbf": q("s", 900),
-    "lag": SECONDS,
-    "detection": SECONDS,
-    "repair": SECONDS,
-    "restart": SECONDS,
-}
+JOB = Job(
+    interval=q("s", 8),
+    write=SECONDS,
+    mtbf=q("s", 900),
+    lag=SECONDS,
+    detection=SECONDS,
+    repair=SECONDS,
+    restart=SECONDS,
+    maintenance=q("", 0.1),
+)
 PARTS = ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total")
 FLEET = {"nodes": q("", 8), "node_mtbf": q("s", 100), "repair": SECONDS}
 
@@ -288,10 +293,10 @@ DIMENSIONS = {
     young_interval: (lambda: young_interval(SECONDS, SECONDS), {"": "s"}),
     daly_interval: (lambda: daly_interval(SECONDS, SECONDS), {"": "s"}),
     optimal_interval: (lambda: optimal_interval(SECONDS, SECONDS), {"": "s"}),
-    first_order_goodput: (lambda: first_order_goodput(q("s", 8), **JOB), {"": ""}),
-    goodput: (lambda: goodput(q("s", 8), **JOB, maintenance=q("", 0.1)), dict.fromkeys(PARTS, "")),
+    first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
+    goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
     expected_run_time: (
-        lambda: expected_run_time(q("s", 90), interval=q("s", 8), **JOB, maintenance=q("", 0.1)),
+        lambda: expected_run_time(q("s", 90), JOB),
         dict.fromkeys(PARTS, "s") | {"goodput": ""},
     ),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
@@ -364,8 +369,8 @@ DIMENSIONS = {
     pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
     facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
     site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
-    power.footprint: (
-        lambda: power.footprint(
+    energy_footprint: (
+        lambda: energy_footprint(
             WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")
         ),
         {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
@@ -388,7 +393,7 @@ DIMENSIONS = {
         lambda: power_swing(WATTS, q("s")),
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
     ),
-    fits: (lambda: fits(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
+    capacity: (lambda: capacity(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
@@ -426,7 +431,8 @@ def test_a_law_has_the_dimension_of_its_formula(law, part):
         lambda: ring_all_reduce(q("octet"), 8, bandwidth=BANDWIDTH, latency=q("1/s")).time,
         lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE | {"node_bandwidth": PEAK}, **LINK).time,
         lambda: optimal_interval(SECONDS, BUFFER),
-        lambda: goodput(q("s", 8), **JOB | {"restart": BUFFER}),
+        lambda: goodput(replace(JOB, restart=BUFFER)),
+        lambda: replace(JOB, write=BUFFER),
         lambda: checkpoint(q("FLOP"), storage_bandwidth=BANDWIDTH, writers=8, local_bandwidth=PEAK).time,
         lambda: series_mtbf(gpu=(SECONDS, 8), switch=(BUFFER, 2)).mtbf,
         lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE | {"node_latency": BUFFER}, **LINK).time,
