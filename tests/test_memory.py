@@ -370,12 +370,12 @@ def test_the_parts_add_up_and_the_stage_that_needs_most_is_found(case, fragmenta
 @given(layouts())
 def test_all_ranks_together_hold_the_model_once_for_each_replica(case):
     shape, layout = case
-    held = sum(held(shape, **layout, stage=i).weights for i in range(layout["pp"]))
+    weights = sum(held(shape, **layout, stage=i).weights for i in range(layout["pp"]))
     replicas = layout["dp"] if layout["zero"] < 3 else 1
     twice = shape.vocab * shape.hidden * (shape.tied and layout["pp"] > 1)  # tied, and on the first and the last stage
     in_experts = 0 if not shape.experts else shape.moe_layers * shape.biases * _ffn_biases(shape)
     expected = 2 * (parameters(shape).total + twice) * replicas
-    assert held * layout["dp"] == pytest.approx(expected, abs=2 * in_experts * replicas, rel=1e-12)
+    assert weights * layout["dp"] == pytest.approx(expected, abs=2 * in_experts * replicas, rel=1e-12)
 
 
 def _ffn_biases(shape):
@@ -433,6 +433,31 @@ def test_context_parallelism_holds_c_times_the_sequence_in_the_same_bytes(recomp
     layout = {"microbatches": 8, "tp": 4, "pp": 2, "recompute": recompute, "dropout": True, "zero": 0}
     one, four = (held(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layout) for c in (1, 4))
     assert vars(one) == vars(four)
+
+
+def test_ranks_of_context_parallelism_share_the_tokens_of_a_layer():
+    """Four times the sequence on four ranks is as many tokens on each; only scores meet the whole sequence."""
+    layer = {"fused_attention": False, "dropout": True, "tp": 2}
+    one, four = (kept_by_layer(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layer) for c in (1, 4))
+    assert four == replace(one, scores=4 * one.scores)
+    assert kept_by_layer(model("Llama 3.1 8B"), sequence=4096, cp=4, **layer) == replace(
+        one, **{name: part / 4 for name, part in vars(one).items()}
+    )
+
+
+@pytest.mark.parametrize("ep", [1, 2, 8])
+@pytest.mark.parametrize("wide", [64, 4096])
+def test_zero_3_gathers_the_largest_layer_whether_dense_or_a_mixture(ep, wide):
+    """Two layers of weights in 2 bytes, and one layer's gradients in 4; a mixture is attention, router and experts."""
+    mixed = Transformer(layers=4, hidden=64, heads=4, ffn=wide, vocab=1, gated=True, experts=8, experts_per_token=2)
+    mixed = replace(mixed, expert_ffn=128, shared_experts=1, dense_layers=2)
+    need = held(mixed, sequence=64, microbatches=1, dp=8, ep=ep, zero=3)
+    # From the parameters of models with a layer more of either kind.
+    dense = parameters(replace(mixed, layers=5, dense_layers=3)).total - parameters(mixed).total
+    mixture = parameters(replace(mixed, layers=5)).total - parameters(mixed).total
+    mixture -= 8 * (1 - 1 / ep) * 3 * 64 * 128  # experts that other ranks hold
+    assert need.gathered == (2 * 2 + 4) * max(dense, mixture)
+    assert (dense > mixture) == (wide == 4096)
 
 
 def test_experts_are_shared_out_over_the_data_parallel_ranks():
