@@ -25,10 +25,13 @@ from clusterlab.collectives import (
     crossover_size,
     double_tree_all_reduce,
     double_tree_chunks,
+    expert_all_to_all,
+    exposed_time,
     halving_doubling_all_reduce,
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    multi_node_ring,
     multicast_all_reduce,
     overlap_stages,
     pairwise_all_to_all,
@@ -65,8 +68,10 @@ from clusterlab.failures import (
     system_mtbf,
     young_interval,
 )
-from clusterlab.memory import layer_activations, model_state, stage_layers
-from clusterlab.pipeline import bubble_fraction, in_flight
+from clusterlab.layout import Layout, Workload
+from clusterlab.machine import SOFTWARE
+from clusterlab.memory import layer_activations, model_state
+from clusterlab.pipeline import bubble_fraction, critical_stage, in_flight, stage_layers
 from clusterlab.power import (
     Coolant,
     best_cap,
@@ -96,6 +101,7 @@ from clusterlab.roofline import (
     elementwise,
     experts_touched,
     iron_law,
+    kernel_time,
     lower_bound,
     matmul,
     ridge_point,
@@ -137,6 +143,11 @@ def q(unit, value=2.0):
 PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
 BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
 SHAPE = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, window=4, window_layers=1)
+WORKLOAD = Workload(sequence=8, global_batch=2)
+IN_BYTES = replace(
+    SOFTWARE["2024"],
+    **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")},
+)
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
 COLLECTIVE = {
     "size": "octet",
@@ -219,6 +230,10 @@ DIMENSIONS = {
         lambda: attainable(q("FLOP/octet"), PEAK, BANDWIDTH),
         {"": "FLOP/s"},
     ),
+    kernel_time: (
+        lambda: kernel_time(q("FLOP"), q("octet"), peak=PEAK, bandwidth=BANDWIDTH, overlap_loss=q("", 0.1)),
+        {"": "s"},
+    ),
     lower_bound: (
         lambda: lower_bound(compute=(q("FLOP"), PEAK), memory=(q("octet"), BANDWIDTH)),
         {"time": "s", "serial": "s"},
@@ -239,6 +254,8 @@ DIMENSIONS = {
     hierarchical_all_reduce: (lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
     hierarchical_all_to_all: (lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
     posted_all_to_all: (lambda: posted_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
+    multi_node_ring: (lambda: multi_node_ring(BUFFER, RANKS, **NODE, **LINK, messages=q("")), COLLECTIVE),
+    expert_all_to_all: (lambda: expert_all_to_all(BUFFER, RANKS, experts_per_token=q(""), **NODE, **LINK), COLLECTIVE),
     in_network_all_reduce: (lambda: in_network_all_reduce(BUFFER, RANKS, levels=q(""), **LINK), COLLECTIVE),
     all_to_all_local_share: (lambda: all_to_all_local_share(RANKS, node_size=q("", 4)), {"": ""}),
     bus_factor: (lambda: bus_factor("all-reduce", RANKS), {"": ""}),
@@ -251,6 +268,7 @@ DIMENSIONS = {
         {"chunks": "", "latency": "s", "transfer": "s", "fill": "s", "time": "s"},
     ),
     pipelined_time: (lambda: pipelined_time(q("s"), q("s", 5)), {"": "s"}),
+    exposed_time: (lambda: exposed_time(q("s"), q("s", 5), contention=q("", 0.1)), {"": "s"}),
     best_all_reduce: (lambda: best_all_reduce(BUFFER, RANKS, **LINK), {"time": "s"}),
     fat_tree_capacity: (lambda: fat_tree_capacity(q("", 28), tiers=q("")[:1], oversubscription=q("", 3)), {"": ""}),
     fat_tree: (
@@ -322,23 +340,22 @@ DIMENSIONS = {
         {"weights": "octet", "gradients": "octet", "optimizer": "octet", "total": "octet", "checkpoint": "octet"},
     ),
     layer_activations: (
-        lambda: layer_activations(SHAPE, sequence=q("", 8), tp=q(""), activation_bytes=q("octet")),
+        lambda: layer_activations(SHAPE, WORKLOAD, Layout(tp=2), software=IN_BYTES),
         {"total": "octet", "norms": "octet", "attention": "octet", "feed_forward": "octet"},
     ),
     memory.footprint: (
-        lambda: memory.footprint(
-            SHAPE,
-            sequence=q("", 8),
-            microbatches=q(""),
-            zero=3,
-            activation_bytes=q("octet"),
-            logit_bytes=q("octet", 4),
-            reserved=q("octet"),
-            **dict.fromkeys(("weight_bytes", "gradient_bytes", "optimizer_bytes"), q("octet")),
-        ),
+        lambda: memory.footprint(SHAPE, WORKLOAD, Layout(zero=3), software=IN_BYTES, reserved=q("octet")),
         {"weights": "octet", "gathered": "octet", "activations": "octet", "output": "octet", "total": "octet"},
     ),
     stage_layers: (lambda: stage_layers(q("", 16), q("", 4), q("", 1), chunks=q("")), {"": ""}),
+    critical_stage: (
+        lambda: critical_stage(
+            q("", 16),
+            **dict.fromkeys(("layer_time", "embedding_time", "output_time"), q("s")),
+            **dict.fromkeys(("stages", "microbatches", "chunks"), q("")),
+        ),
+        {"layers": "", "time": "s", "has_embedding": "", "has_output": "", "bubble": "s"},
+    ),
     pipeline.simulate: (
         lambda: pipeline.simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
         {"bubble_fraction": ""},
@@ -397,10 +414,9 @@ DIMENSIONS = {
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
-NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer", "validate"}
+NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "explorer", "evidence", "validate", "__main__"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
-NO_LAWS = {failures.simulate, topology.hierarchy, training.machine, training.step, training.validity}
-NO_LAWS |= {training.constants, layout_search.axes, layout_search.search}
+NO_LAWS = {failures.simulate, topology.hierarchy, training.step, layout_search.axes, layout_search.search}
 
 
 @pytest.mark.parametrize(

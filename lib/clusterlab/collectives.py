@@ -440,9 +440,10 @@ def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, n
 def _multi_node_ring(size, n, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1.0):
     """Latency and transfer of :func:`multi_node_ring`, its arguments checked. ``node_size`` may be a mean of nodes."""
     nodes = n / node_size
-    port = smaller(pick(node_size > 1, node_bandwidth, np.inf), bandwidth * node_size)
+    ports = bandwidth * node_size
+    rate = pick(nodes > 1, pick(node_size > 1, smaller(node_bandwidth, ports), ports), node_bandwidth)
     hops = (n - nodes) * node_latency + (nodes - 1) * latency
-    return messages * hops, size * (n - 1) / n / pick(nodes > 1, port, node_bandwidth)
+    return messages * hops, size * (n - 1) / n / rate
 
 
 # --- All-reduce ------------------------------------------------------------------------------------------------------

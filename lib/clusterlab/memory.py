@@ -440,7 +440,7 @@ def _rank(model, workload, layout, software, schedule, fragmentation, reserved) 
         dense_stages=_dense_stages(model, layout, *pieces),
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
-        gathered_bytes=2 * size * (zero >= 3) + software.gradient_bytes * (zero >= 2),
+        gathered_bytes=2.0 * (zero >= 3) * size + 1.0 * (zero >= 2) * software.gradient_bytes,
         input_bytes=tokens * model.hidden / shared if software.dropout else 0.0,
         output_bytes=2 * stream + software.logit_bytes * tokens * model.vocab / tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": m}, schedule=schedule),
