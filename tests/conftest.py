@@ -25,6 +25,7 @@ def pytest_collectstart(collector):
         collector.skip_compare += pictures + tuple(f"application/papermill.record/{kind}" for kind in pictures)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for groups
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest, so that no process waits for it at the end; one process builds the site."""
     first = ["test_site", "test_notebooks", "test_lab"]
