@@ -35,8 +35,10 @@ def setup(app):
     app.add_directive("reference-map", Map)
     app.connect("config-inited", configure, priority=1)
     app.connect("autodoc-process-docstring", set_sections)
+    app.connect("autodoc-process-signature", show_factories)
     app.connect("autodoc-skip-member", skip)
     app.connect("html-page-context", show_names)
+    app.connect("html-page-context", tidy, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -59,6 +61,11 @@ def set_sections(app, what, name, obj, options, lines):
     lines[:] = NumpyDocstring(list(lines), SECTIONS, app, kind, name, obj, options).lines()
 
 
+def show_factories(app, what, name, obj, options, signature, returns):
+    """Write the default of a field that a factory makes as dots, for Sphinx cannot read ``<factory>``."""
+    return (signature or "").replace("<factory>", "...") or None, returns
+
+
 def skip(app, what, name, obj, skipped, options):
     """Leave out what is not the library's own word: the fields of a named tuple say only their number."""
     return True if type(obj).__name__ == "_tuplegetter" else None
@@ -68,6 +75,25 @@ def show_names(app, pagename, templatename, context, doctree):
     """List the names, and not only the headings, in the contents of a page of the reference."""
     if app.env.metadata.get(pagename, {}).get("reference"):
         context["theme_show_toc_level"] = 2
+
+
+def tidy(app, pagename, templatename, context, doctree):
+    """Mend what a screen reader stumbles over: arguments in half a definition list, and a button without a name."""
+
+    def divisions(signature):
+        return re.sub(r"<(/?)d[ld]>", lambda tag: "</div>" if tag[1] else "<div>", signature[0])
+
+    if "body" in context:
+        context["body"] = re.sub(r'<dt class="sig .*?</dt>', divisions, context["body"], flags=re.DOTALL)
+    draw = context["generate_toctree_html"]
+
+    def named(*args, **kwargs):
+        tree = draw(*args, **kwargs)
+        for button in tree.select("summary") if tree else ():
+            button["aria-label"] = f"Pages of {button.find_parent('li').a.get_text(strip=True)}"
+        return tree
+
+    context["generate_toctree_html"] = named
 
 
 @dataclass(frozen=True)
