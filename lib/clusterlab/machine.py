@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -186,7 +187,7 @@ def _read(key: str, printed):
     return parse(printed) if isinstance(printed, str) and key != "attention" else printed
 
 
-def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
+def load(document: Mapping) -> dict[str, dict[str, Any]]:
     """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -208,7 +209,7 @@ def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
     sources, missing = read_sources(document)
     gaps += missing
-    records: dict[str, dict[str, _Sourced]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for table, record in _RECORDS.items():
         records[table] = {}
         usual: dict[str, Fact] = {}
@@ -232,7 +233,7 @@ def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
 
 
 @cache
-def _records() -> dict[str, dict[str, _Sourced]]:
+def _records() -> dict[str, dict[str, Any]]:
     return load(tomllib.loads((files(__package__) / "data" / "efficiencies.toml").read_text(encoding="utf-8")))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from .layout import Layout, Workload
 from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
-from .transformer import attention_parameters, expert_parameters
+from .transformer import Transformer, attention_parameters, expert_parameters
 from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole
 
 
@@ -403,12 +403,12 @@ class _LayerKind(NamedTuple):
 class _Rank(NamedTuple):
     """What a stage's footprint is made of, for every stage of a layout."""
 
-    model: object
+    model: Transformer
     layout: Layout
     microbatches: float
     schedule: object
     kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
-    pieces: tuple  # layers of a piece, and how many pieces at the front and at the back are one short
+    pieces: tuple[float, float, float]  # layers of a piece, and how many pieces at the front and at the back are one short
     dense_stages: list
     dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list
