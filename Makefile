@@ -1,50 +1,75 @@
 # make alone lists what there is. Every target works from a bare clone with Python 3.11 or newer and its venv module.
 PYTHON ?= python3
+JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 SITE := _build/html/index.html
+SOURCES := $(shell find _config.yml _toc.yml book lib sphinx_ext vendor -type f ! -path '*/__pycache__/*' ! -path '*.egg-info/*' ! -path '*/.ipynb_checkpoints/*')
+UV := uv==0.13.9
 
-.PHONY: help book test lab refresh lint bench lock clean
+# uv takes a fifth of pip's time. Where it finds nothing (it does not read pip's configuration), pip installs the same.
+install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
+compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
+
+.PHONY: help book test library lab refresh lint bench lock clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-book: $(VENV)/ready  ## Set up, execute the chapters and build the site
-	@$(BIN)/jupyter-book build . --all -W --keep-going
+book: $(SITE)  ## Set up, execute the chapters and build the site
 	@echo
 	@echo "Open the book: $(CURDIR)/$(SITE)"
 
-test: $(VENV)/ready lint  ## Run every test: library, notebooks, a cold build, the site in a browser
-	$(BIN)/pytest
+test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, the site in a browser
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup
 
-lab: $(VENV)/ready  ## Open the chapters in JupyterLab
+library: $(VENV)/test  ## Run the tests that need no chapter and no browser
+	$(BIN)/pytest --numprocesses $(JOBS) --dist loadgroup $(foreach each,lab notebooks site widget,--ignore tests/test_$(each).py)
+
+lab: $(VENV)/lab  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
 
-refresh: $(VENV)/ready  ## Execute the notebooks and store their text outputs
+refresh: $(VENV)/test  ## Execute the notebooks and store their text outputs
 	$(BIN)/ruff format --line-length 88 book
 	$(BIN)/python tests/refresh.py
 
 # A page is narrower than an editor, so the code of a chapter is broken earlier.
-lint: $(VENV)/ready  ## Check style and format
+lint: $(VENV)/test  ## Check style, format and types
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check --exclude book
 	$(BIN)/ruff format --check --line-length 88 book
+	$(BIN)/mypy
 
-bench: $(VENV)/ready  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, the widget beside ipywidgets (needs Chromium)
+bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, the widget beside ipywidgets (needs Chromium)
 	$(BIN)/python bench/layouts.py
 	$(BIN)/python bench/failures.py
 	$(BIN)/python bench/widget.py
 
-lock: $(VENV)/ready  ## Compile requirements.txt again from pyproject.toml
-	$(BIN)/pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --upgrade --strip-extras --no-emit-index-url --no-emit-options --no-emit-find-links --all-extras --output-file requirements.txt pyproject.toml
-	@echo "-e ." >> requirements.txt
+# The widest lock comes first, and the others are parts of it. Binder's image has JupyterLab, at the versions that fit it:
+# a chapter needs only these on top.
+BINDER := anywidget|contourpy|cycler|fonttools|jupyterlab-myst|kiwisolver|matplotlib|numpy|pillow|psygnal|pyparsing
+lock: $(VENV)/book  ## Compile the locks again from pyproject.toml, with the newest versions
+	$(BIN)/pip install --quiet $(UV)
+	$(compile) --upgrade --extra book --extra lab --extra test --output-file requirements-test.txt
+	$(compile) --upgrade --extra book --extra lab --constraint requirements-test.txt --output-file requirements-lab.txt
+	$(compile) --upgrade --extra book --constraint requirements-test.txt --output-file requirements.txt
+	sed -nE 's/^(($(BINDER))==[^ ;]+).*/\1/p' requirements-lab.txt > binder/requirements.txt
 
 clean:  ## Remove what was built; keep the environment
 	rm -rf _build
 
-$(VENV)/ready: requirements.txt pyproject.toml
+# --all, and away with the page that a failed build left: Sphinx would not say twice what is wrong with it.
+$(SITE): $(VENV)/book $(SOURCES)
+	@$(BIN)/jupyter-book build . --all -W --keep-going || { rm -f $@; exit 1; }
+	@touch $@
+
+$(VENV)/book: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --requirement requirements.txt
+	-$(BIN)/pip install --quiet --only-binary :all: $(UV)
+	$(call install,--requirement requirements.txt --editable .)
+	@touch $@
+
+$(VENV)/lab $(VENV)/test: $(VENV)/%: requirements-%.txt $(VENV)/book
+	$(call install,--requirement $<)
 	@touch $@

@@ -13,7 +13,8 @@ from pages import CHROMIUMS, chromium, find_chromium
 
 ROOT = Path(__file__).parents[1]
 settings.register_profile("book", deadline=None)  # a busy machine is no fault of a law
-settings.load_profile("book")
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 
 
@@ -22,6 +23,19 @@ def pytest_collectstart(collector):
     if hasattr(collector, "skip_compare"):
         pictures = "image/svg+xml", "text/html"
         collector.skip_compare += pictures + tuple(f"application/papermill.record/{kind}" for kind in pictures)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest, so that no process waits for it at the end; one process builds the site."""
+    first = ["test_site", "test_notebooks", "test_lab"]
+
+    def rank(item):
+        return first.index(item.path.stem) if item.path.stem in first else len(first)
+
+    for item in items:
+        if "site" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("site"))
+    items.sort(key=rank)
 
 
 @pytest.fixture(scope="session")

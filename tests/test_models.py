@@ -79,6 +79,12 @@ def test_spelling_does_not_matter(written, name):
 
 
 @pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])
+def test_a_match_is_the_entry_or_nothing(name):
+    assert match_model(name) is None
+    assert match_model("LLAMA3.1_405B") is entry("Llama 3.1 405B")
+
+
+@pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])
 def test_an_unknown_name_is_refused_with_the_nearest(name):
     with pytest.raises(ValueError, match=r"unknown model .*; (did you mean|known)"):
         model(name)

@@ -1,4 +1,4 @@
-"""Scaling: published speedups, limits, and the two ratios against rings and FLOPs counted one by one."""
+"""Speedup: published speedups, limits, and the two ratios against rings and FLOPs counted one by one."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_speedups_lie_between_one_and_the_processors(serial, n):
 
 
 @given(st.floats(1e6, 1e12), st.floats(1e2, 1e7), st.sampled_from([2, 4]))
-def test_gradients_over_work_is_a_ring_over_six_flops_a_parameter_and_token(size, tokens, grad):
+def test_data_parallel_ratio_is_a_ring_all_reduce_over_six_flops_per_parameter_and_token(size, tokens, grad):
     n = 10**6  # a ring of many ranks
     ring = ring_all_reduce(grad * size, n, bandwidth=H100["bandwidth"], latency=0).time
     work = 6 * size * tokens / H100["rate"]
@@ -39,8 +39,8 @@ def test_gradients_over_work_is_a_ring_over_six_flops_a_parameter_and_token(size
 
 
 @pytest.mark.parametrize("tp", [1, 2, 8, 64])
-def test_sums_over_products_is_four_rings_over_the_flops_of_a_layer(tp):
-    """A GPT's layer, counted: its FLOPs without attention's scores, and two sums forward and two backward."""
+def test_tensor_parallel_ratio_is_four_ring_all_reduces_over_the_flops_of_a_layer(tp):
+    """A GPT's layer, counted: its FLOPs without attention's scores, and two all-reduces forward and two backward."""
     one, two = (Transformer(layers=n, hidden=8192, heads=64, ffn=4 * 8192, vocab=1) for n in (1, 2))
     layer = parameters(two).total - parameters(one).total
     tokens = 4096

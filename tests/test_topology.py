@@ -627,7 +627,7 @@ def test_a_count_or_a_ratio_with_a_dimension_is_refused_by_name(law, name):
 
 
 @pytest.mark.parametrize("sizes", [4, (), (1, 4), (0,), (-2, 3), (2.5,), (math.nan, 2), "44", ((2, 2), (2, 2)), None])
-def test_a_torus_refuses_sizes_that_are_none(sizes):
+def test_a_torus_refuses_sizes_that_are_not_integers_above_one(sizes):
     with pytest.raises(ValueError, match=r"^sizes must be .*got"):
         torus(sizes)
 

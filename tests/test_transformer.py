@@ -362,16 +362,16 @@ GOOD = {"layers": 2, "hidden": 64, "heads": 8, "ffn": 256, "vocab": 100}
         ({"positions": -1}, "positions must be"),
         ({"positions": 0.5}, "positions must be a whole number"),
         ({"gated": 1}, "gated must be True or False, got 1"),
-        ({"experts": 4}, "experts need experts_per_token"),
+        ({"experts": 4}, "experts above 0 needs experts_per_token above 0, got 0"),
         ({"experts": 4, "experts_per_token": 5}, "experts_per_token must be at most experts, got 5"),
-        ({"shared_experts": 1}, "shared_experts need experts"),
+        ({"shared_experts": 1}, "shared_experts above 0 needs experts above 0, got 0"),
         ({"dense_layers": 3}, "dense_layers must be at most layers, got 3"),
-        ({"rope_dim": 8}, "rope_dim need kv_rank"),
-        ({"window_layers": 1}, "window_layers need window"),
-        ({"value_dim": 4}, "value_dim is head_dim without kv_rank, got 4"),
+        ({"rope_dim": 8}, "rope_dim above 0 needs kv_rank above 0, got 0"),
+        ({"window_layers": 1}, "window_layers above 0 needs window above 0, got 0"),
+        ({"value_dim": 4}, "value_dim must be head_dim where kv_rank is 0, got 4"),
     ],
 )
-def test_what_is_no_shape_is_refused_by_name(change, message):
+def test_what_cannot_be_a_decoder_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
         Transformer(**GOOD | change)
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import units
-from clusterlab.units import Explained, choose, fmt, fraction, nonnegative, parse, positive
+from clusterlab.units import Explained, broadcastable, choose, fmt, fraction, nonnegative, parse, positive, whole
 
 # Every constant by the name Pint has for it: an independent registry, whose year is the Julian year of the IAU.
 DEFINITIONS = {
@@ -145,10 +145,22 @@ def test_a_count_is_printed_exactly(count):
     assert fmt(np.int64(count)) == f"{count:,}"
 
 
-@pytest.mark.parametrize("digits", [0, -1])
-def test_fewer_than_one_digit_is_refused(digits):
-    with pytest.raises(ValueError, match=f"digits must be at least 1, got {digits}"):
+@pytest.mark.parametrize("digits", [0, -1, 2.5, "3", None])
+def test_digits_that_are_not_a_positive_integer_are_refused(digits):
+    with pytest.raises(ValueError, match=f"^digits must be a whole number of at least 1, got {digits!r}"):
         fmt(1.0, "B", digits)
+
+
+@pytest.mark.parametrize("value", ["abc", "3", None, 1j, [1.0], np.array([1.0, 2.0]), np.array("abc")], ids=repr)
+def test_what_is_not_one_number_is_refused_by_value(value):
+    with pytest.raises(ValueError, match=f"^value must be one number, got {re.escape(repr(value))}"):
+        fmt(value, "B")
+
+
+@pytest.mark.parametrize("unit", [None, 5, ["B"]])
+def test_a_unit_that_is_not_text_is_refused(unit):
+    with pytest.raises(ValueError, match=f"^unit must be text, got {re.escape(repr(unit))}"):
+        fmt(1.0, unit)
 
 
 # --- parse -----------------------------------------------------------------------------------------------------------
@@ -210,6 +222,7 @@ def test_what_fmt_writes_parse_reads_to_half_a_unit_in_the_last_digit(unit, valu
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 CHECKS = {positive: [2.5, 1e-30, [1, 2]], nonnegative: [0, 2.5, [0, 1]], fraction: [1, 1e-30, [0.5, 1]]}
+CHECKS |= {whole: [1, 3.0, [1, 10**12]]}
 NONSENSE = [-1, math.nan, math.inf, -math.inf, None, "fast", "0.5", [1, -1], [1, math.nan], [[1], [2, 3]], 1j]
 
 
@@ -220,7 +233,10 @@ def test_a_check_refuses_nonsense_and_names_the_argument(check, value):
         check(latency=1, bandwidth=value)
 
 
-@pytest.mark.parametrize(("check", "value"), [(positive, 0), (fraction, 0), (fraction, 1.0001), (fraction, [1, 2])])
+@pytest.mark.parametrize(
+    ("check", "value"),
+    [(positive, 0), (fraction, 0), (fraction, 1.0001), (fraction, [1, 2]), (whole, 0), (whole, 1.5), (whole, [1, 2.5])],
+)
 def test_a_check_refuses_what_lies_just_outside_its_range(check, value):
     with pytest.raises(ValueError, match=r"^share must be "):
         check(share=value)
@@ -233,6 +249,42 @@ def test_a_check_returns_its_values_as_floats_in_the_order_given(check):
     for value, out in zip(given_values, checked, strict=True):
         assert np.asarray(out).dtype == float
         np.testing.assert_array_equal(out, value)
+
+
+numbers = st.one_of(st.integers(-(2**70), 2**70), st.integers(-3, 3), st.floats(), st.sampled_from([0.0, 1.0, 0.5]))
+
+
+@given(st.sampled_from(list(CHECKS)), numbers)
+def test_a_check_judges_a_number_alone_as_it_does_inside_an_array(check, number):
+    """A plain number takes a short way of its own."""
+
+    def outcome(value):
+        try:
+            return float(np.ravel(check(share=value)[0])[0])
+        except ValueError as refusal:
+            return str(refusal)
+
+    float_array = np.array([number], dtype=float)
+    if isinstance(number, float) or abs(number) < 2**63:
+        assert outcome(number) == outcome(float_array)
+        assert outcome(float_array[0]) == outcome(np.asarray(float_array[0])) == outcome(float_array)
+    elif abs(number) >= 2**64:  # beyond NumPy's integers: refused and shown as it is
+        assert outcome(number).endswith(f"got {number}")
+
+
+def test_a_check_does_not_hand_back_the_array_it_was_given():
+    given_array = np.array([1.0, 2.0])
+    (checked,) = positive(share=given_array)
+    checked[0] = 5.0
+    assert given_array.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_shapes_that_do_not_fit_together_are_named(check):
+    for refuse in (check, broadcastable):
+        with pytest.raises(ValueError, match=r"^shapes do not fit together: a \(3,\), b \(\), c \(2,\)$"):
+            refuse(a=[1, 1, 1], b=1, c=np.array([1.0, 1.0]))
+        refuse(a=[[1], [1], [1]], b=1, c=[1, 1])
 
 
 @pytest.mark.parametrize("shape", [(), (6,), (2, 3)])

@@ -6,3 +6,5 @@
 >>> fmt(roofline.ridge_point(h100.peak("bf16"), h100.hbm_bandwidth), "FLOP/byte", digits=4)
 '295.2 FLOP/byte'
 """
+
+__version__ = "0.1.0"

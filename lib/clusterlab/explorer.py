@@ -11,10 +11,12 @@ from __future__ import annotations
 import html
 import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
+from typing import NamedTuple
 
 import anywidget
 import numpy as np
@@ -227,35 +229,31 @@ class Explorer(anywidget.AnyWidget):
         predict: Predict | None = None,
     ) -> None:
         self._controls = [_control(name, control) for name, control in controls.items()]
-        for c in self._controls:
-            name = c["name"]
+        for control in self._controls:
+            name = control.name
             if not (isinstance(name, str) and name.isidentifier()) or name[0] == "_" or hasattr(type(self), name):
                 raise ValueError(f"control {name!r} must be an identifier that no widget attribute uses")
         if predict and len(predict.answers) < 2:
             raise ValueError("a prediction needs at least two answers to choose from")
         pictures = _pictures(view, self._controls)
-        scene = _Scene(pictures, x, y, tuple(lanes))
-        self._readouts = scene.readouts
+        table = _Table(pictures, x, y, tuple(lanes))
+        self._readouts = [dict(picture.readouts) for picture in pictures]
         super().__init__()
-        self.add_traits(
-            **{
-                c["name"]: traitlets.Enum(c["values"], default_value=c["values"][c["start"]]).tag(sync=True)
-                for c in self._controls
-            }
-        )
-        start = int(np.ravel_multi_index([c["start"] for c in self._controls], self._shape))
-        public = [
-            {key: c[key] for key in ("name", "kind", "label", "labels", "values", "start")} for c in self._controls
-        ]
+        self.add_traits(**{control.name: control.trait() for control in self._controls})
+        start = int(np.ravel_multi_index([control.start for control in self._controls], self._shape))
         question = {"question": predict.question, "answers": list(predict.answers.items())} if predict else None
         self._title = title
-        self._spec = scene.spec | {"title": title, "controls": public, "predict": question}
-        self._table = scene.table
-        self._html = scene.markup(title, start, predict is not None)
+        self._spec = table.spec() | {
+            "title": title,
+            "controls": [control.spec() for control in self._controls],
+            "predict": question,
+        }
+        self._table = table.codes()
+        self._html = _Figure(table, start).markup(title, predict is not None)
 
     @property
     def _shape(self) -> list[int]:
-        return [len(c["values"]) for c in self._controls]
+        return [len(control.values) for control in self._controls]
 
     def at(self, **values) -> dict[str, str]:
         """Read-outs at these control values, and at the present value of every control not named.
@@ -265,32 +263,50 @@ class Explorer(anywidget.AnyWidget):
         ValueError
             There is no such control, or no such stop.
         """
-        if unknown := set(values) - {c["name"] for c in self._controls}:
-            raise ValueError(
-                f"no control {sorted(unknown)[0]!r}; there are: {', '.join(c['name'] for c in self._controls)}"
-            )
+        names = [control.name for control in self._controls]
+        if unknown := set(values) - set(names):
+            raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(names)}")
         index = []
-        for c in self._controls:
-            value = values.get(c["name"], getattr(self, c["name"]))
-            if value not in c["values"]:
-                raise ValueError(f"{c['name']} must be one of {', '.join(map(str, c['values']))}; got {value!r}")
-            index.append(c["values"].index(value))
+        for control in self._controls:
+            value = values.get(control.name, getattr(self, control.name))
+            if value not in control.values:
+                stops = ", ".join(map(str, control.values))
+                raise ValueError(f"{control.name} must be one of {stops}; got {value!r}")
+            index.append(control.values.index(value))
         return self._readouts[int(np.ravel_multi_index(index, self._shape))]
 
     def __repr__(self) -> str:
         """Name the controls and the read-outs at both ends of the table: what a reader without a browser sees."""
         lines = [f"Explorer: {self._title}"]
-        for c in self._controls:
-            marked = [f"[{label}]" if i == c["start"] else label for i, label in enumerate(c["labels"])]
-            lines.append(f"  {c['label']}: {', '.join(marked)}")
+        for control in self._controls:
+            marked = [f"[{label}]" if i == control.start else label for i, label in enumerate(control.labels)]
+            lines.append(f"  {control.label}: {', '.join(marked)}")
         for word, readouts in (("first: ", self._readouts[0]), ("last:  ", self._readouts[-1])):
             lines.append(f"  {word}" + "; ".join(f"{label} = {text}" for label, text in readouts.items()))
         return "\n".join(lines)
 
 
-def _control(name: str, control: Slider | Select | Toggle) -> dict:
+@dataclass(frozen=True)
+class _Control:
     """One control as the table and the browser need it."""
-    kind = type(control).__name__.lower()
+
+    name: str
+    kind: str
+    label: str
+    labels: list[str]
+    values: list  # of the trait: stops, labels or bools
+    given: list  # what the view receives
+    start: int  # an index
+
+    def trait(self) -> traitlets.Enum:
+        return traitlets.Enum(self.values, default_value=self.values[self.start]).tag(sync=True)
+
+    def spec(self) -> dict:
+        return {key: getattr(self, key) for key in ("name", "kind", "label", "labels", "values", "start")}
+
+
+def _control(name: str, control: Slider | Select | Toggle) -> _Control:
+    """The stops of one control and their labels, checked."""
     if isinstance(control, Slider):
         values = given = [v.item() if isinstance(v, np.generic) else v for v in control.stops]
         for v in values:
@@ -313,26 +329,26 @@ def _control(name: str, control: Slider | Select | Toggle) -> dict:
         raise ValueError(f"control {name!r} has the label {wrong[0]!r}; labels are text")
     start = values[0] if control.start is None else control.start
     if start not in values:
-        raise ValueError(f"control {name!r} starts at {start!r}, which is none of {', '.join(map(str, values))}")
-    return {
-        "name": name,
-        "kind": kind,
-        "label": control.label,
-        "labels": labels,
-        "values": values,
-        "given": given,
-        "start": values.index(start),
-    }
+        raise ValueError(f"control {name!r} starts at {start!r}, which is not one of {', '.join(map(str, values))}")
+    return _Control(
+        name=name,
+        kind=type(control).__name__.lower(),
+        label=control.label,
+        labels=labels,
+        values=values,
+        given=given,
+        start=values.index(start),
+    )
 
 
-def _pictures(view, controls: list[dict]) -> list[Picture]:
+def _pictures(view, controls: list[_Control]) -> list[Picture]:
     """Every combination's picture, the last control changing fastest."""
-    count = math.prod(len(c["values"]) for c in controls)
+    count = math.prod(len(control.values) for control in controls)
     if not controls or count > _MOST:
         raise ValueError(f"an explorer needs one to {_MOST:,} combinations of stops, got {count if controls else 0:,}")
     pictures = []
-    for values in itertools.product(*(c["given"] for c in controls)):
-        chosen = dict(zip((c["name"] for c in controls), values, strict=True))
+    for values in itertools.product(*(control.given for control in controls)):
+        chosen = dict(zip((control.name for control in controls), values, strict=True))
         picture = view(**chosen)
         if not isinstance(picture, Picture):
             raise ValueError(f"the view must return a Picture, got {type(picture).__name__} at {chosen}")
@@ -341,6 +357,13 @@ def _pictures(view, controls: list[dict]) -> list[Picture]:
                 raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
         pictures.append(picture)
     return pictures
+
+
+class _Tick(NamedTuple):
+    """A label of an axis, and where it stands: in percent from the low end."""
+
+    at: float
+    text: str
 
 
 class _Scale:
@@ -387,15 +410,14 @@ class _Scale:
         """Position in the picture, in thousandths of the axis."""
         return 1000 * (self.first + self.span * int(code) / _STEPS - self.low) / (self.high - self.low)
 
-    def ticks(self) -> list[tuple[float, str]]:
-        """Positions in percent and labels."""
+    def ticks(self) -> list[_Tick]:
         values = _powers(10**self.low, 10**self.high) if self.axis.log else _round_numbers(self.low, self.high)
         # Digits enough to tell neighbours apart: 2,016 and 2,018 need four.
         near = min(b - a for a, b in itertools.pairwise(values))
         digits = 3 if self.axis.log else self._digits(near)
         warped = self._warp(np.asarray(values, dtype=float))
         return [
-            (float(100 * (w - self.low) / (self.high - self.low)), _tick(v, self.axis.unit, digits))
+            _Tick(at=float(100 * (w - self.low) / (self.high - self.low)), text=_tick_text(v, self.axis.unit, digits))
             for w, v in zip(warped, values, strict=True)
         ]
 
@@ -442,8 +464,8 @@ def _powers(low: float, high: float) -> list[float]:
     return finer if len(finer) > 1 else _round_numbers(low, high)
 
 
-def _tick(value: float, unit: str, digits: int) -> str:
-    """A tick label: the number and its prefix; the axis title carries the unit."""
+def _tick_text(value: float, unit: str, digits: int) -> str:
+    """What a tick says: the number and its prefix; the axis title carries the unit."""
     if unit in ("s", "%", "$"):
         return fmt(value, unit, digits)
     (_, size, _), *more = ladder(unit)
@@ -453,8 +475,81 @@ def _tick(value: float, unit: str, digits: int) -> str:
     return text.removesuffix("FLOP").rstrip().replace(" ", "\N{NARROW NO-BREAK SPACE}")
 
 
-class _Scene:
-    """All pictures of an explorer, in one table of 16-bit codes, and the markup of one of them.
+class _Mark(NamedTuple):
+    """One mark of a scatter plot, in data or in codes; the default is an empty slot."""
+
+    x: float = math.nan
+    y: float = math.nan
+    name: str = ""
+
+
+class _Span(NamedTuple):
+    """One span of a timeline, in data or in codes; the default is an empty slot."""
+
+    lane: int = _NONE
+    start: float = math.nan
+    end: float = math.nan
+    text: str = ""
+
+
+class _Content:
+    """What all pictures hold: numbers by combination (NaN is not there), and marks, spans and texts in its order.
+
+    Pictures may have different numbers of marks or spans of a kind. Each gets as many slots as the fullest has.
+    """
+
+    def __init__(self, pictures: list[Picture], x: Axis, lanes: tuple[str, ...]) -> None:
+        first, count = pictures[0], len(pictures)
+        for picture in pictures:
+            _check_places(picture)
+        self.grid = _positions(x)
+        curves = [[_curve(name, c, self.grid) for name, c in p.curves.items()] for p in pictures]
+        self.curves = np.array(curves)  # by combination, label and position on the grid
+        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
+        self.point_x, self.point_y = points[..., 0], points[..., 1]
+        self.rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
+        self.mark_slots = {kind: max(len(p.marks[kind]) for p in pictures) for kind in first.marks}
+        self.marks = [
+            [_mark(p.marks[kind], i) for kind, n in self.mark_slots.items() for i in range(n)] for p in pictures
+        ]
+        self.span_slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
+        self.spans = [
+            [_span(p.spans[kind], i, lanes) for kind, n in self.span_slots.items() for i in range(n)] for p in pictures
+        ]
+        self.readouts = [[str(text) for text in p.readouts.values()] for p in pictures]
+
+    def across(self) -> np.ndarray:
+        """Everything that stands on the x axis."""
+        marks, starts, ends = (
+            _column(rows, name) for rows, name in ((self.marks, "x"), (self.spans, "start"), (self.spans, "end"))
+        )
+        return _flat(self.grid, self.point_x, marks, self.rules, starts, ends)
+
+    def up(self) -> np.ndarray:
+        """Everything that stands on the y axis."""
+        return _flat(self.curves, self.point_y, _column(self.marks, "y"))
+
+    def texts(self) -> list[str]:
+        """Every different text, the empty one first."""
+        parts = self.readouts, _column(self.marks, "name"), _column(self.spans, "text")
+        return list(dict.fromkeys(["", *(text for rows in parts for row in rows for text in row)]))
+
+    def longest_name(self) -> str:
+        """The longest name of a mark: the page makes room for it."""
+        return max((name for row in _column(self.marks, "name") for name in row), key=len, default="")
+
+
+def _column(rows: list[list], name: str) -> list[list]:
+    """One field of the marks or spans of every combination."""
+    return [list(map(operator.attrgetter(name), row)) for row in rows]
+
+
+def _flat(*parts) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(part, dtype=float)) for part in parts])
+
+
+class _Table:
+    """All pictures of an explorer, in one table of 16-bit codes.
 
     The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for
     each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, for each slot
@@ -462,172 +557,208 @@ class _Scene:
     """
 
     def __init__(self, pictures: list[Picture], x: Axis, y: Axis | None, lanes: tuple[str, ...]) -> None:
-        first = pictures[0]
-        if (first.curves or first.points or first.marks) and y is None:
-            raise ValueError("curves, points and marks need a y axis")
-        if first.spans and not lanes:
-            raise ValueError("spans need lanes, the names of their rows")
-        if first.spans and (first.curves or first.points or first.marks):
-            raise ValueError("a figure shows spans, or curves, points and marks, not both")
-        if max(len(first.curves) + len(first.marks), len(first.spans)) > _COLOURS:
-            raise ValueError(
-                f"a figure shows at most {_COLOURS} curves and kinds of marks or spans, one for each colour"
-            )
-        self.first, self.lanes = first, lanes
-        self.readouts = [dict(p.readouts) for p in pictures]
-
-        count = len(pictures)
-        grid = np.asarray(() if x.values is None else x.values, dtype=float)
-        if grid.ndim != 1 or not np.isfinite(grid).all():
-            raise ValueError(f"axis {x.label!r} needs values that are finite numbers in a row")
-        for p in pictures:
-            for name, at in p.points.items():
-                if np.shape(at) != (2,):
-                    raise ValueError(f"point {name!r} must be one (x, y), got {at!r}")
-            for name, at in p.rules.items():
-                if np.ndim(at):
-                    raise ValueError(f"rule {name!r} must be one x, got {at!r}")
-        curves = np.array([[_curve(name, c, grid) for name, c in p.curves.items()] for p in pictures])
-        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
-        rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
-        self.marks = {kind: max(len(p.marks[kind]) for p in pictures) for kind in first.marks}
-        marks = [[_mark(p.marks[kind], i) for kind, n in self.marks.items() for i in range(n)] for p in pictures]
-        spots = np.array([[mark[:2] for mark in row] for row in marks], dtype=float).reshape(count, -1, 2)
-        self.slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
-        spans = [[_slot(p.spans[kind], i, lanes) for kind, n in self.slots.items() for i in range(n)] for p in pictures]
-        ends = np.array([[slot[1:3] for slot in row] for row in spans], dtype=float).reshape(count, -1, 2)
-
-        pairs = np.concatenate([points, spots], axis=1)
-        self.x = _Scale(x, np.concatenate([grid, pairs[..., 0].ravel(), rules.ravel(), ends.ravel()]))
-        self.y = _Scale(y, np.concatenate([curves.ravel(), pairs[..., 1].ravel()])) if y else None
-        self.grid = self.x.encode(grid)
-        texts = [[str(text) for text in readouts.values()] for readouts in self.readouts]
-        names = [[mark[2] for mark in row] for row in marks]
-        labels = [[slot[3] for slot in row] for row in spans]
-        self.strings = list(dict.fromkeys(["", *itertools.chain(*texts, *names, *labels)]))
-        number = {text: i for i, text in enumerate(self.strings)}
-
-        codes = self.y.encode(curves).reshape(-1, grid.size) if first.curves else np.zeros((0, 1), np.uint16)
-        self.pool, rows = np.unique(codes, axis=0, return_inverse=True)
+        _check_kinds(pictures[0], y, lanes)
+        content = _Content(pictures, x, lanes)
+        self.first, self.lanes, self.content = pictures[0], lanes, content
+        self.x = _Scale(x, content.across())
+        self.y = _Scale(y, content.up()) if y else None
+        self.grid = self.x.encode(content.grid)
+        self.strings = content.texts()
+        self.pool, rows = self._pool()
         if max(len(self.pool), len(self.strings)) > _STEPS:
             raise ValueError("too many different curves or read-outs for one explorer; use fewer stops")
-        longest = max(itertools.chain(*names), key=len, default="")
-        texts, names, labels = ([[number[text] for text in row] for row in part] for part in (texts, names, labels))
+        self.records = self._records(rows)
 
-        def placed(pairs):
-            return [self.x.encode(pairs[..., 0]), self.y.encode(pairs[..., 1])] if y else [pairs[..., 0]] * 2
+    def _pool(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every different curve in codes, and the row of each curve of each combination."""
+        if not self.first.curves:
+            return np.zeros((0, 1), np.uint16), np.zeros(0, np.intp)
+        codes = self.y.encode(self.content.curves).reshape(-1, self.content.grid.size)
+        return np.unique(codes, axis=0, return_inverse=True)
+
+    def _records(self, rows: np.ndarray) -> np.ndarray:
+        """One record of codes for each combination."""
+        content, count = self.content, len(self.content.readouts)
+        number = {text: i for i, text in enumerate(self.strings)}
+
+        def numbers(texts):
+            return [[number[text] for text in row] for row in texts]
+
+        def up(values):
+            return self.y.encode(values) if self.y else np.zeros(np.shape(values))  # no y axis: there are no values
 
         def woven(*parts):
+            """Slot by slot: the first of each part, the second of each part, and so on."""
             return np.stack([np.reshape(part, (count, -1)) for part in parts], axis=-1)
 
-        slots = [[slot[0] for slot in row] for row in spans], *np.moveaxis(self.x.encode(ends), -1, 0)
-        parts = rows, texts, woven(*placed(points)), self.x.encode(rules), woven(*placed(spots), names)
-        self.records = np.concatenate(
-            [np.reshape(part, (count, -1)).astype("<u2") for part in (*parts, woven(*slots, labels))], axis=1
+        points = woven(self.x.encode(content.point_x), up(content.point_y))
+        marks = woven(
+            self.x.encode(_column(content.marks, "x")),
+            up(_column(content.marks, "y")),
+            numbers(_column(content.marks, "name")),
         )
-        self.table = self.records.tobytes() + self.pool.astype("<u2").tobytes()
-        self.spec = {
-            "curves": list(first.curves),
-            "marks": list(self.marks.items()),
-            "longest": longest,
-            "spans": list(self.slots.items()),
-            "lanes": list(lanes),
+        spans = woven(
+            _column(content.spans, "lane"),
+            self.x.encode(_column(content.spans, "start")),
+            self.x.encode(_column(content.spans, "end")),
+            numbers(_column(content.spans, "text")),
+        )
+        parts = rows, numbers(content.readouts), points, self.x.encode(content.rules), marks, spans
+        return np.concatenate([np.reshape(part, (count, -1)).astype("<u2") for part in parts], axis=1)
+
+    def codes(self) -> bytes:
+        """The table as the browser reads it."""
+        return self.records.tobytes() + self.pool.astype("<u2").tobytes()
+
+    def spec(self) -> dict:
+        """What the browser needs to know to read the table and to draw."""
+        content = self.content
+        return {
+            "curves": list(self.first.curves),
+            "marks": list(content.mark_slots.items()),
+            "longest": content.longest_name(),
+            "spans": list(content.span_slots.items()),
+            "lanes": list(self.lanes),
             "width": self.records.shape[1],
-            "count": count,
+            "count": len(self.records),
             "grid": self.grid.tolist(),
-            "at": [fmt(v, x.unit, digits=4) for v in grid.tolist()],
+            "at": [fmt(v, self.x.axis.unit, digits=4) for v in content.grid.tolist()],
             "strings": self.strings,
             "x": self.x.spec(),
             "y": self.y.spec() if self.y else None,
         }
 
-    # The markup is the figure at one combination, complete without a script. The script redraws only what moves: the
-    # elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag and the read-outs, in the order of the
-    # record.
 
-    def markup(self, title: str, index: int, ask: bool) -> str:
-        """The whole figure as it looks at one combination; ``ask`` hides it until a prediction is made."""
-        record = iter(self.records[index].tolist())
+def _check_kinds(first: Picture, y: Axis | None, lanes: tuple[str, ...]) -> None:
+    """Refuse kinds of things that cannot stand in one figure."""
+    if (first.curves or first.points or first.marks) and y is None:
+        raise ValueError("curves, points and marks need a y axis")
+    if first.spans and not lanes:
+        raise ValueError("spans need lanes, the names of their rows")
+    if first.spans and (first.curves or first.points or first.marks):
+        raise ValueError("a figure shows spans, or curves, points and marks, not both")
+    if max(len(first.curves) + len(first.marks), len(first.spans)) > _COLOURS:
+        raise ValueError(f"a figure shows at most {_COLOURS} curves and kinds of marks or spans, one for each colour")
 
-        def take(count):
+
+def _check_places(picture: Picture) -> None:
+    for name, at in picture.points.items():
+        if np.shape(at) != (2,):
+            raise ValueError(f"point {name!r} must be one (x, y), got {at!r}")
+    for name, at in picture.rules.items():
+        if np.ndim(at):
+            raise ValueError(f"rule {name!r} must be one x, got {at!r}")
+
+
+def _positions(x: Axis) -> np.ndarray:
+    """The x positions of curves; none where the axis has no values."""
+    grid = np.asarray(() if x.values is None else x.values, dtype=float)
+    if grid.ndim != 1 or not np.isfinite(grid).all():
+        raise ValueError(f"axis {x.label!r} needs values that are finite numbers in a row")
+    return grid
+
+
+def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
+    values = np.asarray(values, dtype=float)
+    if not grid.size:
+        raise ValueError("curves need x.values, the positions they are drawn over")
+    if values.shape not in ((), grid.shape):
+        raise ValueError(f"curve {name!r} has shape {values.shape}; x.values has {grid.shape}")
+    return np.broadcast_to(values, grid.shape)
+
+
+def _mark(marks: Sequence[tuple], i: int) -> _Mark:
+    """Mark ``i``, or an empty slot."""
+    if i >= len(marks):
+        return _Mark()
+    if not (len(marks[i]) == 3 and isinstance(marks[i][2], str) and all(isinstance(v, Real) for v in marks[i][:2])):
+        raise ValueError(f"a mark is (x, y, name), two numbers and a text, got {marks[i]!r}")
+    return _Mark(*marks[i])
+
+
+def _span(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> _Span:
+    """Span ``i``, or an empty slot."""
+    if i >= len(spans):
+        return _Span()
+    if len(spans[i]) not in (3, 4):
+        raise ValueError(f"a span is (lane, start, end) or (lane, start, end, text), got {spans[i]!r}")
+    if np.isnan(spans[i][1:3]).any():
+        return _Span()
+    lane, start, end, *text = spans[i]
+    if lane not in range(len(lanes)):
+        raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
+    return _Span(lane=int(lane), start=float(start), end=float(end), text=str(*text))
+
+
+class _Figure:
+    """The figure at one combination of a table, as markup that is complete without a script.
+
+    The script redraws only what moves: the elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag
+    and the read-outs, in the order of the record. Positions in the picture are thousandths of the axes.
+    """
+
+    def __init__(self, table: _Table, index: int) -> None:
+        self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
+        self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
+        record = iter(table.records[index].tolist())
+
+        def take(count: int) -> list[int]:
             return list(itertools.islice(record, count))
 
-        first = self.first
-        curves = [self._line(row) for row in take(len(first.curves))]
-        texts = [self.strings[i] for i in take(len(first.readouts))]
-        points = [take(2) for _ in first.points]
-        rules = take(len(first.rules))
-        marks = [[take(3) for _ in range(slots)] for slots in self.marks.values()]
-        spans = {kind: [take(4) for _ in range(slots)] for kind, slots in self.slots.items()}
+        # In the order of the record: these lines read it.
+        self.curves = take(len(self.first.curves))
+        self.texts = [self.strings[number] for number in take(len(self.first.readouts))]
+        self.points = [take(2) for _ in self.first.points]
+        self.rules = take(len(self.first.rules))
+        self.marks = {kind: [_Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
+        self.spans = {kind: [_Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
 
-        svg, tags = [_path("cl-grid", self._gridlines())], []
-        for i, slots in enumerate(spans.values()):
-            svg.append(_path(f"cl-span cl-s{i}", self._boxes(slots)))
-            for lane, start, end, text in slots:
-                if lane != _NONE and text:
-                    middle = (self.x.place(start) + self.x.place(end)) / 2
-                    place = f"left:{middle / 10:.2f}%;top:{self._lane(lane):.2f}%"
-                    tags.append(f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[text])}</span>')
-        svg += [_path(f"cl-curve cl-s{i}", d) for i, d in enumerate(curves)]
-        svg += [self._shape(i, "".join(self._spot(x, y) for x, y, _ in slots)) for i, slots in enumerate(marks)]
-        for i, (label, code) in enumerate(zip(first.rules, rules, strict=True)):
-            px = self.x.place(code)
-            there = code != _NONE and 0 <= px <= 1000
-            svg.append(_path("cl-rule", f"M{px:.1f} 0V1000" if there else ""))
-            tags.append(_tag("cl-top", px, 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
-        for label, (cx, cy) in zip(first.points, points, strict=True):
-            svg.append(_path("cl-dot", spot := self._spot(cx, cy)))
-            tags.append(_tag("cl-at", self.x.place(cx), self.y.place(cy), label, bool(spot)))
-
+    def markup(self, title: str, ask: bool) -> str:
+        """The whole figure; ``ask`` hides it until a prediction is made."""
         y_title = self.y.axis.title if self.y else ""
         head = f'<div class="cl-head">{_esc(y_title)}</div>' if self.y else ""
         what = f"{title}. {self.x.axis.title} across" + (f", {y_title} up." if self.y else ".")
-        lanes = " cl-lanes" if first.spans else ""
-        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if first.spans else ""
-        picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(svg)}</svg>'
-        readouts = "".join(
-            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>"
-            for label, text in zip(first.readouts, texts, strict=True)
-        )
+        lanes = " cl-lanes" if self.first.spans else ""
+        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.first.spans else ""
+        paths = [_path("cl-grid", self._gridlines()), *self._moving_paths()]
+        picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(paths)}</svg>'
         return (
             f'<figure class="cl-explorer{" cl-ask" if ask else ""}"><figcaption>{_esc(title)}</figcaption>'
             f'<div class="cl-controls"></div>{head}<div class="cl-plot{lanes}">{self._left()}'
-            f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">{picture}{"".join(tags)}</div>'
+            f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">{picture}{"".join(self._tags())}</div>'
             f'{self._below()}</div><div class="cl-foot">{_esc(self.x.axis.title)}</div>'
-            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{readouts}</dl></figure>'
+            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{self._readouts()}</dl></figure>'
         )
 
-    def _left(self) -> str:
-        """Labels of the y axis or of the lanes; an invisible copy of the longest makes room for them."""
-        if self.first.spans:
-            labels = [(f"top:{self._lane(i):.2f}%", lane) for i, lane in enumerate(self.lanes)]
-        else:
-            labels = [(f"bottom:{at:.2f}%", text) for at, text in (self.y.ticks() if self.y else [])]
-        widest = max((text for _, text in labels), key=len, default="")
-        spans = "".join(f'<span style="{style}">{_esc(text)}</span>' for style, text in labels)
-        return f'<div class="cl-left" aria-hidden="true"><i>{_esc(widest)}</i>{spans}</div>'
+    # What moves with the controls
 
-    def _below(self) -> str:
-        """Labels of the x axis; a narrow picture shows every second one."""
-        spans = []
-        for i, (at, text) in enumerate(self.x.ticks()):
-            classes = " ".join(["cl-minor"] * (i % 2) + ["cl-end"] * (at > 98))
-            spans.append(f'<span class="{classes}" style="left:{at:.2f}%">{_esc(text)}</span>')
-        return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
+    def _moving_paths(self) -> list[str]:
+        """Spans, curves, marks, rules and points, each an SVG path that later ones lie on."""
+        paths = [_path(f"cl-span cl-s{i}", self._boxes(spans)) for i, spans in enumerate(self.spans.values())]
+        paths += [_path(f"cl-curve cl-s{i}", self._line(row)) for i, row in enumerate(self.curves)]
+        for i, marks in enumerate(self.marks.values()):
+            paths.append(self._shape(i, "".join(self._spot(mark.x, mark.y) for mark in marks)))
+        for code in self.rules:
+            paths.append(_path("cl-rule", f"M{self.x.place(code):.1f} 0V1000" if self._rule_is_there(code) else ""))
+        return paths + [_path("cl-dot", self._spot(x, y)) for x, y in self.points]
 
-    def _legend(self) -> str:
-        line, names = ("cl-swatch", self.slots) if self.first.spans else ("cl-stroke", self.first.curves)
-        keys = [(30, _path(f"{line} cl-s{i}", "M0 5H30"), name) for i, name in enumerate(names)]
-        keys += [(10, self._shape(i, "M5 5h0"), name) for i, name in enumerate(self.marks)]
-        return "".join(
-            f'<li><svg viewBox="0 0 {wide} 10" aria-hidden="true">{key}</svg>{_esc(name)}</li>'
-            for wide, key, name in keys
-        )
+    def _tags(self) -> list[str]:
+        """Labels in the picture: those of spans, rules and points."""
+        tags = [self._span_tag(span) for spans in self.spans.values() for span in spans if span.text]
+        for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
+            there = self._rule_is_there(code)
+            tags.append(_tag("cl-top", self.x.place(code), 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
+        for label, (x, y) in zip(self.first.points, self.points, strict=True):
+            tags.append(_tag("cl-at", self.x.place(x), self.y.place(y), label, bool(self._spot(x, y))))
+        return tags
 
-    def _gridlines(self) -> str:
-        across = "".join(f"M{10 * at:.1f} 0V1000" for at, _ in self.x.ticks())
-        up = "".join(f"M0 {1000 - 10 * at:.1f}H1000" for at, _ in self.y.ticks()) if self.y else ""
-        return across + up
+    def _span_tag(self, span: _Span) -> str:
+        middle = (self.x.place(span.start) + self.x.place(span.end)) / 2
+        place = f"left:{middle / 10:.2f}%;top:{self._lane(span.lane):.2f}%"
+        return f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[span.text])}</span>'
+
+    def _rule_is_there(self, code: int) -> bool:
+        return code != _NONE and 0 <= self.x.place(code) <= 1000
 
     def _line(self, row: int) -> str:
         """A curve as an SVG path; it lifts the pen where a value is not there."""
@@ -646,56 +777,66 @@ class _Scene:
         there = _NONE not in (x, y) and 0 <= px <= 1000 and 0 <= py <= 1000
         return f"M{px:.1f} {1000 - py:.1f}h0" if there else ""
 
-    def _shape(self, i: int, d: str) -> str:
-        """Marks of one kind: dots, squares, rings, hollow squares, and then the same four smaller."""
-        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} cl-s{len(self.first.curves) + i}"
-        return _path(classes, d) + (_path(f"{classes} cl-hole", d) if i % 4 > 1 else "")
+    def _boxes(self, spans: list[_Span]) -> str:
+        """Spans as one SVG path of rectangles, seven tenths of a lane high."""
+        tall = 700 / len(self.lanes)
+        boxes = []
+        for span in spans:
+            if span.lane != _NONE:
+                left, right = self.x.place(span.start), self.x.place(span.end)
+                top = 10 * self._lane(span.lane) - tall / 2
+                boxes.append(f"M{left:.1f} {top:.1f}H{right:.1f}v{tall:.1f}H{left:.1f}z")
+        return "".join(boxes)
 
     def _lane(self, lane: int) -> float:
         """Middle of a lane, in percent from the top."""
         return 100 * (lane + 0.5) / len(self.lanes)
 
-    def _boxes(self, slots: list[list[int]]) -> str:
-        """Spans as one SVG path of rectangles, seven tenths of a lane high."""
-        tall = 700 / len(self.lanes)
-        boxes = []
-        for lane, start, end, _ in slots:
-            if lane != _NONE:
-                a, b, top = self.x.place(start), self.x.place(end), 10 * self._lane(lane) - tall / 2
-                boxes.append(f"M{a:.1f} {top:.1f}H{b:.1f}v{tall:.1f}H{a:.1f}z")
-        return "".join(boxes)
+    def _shape(self, i: int, d: str) -> str:
+        """Marks of one kind: dots, squares, rings, hollow squares, and then the same four smaller."""
+        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} cl-s{len(self.first.curves) + i}"
+        return _path(classes, d) + (_path(f"{classes} cl-hole", d) if i % 4 > 1 else "")
+
+    def _readouts(self) -> str:
+        return "".join(
+            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>"
+            for label, text in zip(self.first.readouts, self.texts, strict=True)
+        )
+
+    # What stays
+
+    def _gridlines(self) -> str:
+        across = "".join(f"M{10 * tick.at:.1f} 0V1000" for tick in self.x.ticks())
+        up = "".join(f"M0 {1000 - 10 * tick.at:.1f}H1000" for tick in self.y.ticks()) if self.y else ""
+        return across + up
+
+    def _left(self) -> str:
+        """Labels of the y axis or of the lanes; an invisible copy of the longest makes room for them."""
+        if self.first.spans:
+            labels = [(f"top:{self._lane(i):.2f}%", lane) for i, lane in enumerate(self.lanes)]
+        else:
+            labels = [(f"bottom:{tick.at:.2f}%", tick.text) for tick in (self.y.ticks() if self.y else [])]
+        widest = max((text for _, text in labels), key=len, default="")
+        spans = "".join(f'<span style="{style}">{_esc(text)}</span>' for style, text in labels)
+        return f'<div class="cl-left" aria-hidden="true"><i>{_esc(widest)}</i>{spans}</div>'
+
+    def _below(self) -> str:
+        """Labels of the x axis; a narrow picture shows every second one."""
+        spans = []
+        for i, tick in enumerate(self.x.ticks()):
+            classes = " ".join(["cl-minor"] * (i % 2) + ["cl-end"] * (tick.at > 98))
+            spans.append(f'<span class="{classes}" style="left:{tick.at:.2f}%">{_esc(tick.text)}</span>')
+        return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
+
+    def _legend(self) -> str:
+        """A key for each kind of spans, or for each curve and each kind of marks."""
+        line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
+        lines = [_key(30, _path(f"{line} cl-s{i}", "M0 5H30"), name) for i, name in enumerate(names)]
+        return "".join(lines + [_key(10, self._shape(i, "M5 5h0"), name) for i, name in enumerate(self.marks)])
 
 
-def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
-    if not grid.size:
-        raise ValueError("curves need x.values, the positions they are drawn over")
-    if values.shape not in ((), grid.shape):
-        raise ValueError(f"curve {name!r} has shape {values.shape}; x.values has {grid.shape}")
-    return np.broadcast_to(values, grid.shape)
-
-
-def _mark(marks: Sequence[tuple], i: int) -> tuple[float, float, str]:
-    """Mark ``i``, or an empty slot."""
-    if i >= len(marks):
-        return (math.nan, math.nan, "")
-    if not (len(marks[i]) == 3 and isinstance(marks[i][2], str) and all(isinstance(v, Real) for v in marks[i][:2])):
-        raise ValueError(f"a mark is (x, y, name), two numbers and a text, got {marks[i]!r}")
-    return tuple(marks[i])
-
-
-def _slot(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> tuple[int, float, float, str]:
-    """Span ``i`` as (lane, start, end, text), or an empty slot."""
-    if i >= len(spans):
-        return (_NONE, math.nan, math.nan, "")
-    if len(spans[i]) not in (3, 4):
-        raise ValueError(f"a span is (lane, start, end) or (lane, start, end, text), got {spans[i]!r}")
-    if np.isnan(spans[i][1:3]).any():
-        return (_NONE, math.nan, math.nan, "")
-    lane, start, end, *text = spans[i]
-    if lane not in range(len(lanes)):
-        raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
-    return (int(lane), float(start), float(end), str(*text))
+def _key(width: int, picture: str, name: str) -> str:
+    return f'<li><svg viewBox="0 0 {width} 10" aria-hidden="true">{picture}</svg>{_esc(name)}</li>'
 
 
 def _path(classes: str, d: str) -> str:

@@ -26,7 +26,7 @@ CHECKED = ("read", "cited", "memory")
 
 @dataclass(frozen=True)
 class Source:
-    """A document that numbers rest on.
+    """A document that stored numbers come from.
 
     ``checked`` says how: ``read`` in the document itself, ``cited`` by another text (``via``) that was read, or from
     ``memory`` of a well-known document.
@@ -272,7 +272,7 @@ def _value(key: str, printed: object) -> str | int | float:
     quantity = "peak" if key.startswith("peak_") else key.rpartition("_")[2]
     if quantity not in _UNITS:
         raise ValueError(f"unknown field {key!r}")
-    # The unit must be one of this quantity: a bandwidth in GB is no bandwidth.
+    # The unit must belong to the quantity: a bandwidth in GB is refused.
     if not re.search(rf"\d\s*[a-zµ]?i?{_UNITS[quantity]}$", str(printed), re.IGNORECASE):
         raise ValueError(f"{key} must be a number and its unit, such as {_EXAMPLES[quantity]!r}, got {printed!r}")
     try:

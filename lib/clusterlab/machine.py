@@ -19,7 +19,7 @@ import numpy as np
 
 from . import hardware
 from .hardware import Fact, find, read_facts, read_sources
-from .units import Explained, fmt, fraction, nonnegative, parse, positive, us, whole
+from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
 
@@ -106,11 +106,12 @@ class LinkEfficiency(_Sourced):
 class NCCL(_Sourced):
     """Constants that NCCL plans with.
 
-    Seconds of a hop across the network, and the share of an NVLink's rate that switches sustain when they reduce
-    (Hopper's NVLink 4, Blackwell's NVLink 5).
+    Seconds of a hop across the network and over NVLink, and the share of an NVLink's rate that switches sustain when
+    they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
     """
 
     network_latency: float
+    nvlink_latency: float
     nvlink_4_reduction: float
     nvlink_5_reduction: float
 
@@ -334,7 +335,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         hbm_capacity=chip.hbm_capacity,
         domain=chip.scale_up_domain if domain is None else domain,
         scale_up_bandwidth=chip.scale_up_bandwidth,
-        scale_up_latency=3.4 * us if scale_up.latency is None else scale_up.latency,  # NCCL's constant for NVLink
+        scale_up_latency=NCCL_CONSTANTS.nvlink_latency if scale_up.latency is None else scale_up.latency,
         network_bandwidth=port.bandwidth,
         network_latency=NCCL_CONSTANTS.network_latency,
         efficiency=EFFICIENCIES[generation],

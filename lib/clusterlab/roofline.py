@@ -13,14 +13,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, fraction, larger, nonnegative, positive, smaller, summary
+from .units import Explained, broadcastable, fraction, larger, nonnegative, positive, smaller, summary
 
 
 @dataclass(frozen=True, repr=False)
 class Work(Explained):
     """FLOPs done and bytes moved between memory and the compute units.
 
-    Works add (one kernel after another) and scale (``32 * layer``). Fields broadcast.
+    Work adds (one kernel after another) and scales (``32 * layer``). Fields broadcast.
 
     Examples
     --------
@@ -39,8 +39,10 @@ class Work(Explained):
     __array_ufunc__ = None  # an array times a Work is a Work of arrays, not an array of Works
 
     def __post_init__(self) -> None:
-        """Refuse negative work."""
-        nonnegative(flops=self.flops, bytes=self.bytes)
+        """Refuse negative work, and hold lists as arrays."""
+        for name, value in zip(("flops", "bytes"), nonnegative(flops=self.flops, bytes=self.bytes), strict=True):
+            if isinstance(getattr(self, name), list | tuple):
+                object.__setattr__(self, name, value)
 
     @property
     def intensity(self):
@@ -72,7 +74,7 @@ class Work(Explained):
 
 
 def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Work:
-    r"""Work of an (m x k) by (k x n) matrix product, each operand moved once.
+    r"""Work of a GEMM, an (m x k) by (k x n) matrix multiplication that moves each operand once.
 
     .. math:: \text{FLOPs} = 2mkn, \qquad \text{bytes} = b\,(mk + kn) + b_\text{out}\,mn
 
@@ -98,19 +100,19 @@ def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Wo
 
     Notes
     -----
-    Source: the operation count is the definition of the product (m n dot products of k multiply-adds). The traffic is
-    the compulsory traffic of the roofline model (Williams, Waterman and Patterson 2009, section 3).
+    Source: the FLOPs follow from the definition (m n dot products of k multiply-adds). The bytes are the compulsory
+    traffic of the roofline model (Williams, Waterman and Patterson 2009, section 3).
 
     Examples
     --------
     >>> round(float(matmul(4096, 4096, 4096).intensity), 1)
     1365.3
     """
-    m, k, n, size = positive(m=m, k=k, n=n, bytes_per_element=bytes_per_element)
     if output_bytes_per_element is None:
-        out_size = size
-    else:
-        (out_size,) = positive(output_bytes_per_element=output_bytes_per_element)
+        output_bytes_per_element = bytes_per_element
+    m, k, n, size, out_size = positive(
+        m=m, k=k, n=n, bytes_per_element=bytes_per_element, output_bytes_per_element=output_bytes_per_element
+    )
     return Work(2 * m * k * n, size * (m * k + k * n) + out_size * m * n)
 
 
@@ -177,7 +179,7 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
         New tokens q of each sequence, and tokens s that the last of them sees, q <= s. Prefill of a prompt: q = s.
         Decoding: q = 1.
     heads, head_dim : array_like
-        Query heads H and the size d of one.
+        Query heads H, and the dimension d of a head.
     kv_heads : array_like, optional
         Key and value heads H_kv; the default is ``heads`` (no grouping).
     batch : array_like
@@ -196,12 +198,12 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
     ------
     ValueError
         An argument is not positive and finite, ``queries`` are fewer than 1 or exceed ``context``, ``kv_heads`` do not
-        divide ``heads``, or ``fused`` is no bool.
+        divide ``heads``, or ``fused`` is not a bool.
 
     Notes
     -----
     Source: Dao et al. 2022 (FlashAttention), section 3, for the traffic; Shazeer 2019 for the shared heads. A fused
-    kernel reads the tiles of K and V again for each block of queries: here the cache serves them.
+    kernel reads the tiles of K and V again for each block of queries: those reads are taken to hit the cache.
 
     Examples
     --------
@@ -507,7 +509,7 @@ def lower_bound(**demands) -> Bound:
     Raises
     ------
     ValueError
-        No resource is given, a demand is negative, a rate is not positive, or one is not finite.
+        No resource is given, a demand is negative, a rate is not positive, or either is not finite.
 
     Notes
     -----
@@ -525,7 +527,7 @@ def lower_bound(**demands) -> Bound:
     """
     if not demands:
         raise ValueError("lower_bound needs at least one resource, as name=(demand, rate)")
-    times = {}
+    times, sizes = {}, {}
     for name, pair in demands.items():
         try:
             demand, rate = pair
@@ -533,6 +535,8 @@ def lower_bound(**demands) -> Bound:
             raise ValueError(f"{name} must be a pair (demand, rate), got {pair!r}") from None
         (demand,) = nonnegative(**{f"{name} demand": demand})
         (rate,) = positive(**{f"{name} rate": rate})
+        sizes |= {f"{name} demand": demand, f"{name} rate": rate}
+        broadcastable(**sizes)
         times[name] = demand / rate
     return Bound(MappingProxyType(times))
 
@@ -563,7 +567,7 @@ class IronLaw(Explained):
 
 
 def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:
-    r"""Time of a task that moves data, computes and waits, nothing overlapped.
+    r"""Time of a task that moves data, computes and waits, with no overlap.
 
     .. math:: T \approx \frac{D}{\text{BW}} + \frac{O}{R_\text{peak}\,\eta} + L
 
@@ -585,8 +589,8 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
     Returns
     -------
     IronLaw
-        The three terms; ``time`` is their sum, ``overlapped`` the least it can be. The first is at most twice the
-        second, because a sum of two terms is at most twice the larger.
+        The three terms. ``time`` is their sum, and ``overlapped`` the least it can be: never under half of ``time``,
+        because a sum of two terms is at most twice the larger.
 
     Raises
     ------
@@ -610,4 +614,7 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
     volume, ops, wait = nonnegative(data_volume=data_volume, operations=operations, latency=latency)
     bandwidth, peak = positive(bandwidth=bandwidth, peak=peak)
     (eta,) = fraction(efficiency=efficiency)
+    broadcastable(
+        data_volume=volume, bandwidth=bandwidth, operations=ops, peak=peak, efficiency=efficiency, latency=wait
+    )
     return IronLaw(volume / bandwidth, ops / (peak * eta), wait)

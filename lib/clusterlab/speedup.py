@@ -1,23 +1,23 @@
-"""Scaling: what more accelerators can give, and the ratio of communication to computation that takes it back.
+"""Speedup: what more accelerators can buy, and the ratio of communication to compute that takes it back.
 
-The two ratios are for training a dense decoder, at 6 FLOPs a parameter and token, with rings whose latency is left out.
-Above 1 an exchange cannot hide behind the work. :func:`clusterlab.training.step` counts all the rest.
+Both ratios are for training a dense decoder, at 6 FLOPs per parameter and token, with ring all-reduces whose latency is
+left out. Above 1, communication cannot hide behind compute. :func:`clusterlab.training.step` counts everything else.
 """
 
 from __future__ import annotations
 
-from .units import fraction, positive, whole
+from .units import broadcastable, fraction, positive, whole
 
 
 def amdahl_speedup(serial, n):
-    r"""How many times as fast n processors do the same job as one.
+    r"""Speedup of a fixed job on n processors over one (strong scaling).
 
     .. math:: S = \frac{1}{s + (1 - s)/n} \le \frac{1}{s}
 
     Parameters
     ----------
     serial : array_like
-        Share s of the time on one processor that cannot be spread, above 0.
+        Serial share s of the time on one processor, above 0.
     n : array_like
         Processors.
 
@@ -29,7 +29,7 @@ def amdahl_speedup(serial, n):
     Raises
     ------
     ValueError
-        ``serial`` is not above 0 and at most 1, or ``n`` is no whole number of at least 1.
+        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
 
     Notes
     -----
@@ -41,18 +41,19 @@ def amdahl_speedup(serial, n):
     9.9
     """
     (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
     return 1 / (s + (1 - s) / count)
 
 
 def gustafson_speedup(serial, n):
-    r"""How many times the work of one processor n do in the same time, where the job grows with the machine.
+    r"""Work that n processors do in the time in which one does 1, for a job that grows with the machine (weak scaling).
 
     .. math:: S = s + (1 - s)\,n
 
     Parameters
     ----------
     serial : array_like
-        Share s of the time on n processors that is not spread, above 0.
+        Serial share s of the time on n processors, above 0.
     n : array_like
         Processors.
 
@@ -64,7 +65,7 @@ def gustafson_speedup(serial, n):
     Raises
     ------
     ValueError
-        ``serial`` is not above 0 and at most 1, or ``n`` is no whole number of at least 1.
+        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
 
     Notes
     -----
@@ -76,24 +77,26 @@ def gustafson_speedup(serial, n):
     921.7
     """
     (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
     return s + (1 - s) * count
 
 
 def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
-    r"""All-reduce of the gradients over the work between two of them; the parameters cancel.
+    r"""Time of a gradient all-reduce over the compute between two of them, in data parallelism; the parameters cancel.
 
     .. math:: \rho = \frac{2\,b\,N / B}{6\,N\,D / R} = \frac{b\,R}{3\,B\,D}
 
     Parameters
     ----------
     tokens : array_like
-        Tokens D that an accelerator works through between two exchanges.
+        Tokens D that each accelerator processes between two all-reduces.
     rate : array_like
-        FLOP/s R that it reaches.
+        FLOP/s R that an accelerator sustains.
     bandwidth : array_like
-        Bytes/s B of its ring: of its port, or of g ports where a hierarchical all-reduce sends 1/g through each.
+        Bytes/s B per direction of its ring: of its network port, or of the g ports of a server together, where a
+        hierarchical all-reduce sends 1/g of the gradients through each.
     gradient_bytes : array_like
-        Bytes b of a gradient.
+        Bytes b of one gradient element.
 
     Returns
     -------
@@ -107,7 +110,7 @@ def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
 
     Notes
     -----
-    Derived, from the ring of Patarasuk and Yuan 2009. MLSysBook, Fleet Foundations, equation 5, names the ratio.
+    Derived from the ring all-reduce of Patarasuk and Yuan 2009. MLSysBook, Fleet Foundations, equation 5, names it.
 
     Examples
     --------
@@ -121,44 +124,46 @@ def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
 
 
 def tensor_parallel_ratio(tp, hidden, *, rate, bandwidth, activation_bytes=2):
-    r"""Sums over the tensor-parallel ranks over the products between them, in a training step; the tokens cancel.
+    r"""Time of the tensor-parallel all-reduces over that of the GEMMs between them, in training; the tokens cancel.
 
-    A layer has 12 h^2 parameters and, forward and backward, four all-reduces of b h bytes a token:
+    A layer has 12 h^2 parameters and, forward and backward, four all-reduces of b h bytes per token:
 
     .. math:: \rho = \frac{4 \cdot 2\,\frac{t-1}{t}\,b\,h / B}{72\,h^2 / (t R)} = \frac{(t - 1)\,b\,R}{9\,h\,B}
 
     Parameters
     ----------
     tp, hidden : array_like
-        Ranks t, and hidden size h.
+        Tensor-parallel ranks t, and hidden size h.
     rate : array_like
-        FLOP/s R that an accelerator reaches.
+        FLOP/s R that an accelerator sustains.
     bandwidth : array_like
-        Bytes/s B of its ring.
+        Bytes/s B per direction of its ring.
     activation_bytes : array_like
-        Bytes b of an activation.
+        Bytes b of one activation element.
 
     Returns
     -------
     array_like
-        The ratio. Of a forward pass alone it is 3/2 of this: half the exchanges, a third of the products.
+        The ratio. A forward pass alone has 3/2 of it: half the all-reduces, a third of the FLOPs.
 
     Raises
     ------
     ValueError
-        An argument is not positive and finite, or ``tp`` is no whole number of at least 1.
+        An argument is not positive and finite, or ``tp`` is not a positive integer.
 
     Notes
     -----
-    Derived, from the four sums of Shoeybi et al. 2019. Sequence parallelism gathers its inputs once more, 5/4 of this.
+    Derived from the four all-reduces of Shoeybi et al. 2019. Sequence parallelism all-gathers its inputs once more, and
+    has 5/4 of this ratio.
 
     Examples
     --------
-    Llama 3 70B on eight H100s at half their peak, over NVLink and over a port of NDR InfiniBand:
+    Llama 3 70B with TP8 on H100s at half their peak, over NVLink and over one port of NDR InfiniBand:
 
     >>> [round(tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b), 2) for b in (450e9, 50e9)]
     [0.21, 1.88]
     """
     (t,) = whole(tp=tp)
     h, r, b, size = positive(hidden=hidden, rate=rate, bandwidth=bandwidth, activation_bytes=activation_bytes)
+    broadcastable(tp=t, hidden=h, rate=r, bandwidth=b, activation_bytes=size)
     return (t - 1) * size * r / (9 * h * b)

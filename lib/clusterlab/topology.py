@@ -2,7 +2,7 @@
 
 A scale-out fabric is a fat tree: leaf switches below, spines above them and cores above those. A TPU pod is a torus,
 without packet switches. A scale-up domain is one stage of switches inside a server or a rack. Each is counted here in
-cables and switches, cut in half, and crossed. A cable carries its bandwidth in each direction; a port holds one end.
+cables and switches, cut in half, and crossed. A cable has a port at each end, and its bandwidth in each direction.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .units import Explained, fmt, nonnegative, positive, summary
 
 # How far a message travels, as `path_tier` numbers it.
 TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
-_MOST = 2**20  # of anything but hosts and GPUs: keeps every product of counts an exact integer
+_MOST = 2**20  # of anything but hosts and GPUs: counts multiplied together stay exact integers
 
 
-def _plain(checked, values) -> list:
-    """The values after a check, each a plain number, or a ValueError naming the one that has a dimension."""
-    numbers = checked(**values)
+def _plain_numbers(check, values) -> list:
+    """The checked values as plain numbers, or a ValueError naming the one that has a dimension."""
+    numbers = check(**values)
     for i, (name, number) in enumerate(zip(values, numbers, strict=True)):
         if hasattr(number, "dimensionality"):
             if number.dimensionality:
@@ -32,8 +32,8 @@ def _plain(checked, values) -> list:
 
 
 def _counts(least=1, most=_MOST, **values) -> list:
-    """Each value as an int or an integer array, or a ValueError naming the one that is no count in the range."""
-    numbers = _plain(nonnegative, values)
+    """Each value as an int or an integer array, or a ValueError naming the one that is not a whole number in range."""
+    numbers = _plain_numbers(nonnegative, values)
     for name, number in zip(values, numbers, strict=True):
         wrong = (number < least) | (number > most) | (number != np.floor(number))
         if np.any(wrong):
@@ -44,7 +44,7 @@ def _counts(least=1, most=_MOST, **values) -> list:
 
 def _ratios(**values) -> list:
     """Each value as a float or an array, or a ValueError naming the oversubscription that is below 1."""
-    numbers = _plain(positive, values)
+    numbers = _plain_numbers(positive, values)
     for name, number in zip(values, numbers, strict=True):
         if np.any(low := np.less(number, 1)):
             raise ValueError(f"{name} must be at least 1, got {_first(low, number)[0]:g}")
@@ -63,8 +63,7 @@ def _first(wrong, *values) -> list:
     return [value[wrong][0] for value in values]
 
 
-def _up(number, per):
-    """``number / per`` rounded up."""
+def _ceil_div(number, per):
     return -(-number // per)
 
 
@@ -74,12 +73,12 @@ def _divisor(number, least):
     return next((d for d in range(max(int(least), 1), int(number)) if number % d == 0), number)
 
 
-# --- The ladder: from the registers to another data centre -----------------------------------------------------------
+# --- The hierarchy: from the registers to another data centre --------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Tier:
-    """A step away from the arithmetic units: bytes/s of one accelerator per direction, seconds, what it carries."""
+    """One level of the hierarchy: bytes/s of one accelerator per direction, seconds, and what usually travels there."""
 
     name: str
     bandwidth: float
@@ -89,7 +88,7 @@ class Tier:
 
 @dataclass(frozen=True, repr=False)
 class Hierarchy(Explained):
-    """The tiers of one machine, nearest first."""
+    """The tiers of one machine, from the chip outwards."""
 
     node: str
     tiers: tuple[Tier, ...]
@@ -114,7 +113,7 @@ def hierarchy(node="DGX H100") -> Hierarchy:
     -------
     Hierarchy
         For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
-        what usually travels there. An accelerator's part of the network is that of all ports, evenly shared.
+        what usually travels there. The accelerators share the network ports of their machine evenly.
 
     Raises
     ------
@@ -123,7 +122,7 @@ def hierarchy(node="DGX H100") -> Hierarchy:
 
     Notes
     -----
-    Source: the records of :mod:`clusterlab.hardware`, each with its own source; what a tier carries is the usual use.
+    Source: the records of :mod:`clusterlab.hardware`, each with its own source; what a tier carries is common practice.
     The last tier is one wavelength of 400 Gbit/s and MLSysBook's planning value for latency.
 
     Examples
@@ -163,7 +162,7 @@ def hierarchy(node="DGX H100") -> Hierarchy:
 
 @dataclass(frozen=True, repr=False)
 class FatTree(Explained):
-    """The parts of a fat tree, tier by tier, and the cables between its halves. A two-tier tree has no cores.
+    """Switches and cables of a fat tree, tier by tier, and its bisection. A two-tier tree has no cores.
 
     ``host_cables`` end at a leaf, ``spine_cables`` join leaf and spine, ``core_cables`` spine and core.
     """
@@ -179,17 +178,17 @@ class FatTree(Explained):
 
     @property
     def switches(self):
-        """Switches of all tiers."""
+        """Switches in all tiers."""
         return self.leaves + self.spines + self.cores
 
     @property
     def cables(self):
-        """Cables of all tiers."""
+        """Cables in all tiers."""
         return self.host_cables + self.spine_cables + self.core_cables
 
     @property
     def transceivers(self):
-        """Optical transceivers: two for each cable, but none for a host's cable made of copper."""
+        """Optical transceivers: two per cable, none for hosts' copper cables."""
         return 2 * (self.cables - self.host_cables * self.copper_hosts)
 
     def _rows(self):
@@ -203,7 +202,7 @@ class FatTree(Explained):
 
 
 def _ports(radix, oversubscription) -> tuple:
-    """Radix, and a leaf's ports down and up."""
+    """Radix, and a leaf's downlinks and uplinks."""
     positive(radix=radix, oversubscription=oversubscription)
     (k,) = _counts(2, 2**16, radix=radix)
     if np.any(odd := k % 2 == 1):
@@ -220,11 +219,11 @@ def _ports(radix, oversubscription) -> tuple:
 
 
 def fat_tree_capacity(radix, *, tiers, oversubscription=1):
-    r"""Hosts that a complete fat tree of equal switches connects.
+    r"""Hosts that a full fat tree of identical switches connects.
 
     .. math:: N_2 = d\,k, \qquad N_3 = d\,k^2 / 2, \qquad d = k\,\frac{o}{1 + o}
 
-    With no oversubscription that is k²/2 and k³/4. A leaf has d ports down and u = k - d up.
+    Without oversubscription these are k²/2 and k³/4. A leaf has d ports down and u = k - d ports up.
 
     Parameters
     ----------
@@ -243,8 +242,8 @@ def fat_tree_capacity(radix, *, tiers, oversubscription=1):
     Raises
     ------
     ValueError
-        ``radix`` is no even whole number in range, ``tiers`` neither 2 nor 3, or ``oversubscription`` below 1 or no
-        ratio of whole ports (the message names the nearest).
+        ``radix`` is not an even integer in range, ``tiers`` is neither 2 nor 3, or ``oversubscription`` is below 1 or
+        not a ratio of whole ports (the message names the nearest).
 
     Notes
     -----
@@ -262,7 +261,7 @@ def fat_tree_capacity(radix, *, tiers, oversubscription=1):
 
 
 def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False) -> FatTree:
-    r"""Smallest fat tree of equal switches for a number of hosts.
+    r"""Smallest fat tree of identical switches for a number of hosts.
 
     With d ports down and u up on a leaf, L leaves and, in three tiers, P pods of up to k/2 leaves,
 
@@ -274,17 +273,17 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
     .. math:: \text{cables} = N + L u\; [+\, S_3\, k/2], \qquad
         \text{bisection} = \lfloor L/2 \rfloor\, u + (L \bmod 2) \lfloor d/2 \rfloor
 
-    Each leaf has the same number of cables to every spine (of its pod), and each spine to every core of its group. That
-    is what the divisors are for: without it, traffic cannot be spread evenly.
+    Each leaf has the same number of cables to every spine (of its pod), and each spine to every core of its group:
+    otherwise traffic could not be spread evenly. That is why s and g are divisors.
 
-    Counted are the cables of the hosts there are; every leaf that has one, with all its cables up; every pod that has
-    such a leaf, with all its u spines and all their cables up, even if the last pod holds few leaves; and the fewest
+    What is counted: one cable per host; every leaf that has a host, with all of its uplinks; every pod that has such a
+    leaf, with all of its u spines and all of their uplinks, even if the last pod holds few leaves; and the fewest
     spines (two tiers) or cores (three) that the rule above allows. The top tier is built even where one leaf would do.
 
     Parameters
     ----------
     hosts : array_like
-        Hosts to connect, N: network ports, one for each GPU in most clusters.
+        Hosts to connect, N: network ports, in most clusters one per GPU.
     radix : array_like
         Ports of a switch, k: even, 2 to 65,536.
     tiers : array_like, optional
@@ -303,7 +302,7 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
     Raises
     ------
     ValueError
-        As for :func:`fat_tree_capacity`; or ``hosts`` is no whole number above zero or more than the tiers hold (the
+        As for :func:`fat_tree_capacity`; or ``hosts`` is not a positive integer, or more than the tiers connect (the
         message says how many they do).
 
     Notes
@@ -324,7 +323,7 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
     total       320        12,288        24,576
     """
     sizes = {"hosts": hosts, "radix": radix, "oversubscription": oversubscription}
-    n, *_ = _plain(positive, sizes | ({} if tiers is None else {"tiers": tiers}))
+    n, *_ = _plain_numbers(positive, sizes | ({} if tiers is None else {"tiers": tiers}))
     _flag(copper_hosts=copper_hosts)
     k, down, up = _ports(radix, oversubscription)
     if tiers is None:
@@ -337,10 +336,10 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
         raise ValueError(f"hosts must be at most {most:,} for {of}, got {n:,.12g}")
     (n,) = _counts(1, 2**53, hosts=hosts)
     three = np.equal(tiers, 3)
-    leaves = _up(n, down)
-    pods = _up(leaves, k // 2)
-    spines = np.where(three, pods * up, _divisor(up, _up(leaves * up, k)))
-    cores = np.where(three, up * _divisor(k // 2, _up(pods, 2)), 0)
+    leaves = _ceil_div(n, down)
+    pods = _ceil_div(leaves, k // 2)
+    spines = np.where(three, pods * up, _divisor(up, _ceil_div(leaves * up, k)))
+    cores = np.where(three, up * _divisor(k // 2, _ceil_div(pods, 2)), 0)
     core_cables = np.where(three, spines * (k // 2), 0)
     halves = leaves // 2 * up + leaves % 2 * (down // 2)
     parts = np.broadcast_arrays(leaves, spines, cores, n, leaves * up, core_cables, halves)
@@ -357,7 +356,7 @@ def bisection_bandwidth(links, bandwidth):
     links : array_like
         Cables between the halves: ``bisection_links`` of a :class:`FatTree` or a :class:`Torus`.
     bandwidth : array_like
-        Bandwidth of one of them, bytes/s per direction.
+        Bandwidth of one cable, bytes/s per direction.
 
     Returns
     -------
@@ -387,7 +386,7 @@ def bisection_bandwidth(links, bandwidth):
 
 @dataclass(frozen=True, repr=False)
 class Torus(Explained):
-    """A torus: its nodes and links, the links between its halves, and the hops of its shortest paths."""
+    """Nodes and links of a torus, its bisection, and the hops of its shortest paths."""
 
     nodes: int
     links: int
@@ -402,7 +401,7 @@ class Torus(Explained):
 
 
 def torus(sizes) -> Torus:
-    r"""Links, bisection and distances of a torus: a grid whose rows and columns close to rings.
+    r"""Links, bisection and distances of a torus: a grid whose rows and columns wrap around into rings.
 
     .. math:: \text{links} = \frac{N}{2} \sum_i r_i, \qquad
         D = \sum_i \lfloor k_i/2 \rfloor, \qquad
@@ -412,8 +411,8 @@ def torus(sizes) -> Torus:
     with r = 2 links at each node along a dimension. A dimension of size 2 has no wrap-around: it would be a second
     cable between the same two nodes, so r = 1 there, and a torus of sizes 2 is a hypercube. The sum takes the longest
     rings first and ends at the first even one, e: a cut of an even ring halves the nodes, with 2N/k links; an odd ring
-    leaves a layer between the halves, which the cut must halve in turn. A ring of 2 ranks as one of 4: it costs as much
-    to cut.
+    leaves a layer between the halves, which the cut must halve in turn. In that order a ring of 2 counts as one of 4:
+    it costs as much to cut.
 
     Parameters
     ----------
@@ -469,7 +468,7 @@ def torus(sizes) -> Torus:
 
 @dataclass(frozen=True, repr=False)
 class ScaleUp(Explained):
-    """The parts of a scale-up domain: cables from GPUs into its switches, the switches, and the cables at each."""
+    """Switches of a scale-up domain, and the cables between them and the GPUs."""
 
     cables: int
     switches: int
@@ -504,13 +503,13 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
     Returns
     -------
     ScaleUp
-        Cables (one for each link, both directions) and the fewest switches for which each GPU has as many links to one
-        as to another. Any GPU reaches any other with all its bandwidth.
+        Cables (one per link, both directions) and the fewest switches to which each GPU has equally many links. Any GPU
+        reaches any other at its full bandwidth.
 
     Raises
     ------
     ValueError
-        An argument is no whole number above zero, or one stage cannot hold so many GPUs.
+        An argument is not a positive integer, or one stage cannot connect that many GPUs.
 
     Notes
     -----
@@ -532,7 +531,7 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
     if np.any(over := np.greater(g, ports)):
         g, ports = _first(over, g, ports)
         raise ValueError(f"gpus must be at most switch_ports, {ports:,}, in one stage, got {g:,}")
-    cables, switches = np.broadcast_arrays(g * each, _divisor(each, _up(g * each, ports)))
+    cables, switches = np.broadcast_arrays(g * each, _divisor(each, _ceil_div(g * each, ports)))
     return ScaleUp(cables[()], switches[()])
 
 
@@ -540,19 +539,19 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
 
 
 def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, rails=1, forward=False):
-    r"""Highest tier on the way between two GPUs, an index into ``TIERS``.
+    r"""Highest tier on the path between two GPUs, an index into ``TIERS``.
 
     GPU i has one port, on leaf
 
     .. math:: \text{leaf}(i) = R \left\lfloor \frac{\lfloor i/R \rfloor}{d} \right\rfloor + i \bmod R
 
-    With R = 1 rail, neighbours share a leaf (top of rack). With R rails, one for each GPU of a node, GPU r of d nodes
-    shares one: rail-optimised, and the other GPUs of those nodes are on the R - 1 leaves beside it.
+    With R = 1 rail, neighbours share a leaf (top of rack). With R rails, one per GPU of a node, the GPUs r of d
+    nodes share one (rail-optimised), and the other GPUs of those nodes are on R - 1 other leaves.
 
     Parameters
     ----------
     source, target : array_like
-        Numbers of the GPUs, from 0, node by node.
+        Indices of the GPUs, from 0, node by node.
     domain : array_like
         GPUs of a scale-up domain: 8 in an HGX server, 72 in an NVL72 rack.
     hosts_per_leaf : array_like
@@ -562,8 +561,8 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
     rails : array_like
         Rails, R: 1, or the GPUs of a node. It divides ``domain``.
     forward : bool
-        Whether the source first hands its message, inside its node, to the GPU on the target's rail (as NCCL does under
-        the name PXN).
+        Whether the message first moves over the scale-up links to the GPU of its node that is on the target's rail
+        (NCCL's PXN).
 
     Returns
     -------
@@ -573,7 +572,7 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
     Raises
     ------
     ValueError
-        An argument is no whole number in range, ``rails`` does not divide ``domain``, or ``forward`` is no bool.
+        An argument is not a whole number in range, ``rails`` does not divide ``domain``, or ``forward`` is not a bool.
 
     Notes
     -----
@@ -582,7 +581,7 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
 
     Examples
     --------
-    GPU 3 of the first node, and GPUs 3 and 5 of the second: under one leaf, or not, or by way of the right rail.
+    GPU 3 of the first node, and GPUs 3 and 5 of the second: the same leaf, another leaf, and one leaf after forwarding.
 
     >>> rail = {"domain": 8, "hosts_per_leaf": 32, "rails": 8}
     >>> [TIERS[path_tier(3, 8 + r, **rail)] for r in (3, 5)], TIERS[path_tier(3, 8 + 5, **rail, forward=True)]
@@ -612,7 +611,7 @@ def network_hops(tier):
     Parameters
     ----------
     tier : array_like
-        Highest tier on the way, 0 to 4: see :func:`path_tier`.
+        Highest tier on the path, 0 to 4: see :func:`path_tier`.
 
     Returns
     -------
@@ -622,7 +621,7 @@ def network_hops(tier):
     Raises
     ------
     ValueError
-        ``tier`` is no whole number from 0 to 4.
+        ``tier`` is not a whole number from 0 to 4.
 
     Notes
     -----
@@ -640,7 +639,7 @@ def network_hops(tier):
 def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
     r"""GPUs that reach one another through a single leaf switch.
 
-    .. math:: d \quad\text{direct}, \qquad d\,R \quad\text{by way of the right rail}
+    .. math:: d \quad\text{direct}, \qquad d\,R \quad\text{forwarded on the target's rail}
 
     Parameters
     ----------
@@ -649,7 +648,7 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
     rails : array_like
         Rails, R: 1 (top of rack), or the GPUs of a node (rail-optimised).
     forward : bool
-        Whether a message may first move, inside its node, to the target's rail: see :func:`path_tier`.
+        Whether a message first moves to the target's rail over the scale-up links: see :func:`path_tier`.
 
     Returns
     -------
@@ -659,7 +658,7 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
     Raises
     ------
     ValueError
-        A count is no whole number above zero, or ``forward`` is no bool.
+        An argument is not a positive integer, or ``forward`` is not a bool.
 
     Notes
     -----
@@ -676,7 +675,7 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
 
 
 def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, core_oversubscription=1):
-    r"""Bandwidth of each GPU when all send that far at once: the worst pair's share.
+    r"""Bandwidth of each GPU when all send that far at once: what the worst pair gets.
 
     .. math:: \text{BW} = \left( \text{BW}_\text{memory},\; \text{BW}_\text{up},\; \text{BW}_\text{net},\;
         \frac{\text{BW}_\text{net}}{o_\text{leaf}},\;
@@ -685,11 +684,11 @@ def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, 
     Parameters
     ----------
     tier : array_like
-        Highest tier on the way, t: see :func:`path_tier`.
+        Highest tier on the path, t: see :func:`path_tier`.
     memory, scale_up, network : array_like
         Bandwidth of the GPU's memory, of its scale-up links together, and of its network port, bytes/s per direction.
     leaf_oversubscription, core_oversubscription : array_like
-        Bandwidth below over bandwidth above at the leaves, and at the spines, each at least 1.
+        Downlink over uplink bandwidth of the leaves, and of the spines, each at least 1.
 
     Returns
     -------
@@ -699,7 +698,7 @@ def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, 
     Raises
     ------
     ValueError
-        ``tier`` is no whole number from 0 to 4, a bandwidth is not positive and finite, or an oversubscription is
+        ``tier`` is not a whole number from 0 to 4, a bandwidth is not positive and finite, or an oversubscription is
         below 1.
 
     Notes
@@ -736,13 +735,13 @@ def path_latency(tier, *, scale_up, network, switch):
     Parameters
     ----------
     tier : array_like
-        Highest tier on the way, t: see :func:`path_tier`.
+        Highest tier on the path, t: see :func:`path_tier`.
     scale_up : array_like
         Latency inside the scale-up domain, seconds.
     network : array_like
         Latency between two GPUs under one leaf, seconds: adapters, two cables and the leaf.
     switch : array_like
-        Latency that each further switch adds with its cable, seconds.
+        Latency that each further switch and its cable add, seconds.
 
     Returns
     -------
@@ -752,7 +751,7 @@ def path_latency(tier, *, scale_up, network, switch):
     Raises
     ------
     ValueError
-        ``tier`` is no whole number from 0 to 4, or a latency is negative or not finite.
+        ``tier`` is not a whole number from 0 to 4, or a latency is negative or not finite.
 
     Notes
     -----

@@ -2,8 +2,8 @@
 
 A decoder is ``layers`` of attention and feed-forward on a stream ``hidden`` wide, between an embedding and an output
 layer. From its shape (:class:`Transformer`) follow its parameters, the FLOPs of a token and the bytes of its key-value
-cache. FLOPs are those of the matrix products, two for each multiply-add; norms, activations, rotary embeddings and the
-softmax are left out, as in every published FLOP count.
+cache. FLOPs are those of the GEMMs and of attention, two per multiply-add; norms, activations, rotary embeddings and
+the softmax are left out, as in every published FLOP count.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, choose, nonnegative, pick, positive, summary, whole
+from .units import Explained, broadcastable, choose, nonnegative, pick, positive, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,10 @@ class Transformer(Explained):
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Fill in what follows from the rest, and refuse what is no shape."""
+        """Fill in what follows from the rest, hold lists as arrays, and refuse what cannot be a decoder."""
+        for field, value in list(vars(self).items()):
+            if isinstance(value, list | tuple):
+                object.__setattr__(self, field, np.asarray(value))
         whole(**{field: getattr(self, field) for field in ("layers", "hidden", "heads", "ffn", "vocab")})
         if self.head_dim is None:
             if np.any(self.hidden % self.heads != 0):
@@ -68,10 +71,11 @@ class Transformer(Explained):
             if getattr(self, field) is None:
                 object.__setattr__(self, field, value)
         whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
-        for field in _COUNTS_OR_NONE:
+        for field in _MAY_BE_ZERO:
             (count,) = nonnegative(**{field: getattr(self, field)})
             if np.any(count != np.floor(count)):
                 raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+        _check_shapes(self)
         for field in ("gated", "tied", "biases"):
             if not isinstance(getattr(self, field), bool):
                 raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
@@ -82,9 +86,9 @@ class Transformer(Explained):
                 raise ValueError(f"{field} must be at most {limit}, got {getattr(self, field)}")
         for field, needed in _NEEDS.items():
             if np.any((np.asarray(getattr(self, field)) > 0) & (np.asarray(getattr(self, needed)) < 1)):
-                raise ValueError(f"{field} need {needed}, got {getattr(self, needed)}")
+                raise ValueError(f"{field} above 0 needs {needed} above 0, got {getattr(self, needed)}")
         if np.any((np.asarray(self.kv_rank) == 0) & (self.value_dim != np.asarray(self.head_dim))):
-            raise ValueError(f"value_dim is head_dim without kv_rank, got {self.value_dim}")
+            raise ValueError(f"value_dim must be head_dim where kv_rank is 0, got {self.value_dim}")
 
     @property
     def moe_layers(self):
@@ -97,24 +101,30 @@ class Transformer(Explained):
         return [(self.name, "shape"), *((name.replace("_", " "), value) for name, value in shown.items())]
 
 
-_COUNTS_OR_NONE = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
-_COUNTS_OR_NONE += ("kv_rank", "rope_dim", "window", "window_layers")
+_MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
+_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
 _NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
+
+
+def _check_shapes(model, **values) -> None:
+    """Raise a ValueError unless the fields of a model and the values beside them broadcast together."""
+    fields = {name: value for name, value in vars(model).items() if not isinstance(value, int | str)}
+    broadcastable(**fields, **values)
 
 
 # --- Parameters ------------------------------------------------------------------------------------------------------
 
 
 def attention_parameters(model):
-    r"""Matrix elements of the attention of one layer: those that belong to heads, and those that all heads share.
+    r"""Weights of one layer's attention: those that belong to heads, and those that all heads share.
 
     .. math:: \text{MHA, GQA, MQA:} \quad 2\,h\,d\,(H + H_{kv}), \qquad 0
 
     .. math:: \text{MLA:} \quad H\left(r_q (d + d_r) + r_{kv} (d + d_v) + d_v h\right), \qquad h\,(r_q + r_{kv} + d_r)
 
-    Without a query rank, MLA makes its queries from the stream: r_q is h in the first term and 0 in the second.
+    Without a query rank, MLA projects its queries from the stream: r_q is h in the first term and 0 in the second.
 
     Parameters
     ----------
@@ -124,7 +134,7 @@ def attention_parameters(model):
     Returns
     -------
     tuple of array_like
-        (of heads, shared). Tensor parallelism splits the first; every rank of it holds the second.
+        (of heads, shared). Tensor parallelism shards the first; each of its ranks holds all of the second.
 
     Notes
     -----
@@ -145,7 +155,7 @@ def attention_parameters(model):
 
 
 def expert_parameters(model):
-    r"""Matrix elements of one routed or shared expert.
+    r"""Weights of one routed or shared expert.
 
     .. math:: (2 + g)\,h\,f_e
 
@@ -183,7 +193,7 @@ class ParameterCount(Explained):
     shared_experts: int
     router: int
     norms_and_biases: int
-    output: int  # 0 where it is the embedding again
+    output: int  # 0 where it is tied to the embedding
 
     @property
     def total(self):
@@ -192,7 +202,7 @@ class ParameterCount(Explained):
 
     @property
     def active(self):
-        """Parameters that one token uses. The whole embedding counts, although a token reads one row of it."""
+        """Parameters that one token uses. The whole embedding counts, although a token reads only one row."""
         always = (self.embedding, self.positions, self.attention, self.feed_forward, self.shared_experts, self.router)
         return sum(always) + self.norms_and_biases + self.output + self.selected_experts
 
@@ -226,7 +236,7 @@ def parameters(model) -> ParameterCount:
 
     Examples
     --------
-    Mixtral 8x7B is not 8 times 7 billion: attention and embeddings are there once.
+    Mixtral 8x7B is not 8 times 7 billion: its experts share attention and embeddings.
 
     >>> mixtral = Transformer(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336, gated=True, vocab=32000,
     ...                       experts=8, experts_per_token=2)
@@ -283,7 +293,7 @@ class ForwardFlops(Explained):
 def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
     r"""FLOPs of one token's forward pass, averaged over a sequence.
 
-    .. math:: 2\,(\text{matrix elements that the token meets}) + 2 L H (d_{qk} + d_v)\,\bar{s}
+    .. math:: 2\,(\text{weights that the token meets}) + 2 L H (d_{qk} + d_v)\,\bar{s}
 
     The second term is attention itself. The mean context is the sequence s, as published FLOP counts take it, or
     (s + 1)/2 where the causal mask is exploited; a layer with a window w sees min(s, w) or the mean under the mask.
@@ -305,7 +315,7 @@ def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
     Raises
     ------
     ValueError
-        ``sequence`` is not positive and finite, or ``causal`` is no bool.
+        ``sequence`` is not positive and finite, or ``causal`` is not a bool.
 
     Notes
     -----
@@ -322,6 +332,7 @@ def forward_flops(model, sequence, *, causal=False) -> ForwardFlops:
     (0.22, 0.82)
     """
     (s,) = positive(sequence=sequence)
+    _check_shapes(model, sequence=s)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be True or False, got {causal!r}")
     return _forward_flops(model, s, causal=causal)
@@ -334,8 +345,8 @@ def _forward_flops(model, s, *, causal) -> ForwardFlops:
     def seen(context):  # mean over the tokens of a sequence, each of which sees at most so many
         return context - context * (context - 1) / (2 * s) if causal else context
 
-    near = np.minimum(s, model.window) if np.any(model.window_layers) else s
-    contexts = (model.layers - model.window_layers) * seen(s) + model.window_layers * seen(near)
+    local = np.minimum(s, model.window) if np.any(model.window_layers) else s
+    contexts = (model.layers - model.window_layers) * seen(s) + model.window_layers * seen(local)
     of_heads, shared = attention_parameters(model)
     experts = moe * (model.experts_per_token + model.shared_experts) * expert_parameters(model)
     dense = (model.layers - moe) * (2 + model.gated) * model.hidden * model.ffn
@@ -358,12 +369,12 @@ class TrainingFlops(Explained):
 
     @property
     def model(self):
-        """Forward and backward: the FLOPs that the mathematics asks for."""
+        """Model FLOPs: forward and backward, without recomputation."""
         return self.forward + self.backward
 
     @property
     def hardware(self):
-        """The FLOPs that are done: the model's and the recomputed ones."""
+        """Hardware FLOPs: those of the model, and the recomputed ones."""
         return self.model + self.recomputed
 
     def _rows(self):
@@ -372,7 +383,7 @@ class TrainingFlops(Explained):
 
 
 def training_flops(model, sequence, *, recompute="none", causal=False) -> TrainingFlops:
-    r"""FLOPs of one token in training: a forward pass F, a backward pass of twice its cost, and what is recomputed.
+    r"""FLOPs of one token in training: a forward pass F, a backward pass of 2F, and what is recomputed.
 
     .. math:: \text{model} = 3F, \qquad \text{hardware} = 3F + \{0,\; F_\text{scores},\; F_\text{layers}\}
 
@@ -396,7 +407,7 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     Raises
     ------
     ValueError
-        ``sequence`` is not positive and finite, ``recompute`` is not one of the three, or ``causal`` is no bool.
+        ``sequence`` is not positive and finite, ``recompute`` is not one of the three, or ``causal`` is not a bool.
 
     Notes
     -----
@@ -412,10 +423,11 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     [1076, 1086, 1434]
     """
     forward = forward_flops(model, sequence, causal=causal)
-    again = choose(
+    _check_shapes(model, sequence=sequence, recompute=recompute)
+    recomputed = choose(
         {"none": 0 * forward.layers, "selective": forward.scores, "full": forward.layers}, recompute=recompute
     )
-    return TrainingFlops(forward.total, 2 * forward.total, again)
+    return TrainingFlops(forward.total, 2 * forward.total, recomputed)
 
 
 # --- The key-value cache ---------------------------------------------------------------------------------------------
@@ -457,6 +469,7 @@ def kv_bytes_per_token(model, *, bytes_per_element=2):
     [512.0, 128.0, 16.0]
     """
     (size,) = positive(bytes_per_element=bytes_per_element)
+    _check_shapes(model, bytes_per_element=size)
     return model.layers * _kv_elements(model) * size
 
 
@@ -502,6 +515,7 @@ def kv_cache_bytes(model, context, *, bytes_per_element=2):
     '67.6 GB'
     """
     (s,), (size,) = nonnegative(context=context), positive(bytes_per_element=bytes_per_element)
-    near = np.minimum(s, model.window) if np.any(model.window_layers) else s
-    tokens = (model.layers - model.window_layers) * s + model.window_layers * near
+    _check_shapes(model, context=s, bytes_per_element=size)
+    local = np.minimum(s, model.window) if np.any(model.window_layers) else s
+    tokens = (model.layers - model.window_layers) * s + model.window_layers * local
     return _kv_elements(model) * size * tokens

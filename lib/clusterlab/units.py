@@ -121,7 +121,7 @@ def fmt(value: float, unit: str = "", digits: int = 3) -> str:
     Raises
     ------
     ValueError
-        ``digits`` is below 1.
+        ``value`` is not one number, ``unit`` is not text, or ``digits`` is not a whole number of at least 1.
 
     Examples
     --------
@@ -130,9 +130,15 @@ def fmt(value: float, unit: str = "", digits: int = 3) -> str:
     >>> fmt(3.35e12, "GB/s", digits=4), fmt(0.41, "%"), fmt(8192, "GPUs"), fmt(1.2e9, "$")
     ('3,350 GB/s', '41%', '8,192 GPUs', '$1.2B')
     """
-    if digits < 1:
-        raise ValueError(f"digits must be at least 1, got {digits}")
-    if not math.isfinite(value):
+    if not isinstance(unit, str):
+        raise ValueError(f"unit must be text, got {unit!r}")
+    if not isinstance(digits, int | np.integer) or digits < 1:
+        raise ValueError(f"digits must be a whole number of at least 1, got {digits!r}")
+    try:
+        finite = math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):  # text, None, a list, an int beyond any float
+        raise ValueError(f"value must be one number, got {value!r}") from None
+    if not finite:
         return _join(str(float(value)), unit)
     if isinstance(value, int | np.integer) and unit not in _SCALES and unit != "%":
         return _join(f"{value:,}", unit)
@@ -206,38 +212,86 @@ def _scaled(number: float, scale: float) -> float:
 # --- Checks: what every law asks of its input ------------------------------------------------------------------------
 
 
-def _checked(rule: str, allowed, values: dict) -> list:
-    """Each value as a float or float array (Pint quantities pass), or a ValueError that names the offender."""
-    out = []
+def _checked(rule: str, allowed, values: dict, *, counts: bool = False) -> list:
+    """Each value as a float or float array (Pint quantities pass), or a ValueError that names the offender.
+
+    ``allowed`` tests for an interval, and ``counts`` asks for whole numbers besides.
+    """
+    out, shapes = [], set()
     for name, value in values.items():
-        if type(value) in (float, int) and abs(value) < 2**53 and allowed(value):  # most are, and arrays take time
-            out.append(float(value))
-            continue
-        try:
-            number = value if hasattr(value, "dimensionality") else _numeric(value)
-            good = np.isfinite(number) & allowed(number)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be {rule}, got {value!r}") from None
-        if not np.all(good):
-            worst = np.asarray(getattr(number, "magnitude", number))[~np.asarray(good)].flat[0]
-            raise ValueError(f"{name} must be {rule}, got {worst:g}")
-        out.append(float(number) if isinstance(number, np.ndarray) and number.ndim == 0 else number)
-    if all(type(number) is float for number in out):
-        return out
-    try:
-        np.broadcast_shapes(*map(np.shape, out))
-    except ValueError:
-        shapes = ", ".join(f"{name} {np.shape(number)}" for name, number in zip(values, out, strict=True))
-        raise ValueError(f"shapes do not fit together: {shapes}") from None
+        if _is_scalar(value):  # most arguments of most laws: checked without NumPy
+            number = float(value)
+            if not allowed(number) or (counts and not number.is_integer()):
+                raise ValueError(f"{name} must be {rule}, got {number:g}")
+        else:
+            number = _checked_array(name, rule, allowed, counts, value)
+            shapes.add(np.shape(number))
+        out.append(number)
+    if len(shapes) > 1:
+        broadcastable(**dict(zip(values, out, strict=True)))
     return out
 
 
+def _checked_array(name: str, rule: str, allowed, counts: bool, value):
+    """One value as a float array, as a float where it has no dimensions, or as the Pint quantity that it is."""
+    try:
+        if hasattr(value, "dimensionality"):
+            number = value
+        else:
+            number = _numeric(value)
+            # An interval holds every element if it holds the least and the largest; NaN is both of them.
+            low, high = float(number.min()), float(number.max())
+            held = math.isfinite(low) and math.isfinite(high) and allowed(low) and allowed(high)
+            if held and not (counts and np.any(number != np.floor(number))):
+                return number if number.ndim else low
+        good = np.isfinite(number) & allowed(number)
+        if counts:
+            good = good & (number == np.floor(number))
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be {rule}, got {value!r}") from None
+    if not np.all(good):
+        worst = np.asarray(getattr(number, "magnitude", number))[~np.asarray(good)].flat[0]
+        raise ValueError(f"{name} must be {rule}, got {worst:g}")
+    return number
+
+
+def _is_scalar(value) -> bool:
+    """Whether a value is a finite number of a plain type, and no larger than NumPy's own integers."""
+    kind = type(value)
+    if kind is int:
+        return value.bit_length() < 64
+    return kind in (float, np.float64, np.int64) and math.isfinite(value)
+
+
 def _numeric(value) -> np.ndarray:
-    """A float array; text that looks like a number is not one, and nor is nothing."""
+    """A float array; text that looks like a number is refused, and so is an empty list."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or not array.size:
         raise TypeError
     return array.astype(float)
+
+
+def broadcastable(**values) -> None:
+    """Raise a ValueError that names the shapes of the values, unless they broadcast together.
+
+    The checks below do so for the arguments of one call. A law that checks its arguments in several calls asks here.
+
+    Examples
+    --------
+    >>> broadcastable(peak=[1, 2, 3], bandwidth=5)
+    >>> broadcastable(peak=[1, 2, 3], bandwidth=[1, 2])
+    Traceback (most recent call last):
+    ...
+    ValueError: shapes do not fit together: peak (3,), bandwidth (2,)
+    """
+    shapes = {name: () if _is_scalar(value) else np.shape(value) for name, value in values.items()}
+    different = set(shapes.values())
+    try:
+        if len(different) > 1:
+            np.broadcast_shapes(*different)
+    except ValueError:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(f"shapes do not fit together: {listed}") from None
 
 
 def positive(**values) -> list:
@@ -280,14 +334,14 @@ def fraction(**values) -> list:
 
 
 def whole(**values) -> list:
-    """Return the values as floats or float arrays, or raise a ValueError naming the one that is no count.
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a positive integer.
 
     Examples
     --------
     >>> whole(ranks=[2, 8])
     [array([2., 8.])]
     """
-    return _checked("a whole number of at least 1", lambda x: (x >= 1) & (x == np.floor(x)), values)
+    return _checked("a whole number of at least 1", lambda x: x >= 1, values, counts=True)
 
 
 def choose(options, **values):
@@ -394,7 +448,7 @@ class Explained:
 
     def _repr_html_(self) -> str:
         def line(row, tag):
-            tags = [tag if cell else "td" for cell in row]  # an empty heading is no heading
+            tags = [tag if cell else "td" for cell in row]  # an empty cell is not a heading
             return "<tr>" + "".join(f"<{t}>{html.escape(c)}</{t}>" for t, c in zip(tags, row, strict=True)) + "</tr>"
 
         head, *body = self._rows()

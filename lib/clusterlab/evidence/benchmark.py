@@ -1,4 +1,4 @@
-"""Measure: the reader's own machine on the roofline.
+"""Benchmark: the reader's own machine on the roofline.
 
 What :func:`matmul_rate` and :func:`triad_bandwidth` return differs from run to run: never compare it in a test.
 """
@@ -54,14 +54,14 @@ class Rate(Explained):
 
 
 def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
-    """Measured rate of an (m x k) by (k x n) matrix product on this machine, FLOP/s.
+    """Measured rate of an (m x k) by (k x n) GEMM on this machine, FLOP/s.
 
     PyTorch in BF16 on a GPU where there is one, else NumPy in FP32 on the CPU.
 
     Parameters
     ----------
     m, k, n : int
-        Shape of the product.
+        Shape of the GEMM.
     seconds : float
         How long to keep measuring, at least three runs.
 
@@ -72,7 +72,7 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
     Raises
     ------
     ValueError
-        A size is not a whole number above zero, or ``seconds`` is not positive.
+        A size is not a positive integer, or ``seconds`` is not positive.
     """
     m, k, n = map(int, whole(m=m, k=k, n=n))
     positive(seconds=seconds)
@@ -117,7 +117,7 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     Raises
     ------
     ValueError
-        A size is not a whole number above zero, or ``seconds`` is not positive.
+        A size is not a positive integer, or ``seconds`` is not positive.
 
     Notes
     -----

@@ -176,7 +176,8 @@ _ALIASES = {alias: name for name, aliases in _ALIASES.items() for alias in alias
 
 def _heading(cells: list[str], where: str) -> list[str]:
     """The names of the columns, or a ValueError."""
-    while not cells[-1]:  # a comma at the end
+    written = len(cells)
+    while not cells[-1]:  # commas at the end
         cells = cells[:-1]
     if len(cells) == 1 and re.search(r"[;\t]", cells[0]):
         raise ValueError(f"{where}: columns must be separated by commas, got {cells[0]!r}")
@@ -196,7 +197,7 @@ def _heading(cells: list[str], where: str) -> list[str]:
         raise ValueError(f"{where}: missing columns {', '.join(missing)}")
     if not set(MEASURES) & set(names):
         raise ValueError(f"{where}: no column with a measurement; it needs one of {', '.join(MEASURES)}")
-    return names
+    return names + [""] * (written - len(names))
 
 
 class _Row:
@@ -204,12 +205,11 @@ class _Row:
 
     def __init__(self, line: int, heading: list[str], cells: list[str]) -> None:
         self.line, self.filled = line, {}
-        while len(cells) > len(heading) and not cells[-1]:  # a comma at the end
-            cells = cells[:-1]
-        self.complete = len(cells) == len(heading)
-        self.fields = f"{len(cells)} fields, but the heading has {len(heading)}"
-        if len(cells) > len(heading):
-            self.fields += "; a cell with a comma in it needs quotes"
+        columns = len(heading) - heading.count("")
+        self.complete = len(cells) in (columns, len(heading)) and not any(cells[columns:])
+        self.fields = f"{len(cells)} fields, but the heading has {columns}"
+        if len(cells) > columns:  # dropping the last could hide that "1,024" moved all behind it
+            self.fields += "; a cell with a comma in it needs quotes" if any(cells[columns:]) else "; a comma too many?"
         self.text = dict.fromkeys(COLUMNS, "") | dict(zip(heading, cells, strict=False))
         for name in TEXT:
             if self.text[name].casefold() in _EMPTY - {"none"}:

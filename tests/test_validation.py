@@ -1,0 +1,359 @@
+"""Validation: accuracy gates on published runs, sources left out, scores, the command."""
+
+import argparse
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clusterlab.evidence import validation
+from clusterlab.evidence.training_runs import predict_runs, published_runs, read_runs
+from clusterlab.evidence.validation import (
+    compare,
+    fit_efficiency,
+    leave_one_source_out,
+    relative_errors,
+    score,
+    score_table,
+)
+
+CSV = str(files("clusterlab") / "data" / "training_throughput.csv")
+RUNS, SKIPPED = published_runs()
+SCORES, OVERALL = compare(RUNS, SKIPPED)
+BY_SOURCE = {score.source: score for score in SCORES}
+KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
+KEYS += ["baseline_mean_abs_error", "skill"]
+
+
+# Sources that no constant was fitted to: their errors are those that a reader's own table should expect.
+UNFITTED = {run.source for run in RUNS if run.row.startswith("P") and not run.machine.name.startswith("TPU")}
+# Where a constant MFU does better, which is fitted to each source, and why.
+NEGATIVE = {
+    "nemo_b200_2502": "Blackwell's constants rest on GB200; with few microbatches gradients hide less than published",
+    "mbridge_b300": "gpt-oss 120B 38 to 47 % too fast; one container was twice as slow as the next",
+}
+PUBLISHED = dict(zip((run.row for run in RUNS), np.abs(relative_errors(RUNS)), strict=True))
+
+
+def error_of(runs):
+    """Mean absolute error; that of published runs is at hand."""
+    known = len(runs) and all(run in RUN_SET for run in runs)
+    return float(np.mean([PUBLISHED[run.row] for run in runs] if known else np.abs(relative_errors(runs))))
+
+
+RUN_SET = set(RUNS)  # by identity: a run that was changed is not in it
+
+
+def with_shares(runs, **shares):
+    """The runs on machines with other shares of their datasheets."""
+    machines = {id(run.machine): run.machine for run in runs}
+    machines = {
+        key: replace(machine, efficiency=replace(machine.efficiency, **shares)) for key, machine in machines.items()
+    }
+    return [replace(run, machine=machines[id(run.machine)]) for run in runs]
+
+
+# --- Accuracy gates --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "most"),
+    [
+        ("korthikanti_tab5", 0.025),
+        ("megatron_sc21_tab1", 0.03),
+        ("megatron_sc21_tab2_ptdp", 0.02),
+        ("megatron_sc21_tab2_zero3", 0.05),
+        ("mcore_h100_weak", 0.046),
+        ("llmfoundry_h100_80gb", 0.03),
+        ("llmfoundry_a100_80gb", 0.065),
+        ("llmfoundry_a100_40gb", 0.08),
+        ("torchtitan_8b", 0.07),
+        ("torchtitan_asynctp_8b", 0.25),
+        ("mbridge_h100", 0.15),
+        ("mbridge_gb200", 0.08),
+        ("mbridge_gb300", 0.085),
+        ("maxtext_tpu_v4", 0.021),
+        ("maxtext_tpu_v5e", 0.055),
+        ("maxtext_tpu_v5p", 0.05),
+        ("tpu_recipes_v6e", 0.046),
+        ("torchtitan_asynctp_70b", 0.17),
+        ("automodel_h100", 0.13),
+        ("tpu_recipes_v7", 0.17),
+        ("mbridge_b200", 0.17),
+        ("mbridge_gb300_moe", 0.115),
+        ("mbridge_gb200_moe", 0.135),
+        ("mbridge_h100_moe", 0.155),
+        ("nemo_h100_2407", 0.06),
+        ("nemo_gb200_2504", 0.08),
+        ("torchtitan_405b", 0.18),
+    ],
+)
+def test_the_error_of_a_source(source, most):
+    found = BY_SOURCE[source]
+    assert found.mean_abs_error <= most
+    assert found.rows >= 5
+    assert found.skill > 0
+
+
+def test_the_error_of_all_dense_a100_and_h100_rows():
+    dense = [run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper") and not run.model.experts]
+    assert len(dense) > 310
+    assert error_of(dense) <= 0.065
+    assert error_of([run for run in dense if run.source not in UNFITTED]) <= 0.061
+    both = [run for run in RUNS if run.source.startswith("megatron_sc21_tab2")]
+    assert error_of(both) <= 0.03
+
+
+def test_the_error_of_all_rows():
+    assert OVERALL.predicted == len(RUNS) >= 625
+    assert OVERALL.rows == 652
+    assert OVERALL.mean_abs_error <= 0.084
+    assert OVERALL.skill > 0.6
+    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.068
+    assert error_of([run for run in RUNS if run.row.startswith("T")]) <= 0.067
+
+
+def test_the_error_of_sources_that_no_constant_was_fitted_to():
+    """Dense models and other mixtures of experts are predicted to 10 %; gpt-oss comes out a third too fast."""
+    unfitted = [run for run in RUNS if run.source in UNFITTED]
+    experts = [run for run in unfitted if run.model.experts]
+    assert len(unfitted) == 137
+    assert error_of(unfitted) <= 0.139
+    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.104
+    assert error_of(experts) <= 0.155
+    assert error_of([run for run in experts if run.workload.precision == "fp8"]) <= 0.104
+    assert error_of([run for run in experts if run.model.name.startswith("gpt-oss")]) > 0.3
+    assert error_of([run for run in experts if not run.model.name.startswith("gpt-oss")]) <= 0.103
+
+
+def test_casts_of_experts_cost_as_much_on_hopper_as_on_blackwell():
+    """The seconds that fit GB200 and GB300 best fit H100 best too, and the runs that no constant was fitted to."""
+    eight = [run for run in RUNS if run.model.experts and run.workload.precision == "fp8"]
+    eight = [r for r in eight if r.software.expert_cast_time is not None and not r.machine.name.startswith("TPU")]
+    fitted = [run for run in eight if run.source not in UNFITTED]
+    hopper, blackwell = (
+        [r for r in fitted if (r.source == "mbridge_h100") == is_hopper] for is_hopper in (True, False)
+    )
+    unfitted = [run for run in eight if run.source in UNFITTED]
+    assert [len(hopper), len(blackwell), len(unfitted)] == [6, 7, 68]
+    for runs in (hopper, blackwell, unfitted):
+        errors = []
+        for factor in (0, 0.5, 1, 2):
+            other = {s: replace(s, expert_cast_time=45e-6 * factor) for s in {run.software for run in runs}}
+            errors.append(error_of([replace(run, software=other[run.software]) for run in runs]))
+        assert np.argmin(errors) == 2, errors
+
+
+def test_sources_of_five_rows_or_more_beat_the_best_constant_mfu_or_are_named():
+    assert {one.source for one in SCORES if one.predicted >= 5 and one.skill <= 0} == set(NEGATIVE)
+    assert set(NEGATIVE) <= UNFITTED
+
+
+@pytest.mark.parametrize("chip", ["TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7"])
+def test_the_share_of_products_on_a_tpu_is_what_its_dense_runs_show(chip):
+    dense = [r for r in RUNS if r.machine.name == chip and not r.model.experts and r.workload.precision == "bf16"]
+    gemm = dense[0].machine.efficiency.gemm
+    errors = [error_of(with_shares(dense, gemm=gemm + by)) for by in (-0.06, 0, 0.06)]
+    assert np.argmin(errors) == 1, errors
+
+
+def test_constants_fitted_to_other_sources_predict_the_one_left_out():
+    runs = [run for run in RUNS if run.source not in UNFITTED]
+    found = leave_one_source_out([run for run in runs if run.machine.efficiency.generation in ("Ampere", "Hopper")])
+    most = {"megatron_sc21_tab1": 0.08, "korthikanti_tab5": 0.055, "megatron_sc21_tab2_ptdp": 0.08}
+    most |= {"megatron_sc21_tab2_zero3": 0.06, "llmfoundry_a100_80gb": 0.085, "llmfoundry_a100_40gb": 0.075}
+    most |= {"mcore_h100_weak": 0.08, "llmfoundry_h100_80gb": 0.12, "torchtitan_8b": 0.09, "llama3_paper_tab4": 0.11}
+    assert {source: found[source] for source in most if found[source] > most[source]} == {}
+
+
+def test_the_fit_finds_constants_that_made_the_times():
+    truth = {"gemm": 0.77, "memory": 0.6, "overlap_loss": 0.3, "attention_2023": 0.22}
+    runs = [run for run in RUNS if run.source.startswith("llmfoundry_a100")]
+    times = predict_runs(with_shares(runs, **truth)).time
+    runs = [replace(run, seconds=float(time)) for run, time in zip(runs, times, strict=True)]
+    found = fit_efficiency(runs)
+    assert found["gemm"] == pytest.approx(truth["gemm"], abs=0.02)
+    assert found["attention_2023"] == pytest.approx(truth["attention_2023"], abs=0.02)
+    assert found["gemm_8"] == pytest.approx(0.7)  # no run of these is in 8 bits
+    assert error_of(with_shares(runs, **found)) < 0.01
+
+
+def test_leaving_one_out_gives_the_errors_that_it_gave_one_fit_at_a_time():
+    """All fits of a generation ask the model together; the errors are those of fitting source by source, as stored."""
+    before = json.loads(Path(__file__).with_name("leave_one_out.json").read_text())
+    assert leave_one_source_out(RUNS) == pytest.approx(before, rel=1e-9)
+
+
+def test_one_fit_is_what_leaving_one_out_does():
+    runs = [run for run in RUNS if run.source in ("korthikanti_tab5", "megatron_sc21_tab1", "megatron_sc21_tab2_ptdp")]
+    held = [run for run in runs if run.source == "korthikanti_tab5"]
+    shares = fit_efficiency([run for run in runs if run not in held])
+    assert leave_one_source_out(runs)["korthikanti_tab5"] == pytest.approx(error_of(with_shares(held, **shares)))
+    with pytest.raises(ValueError, match="runs must be at least one run"):
+        fit_efficiency([])
+
+
+# --- Scores ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_source_of_several_generations_is_judged_by_all_its_runs():
+    ampere, hopper = (
+        [run for run in RUNS if run.source in sources][::8]
+        for sources in ({"llmfoundry_a100_80gb", "korthikanti_tab5"}, {"llmfoundry_h100_80gb", "mcore_h100_weak"})
+    )
+    mixed = {"korthikanti_tab5", "mcore_h100_weak"}
+    apart = leave_one_source_out([*ampere, *hopper])
+    joined = leave_one_source_out([replace(r, source="mixed") if r.source in mixed else r for r in [*ampere, *hopper]])
+    sizes = [sum(run.source == source for run in [*ampere, *hopper]) for source in sorted(mixed)]
+    assert joined["mixed"] == pytest.approx(np.average([apart[source] for source in sorted(mixed)], weights=sizes))
+    assert set(joined) == set(apart) - mixed | {"mixed"}
+
+
+def test_the_baseline_is_the_best_of_all_constants():
+    rng = np.random.default_rng(0)
+    mfu = rng.uniform(0.3, 0.6, 9)
+    grid = np.linspace(0.2, 0.7, 20001)
+    best = np.abs(mfu / grid[:, None] - 1).mean(axis=1).min()
+    assert score("x", 0 * mfu, mfu).baseline_mean_abs_error == pytest.approx(best, abs=1e-4)
+    assert score("x", [0.1, -0.3], [0.4, 0.4]).skill is None
+    assert score("x", [], [], skipped=2).mean_abs_error is None
+    assert score("x", [0.1, -0.3, 0.2], [0.4, 0.5, 0.6]).bias == pytest.approx(0)
+    assert "median abs error" in repr(BY_SOURCE["mcore_h100_weak"])
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+FAST = "model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s"
+FAST_RUN = "Llama 3.1 8B,H100,8,1,1,64,8192,8.5"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*lines):
+        path = tmp_path / "runs.csv"
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+def command(*words):
+    """The exit status of ``clusterlab validate``."""
+    parser = argparse.ArgumentParser()
+    validation.add_arguments(parser)
+    return validation.run(parser.parse_args(words))
+
+
+def test_the_old_command_prints_a_line_a_source_and_names_what_is_skipped():
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "clusterlab.validate", CSV],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines[1 : len(SCORES) + 2]] == [*BY_SOURCE, "overall"]
+    assert lines[len(SCORES) + 2 :] == [f"skipped {row.row} ({row.source}): {row.why}" for row in SKIPPED]
+    assert score_table([*SCORES, OVERALL]).splitlines() == lines[: len(SCORES) + 2]
+
+
+def test_the_command_prints_every_run_before_the_scores(table, capsys):
+    assert command(table(FAST, FAST_RUN, FAST_RUN.replace("8.5", "fast"))) == 0
+    first, row, empty, *rest = capsys.readouterr().out.splitlines()
+    assert first.split() == ["row", "source", "measured", "predicted", "error", "filled", "in"]
+    assert row.startswith("line 2  runs       8.5 s     7.72 s  -9.2%  memory does not fit: ")
+    assert ", microbatch 1 (takes least memory), " in row
+    assert (empty, rest[0].split()[0]) == ("", "source")
+    assert rest[-1] == "skipped line 3 (runs): step_time_s must be a number, got 'fast'"
+
+
+def test_json_holds_these_keys_and_no_others(capsys):
+    assert command(CSV, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["sources", "overall", "skipped", "rows"]
+    assert all(list(one) == KEYS for one in [*found["sources"], found["overall"]])
+    assert [one["source"] for one in found["sources"]] == list(BY_SOURCE)
+    assert found["overall"] == vars(OVERALL)
+    assert found["skipped"] == [{"row": row.row, "why": row.why} for row in SKIPPED]
+    assert all(one["rows"] == one["predicted"] + one["skipped"] for one in found["sources"])
+    rows = {row["row"]: row for row in found["rows"]}
+    assert len(rows) == len(found["rows"]) == len(RUNS) + len(SKIPPED)
+    assert all(list(row) == ["row", "source", "measured", "predicted", "skipped", "filled"] for row in found["rows"])
+    for run in RUNS:
+        row = rows[run.row]
+        assert (row["measured"], row["skipped"], row["filled"]) == (run.seconds, None, dict(run.filled))
+        assert abs(row["predicted"] / row["measured"] - 1) == pytest.approx(PUBLISHED[run.row], abs=1e-12)
+    for row in SKIPPED:
+        nothing = {"measured": None, "predicted": None, "skipped": row.why, "filled": {}}
+        assert rows[row.row] == {"row": row.row, "source": row.source} | nothing
+
+
+def test_numbers_beyond_all_bounds_give_a_reason_and_no_nan(table, capsys):
+    cells = [line.split(",") for line in [FAST_RUN] * 5]
+    for row, column in zip(cells, (5, 6, 6, 2, 7), strict=True):
+        row[column] = "1e308"
+    cells[2][6] = "1e154"
+    assert command(table(FAST, FAST_RUN, *map(",".join, cells)), "--json") == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert [row["predicted"] is None for row in found["rows"]] == [False, *[True] * 5]
+    assert all("must be from" in row["why"] for row in found["skipped"])
+
+
+def test_the_template_is_a_table_of_runs_that_are_predicted(capsys, monkeypatch):
+    assert command("--template") == 0
+    text = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    runs, skipped = read_runs("-")
+    assert (len(runs), skipped) == (2, [])
+    assert np.all(np.abs(relative_errors(runs)) < 0.1)
+    assert all("memory" not in run.filled for run in runs)
+    published = {round(run.seconds, 6) for run in RUNS}
+    assert {round(run.seconds, 6) for run in runs} <= published
+
+
+def test_a_file_or_the_template(capsys):
+    with pytest.raises(SystemExit) as error:
+        command()
+    assert error.value.code == 2
+    assert "required" in capsys.readouterr().err
+
+
+def test_the_command_leaves_one_out(table, capsys):
+    path = table("group," + FAST, "lab," + FAST_RUN, "other," + FAST_RUN.replace("8.5", "9"))
+    assert command(path, "--leave-one-out", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == leave_one_source_out(read_runs(path)[0])
+    assert command(path, "--leave-one-out") == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()] == ["lab", "other"]
+
+
+def test_leaving_one_out_of_one_says_why_not(table, capsys):
+    path = table(FAST, FAST_RUN)
+    assert command(path, "--leave-one-out") == 1
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert "takes two sources (column group) on accelerators of one generation" in heard.err
+
+
+@pytest.mark.parametrize("option", [(), ("--json",), ("--leave-one-out",)])
+def test_a_table_without_a_run_that_can_be_predicted_fails(table, option, capsys):
+    assert command(table(FAST, FAST_RUN.replace("8.5", "fast")), *option) == 1
+    heard = capsys.readouterr()
+    assert heard.err.endswith("no row could be predicted\n")
+    assert "step_time_s must be a number, got 'fast'" in heard.out + heard.err
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(OSError, match=r"none\.csv"):
+        command(str(tmp_path / "none.csv"))
+    binary = tmp_path / "binary.csv"
+    binary.write_bytes(b"row_id\n\xfc\n")
+    with pytest.raises(ValueError, match="line 2: not UTF-8"):
+        command(str(binary))
