@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterlab import failures, power, training
+from clusterlab import failures, machine, power, training
 from clusterlab.evidence import link_fit, nccl_tests
 from clusterlab.evidence import training_runs as runs_
 from clusterlab.evidence.tables import published
+from clusterlab.layout import Layout, Workload
 from clusterlab.memory import footprint
 from clusterlab.models import model
 from clusterlab.units import GB, TB, day, hour, minute
@@ -98,7 +99,7 @@ def layouts() -> dict[str, float]:
         ("Llama 3.1 8B", "TPU v5p", "2023"),
     ]
     for name, chip, era in jobs:
-        shape, machine, software = model(name), training.machine(chip), training.SOFTWARE[era]
+        shape, chips, software = model(name), machine.machine(chip), machine.SOFTWARE[era]
         precision = "fp8" if era == "2026" else "bf16"
         tp, cp = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 3, 40)
         pp, ep = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 4, 40) if shape.experts else np.ones(40, int)
@@ -108,17 +109,9 @@ def layouts() -> dict[str, float]:
         axes["zero"] = rng.integers(0, 4, 40)
         axes["recompute"] = rng.choice(["none", "selective", "full"], 40)
         axes["sequence_parallel"] = rng.random(40) < 0.7
-        took = training.step(
-            shape, machine, sequence=8192, global_batch=2**11, precision=precision, software=software, **axes
-        )
-        need = footprint(
-            shape,
-            sequence=8192,
-            microbatches=2**11 / (axes["dp"] * axes["microbatch"]),
-            fused_attention=software.attention is not None,
-            dropout=software.dropout,
-            **axes,
-        )
+        workload, layout = Workload(sequence=8192, global_batch=2**11, precision=precision), Layout(**axes)
+        took = training.step(shape, chips, workload, layout, software=software)
+        need = footprint(shape, workload, layout, software=software)
         for kind, record in {"step": took, "memory": need}.items():
             for part, values in vars(record).items():
                 for i, value in enumerate(np.broadcast_to(values, 40)):
