@@ -191,6 +191,7 @@ _COMMANDS = {
         "predict training runs and compare with their measured times",
         "Predict the step time of published training runs, or of your own, and compare source by source.",
         """\
+        %(prog)s --template > mine.csv
         %(prog)s mine.csv
         %(prog)s --json - < mine.csv
         """,

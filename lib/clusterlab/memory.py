@@ -408,7 +408,7 @@ class _Rank(NamedTuple):
     microbatches: float
     schedule: object
     kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
-    pieces: tuple[float, float, float]  # layers of a piece, and how many pieces at the front and at the back are one short
+    pieces: tuple[float, float, float]  # layers of a piece; pieces at the front and at the back that are one short
     dense_stages: list
     dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list

@@ -166,7 +166,8 @@ _ALIASES = {
     "seq_parallel": "sequence_parallel sp",
     "vpp": "chunks virtual_stages interleaving",
     "gpus_per_node": "node_size gpus/node",
-    "row_id": "id row run name",
+    "row_id": "id row run",
+    "model": "name model_name",
     "layers": "n_layers num_layers",
     "hidden": "hidden_size d_model",
     "heads": "n_heads num_heads",
@@ -260,7 +261,7 @@ def _number(name: str, text: str) -> float | None:
         raise ValueError(f"{name} must be in percent, above 1; is {text} a share, {100 * value:g} %?")
     if name in _COUNTS and value % 1:
         raise ValueError(f"{name} must be a whole number, got {text!r}")
-    least = 1e-3 if name.startswith(("params", "active")) else 1e-9
+    least = 1 if name in _COUNTS else 1e-3 if name.startswith(("params", "active")) else 1e-9
     if not least <= value <= _MOST[name]:
         raise ValueError(f"{name} must be from {least:g} to {_MOST[name]:g}, got {text!r}")
     return value
@@ -795,7 +796,7 @@ def _fastest(rows: list[_Open], fitting: list[Layout]) -> list[Layout]:
 
 def _close(opened: _Open, layout: Layout) -> Run:
     """A row as a run, and what was filled in."""
-    row, model, machine, workload, software, candidates, tries, _ = opened
+    row, model, machine, workload, software, candidates, tries, group = opened
     columns = {"microbatch": "micro_batch", "chunks": "vpp"}
     how = "takes least memory" if "memory" in row.filled else "fastest that fits"
     for name in _AXES:
@@ -814,6 +815,8 @@ def _close(opened: _Open, layout: Layout) -> Run:
         row.filled["recompute"] = f"{layout.recompute} ({'usual' if layout.recompute == tries[0][1] else 'to fit'})"
     if not row.text["seq_parallel"] and layout.tp > 1:
         row.filled["sequence_parallel"] = f"{'yes' if layout.sequence_parallel else 'no'} (usual)"
+    if group and (layout.dp * layout.cp) % group:
+        row.filled["shard_group"] = f"{layout.sharding_ranks:g} ({group:g} do not divide dp cp)"
     seconds = _seconds(row, model, machine, workload, layout)
     filled = {name: row.filled[name] for name in ("memory", "model") if name in row.filled} | row.filled
     return Run(row.name, row.source, model, machine, workload, layout, software, seconds, MappingProxyType(filled))

@@ -104,6 +104,13 @@ def compare(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[list[
     -------
     tuple
         A list of :class:`Score`, in the order of the rows, and one for all rows.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> scores, overall = compare(*published_runs())
+    >>> scores[0].source, overall.rows, overall.predicted
+    ('megatron_sc21_tab1', 652, 625)
     """
     runs = list(runs)
     predicted, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
@@ -150,6 +157,13 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     ------
     ValueError
         There are no runs.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> runs = [run for run in published_runs()[0] if run.source.startswith("megatron_sc21")]
+    >>> 0.8 < fit_efficiency(runs)["gemm"] < 0.9
+    True
     """
     runs = list(runs)
     if not runs:
@@ -210,6 +224,13 @@ def leave_one_source_out(runs: Iterable[Run]) -> dict[str, float]:
     -------
     dict
         Source to error, a share of the measured time.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> runs = [run for run in published_runs()[0] if run.source in ("megatron_sc21_tab1", "korthikanti_tab5")]
+    >>> max(leave_one_source_out(runs).values()) < 0.1
+    True
     """
     return dict(_leave_one_source_out(tuple(runs)))
 
