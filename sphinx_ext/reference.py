@@ -58,7 +58,7 @@ def configure(app, config):
 def set_sections(app, what, name, obj, options, lines):
     """Turn the sections of a docstring into fields; of a property too, whose colons Napoleon takes for a type."""
     kind = "method" if what in ("property", "attribute", "data") else what
-    lines[:] = NumpyDocstring(list(lines), SECTIONS, app, kind, name, obj, options).lines()
+    lines[:] = NumpyDocstring(list(lines), SECTIONS, app, kind, name, obj, options).lines()  # type: ignore[arg-type]
 
 
 def show_factories(app, what, name, obj, options, signature, returns):
@@ -110,11 +110,12 @@ class Public:
 def public(module) -> list[Public]:
     """List what a module defines for others, in the order of its source; names with an underscore are its own."""
     text = inspect.getsource(module)
-    lines, found, heading, above = text.splitlines(), [], "", 0
+    lines, heading, above = text.splitlines(), "", 0
+    found: list[Public] = []
     for node in ast.parse(text).body:
         headings = [match[1] for line in lines[above : node.lineno] if (match := HEADING.match(line))]
         heading = headings[-1] if headings else heading
-        above = node.end_lineno
+        above = node.end_lineno or node.lineno
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             kind, names = ("class" if isinstance(node, ast.ClassDef) else "function"), [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
@@ -122,10 +123,9 @@ def public(module) -> list[Public]:
             kind, names = "data", [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
         else:
             continue
-        names = tuple(name for name in names if not name.startswith("_"))
-        if names:
+        if shown := tuple(name for name in names if not name.startswith("_")):
             source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
-            found.append(Public(kind, names, heading, _comment(lines, node.lineno - 1), source))
+            found.append(Public(kind, shown, heading, _comment(lines, node.lineno - 1), source))
     return found
 
 
@@ -202,12 +202,12 @@ def rooms(env) -> dict[str, list[str]]:
 
 def page_module(page: Path) -> str:
     """Return the module of a page."""
-    return re.search(r"^\.\. reference:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[1]
+    return re.findall(r"^\.\. reference:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[0]
 
 
 def _comment(lines, at) -> str:
     """Return the comment right above a line."""
-    above = []
+    above: list[str] = []
     while at and lines[at - 1].startswith("# ") and not HEADING.match(lines[at - 1]):
         at -= 1
         above.insert(0, lines[at][2:])

@@ -320,7 +320,8 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     Raises
     ------
     ValueError
-        An unknown accelerator or link, or a domain that is not a positive integer.
+        An unknown accelerator or link, an accelerator without a scale-up link on record, or a domain that is not a
+        positive integer.
 
     Examples
     --------
@@ -329,6 +330,8 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     """
     chip = hardware.accelerator(accelerator)
     generation = chip.name if chip.name in EFFICIENCIES else _GENERATIONS.get(chip.name.split()[0], "other")
+    if chip.scale_up_link is None or chip.scale_up_bandwidth is None or chip.scale_up_domain is None:
+        raise ValueError(f"accelerator must have a scale-up link on record, got {chip.name}")
     scale_up = hardware.link(chip.scale_up_link)
     port = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
     return Machine(
