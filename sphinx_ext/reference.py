@@ -143,7 +143,7 @@ class Reference(SphinxDirective):
     def run(self):
         """Write what autodoc is to set, and have it set."""
         module = importlib.import_module(self.arguments[0])
-        self.env.note_dependency(module.__file__)
+        self.env.note_dependency(str(module.__file__))
         self.env.metadata[self.env.docname]["reference"] = module.__name__
         lines = [f".. automodule:: {module.__name__}", "", ".. autolink-concat:: off", ""]
         # An example in a docstring stands where its function does, and knows the names of its module.
@@ -171,7 +171,7 @@ class Map(SphinxDirective):
         lines = []
         for docname in rooms(self.env)[self.arguments[0]]:
             module = importlib.import_module(page_module(Path(self.env.doc2path(docname))))
-            self.env.note_dependency(module.__file__)
+            self.env.note_dependency(str(module.__file__))
             items, opening = public(module), summary(module)
             constants = [name for item in items if item.kind == "data" for name in item.names]
             lines += [
