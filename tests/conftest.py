@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from pages import CHROMIUMS, chromium, find_chromium
 
@@ -26,16 +27,23 @@ def pytest_collectstart(collector):
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes longest, so that no process waits for it at the end; one process builds the site."""
+    """Begin with what takes longest, so that no process waits for it at the end."""
     first = ["test_site", "test_notebooks", "test_lab"]
+    items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
 
-    def rank(item):
-        return first.index(item.path.stem) if item.path.stem in first else len(first)
 
-    for item in items:
-        if "site" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("site"))
-    items.sort(key=rank)
+class OneSite(LoadScopeScheduling):
+    """Share the tests out in their order; those of the site go together, so that one process builds it."""
+
+    def _split_scope(self, nodeid):
+        file, _, test = nodeid.partition("::")
+        whole = {"tests/test_site.py": file, "tests/test_notebooks.py": nodeid}
+        return whole.get(file, f"{file}::{test.partition('[')[0]}")
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Take the scheduler above; marks of groups, which pytest-xdist has for this, do nothing since pytest 9.2."""
+    return OneSite(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -7,17 +7,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from clusterlab import failures, machine, power, training
+from clusterlab import failures, power
 from clusterlab.evidence import link_fit, nccl_tests
 from clusterlab.evidence import training_runs as runs_
 from clusterlab.evidence.tables import published
 from clusterlab.layout import Layout, Workload
+from clusterlab.machine import SOFTWARE, machine
 from clusterlab.memory import footprint
 from clusterlab.models import model
+from clusterlab.training import step
 from clusterlab.units import GB, TB, day, hour, minute
 
 FILE = Path(__file__).with_suffix(".json")
@@ -57,14 +60,16 @@ def checkpoints() -> dict[str, float]:
         )
         write = max(written.lag, 1.0)
         interval = failures.optimal_interval(write, mtbf)
-        lost = {"detection": 2 * minute, "repair": minute, "restart": 5 * minute}
-        share = failures.goodput(interval, write=write, mtbf=mtbf, **lost, maintenance=0.01)
-        time = failures.expected_run_time(54 * day, interval=interval, write=write, mtbf=mtbf, **lost)
-        played = failures.simulate(54 * day, interval=interval, write=write, mtbf=mtbf, **lost, runs=50, seed=1)
+        job = failures.Job(
+            interval=interval, write=write, mtbf=mtbf, detection=2 * minute, repair=minute, restart=5 * minute
+        )
+        share = failures.goodput(replace(job, maintenance=0.01))
+        time = failures.expected_run_time(54 * day, job)
+        runs = failures.simulate(54 * day, job, runs=50, seed=1)
         parts = {"stall": written.stall, "lag": written.lag, "interval": interval}
         parts |= {f"goodput {name}": part for name, part in share.parts.items()}
         parts |= {f"run time {name}": part for name, part in time.parts.items()}
-        parts |= {f"simulated {name}": float(np.mean(part)) for name, part in played.parts.items()}
+        parts |= {f"simulated {name}": float(np.mean(part)) for name, part in runs.parts.items()}
         found |= {f"{run}: {name}": float(part) for name, part in parts.items()}
     return found
 
@@ -81,7 +86,7 @@ def power_figures() -> dict[str, float]:
         elif row["quantity"] == "pue":
             found[name] = float(power.facility(it, max(value, 1.0)).total)
         elif row["quantity"] == "carbon_intensity":
-            bill = power.footprint(1e6, 30 * day, pue=1.2, price=1e-8, carbon_intensity=value, water_usage=1e-9)
+            bill = power.energy_footprint(1e6, 30 * day, pue=1.2, price=1e-8, carbon_intensity=value, water_usage=1e-9)
             found |= {f"{name} {part}": float(getattr(bill, part)) for part in ("energy", "cost", "carbon", "water")}
         elif row["quantity"] == "cap":
             capped = power.power_cap(min(value, 1.0), static=0.2, dynamic=0.8, voltage_floor=0.7, fixed=0.1, rest=0.3)
@@ -99,8 +104,8 @@ def layouts() -> dict[str, float]:
         ("Llama 3.1 8B", "TPU v5p", "2023"),
     ]
     for name, chip, era in jobs:
-        shape, chips, software = model(name), machine.machine(chip), machine.SOFTWARE[era]
-        precision = "fp8" if era == "2026" else "bf16"
+        shape, mach, software = model(name), machine(chip), SOFTWARE[era]
+        workload = Workload(sequence=8192, global_batch=2**11, precision="fp8" if era == "2026" else "bf16")
         tp, cp = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 3, 40)
         pp, ep = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 4, 40) if shape.experts else np.ones(40, int)
         ep = np.minimum(ep, shape.experts or 1)
@@ -109,8 +114,8 @@ def layouts() -> dict[str, float]:
         axes["zero"] = rng.integers(0, 4, 40)
         axes["recompute"] = rng.choice(["none", "selective", "full"], 40)
         axes["sequence_parallel"] = rng.random(40) < 0.7
-        workload, layout = Workload(sequence=8192, global_batch=2**11, precision=precision), Layout(**axes)
-        took = training.step(shape, chips, workload, layout, software=software)
+        layout = Layout(**axes)
+        took = step(shape, mach, workload, layout, software=software)
         need = footprint(shape, workload, layout, software=software)
         for kind, record in {"step": took, "memory": need}.items():
             for part, values in vars(record).items():

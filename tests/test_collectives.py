@@ -18,10 +18,13 @@ from clusterlab.collectives import (
     crossover_size,
     double_tree_all_reduce,
     double_tree_chunks,
+    expert_all_to_all,
+    exposed_time,
     halving_doubling_all_reduce,
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    multi_node_ring,
     multicast_all_reduce,
     overlap_stages,
     pairwise_all_to_all,
@@ -42,6 +45,9 @@ from laws import assert_equals_a_loop
 RANKS = range(1, 65)
 NDR = {"bandwidth": 50e9, "latency": 5e-6}
 close = {"rel": 1e-12}
+sizes = st.just(0.0) | st.floats(1, 1e13)
+bandwidths = st.floats(1e6, 1e13)
+latencies = st.floats(0, 1e-2)
 
 
 # --- published numbers -----------------------------------------------------------------------------------------------
@@ -342,6 +348,45 @@ def test_a_ring_on_every_rail_costs_one_ring_at_the_rate_of_the_narrower_link(n,
         assert (law.latency, law.transfer) == pytest.approx((len(rings[0]), transfer), **close)
 
 
+@pytest.mark.parametrize(("n", "g"), NODES)
+@pytest.mark.parametrize(("faster", "port"), [(9.0, 1.0), (2.5, 1.0), (1.0, 0.25)])
+def test_a_ring_through_all_nodes_takes_as_long_as_its_slowest_hop_in_every_round(n, g, faster, port):
+    """Hops inside a node go over one rank's link; those to the next node over the ports of all its ranks together."""
+    size, rounds = 2 * n, ring_gathering(range(n), blocks(2 * n, n))
+    ranks = gathered(n, size, rounds, blocks(size, n))
+
+    def hop(source, target, inside, across):
+        return inside if source // g == target // g else across
+
+    transfer = sum(
+        max((part.stop - part.start) / hop(source, target, faster, g * port) for source, target, part, _ in messages)
+        for messages in rounds
+    )
+    node = {"node_size": g, "node_bandwidth": faster, "node_latency": 0.5}
+    law = multi_node_ring(size, n, **node, bandwidth=port, latency=7.0, messages=3)
+    assert law.transfer == pytest.approx(transfer, **close)
+    assert counts(law) == (3 * ranks.rounds, ranks.path, ranks.sent.max())
+    # A piece walks from the first rank to the last, hop by hop.
+    walk = sum(hop(source, source + 1, 0.5, 7.0) for source in range(n - 1))
+    assert law.latency == pytest.approx(3 * walk, **close)
+
+
+@given(st.floats(1, 1e12), st.integers(1, 64), st.floats(1, 20), st.integers(1, 5))
+def test_a_ring_through_nodes_is_a_plain_ring_in_one_node_and_where_ranks_are_alone(size, n, faster, messages):
+    links = {"node_bandwidth": 50e9 * faster, "node_latency": 1e-6}
+    inside = multi_node_ring(size, n, node_size=n, **NDR, **links, messages=messages)
+    plain = ring_all_gather(size, n, bandwidth=50e9 * faster, latency=1e-6)
+    assert (inside.transfer, inside.latency) == pytest.approx((plain.transfer, messages * plain.latency), **close)
+    alone = multi_node_ring(size, n, node_size=1, **NDR, **links, messages=messages)
+    plain = ring_all_gather(size, n, **NDR)
+    assert (alone.transfer, alone.latency) == pytest.approx((plain.transfer, messages * plain.latency), **close)
+    # In between it is never slower than all ranks alone, nor faster than all in one node.
+    for g in (2, 8):
+        some = multi_node_ring(size, n * g, node_size=g, **NDR, **links, messages=messages)
+        ends = [multi_node_ring(size, n * g, node_size=k, **NDR, **links, messages=messages) for k in (n * g, 1)]
+        assert ends[0].transfer * (1 - 1e-12) <= some.transfer <= ends[1].transfer * (1 + 1e-12)
+
+
 def overlapping(n, g, size, chunks, node, wire):
     """Seconds of a hierarchical all-reduce in chunks, each in turn inside, across and inside.
 
@@ -477,6 +522,40 @@ def test_a_posted_all_to_all_costs_what_the_simulator_counts(n, g):
     law = posted_all_to_all(2 * n, n, node_size=g, **link)
     assert mail.check() == counts(law)
     assert mail.clock == pytest.approx(law.time, **close)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "g", "k"), [(1, 4, 3), (2, 1, 1), (2, 4, 2), (3, 2, 3), (4, 8, 4), (5, 1, 5), (8, 8, 2)]
+)
+def test_tokens_cross_to_a_node_once_however_many_experts_they_have_there(nodes, g, k):
+    """Every choice of k experts' ranks, one by one; the token is on node 0, at rank 0 of it."""
+    choices = itertools.product(range(nodes), repeat=k)
+    across = np.mean([len({*chosen} - {0}) for chosen in choices])  # copies that leave, of a token
+    n, size, links = nodes * g, 6.0, {"bandwidth": 1.0, "latency": 1.0, "node_bandwidth": 4.0, "node_latency": 0.25}
+    # The buffer holds a token once for each of its experts; inside, each copy is one of g to stay on its rank.
+    token = size / k
+    inside = np.mean([sum(rank != 0 for rank in chosen) for chosen in itertools.product(range(g), repeat=k)])
+    law = expert_all_to_all(size, n, experts_per_token=k, node_size=g, **links)
+    assert law.transfer == pytest.approx(max(token * inside / 4, token * across), **close)
+    assert law.latency == (g > 1) / 4 + (nodes > 1)
+    assert law.rounds == (g > 1) + (nodes > 1)
+    assert law.sent_bytes == pytest.approx(max(token * inside, token * across), **close)
+
+
+@given(sizes, st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.floats(1, 20))
+def test_tokens_take_at_most_the_links_of_whole_buffers(size, nodes, g, k, faster):
+    links = {**NDR, "node_bandwidth": 50e9 * faster, "node_latency": 1e-6, "node_size": g}
+    law = expert_all_to_all(size, nodes * g, experts_per_token=k, **links)
+    whole_buffers = posted_all_to_all(size, nodes * g, **links)
+    assert law.latency == whole_buffers.latency
+    assert law.transfer <= whole_buffers.transfer * (1 + 1e-12)
+    inside, across = (g - 1) / g * size / (50e9 * faster), (nodes - 1) / nodes * size / 50e9
+    if k == 1:  # one copy: nothing is shared on the way, and both kinds of links work at once
+        assert law.transfer == pytest.approx(max(inside, across), **close)
+    more = expert_all_to_all(size, nodes * g, experts_per_token=k + 1, **links)
+    assert more.transfer <= law.transfer * (1 + 1e-12)
+    many = expert_all_to_all(size, nodes * g, experts_per_token=10**9, **links)
+    assert many.transfer == pytest.approx(inside, rel=1e-6, abs=size * nodes / 1e9 / 50e9)  # to each node once
 
 
 @pytest.mark.parametrize(("n", "g"), NODES)
@@ -672,6 +751,7 @@ ALL_REDUCES = (
     hierarchical_all_reduce,
 )
 GATHERS = (ring_reduce_scatter, ring_all_gather, recursive_halving_reduce_scatter, recursive_doubling_all_gather)
+GATHERS += (multi_node_ring,)
 ALL_TO_ALLS = (pairwise_all_to_all, hierarchical_all_to_all, posted_all_to_all)
 BROADCASTS = (binomial_broadcast, scatter_all_gather_broadcast)
 # The least bytes that a rank must send or receive, for each byte of the buffer.
@@ -679,13 +759,10 @@ LEAST = (
     {law: lambda n: 2 * (n - 1) / n for law in ALL_REDUCES}
     | {law: lambda n: (n - 1) / n for law in (*GATHERS, *ALL_TO_ALLS)}
     | {law: lambda n: float(n > 1) for law in (*BROADCASTS, in_network_all_reduce, multicast_all_reduce)}
+    | {expert_all_to_all: lambda n: 1 - n**-0.5}  # two kinds of links at once
 )
 # Their switches talk to all ranks at once, or a rank posts messages to all.
-FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce, posted_all_to_all}
-
-sizes = st.just(0.0) | st.floats(1, 1e13)
-bandwidths = st.floats(1e6, 1e13)
-latencies = st.floats(0, 1e-2)
+FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce, posted_all_to_all, expert_all_to_all}
 
 
 def call(law, size, n, bandwidth, latency, g=1, faster=1.0):
@@ -693,6 +770,8 @@ def call(law, size, n, bandwidth, latency, g=1, faster=1.0):
     more = {
         "chunks": 5,
         "levels": 2,
+        "messages": 1,
+        "experts_per_token": 1,
         "node_size": g,
         "node_bandwidth": bandwidth * faster,
         "node_latency": latency / faster,
@@ -858,6 +937,40 @@ def test_a_stage_of_one_rank_alone_leaves_the_other_as_it_is():
     assert overlap_stages(alone, alone).time == 0
 
 
+# --- hiding ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("contention", [0, 0.25, 1])
+def test_what_is_exposed_is_what_two_resources_at_once_take_longer_than_the_work(contention):
+    """Second by second: while both run, a second of either takes longer; what is left runs alone."""
+    for communication, behind in itertools.product(range(8), repeat=2):
+        clock, left, work = 0.0, communication, behind
+        while left or work:
+            clock += 1 + contention if left and work else 1
+            left, work = max(left - 1, 0), max(work - 1, 0)
+        assert exposed_time(communication, behind, contention=contention) == pytest.approx(clock - behind, **close)
+
+
+shares = st.integers(0, 64).map(lambda k: k / 64)
+
+
+@given(st.floats(0, 10), st.floats(0, 10), shares, shares)
+def test_exposed_time_lies_between_its_contention_and_all_of_it(communication, behind, contention, more):
+    shown = exposed_time(communication, behind, contention=contention)
+    assert contention * communication * (1 - 1e-12) <= shown <= communication
+    assert exposed_time(communication, behind + more, contention=contention) <= shown
+    assert exposed_time(communication + more, behind, contention=contention) >= shown * (1 - 1e-12)
+    assert exposed_time(communication, behind, contention=min(contention + more, 1)) >= shown
+    assert exposed_time(communication, 0, contention=contention) == communication
+    hidden = exposed_time(communication, communication + more, contention=contention)
+    assert hidden == pytest.approx(contention * communication, rel=1e-12, abs=1e-14)
+
+
+def test_contention_is_a_share():
+    with pytest.raises(ValueError, match=r"^contention must be at most 1, got 1.5$"):
+        exposed_time(1, 1, contention=[0.5, 1.5])
+
+
 # --- the best algorithm ----------------------------------------------------------------------------------------------
 
 
@@ -881,7 +994,7 @@ def test_the_best_is_the_least_of_all(size, n, bandwidth, latency):
 PAIRS = list(itertools.combinations([law for law in ALL_REDUCES if law is not hierarchical_all_reduce], 2))
 
 
-@pytest.mark.parametrize("pair", [*PAIRS, BROADCASTS, GATHERS[::2]])
+@pytest.mark.parametrize("pair", [*PAIRS, BROADCASTS, (ring_reduce_scatter, recursive_halving_reduce_scatter)])
 @given(st.integers(2, 3000), bandwidths, st.floats(1e-8, 1e-2), st.floats(1e-3, 0.999))
 def test_a_crossover_separates_the_winners(pair, n, bandwidth, latency, below):
     first, second = (call(law, 1e6, n, bandwidth, latency) for law in pair)
@@ -948,15 +1061,18 @@ WITHOUT_N = {name: values for name, values in FLAT.items() if name != "n"}
 WITH_LATENCY = FLAT | {"latency": [5e-6, 1e-7, 1e-3]}
 # Each law of numbers with three sets of sound arguments.
 SOUND = (
-    dict.fromkeys((*BROADCASTS, *GATHERS, *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT)
+    dict.fromkeys((*BROADCASTS, *GATHERS[:4], *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT)
     | {point_to_point: WITHOUT_N, double_tree_chunks: WITH_LATENCY, best_all_reduce: WITH_LATENCY}
     | dict.fromkeys((hierarchical_all_reduce, hierarchical_all_to_all, posted_all_to_all), FLAT | NESTED)
     | {double_tree_all_reduce: FLAT | {"chunks": [1, 4, 100]}, in_network_all_reduce: FLAT | {"levels": [1, 2, 3]}}
     | {all_to_all_local_share: {"n": FLAT["n"], "node_size": NESTED["node_size"]}}
     | {pipelined_time: {"latency": FLAT["latency"], "transfer": [1e-3, 0, 2.0]}}
+    | {multi_node_ring: FLAT | NESTED | {"messages": [1, 4, 2]}}
+    | {expert_all_to_all: FLAT | NESTED | {"experts_per_token": [1, 2, 8]}}
+    | {exposed_time: {"communication": [0, 2.0, 1e-3], "behind": [1.0, 0, 2e-3], "contention": [0, 0.5, 0.25]}}
 )
-COUNTS = {"n", "node_size", "chunks", "levels"}
-MAY_BE_ZERO = {"size", "latency", "node_latency", "transfer"}
+COUNTS = {"n", "node_size", "chunks", "levels", "messages", "experts_per_token"}
+MAY_BE_ZERO = {"size", "latency", "node_latency", "transfer", "communication", "behind", "contention"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
 
@@ -985,9 +1101,7 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
             one(law, 0, **{name: value})
 
 
-@pytest.mark.parametrize(
-    "law", [hierarchical_all_reduce, hierarchical_all_to_all, posted_all_to_all, all_to_all_local_share]
-)
+@pytest.mark.parametrize("law", [law for law in SOUND if "node_size" in SOUND[law]])
 def test_nodes_must_divide_the_ranks(law):
     for size in (4, 12, [3, 4]):
         with pytest.raises(ValueError, match=r"^node_size must divide n, got .* and 6$"):

@@ -9,13 +9,14 @@ import importlib
 import inspect
 import pkgutil
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, layout_search, memory, pipeline, power, topology, training
+from clusterlab import failures, layout_search, memory, pipeline, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -24,10 +25,13 @@ from clusterlab.collectives import (
     crossover_size,
     double_tree_all_reduce,
     double_tree_chunks,
+    expert_all_to_all,
+    exposed_time,
     halving_doubling_all_reduce,
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    multi_node_ring,
     multicast_all_reduce,
     overlap_stages,
     pairwise_all_to_all,
@@ -44,6 +48,7 @@ from clusterlab.collectives import (
     tree_all_reduce,
 )
 from clusterlab.failures import (
+    Job,
     checkpoint,
     checkpoint_size,
     daly_interval,
@@ -63,20 +68,23 @@ from clusterlab.failures import (
     system_mtbf,
     young_interval,
 )
-from clusterlab.memory import layer_activations, model_state, stage_layers
-from clusterlab.pipeline import bubble_fraction, in_flight
+from clusterlab.layout import Layout, Workload
+from clusterlab.machine import SOFTWARE
+from clusterlab.memory import layer_activations, model_state
+from clusterlab.pipeline import bubble_fraction, critical_stage, in_flight, stage_layers
 from clusterlab.power import (
     Coolant,
     best_cap,
     budget_fleet,
+    capacity,
     clocked_power,
     cluster_load,
     convert,
     coolant_flow,
+    energy_footprint,
     energy_per,
     facility,
     fan_power,
-    fits,
     heat_removed,
     holdover,
     load,
@@ -93,6 +101,7 @@ from clusterlab.roofline import (
     elementwise,
     experts_touched,
     iron_law,
+    kernel_time,
     lower_bound,
     matmul,
     ridge_point,
@@ -134,6 +143,11 @@ def q(unit, value=2.0):
 PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
 BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
 SHAPE = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, window=4, window_layers=1)
+WORKLOAD = Workload(sequence=8, global_batch=2)
+IN_BYTES = replace(
+    SOFTWARE["2024"],
+    **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")},
+)
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
 COLLECTIVE = {
     "size": "octet",
@@ -158,14 +172,16 @@ FLAT_COLLECTIVES = (
     multicast_all_reduce,
 )
 SECONDS = q("s")
-JOB = {
-    "write": SECONDS,
-    "mtbf": q("s", 900),
-    "lag": SECONDS,
-    "detection": SECONDS,
-    "repair": SECONDS,
-    "restart": SECONDS,
-}
+JOB = Job(
+    interval=q("s", 8),
+    write=SECONDS,
+    mtbf=q("s", 900),
+    lag=SECONDS,
+    detection=SECONDS,
+    repair=SECONDS,
+    restart=SECONDS,
+    maintenance=q("", 0.1),
+)
 PARTS = ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total")
 FLEET = {"nodes": q("", 8), "node_mtbf": q("s", 100), "repair": SECONDS}
 
@@ -214,6 +230,10 @@ DIMENSIONS = {
         lambda: attainable(q("FLOP/octet"), PEAK, BANDWIDTH),
         {"": "FLOP/s"},
     ),
+    kernel_time: (
+        lambda: kernel_time(q("FLOP"), q("octet"), peak=PEAK, bandwidth=BANDWIDTH, overlap_loss=q("", 0.1)),
+        {"": "s"},
+    ),
     lower_bound: (
         lambda: lower_bound(compute=(q("FLOP"), PEAK), memory=(q("octet"), BANDWIDTH)),
         {"time": "s", "serial": "s"},
@@ -234,6 +254,8 @@ DIMENSIONS = {
     hierarchical_all_reduce: (lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
     hierarchical_all_to_all: (lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
     posted_all_to_all: (lambda: posted_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
+    multi_node_ring: (lambda: multi_node_ring(BUFFER, RANKS, **NODE, **LINK, messages=q("")), COLLECTIVE),
+    expert_all_to_all: (lambda: expert_all_to_all(BUFFER, RANKS, experts_per_token=q(""), **NODE, **LINK), COLLECTIVE),
     in_network_all_reduce: (lambda: in_network_all_reduce(BUFFER, RANKS, levels=q(""), **LINK), COLLECTIVE),
     all_to_all_local_share: (lambda: all_to_all_local_share(RANKS, node_size=q("", 4)), {"": ""}),
     bus_factor: (lambda: bus_factor("all-reduce", RANKS), {"": ""}),
@@ -246,6 +268,7 @@ DIMENSIONS = {
         {"chunks": "", "latency": "s", "transfer": "s", "fill": "s", "time": "s"},
     ),
     pipelined_time: (lambda: pipelined_time(q("s"), q("s", 5)), {"": "s"}),
+    exposed_time: (lambda: exposed_time(q("s"), q("s", 5), contention=q("", 0.1)), {"": "s"}),
     best_all_reduce: (lambda: best_all_reduce(BUFFER, RANKS, **LINK), {"time": "s"}),
     fat_tree_capacity: (lambda: fat_tree_capacity(q("", 28), tiers=q("")[:1], oversubscription=q("", 3)), {"": ""}),
     fat_tree: (
@@ -288,10 +311,10 @@ DIMENSIONS = {
     young_interval: (lambda: young_interval(SECONDS, SECONDS), {"": "s"}),
     daly_interval: (lambda: daly_interval(SECONDS, SECONDS), {"": "s"}),
     optimal_interval: (lambda: optimal_interval(SECONDS, SECONDS), {"": "s"}),
-    first_order_goodput: (lambda: first_order_goodput(q("s", 8), **JOB), {"": ""}),
-    goodput: (lambda: goodput(q("s", 8), **JOB, maintenance=q("", 0.1)), dict.fromkeys(PARTS, "")),
+    first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
+    goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
     expected_run_time: (
-        lambda: expected_run_time(q("s", 90), interval=q("s", 8), **JOB, maintenance=q("", 0.1)),
+        lambda: expected_run_time(q("s", 90), JOB),
         dict.fromkeys(PARTS, "s") | {"goodput": ""},
     ),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
@@ -317,23 +340,22 @@ DIMENSIONS = {
         {"weights": "octet", "gradients": "octet", "optimizer": "octet", "total": "octet", "checkpoint": "octet"},
     ),
     layer_activations: (
-        lambda: layer_activations(SHAPE, sequence=q("", 8), tp=q(""), activation_bytes=q("octet")),
+        lambda: layer_activations(SHAPE, WORKLOAD, Layout(tp=2), software=IN_BYTES),
         {"total": "octet", "norms": "octet", "attention": "octet", "feed_forward": "octet"},
     ),
     memory.footprint: (
-        lambda: memory.footprint(
-            SHAPE,
-            sequence=q("", 8),
-            microbatches=q(""),
-            zero=3,
-            activation_bytes=q("octet"),
-            logit_bytes=q("octet", 4),
-            reserved=q("octet"),
-            **dict.fromkeys(("weight_bytes", "gradient_bytes", "optimizer_bytes"), q("octet")),
-        ),
+        lambda: memory.footprint(SHAPE, WORKLOAD, Layout(zero=3), software=IN_BYTES, reserved=q("octet")),
         {"weights": "octet", "gathered": "octet", "activations": "octet", "output": "octet", "total": "octet"},
     ),
     stage_layers: (lambda: stage_layers(q("", 16), q("", 4), q("", 1), chunks=q("")), {"": ""}),
+    critical_stage: (
+        lambda: critical_stage(
+            q("", 16),
+            **dict.fromkeys(("layer_time", "embedding_time", "output_time"), q("s")),
+            **dict.fromkeys(("stages", "microbatches", "chunks"), q("")),
+        ),
+        {"layers": "", "time": "s", "has_embedding": "", "has_output": "", "bubble": "s"},
+    ),
     pipeline.simulate: (
         lambda: pipeline.simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
         {"bubble_fraction": ""},
@@ -364,8 +386,8 @@ DIMENSIONS = {
     pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
     facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
     site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
-    power.footprint: (
-        lambda: power.footprint(
+    energy_footprint: (
+        lambda: energy_footprint(
             WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")
         ),
         {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
@@ -388,14 +410,13 @@ DIMENSIONS = {
         lambda: power_swing(WATTS, q("s")),
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
     ),
-    fits: (lambda: fits(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
+    capacity: (lambda: capacity(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
-NOT_LAWS = {"units", "hardware", "models", "measure", "timings", "calibration", "explorer", "validate"}
+NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "explorer", "evidence", "validate", "__main__"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
-NO_LAWS = {failures.simulate, topology.hierarchy, training.machine, training.step, training.validity}
-NO_LAWS |= {training.constants, layout_search.axes, layout_search.search}
+NO_LAWS = {failures.simulate, topology.hierarchy, training.step, layout_search.axes, layout_search.search}
 
 
 @pytest.mark.parametrize(
@@ -426,7 +447,8 @@ def test_a_law_has_the_dimension_of_its_formula(law, part):
         lambda: ring_all_reduce(q("octet"), 8, bandwidth=BANDWIDTH, latency=q("1/s")).time,
         lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE | {"node_bandwidth": PEAK}, **LINK).time,
         lambda: optimal_interval(SECONDS, BUFFER),
-        lambda: goodput(q("s", 8), **JOB | {"restart": BUFFER}),
+        lambda: goodput(replace(JOB, restart=BUFFER)),
+        lambda: replace(JOB, write=BUFFER),
         lambda: checkpoint(q("FLOP"), storage_bandwidth=BANDWIDTH, writers=8, local_bandwidth=PEAK).time,
         lambda: series_mtbf(gpu=(SECONDS, 8), switch=(BUFFER, 2)).mtbf,
         lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE | {"node_latency": BUFFER}, **LINK).time,

@@ -1,9 +1,11 @@
 """Failures: published runs and tables, the exact law against simulation and an event-driven witness, conservation."""
 
+import functools
 import inspect
 import math
 import re
 import time
+from dataclasses import FrozenInstanceError, fields, replace
 from urllib.parse import urlparse
 
 import numpy as np
@@ -14,6 +16,7 @@ from hypothesis import strategies as st
 from clusterlab import failures, hardware
 from clusterlab.evidence.tables import published
 from clusterlab.failures import (
+    Job,
     checkpoint,
     checkpoint_size,
     daly_interval,
@@ -35,7 +38,7 @@ from clusterlab.failures import (
     young_interval,
 )
 from clusterlab.units import GB, TB, TiB, day, hour, minute
-from failures_witness import Job
+from failures_witness import EventDrivenRun
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-12}
@@ -179,7 +182,7 @@ def test_metas_measured_jobs_of_1024_gpus_fail_for_more_than_broken_nodes():
 def test_hourly_checkpoints_give_metas_large_jobs_the_effective_time_they_report(gpus):
     """Over 0.9 on average for 2,048 to 4,096 GPUs at an hourly interval; the five minutes of restart are assumed."""
     rate = reported("Meta RSC-1", "node failure rate")["low"]
-    law = goodput(hour, write=10, mtbf=system_mtbf(1 / rate, gpus // 8), restart=5 * minute)
+    law = goodput(Job(interval=hour, write=10, mtbf=system_mtbf(1 / rate, gpus // 8), restart=5 * minute))
     low = reported("Meta RSC-1", "effective training time")["low"]
     assert low <= law.useful <= 0.97
 
@@ -213,7 +216,7 @@ def test_blooms_checkpoint_is_14_bytes_for_each_parameter_and_costs_0_37_percent
     write, interval = (reported("BLOOM-176B", f"checkpoint {what}")["low"] for what in ("write", "interval"))
     assert size == pytest.approx(2.3 * TiB)
     assert checkpoint_size(176.247e9) == pytest.approx(size, rel=0.03)
-    law = goodput(interval, write=write, mtbf=system_mtbf(LIFE, 384))
+    law = goodput(Job(interval=interval, write=write, mtbf=system_mtbf(LIFE, 384)))
     assert law.checkpoint == pytest.approx(0.0037, abs=0.0001)
     assert law.rework == pytest.approx(1.5 / (LIFE / 384 / hour), rel=0.02)  # "on average we would lose 1.5h"
 
@@ -234,7 +237,8 @@ def test_megascale_recovers_a_hundred_times_in_three_weeks_of_50_000_hours():
 def test_megascales_recovery_times_give_its_effective_time():
     """Detection under 10 min and 15 min to catch up, checkpoints hidden: over 90 %, as they report."""
     detection, catching_up = (reported("MegaScale", metric)["high"] for metric in ("detection", "catching up"))
-    law = goodput(minute, write=0, mtbf=system_mtbf(LIFE, 10_000), detection=detection, restart=catching_up)
+    mtbf = system_mtbf(LIFE, 10_000)
+    law = goodput(Job(interval=minute, write=0, mtbf=mtbf, detection=detection, restart=catching_up))
     assert reported("MegaScale", "effective training time")["low"] < law.useful < 0.93
 
 
@@ -245,27 +249,26 @@ def test_asynchronous_checkpoints_leave_llama_3_a_quarter_of_an_hour_for_each_re
     )
     share = reported("Llama 3 405B", "effective training time")["low"]
     mtbf = 54 * day / 419
-    job = {"write": stall, "lag": write - stall, "mtbf": mtbf}
-    interval = optimal_interval(stall, mtbf)
-    assert goodput(interval, **job, restart=load, detection=15 * minute).useful > share
-    assert goodput(interval, **job, restart=load, detection=16 * minute).useful < share
+    job = Job(interval=optimal_interval(stall, mtbf), write=stall, lag=write - stall, mtbf=mtbf, restart=load)
+    assert goodput(replace(job, detection=15 * minute)).useful > share
+    assert goodput(replace(job, detection=16 * minute)).useful < share
 
 
 # --- the exact law: simulation, witness, limits ----------------------------------------------------------------------
 
-JOBS = {  # work in seconds, then the job
-    "rare": (400_000, {"interval": 3000, "write": 60, "mtbf": 100_000, "detection": 100, "restart": 300}),
-    "16k GPUs": (54 * day, {"interval": 1100, "write": 60, "mtbf": 10_986, "detection": 120, "restart": 300}),
-    "100k GPUs": (2 * day, {"interval": 400, "write": 60, "mtbf": 1800, "detection": 60, "restart": 120, "repair": 90}),
-    "often": (5000, {"interval": 100, "write": 30, "mtbf": 70, "detection": 5, "restart": 20, "repair": 11}),
-    "restart longer than MTBF": (3000, {"interval": 50, "write": 10, "mtbf": 80, "restart": 100}),
-    "write as long as work": (5000, {"interval": 100, "write": 100, "mtbf": 300, "restart": 20}),
-    "one piece": (1000, {"interval": 5000, "write": 60, "mtbf": 900, "detection": 10}),
-    "last piece short": (1050, {"interval": 100, "write": 10, "mtbf": 200, "detection": 10, "restart": 30}),
-    "asynchronous": (100_000, {"interval": 600, "write": 2, "mtbf": 3000, "lag": 300, "detection": 60, "restart": 120}),
-    "always writing": (20_000, {"interval": 100, "write": 1, "mtbf": 400, "lag": 101, "restart": 30, "repair": 7}),
-    "short last, late": (1010, {"interval": 100, "write": 1, "mtbf": 250, "lag": 60, "detection": 5, "restart": 9}),
-    "free of charge": (10_000, {"interval": 10, "write": 0, "mtbf": 500}),
+JOBS = {  # seconds of work, and the job
+    "rare": (400_000, Job(interval=3000, write=60, mtbf=100_000, detection=100, restart=300)),
+    "16k GPUs": (54 * day, Job(interval=1100, write=60, mtbf=10_986, detection=120, restart=300)),
+    "100k GPUs": (2 * day, Job(interval=400, write=60, mtbf=1800, detection=60, restart=120, repair=90)),
+    "often": (5000, Job(interval=100, write=30, mtbf=70, detection=5, restart=20, repair=11)),
+    "restart longer than MTBF": (3000, Job(interval=50, write=10, mtbf=80, restart=100)),
+    "write as long as work": (5000, Job(interval=100, write=100, mtbf=300, restart=20)),
+    "one piece": (1000, Job(interval=5000, write=60, mtbf=900, detection=10)),
+    "last piece short": (1050, Job(interval=100, write=10, mtbf=200, detection=10, restart=30)),
+    "asynchronous": (100_000, Job(interval=600, write=2, mtbf=3000, lag=300, detection=60, restart=120)),
+    "always writing": (20_000, Job(interval=100, write=1, mtbf=400, lag=101, restart=30, repair=7)),
+    "short last, late": (1010, Job(interval=100, write=1, mtbf=250, lag=60, detection=5, restart=9)),
+    "free of charge": (10_000, Job(interval=10, write=0, mtbf=500)),
 }
 RUNS = 6000
 
@@ -273,18 +276,24 @@ RUNS = 6000
 @pytest.mark.parametrize("name", JOBS)
 def test_simulation_agrees_with_the_exact_law_within_its_own_confidence_interval(name):
     work, job = JOBS[name]
-    law, runs = expected_run_time(work, **job), simulate(work, **job, runs=RUNS, seed=11)
+    law, runs = expected_run_time(work, job), simulate(work, job, runs=RUNS, seed=11)
     for part, seconds in (runs.parts | {"total": runs.total}).items():
         expected = law.total if part == "total" else law.parts[part]
         error = np.std(seconds) / RUNS**0.5
         assert abs(np.mean(seconds) - expected) <= 4 * error + 1e-9 * law.total, part
 
 
+@functools.cache
+def event_driven(name, many):
+    """Runs of one of the jobs in simpy: shared, because each takes milliseconds."""
+    return [EventDrivenRun(seed, *JOBS[name]) for seed in range(many)]
+
+
 @pytest.mark.parametrize("name", [name for name in JOBS if name not in ("16k GPUs", "free of charge")])
 def test_an_event_driven_witness_agrees_with_the_exact_law(name):
     work, job = JOBS[name]
-    law, many = expected_run_time(work, **job), 40 if work > 50_000 else 150
-    witness = [Job(seed, work, **job).parts for seed in range(many)]
+    law, many = expected_run_time(work, job), 40 if work > 50_000 else 250 if name == "often" else 150
+    witness = [run.parts for run in event_driven(name, many)]
     for part in witness[0]:
         seconds = np.array([run[part] for run in witness])
         assert abs(np.mean(seconds) - law.parts[part]) <= 4 * np.std(seconds) / many**0.5 + 1e-9 * law.total, part
@@ -292,27 +301,26 @@ def test_an_event_driven_witness_agrees_with_the_exact_law(name):
 
 def test_the_spread_of_the_simulation_is_that_of_the_witness():
     """Not the mean alone: quantiles of the time, and the number of failures."""
-    work, job = JOBS["often"]
-    runs, witness = simulate(work, **job, runs=4000), [Job(seed, work, **job) for seed in range(250)]
+    runs, witness = simulate(*JOBS["often"], runs=4000), event_driven("often", 250)
     total = [sum(run.parts.values()) for run in witness]
     for quantile in (0.1, 0.5, 0.9):
         at = np.quantile(runs.total, quantile)
         assert np.mean(total < at) == pytest.approx(quantile, abs=4 * (quantile * (1 - quantile) / 250) ** 0.5)
-    struck = [run.spent["failures"] for run in witness]
-    assert np.mean(struck) == pytest.approx(np.mean(runs.failures), abs=4 * np.std(struck) / 250**0.5)
+    count = [run.spent["failures"] for run in witness]
+    assert np.mean(count) == pytest.approx(np.mean(runs.failures), abs=4 * np.std(count) / 250**0.5)
 
 
 def test_without_detection_and_lag_the_law_is_dalys():
     """Daly 2006: T = M exp(R/M) (exp((tau + delta)/M) - 1) T_s / tau, for any number of whole intervals."""
-    tau, delta, mtbf, boot = 1800.0, 120.0, 9000.0, 400.0
-    daly = mtbf * math.exp(boot / mtbf) * math.expm1((tau + delta) / mtbf) * 100
-    law = expected_run_time(100 * tau, interval=tau, write=delta, mtbf=mtbf, restart=boot)
+    tau, delta, mtbf, restart = 1800.0, 120.0, 9000.0, 400.0
+    daly = mtbf * math.exp(restart / mtbf) * math.expm1((tau + delta) / mtbf) * 100
+    law = expected_run_time(100 * tau, Job(interval=tau, write=delta, mtbf=mtbf, restart=restart))
     assert law.total == pytest.approx(daly, **close)
 
 
 def test_a_lag_multiplies_the_expected_time_and_moves_no_optimum():
-    job = {"interval": 600, "write": 5, "mtbf": 5000, "detection": 60, "restart": 100}
-    early, late = (expected_run_time(6e8, **job, lag=lag).total for lag in (0, 400))
+    job = Job(interval=600, write=5, mtbf=5000, detection=60, restart=100)
+    early, late = (expected_run_time(6e8, replace(job, lag=lag)).total for lag in (0, 400))
     assert late / early == pytest.approx(math.exp(400 / 5000), rel=1e-6)
 
 
@@ -321,9 +329,17 @@ times = st.floats(1e-3, 1e6)
 
 @given(times, times, st.floats(1e-2, 1e9), times, times, times, st.floats(0, 1), st.floats(0, 0.99))
 def test_goodput_and_every_loss_are_one_in_sum_at_every_scale(write, more, mtbf, detection, repair, restart, lag, off):
-    interval = write + more
-    job = {"write": write, "mtbf": mtbf, "detection": detection, "repair": repair, "restart": restart}
-    law = goodput(interval, **job, lag=lag * (interval + write), maintenance=off)
+    job = Job(
+        interval=write + more,
+        write=write,
+        mtbf=mtbf,
+        lag=lag * (write + more + write),
+        detection=detection,
+        repair=repair,
+        restart=restart,
+        maintenance=off,
+    )
+    law = goodput(job)
     assert abs(law.total - 1) <= 1e-15  # a few roundings
     assert all(0 <= part <= 1 for part in law.parts.values())
     assert law.maintenance == off
@@ -331,9 +347,9 @@ def test_goodput_and_every_loss_are_one_in_sum_at_every_scale(write, more, mtbf,
 
 def test_the_parts_are_one_in_sum_also_where_youngs_form_is_negative():
     mtbf = np.geomspace(10, 1e6, 50)
-    job = {"write": 60, "mtbf": mtbf, "detection": 60, "restart": 300}
     interval = np.maximum(young_interval(60, mtbf), 60)
-    first, law = first_order_goodput(interval, **job), goodput(interval, **job)
+    job = Job(interval=interval, write=60, mtbf=mtbf, detection=60, restart=300)
+    first, law = first_order_goodput(job), goodput(job)
     assert np.min(first) < -1
     np.testing.assert_allclose(law.total, 1, rtol=0, atol=1e-15)
     assert np.all(law.useful > 0)
@@ -343,10 +359,16 @@ def test_the_parts_are_one_in_sum_also_where_youngs_form_is_negative():
 
 @given(st.floats(1, 1e4), st.floats(1, 20), st.floats(10, 1e6), st.floats(0, 1e3), st.floats(0, 1e3))
 def test_goodput_is_what_a_long_job_tends_to(write, ratio, mtbf, detection, restart):
-    interval = ratio * write
-    job = {"write": write, "mtbf": max(mtbf, write), "detection": detection, "restart": restart, "lag": write / 2}
-    run = expected_run_time(1e7 * interval, interval=interval, **job, maintenance=0.1)
-    law = goodput(interval, **job, maintenance=0.1)
+    job = Job(
+        interval=ratio * write,
+        write=write,
+        mtbf=max(mtbf, write),
+        lag=write / 2,
+        detection=detection,
+        restart=restart,
+        maintenance=0.1,
+    )
+    run, law = expected_run_time(1e7 * job.interval, job), goodput(job)
     for part, share in law.parts.items():
         assert run.parts[part] / run.total == pytest.approx(share, abs=1e-6)
     assert run.goodput == pytest.approx(law.useful, rel=1e-6)
@@ -354,10 +376,9 @@ def test_goodput_is_what_a_long_job_tends_to(write, ratio, mtbf, detection, rest
 
 @given(st.floats(1, 1e4), st.floats(1, 20), st.floats(10, 1e6), st.floats(0, 1e3), st.floats(1.01, 100))
 def test_more_reliability_and_faster_recovery_never_cost_goodput(write, ratio, mtbf, restart, times_better):
-    job = {"write": write, "mtbf": mtbf, "restart": restart, "detection": restart}
-    base = goodput(ratio * write, **job).useful
+    job = Job(interval=ratio * write, write=write, mtbf=mtbf, restart=restart, detection=restart)
     for better in ({"mtbf": mtbf * times_better}, {"restart": restart / 2}, {"detection": 0}, {"write": write / 2}):
-        assert goodput(ratio * write, **job | better).useful >= base
+        assert goodput(replace(job, **better)).useful >= goodput(job).useful
 
 
 # --- intervals -------------------------------------------------------------------------------------------------------
@@ -388,7 +409,8 @@ def test_no_interval_beats_the_optimum(write, mtbf, other):
 def test_a_search_finds_the_same_optimum():
     for write, mtbf in ((60, 11_000), (5, 1800), (600, 1800), (0.6, 1e6)):
         tau = np.geomspace(write, 100 * math.sqrt(write * mtbf), 400_001)
-        found = tau[np.argmax(goodput(tau, write=write, mtbf=mtbf, detection=30, restart=200).useful)]
+        job = Job(interval=tau, write=write, mtbf=mtbf, detection=30, restart=200)
+        found = tau[np.argmax(goodput(job).useful)]
         assert optimal_interval(write, mtbf) == pytest.approx(found, rel=2e-3)
 
 
@@ -515,7 +537,7 @@ def test_an_elastic_job_is_its_birth_death_chain(spares, nodes, replica):
 def test_waits_and_shares_of_a_pool_fit_together(spares, nodes, life, repair):
     """The wait of each failure, put into the goodput, is the share of time that the pool says is waited."""
     law = spare_pool(spares, nodes=nodes, node_mtbf=life, repair=repair)
-    lost = goodput(1, write=0, mtbf=system_mtbf(life, nodes), repair=law.wait).repair
+    lost = goodput(Job(interval=1, write=0, mtbf=system_mtbf(life, nodes), repair=law.wait)).repair
     assert lost == pytest.approx(law.waiting, rel=1e-9)
     more = spare_pool(spares + 1, nodes=nodes, node_mtbf=life, repair=repair)
     assert more.none_left == pytest.approx(law.waiting, rel=1e-9)
@@ -541,28 +563,31 @@ def test_repairs_that_take_no_time_need_no_spares():
 def test_simulated_waits_for_spares_are_those_of_the_law(spares):
     """A long job with nothing else to lose, on 40 nodes."""
     law = spare_pool(spares, nodes=40, node_mtbf=400, repair=25)
-    runs = simulate(30_000, interval=4, write=0, mtbf=10, repair=25, spares=spares, runs=60, seed=4)
+    runs = simulate(6000, Job(interval=4, write=0, mtbf=10, repair=25), spares=spares, runs=300, seed=4)
     share = runs.repair / runs.total
-    assert np.mean(share) == pytest.approx(law.waiting, abs=4 * np.std(share) / 60**0.5 + 1e-3)
+    assert np.mean(share) == pytest.approx(law.waiting, abs=4 * np.std(share) / 300**0.5 + 1e-3)
     wait = runs.repair / runs.failures
-    assert np.mean(wait) == pytest.approx(law.wait, abs=4 * np.std(wait) / 60**0.5 + 0.01)
+    assert np.mean(wait) == pytest.approx(law.wait, abs=4 * np.std(wait) / 300**0.5 + 0.01)
 
 
-KINDS = {"node": (200.0, 1), "rack": (1500.0, 4), "switch": (4000.0, 8)}
-POOLED = {"interval": 40, "write": 2, "detection": 5, "restart": 10, "repair": 500, "spares": 3}
+POOLED = Job(interval=40, write=2, mtbf=100, detection=5, restart=10, repair=500)
 
 
 def test_failures_that_take_a_rack_or_a_switch_are_those_of_the_witness():
-    runs = simulate(3000, **POOLED, mtbf=KINDS, runs=4000, seed=1)
-    witness = [Job(seed, 3000, **POOLED, mtbf=KINDS).parts for seed in range(250)]
+    kinds = {"node": (200.0, 1), "rack": (1500.0, 4), "switch": (4000.0, 8)}
+    series = series_mtbf(**{name: (mtbf, 1) for name, (mtbf, _) in kinds.items()})
+    machines = {size: series.shares[name] for name, (_, size) in kinds.items()}
+    job = replace(POOLED, mtbf=series.mtbf)
+    runs = simulate(3000, job, spares=3, machines=machines, runs=4000, seed=1)
+    witness = [EventDrivenRun(seed, 3000, job, spares=3, kinds=kinds).parts for seed in range(250)]
     for part in ("rework", "repair", "restart"):
         seconds = np.array([run[part] for run in witness])
         assert np.mean(seconds) == pytest.approx(np.mean(runs.parts[part]), abs=4 * np.std(seconds) / 250**0.5), part
 
 
 def test_machines_that_fail_together_wait_longer_than_as_many_that_fail_alone():
-    alone = simulate(3000, **POOLED, mtbf=100, runs=2000)
-    together = simulate(3000, **POOLED, mtbf={"rack": (400, 4)}, runs=2000)
+    alone = simulate(3000, POOLED, spares=3, runs=2000)
+    together = simulate(3000, replace(POOLED, mtbf=400), spares=3, machines=4, runs=2000)
     assert np.mean(together.repair) > 1.2 * np.mean(alone.repair)
     assert np.mean(together.failures) < np.mean(alone.failures) / 3
 
@@ -590,15 +615,14 @@ def test_infant_failures_are_those_of_many_weibull_lives(shape):
 
 @pytest.mark.parametrize("shape", [0.4, 0.7, 2.0])
 def test_a_simulated_job_of_new_machines_fails_as_the_law_says(shape):
-    job = {"interval": 0.5, "write": 0, "mtbf": 50, "age": 2000}
-    runs = simulate(1000, **job, shape=shape, runs=3000)
+    runs = simulate(1000, Job(interval=0.5, write=0, mtbf=50), shape=shape, age=2000, runs=3000)
     law = infant_failures(np.mean(runs.total), mtbf=50, shape=shape, age=2000)
     assert np.mean(runs.failures) == pytest.approx(law, abs=4 * np.std(runs.failures) / 3000**0.5 + 0.01 * law)
 
 
 def test_infant_mortality_costs_time_and_a_shape_of_one_costs_none():
     work, job = JOBS["often"]
-    plain, almost, young = (simulate(work, **job, shape=shape, age=50_000) for shape in (1, 1 + 1e-9, 0.7))
+    plain, almost, young = (simulate(work, job, shape=shape, age=50_000) for shape in (1, 1 + 1e-9, 0.7))
     np.testing.assert_allclose(plain.total, almost.total, rtol=1e-3)
     assert np.mean(young.total) > 1.1 * np.mean(plain.total)
 
@@ -607,24 +631,26 @@ def test_infant_mortality_costs_time_and_a_shape_of_one_costs_none():
 
 
 @pytest.mark.parametrize("name", [name for name in JOBS if name != "free of charge"])
-@pytest.mark.parametrize("follow", [0, 7])
-def test_the_timeline_of_a_run_is_the_run(name, follow):
+@pytest.mark.parametrize("traced", [0, 7])
+def test_the_timeline_of_a_run_is_the_run(name, traced):
     work, job = JOBS[name]
-    runs = simulate(work, **job, runs=8, seed=9, follow=follow)
+    runs = simulate(work, job, runs=8, seed=9, trace_run=traced)
     assert runs.timeline[0].start == 0
-    assert runs.timeline[-1].end == pytest.approx(runs.total[follow], rel=1e-9)
+    assert runs.timeline[-1].end == pytest.approx(runs.total[traced], rel=1e-9)
     ends = [event.end for event in runs.timeline]
     assert [event.start for event in runs.timeline[1:]] == pytest.approx(ends[:-1], rel=1e-9)
+    spent = dict.fromkeys(runs.parts, 0.0)
+    for event in runs.timeline:
+        spent[event.part] += event.end - event.start
     for part, seconds in runs.parts.items():
-        spent = sum(event.end - event.start for event in runs.timeline if event.part == part)
-        assert spent == pytest.approx(seconds[follow], rel=1e-9, abs=1e-6), part
+        assert spent[part] == pytest.approx(seconds[traced], rel=1e-9, abs=1e-6), part
     kept = [event for event in runs.timeline if event.part == "checkpoint"]
-    assert len(kept) == math.ceil(work / job["interval"])
+    assert len(kept) == math.ceil(work / job.interval)
 
 
 def test_a_seed_fixes_all_runs_and_another_changes_them():
     work, job = JOBS["often"]
-    first, again, other = (simulate(work, **job, runs=50, seed=seed).total for seed in (1, 1, 2))
+    first, again, other = (simulate(work, job, runs=50, seed=seed).total for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.any(first == other)
 
@@ -632,41 +658,78 @@ def test_a_seed_fixes_all_runs_and_another_changes_them():
 def test_a_job_measured_in_minutes_is_the_same_job():
     """The dimension of a simulation: with every time in another unit, every time of its result is in that unit."""
     work, job = JOBS["asynchronous"]
-    seconds = simulate(work, **job, runs=20, shape=0.8, age=1000, spares=1)
-    minutes = simulate(
-        work / 60, **{name: t / 60 for name, t in job.items()}, runs=20, shape=0.8, age=1000 / 60, spares=1
-    )
+    seconds = simulate(work, job, runs=20, shape=0.8, age=1000, spares=1)
+    job = Job(**{name: time / 60 for name, time in vars(job).items()})
+    minutes = simulate(work / 60, job, runs=20, shape=0.8, age=1000 / 60, spares=1)
     for part in seconds.parts:
         np.testing.assert_allclose(seconds.parts[part], minutes.parts[part] * 60, rtol=1e-9)
 
 
-def test_kinds_that_take_one_machine_each_are_one_kind():
+def test_a_number_of_machines_is_a_mapping_of_that_number_alone():
+    for size in (1, 4):
+        as_number, as_mapping = (simulate(3000, POOLED, spares=3, machines=m, runs=50) for m in (size, {size: 1}))
+        np.testing.assert_array_equal(as_number.total, as_mapping.total)
+
+
+def test_planned_windows_take_their_share_of_every_simulated_run():
     work, job = JOBS["often"]
-    split = simulate(work, **job | {"mtbf": {"gpu": (100, 1), "fan": (700 / 3, 1)}})
-    np.testing.assert_allclose(split.total, simulate(work, **job).total, rtol=1e-9)
+    busy, windows = (simulate(work, replace(job, maintenance=m), runs=20) for m in (0, 0.2))
+    np.testing.assert_allclose(windows.maintenance, 0.2 * windows.total, rtol=1e-12)
+    np.testing.assert_allclose(windows.total, busy.total / 0.8, rtol=1e-12)
+    law = expected_run_time(work, replace(job, maintenance=0.2))
+    assert law.maintenance == pytest.approx(0.2 * law.total, **close)
 
 
 def test_thousands_of_runs_of_54_days_on_16384_gpus_take_a_second_or_two():
     work, job = JOBS["16k GPUs"]
-    start = time.perf_counter()
-    assert len(simulate(work, **job, runs=4000).total) == 4000
-    assert time.perf_counter() - start < 2
+    start = time.process_time()
+    assert len(simulate(work, job, runs=4000).total) == 4000
+    assert time.process_time() - start < 2
 
 
-def test_a_job_that_never_ends_is_refused(monkeypatch):
+@pytest.mark.parametrize(
+    ("mtbf", "message"),
+    [
+        (1.5, "mtbf must be at least a five-hundredth of a period and a restart, got 1.5"),
+        (60, r"mtbf must let a run end within 100,000 failures, got 60: 1.57e\+14 are expected"),
+    ],
+)
+def test_a_job_that_would_fail_for_ever_is_refused_before_anything_is_drawn(mtbf, message, monkeypatch):
+    monkeypatch.setattr(failures, "_run", None)  # to draw is an error
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        simulate(54 * day, replace(JOBS["16k GPUs"][1], mtbf=mtbf))
+
+
+def test_a_run_of_too_many_failures_is_refused_where_few_were_expected(monkeypatch):
+    """Wear: more and more failures, which the law of a constant rate does not foresee."""
     monkeypatch.setattr(failures, "_MOST_FAILURES", 50)
-    with pytest.raises(ValueError, match=r"^mtbf must let a run end within 50 failures, got 10"):
-        simulate(10_000, interval=1000, write=60, mtbf=10, runs=2)
+    job = Job(interval=1000, write=60, mtbf=1000)
+    assert np.all(simulate(10_000, job, runs=2).failures < 50)
+    with pytest.raises(ValueError, match=r"^mtbf must let a run end within 50 failures, got 1000$"):
+        simulate(10_000, job, runs=2, shape=4, age=1000)
+
+
+def test_a_law_of_a_job_that_would_never_end_says_so():
     with pytest.raises(ValueError, match=r"^mtbf must be at least a five-hundredth of .* got 1"):
-        expected_run_time(10_000, interval=1000, write=60, mtbf=1)
+        expected_run_time(10_000, Job(interval=1000, write=60, mtbf=1))
+
+
+def test_the_failures_that_a_refusal_expects_are_those_of_the_simulation():
+    for work, job in (JOBS["often"], JOBS["restart longer than MTBF"], JOBS["short last, late"]):
+        count = simulate(work, job, runs=4000).failures
+        running, expected = failures._expected_failures(work, job)
+        assert np.mean(count) == pytest.approx(expected, abs=4 * np.std(count) / 4000**0.5)
+        assert running <= expected
 
 
 def test_tables_name_their_parts():
     work, job = JOBS["often"]
-    law = repr(expected_run_time(work, **job))
+    law = repr(expected_run_time(work, job))
     for part in ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total"):
         assert part in law
-    assert "1,000 runs" in repr(simulate(work, **job))
+    assert "1,000 runs" in repr(simulate(work, job))
+    assert repr(job).splitlines()[3].split() == ["write", "30", "s"]
+    assert [line.split()[0] for line in repr(job).splitlines()[2:]] == [f.name for f in fields(Job)]
     assert "of failures" in repr(series_mtbf(GPU=(1e6, 8)))
     assert "left, multiplied" in repr(overhead_budget(a=0.1))
     assert "none left" in repr(spare_pool(1, nodes=2, node_mtbf=1e6, repair=1e3))
@@ -709,6 +772,7 @@ def test_every_row_has_an_id_of_its_own():
 
 RECOVERY = {"lag": [0, 5, 100], "detection": [0, 60, 120], "repair": [0, 10, 30], "restart": [0, 300, 120]}
 COST = {"interval": [1000, 600, 300], "write": [60, 1, 0], "mtbf": [1e4, 1e6, 2e3]} | RECOVERY
+COST |= {"maintenance": [0, 0.05, 0.2]}
 POOL = {"spares": [0, 4, 20], "nodes": [64, 48, 2048], "node_mtbf": [1e6, 2e7, 2e7], "repair": [1e4, 6e5, 1e5]}
 SOUND = {
     system_mtbf: {"component_mtbf": [1e8, 2e8, 3e8], "n": [1, 8, 16384]},
@@ -734,8 +798,8 @@ SOUND = {
     daly_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     optimal_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     first_order_goodput: COST,
-    goodput: COST | {"maintenance": [0, 0.05, 0.2]},
-    expected_run_time: {"work": [1e5, 500, 777.7]} | COST | {"maintenance": [0, 0.05, 0.2]},
+    goodput: COST,
+    expected_run_time: {"work": [1e5, 500, 777.7]} | COST,
     spare_pool: POOL,
     elastic_capacity: POOL | {"replica": [1, 4, 64]},
 }
@@ -747,16 +811,26 @@ MAY_BE_ZERO = {"write", *RECOVERY, "maintenance", "spares", "count"} | {
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
 
+def call(law, values):
+    """Call a law with arguments by name; those of a job come as a job."""
+    if "job" not in inspect.signature(law).parameters:
+        return law(**values)
+    job = Job(**{name: value for name, value in values.items() if name in COST})
+    return law(**{name: value for name, value in values.items() if name not in COST}, job=job)
+
+
 def one(law, i, **changed):
     """Call a law with its i-th set of sound arguments, some of them changed."""
-    return law(**{name: values[i] for name, values in SOUND[law].items()} | changed)
+    return call(law, {name: values[i] for name, values in SOUND[law].items()} | changed)
 
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
     laws = {f for f in vars(failures).values() if inspect.isfunction(f) and f.__module__ == failures.__name__}
     assert {law for law in laws if law.__name__[0] != "_"} == {*SOUND, series_mtbf, overhead_budget, simulate}
+    assert [f.name for f in fields(Job)] == list(COST)
     for law, arguments in SOUND.items():
-        assert set(inspect.signature(law).parameters) == set(arguments)
+        taken = set(inspect.signature(law).parameters)
+        assert (taken - {"job"} | set(COST) if "job" in taken else taken) == set(arguments)
 
 
 @pytest.mark.parametrize(("law", "name"), ARGUMENTS)
@@ -766,19 +840,44 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
     nonsense += [] if not strict and {name, (law, name)} & MAY_BE_ZERO else [0]
     nonsense += [1.5] if name in COUNTS or name in ("confidence", "maintenance") else []
     nonsense += [1] if name == "confidence" else []
-    nonsense += [] if inspect.signature(law).parameters[name].default is None else [None]
+    optional = name in ("writer_bandwidth", "local_bandwidth")
+    nonsense += [] if optional else [None]
     for value in nonsense:
         with pytest.raises(ValueError, match=rf"^{name} must be .*got "):
             one(law, 0, **{name: value})
 
 
-@pytest.mark.parametrize("law", [first_order_goodput, goodput, expected_run_time, simulate])
-def test_an_interval_that_cannot_hold_its_write_is_refused(law):
-    job = {"work": 1e5} if law in (expected_run_time, simulate) else {}
-    with pytest.raises(ValueError, match=r"^interval must be at least write, got 59 and 60"):
-        law(**job, interval=59, write=60, mtbf=1e4)
-    with pytest.raises(ValueError, match=r"^lag must be at most interval and write together, got 700"):
-        law(**job, interval=600, write=60, mtbf=1e4, lag=700)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"interval": 59}, "interval must be at least write, got 59 and 60"),
+        ({"interval": [600, 59], "write": [70, 60]}, "interval must be at least write, got 59 and 70"),
+        ({"lag": 700}, "lag must be at most interval and write together, got 700"),
+        ({"maintenance": 1}, "maintenance must be a share below 1, got 1"),
+        ({"restart": [1, 2], "repair": [1, 2, 3]}, r"shapes do not fit together: interval \(\), .*restart \(2,\)"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_when_it_is_made_and_when_it_is_changed(changed, message):
+    job = {"interval": 600, "write": 60, "mtbf": 1e4}
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Job(**job | changed)
+    with pytest.raises(ValueError, match=f"^{message}"):
+        replace(Job(**job), **changed)
+
+
+def test_a_job_is_told_by_keyword_and_stays_what_it_is():
+    job = Job(interval=600, write=60, mtbf=1e4)
+    assert job == Job(interval=600, write=60, mtbf=1e4, lag=0, detection=0, repair=0, restart=0, maintenance=0)
+    assert job.period == 660
+    with pytest.raises(FrozenInstanceError):
+        job.write = 1
+    with pytest.raises(TypeError, match="positional"):
+        Job(600, 60, 1e4)
+
+
+def test_work_of_another_shape_than_the_job_is_refused():
+    with pytest.raises(ValueError, match=r"^shapes do not fit together: work \(2,\)"):
+        expected_run_time([1e5, 2e5], Job(interval=600, write=60, mtbf=[1e4, 2e4, 3e4]))
 
 
 @pytest.mark.parametrize(
@@ -792,7 +891,6 @@ def test_an_interval_that_cannot_hold_its_write_is_refused(law):
         (lambda: series_mtbf(gpu=5), r"gpu must be a pair \(mtbf, n\), got 5"),
         (lambda: series_mtbf(gpu=(5, 0)), "gpu n must be a whole number"),
         (lambda: series_mtbf(gpu=(-5, 1)), "gpu mtbf must be positive"),
-        (lambda: goodput([10, 20], write=[1, 2, 3], mtbf=100), r"shapes do not fit together: interval \(2,\)"),
     ],
 )
 def test_what_makes_no_sense_is_refused(refused, message):
@@ -804,22 +902,28 @@ def test_what_makes_no_sense_is_refused(refused, message):
     ("changed", "message"),
     [
         ({"work": 0}, "work must be positive"),
+        ({"work": [1, 2]}, "work must be one number"),
+        ({"job": Job(interval=10, write=1, mtbf=1000, detection=[1, 2])}, "detection must be one number"),
         ({"runs": 0}, "runs must be a whole number"),
+        ({"runs": [1, 2]}, "runs must be one number"),
         ({"shape": 0}, "shape must be positive"),
         ({"age": -1}, "age must be positive"),
         ({"spares": 1.5}, "spares must be a whole number"),
-        ({"follow": 1000}, "follow must be"),
-        ({"follow": -1}, "follow must be"),
-        ({"mtbf": {}}, "series_mtbf needs at least one kind"),
-        ({"mtbf": {"rack": (100, 0)}}, "rack machines must be a whole number"),
-        ({"mtbf": {"rack": (0, 4)}}, "rack mtbf must be positive"),
-        ({"mtbf": -1}, "mtbf must be positive"),
-        ({"detection": [1, 2]}, "detection must be one number"),
+        ({"spares": -1}, "spares must be zero or more"),
+        ({"trace_run": 1000}, "trace_run must be"),
+        ({"trace_run": -1}, "trace_run must be"),
+        ({"machines": 4}, "machines must be 1 without spares, got 4"),
+        ({"machines": {}, "spares": 9}, "machines must be a whole number"),
+        ({"machines": 0, "spares": 9}, "machines must be a whole number"),
+        ({"machines": [1, 2], "spares": 9}, "machines must be one number"),
+        ({"machines": {0: 1}, "spares": 9}, "machines must be a whole number"),
+        ({"machines": {1: 0.5, 4: 0}, "spares": 9}, "the shares of machines must be above 0 and at most 1, got 0"),
+        ({"machines": {1: 0.5, 4: 0.4}, "spares": 9}, r"the shares of machines must sum to 1, got 0\.9"),
     ],
 )
 def test_a_simulation_refuses_nonsense(changed, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        simulate(**{"work": 100, "interval": 10, "write": 1, "mtbf": 1000} | changed)
+        simulate(**{"work": 100, "job": Job(interval=10, write=1, mtbf=1000)} | changed)
 
 
 # --- broadcasting ----------------------------------------------------------------------------------------------------
@@ -827,7 +931,8 @@ def test_a_simulation_refuses_nonsense(changed, message):
 
 @pytest.mark.parametrize("law", SOUND)
 def test_a_law_called_with_arrays_equals_a_loop_of_scalar_calls(law):
-    assert_equals_a_loop(law(**{n: np.array(v) for n, v in SOUND[law].items()}), [one(law, i) for i in range(3)])
+    together = call(law, {name: np.array(values) for name, values in SOUND[law].items()})
+    assert_equals_a_loop(together, [one(law, i) for i in range(3)])
 
 
 @pytest.mark.parametrize(("law", "name"), ARGUMENTS)

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.memory import footprint, layer_activations, model_state, stage_layers
+from clusterlab.layout import Layout, Workload
+from clusterlab.machine import SOFTWARE
+from clusterlab.memory import footprint, layer_activations, model_state
 from clusterlab.models import model
-from clusterlab.pipeline import simulate
+from clusterlab.pipeline import simulate, stage_layers
 from clusterlab.transformer import Transformer, parameters
 from laws import assert_equals_a_loop
 
@@ -24,6 +26,31 @@ SETUPS = {
 }
 OF_2022 = {"sequence": 2048, "tp": 8, "dropout": True, "fused_attention": False, "sequence_parallel": False}
 
+BYTES = ("weight_bytes", "gradient_bytes", "optimizer_bytes", "activation_bytes", "logit_bytes")
+OF_FOOTPRINT = ("schedule", "stage", "fragmentation", "reserved")
+
+
+def stack(settings, *, fused_attention=True, dropout=False):
+    """Software with or without fused attention and dropout, and with bytes of its own; takes them from settings."""
+    attention = "attention" if settings.pop("fused_attention", fused_attention) else None
+    bytes_ = {name: settings.pop(name) for name in BYTES if name in settings}
+    return replace(SOFTWARE["2024"], attention=attention, dropout=settings.pop("dropout", dropout), **bytes_)
+
+
+def held(shape, *, sequence, microbatches, **settings):
+    """The footprint of a workload with so many microbatches a replica, under a layout and software given together."""
+    how = {name: settings.pop(name) for name in OF_FOOTPRINT if name in settings}
+    software, layout = stack(settings), Layout(**settings)
+    workload = Workload(sequence=sequence, global_batch=microbatches * layout.dp * layout.microbatch)
+    return footprint(shape, workload, layout, software=software, **how)
+
+
+def kept_by_layer(shape, *, sequence, moe=False, **settings):
+    """The activations of a layer under a layout and software given together."""
+    software = stack(settings)
+    workload = Workload(sequence=sequence, global_batch=1)
+    return layer_activations(shape, workload, Layout(**settings), moe=moe, software=software)
+
 
 def shape_letters(name):
     gpt = model(name)
@@ -37,9 +64,9 @@ def shape_letters(name):
 def test_a_layer_keeps_what_table_2_says(name):
     gpt, h, a, _, s, b, t = shape_letters(name)
     layer = {**OF_2022, "microbatch": b}
-    none = layer_activations(gpt, **layer | {"tp": 1})
-    tensor = layer_activations(gpt, **layer)
-    sequence = layer_activations(gpt, **layer | {"sequence_parallel": True})
+    none = kept_by_layer(gpt, **layer | {"tp": 1})
+    tensor = kept_by_layer(gpt, **layer)
+    sequence = kept_by_layer(gpt, **layer | {"sequence_parallel": True})
     assert none.total == pytest.approx(s * b * h * (34 + 5 * a * s / h), **close)
     assert tensor.total == pytest.approx(s * b * h * (10 + 24 / t + 5 * a * s / (h * t)), **close)
     assert sequence.total == pytest.approx(s * b * h * (34 / t + 5 * a * s / (h * t)), **close)
@@ -56,12 +83,12 @@ def test_the_first_stage_keeps_as_much_as_all_layers(name):
     """Equations 5 and 6, section 4.2.3 for interleaving, section 4.3 for embedding and output."""
     gpt, h, _, layers, s, b, t = shape_letters(name)
     p, v = SETUPS[name]["pp"], SETUPS[name]["chunks"]
-    need = footprint(gpt, **OF_2022 | SETUPS[name] | {"sequence_parallel": True}, stage=0, recompute="selective")
+    need = held(gpt, **OF_2022 | SETUPS[name] | {"sequence_parallel": True}, stage=0, recompute="selective")
     factor = 1 + (p - 1) / (p * v) if v > 1 else 1
     expected = 34 * s * b * h * layers / t * factor + s * b * h * p / t * factor
     assert need.activations == pytest.approx(expected, **close)
     assert need.output == pytest.approx((p == 1) * 4 * s * b * h / t * (1 + gpt.vocab / h), **close)
-    full = footprint(gpt, **OF_2022, **SETUPS[name], stage=0, recompute="full")
+    full = held(gpt, **OF_2022, **SETUPS[name], stage=0, recompute="full")
     assert full.activations == pytest.approx((2 * layers + p) * s * b * h * factor, **close)
 
 
@@ -72,9 +99,9 @@ def test_the_savings_of_figure_7(name):
     gpt, *_ = shape_letters(name)
 
     def share(**how):
-        return footprint(gpt, **OF_2022 | SETUPS[name] | how, stage=0).activations / baseline
+        return held(gpt, **OF_2022 | SETUPS[name] | how, stage=0).activations / baseline
 
-    baseline = footprint(gpt, **OF_2022, **SETUPS[name], stage=0).activations
+    baseline = held(gpt, **OF_2022, **SETUPS[name], stage=0).activations
     assert 0.57 < share(sequence_parallel=True) < 0.68
     assert 0.48 < share(recompute="selective") < 0.63
     assert 0.16 < share(sequence_parallel=True, recompute="selective") < 0.206
@@ -85,7 +112,7 @@ def test_the_savings_of_figure_7(name):
 def test_the_scores_are_most_of_a_layer(name, ratio, saved):
     """Section 5: 5 a s / h is 80 and 64 beside 34, so selective recomputation saves 70 % and 65 %."""
     gpt, h, a, *_ = shape_letters(name)
-    layer = layer_activations(gpt, **OF_2022 | {"tp": 1})
+    layer = kept_by_layer(gpt, **OF_2022 | {"tp": 1})
     assert 5 * a * 2048 / h == ratio
     assert layer.scores / layer.total == pytest.approx(saved, abs=0.005)
 
@@ -96,7 +123,7 @@ def test_figure_1_and_table_5_fit_only_with_both_techniques(name, gradient_bytes
     """Figure 1 and section 6.1: none of the models fits 80 GB unless sequence parallelism and selective recomputation
     are used together, or all layers are recomputed; table 5 trains them both ways."""
     need = {
-        (parallel, how): footprint(
+        (parallel, how): held(
             model(name),
             **OF_2022 | SETUPS[name] | {"sequence_parallel": parallel},
             recompute=how,
@@ -116,7 +143,7 @@ def test_the_output_of_a_stage_that_appendix_b_frees():
     """Appendix B: s b h p, two bytes each, is 2.73 GB (GiB) on the first stage of the 530B model."""
     gpt = model("MT-NLG 530B")
     assert 2 * 2048 * gpt.hidden * 35 / 2**30 == pytest.approx(2.73, abs=0.005)
-    need = footprint(gpt, **OF_2022, **SETUPS["MT-NLG 530B"] | {"chunks": 1}, stage=0, recompute="full")
+    need = held(gpt, **OF_2022, **SETUPS["MT-NLG 530B"] | {"chunks": 1}, stage=0, recompute="full")
     # Full recomputation keeps the input of each of 3 layers for 35 microbatches, and the masks: 2.73 GB a layer.
     assert need.activations / 2**30 == pytest.approx((3 + 0.5) * 2.73, rel=0.002)
 
@@ -125,7 +152,7 @@ def test_megatron_s_own_estimate():
     """NVIDIA/Megatron-LM, megatron/training/theoretical_memory_usage.py: 6 + 12/d bytes a parameter with its
     distributed optimizer, sbh (18 + 4 f/h) a layer with sequence parallelism and selective recomputation."""
     gpt, t, p, d = replace(model("GPT 175B"), positions=0), 8, 8, 4
-    need = footprint(
+    need = held(
         gpt,
         sequence=2048,
         microbatches=64,
@@ -286,7 +313,7 @@ def shapes(draw, *, dense=False):
 @given(shapes(), st.integers(1, 10), st.integers(1, 4))
 def test_a_layer_keeps_what_a_tape_keeps(shape, sequence, microbatch):
     for moe in (False, True)[: 1 + bool(shape.experts)]:
-        kept = layer_activations(shape, sequence=sequence, microbatch=microbatch, moe=moe, activation_bytes=1)
+        kept = kept_by_layer(shape, sequence=sequence, microbatch=microbatch, moe=moe, activation_bytes=1)
         assert kept.total == pytest.approx(layer_on_tape(shape, sequence * microbatch, moe).elements, **close)
         assert kept.scores == kept.dropout == 0
 
@@ -294,27 +321,11 @@ def test_a_layer_keeps_what_a_tape_keeps(shape, sequence, microbatch):
 # --- stages, ranks and pipelines -------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 130), st.integers(1, 20), st.integers(1, 6))
-def test_stages_share_out_all_layers_evenly(layers, stages, chunks):
-    if stages * chunks > layers + 2:
-        with pytest.raises(ValueError, match="stages times chunks must be at most layers"):
-            stage_layers(layers, stages, chunks=chunks)
-        return
-    found = stage_layers(layers, stages, np.arange(stages), chunks=chunks)
-    # Lay the pieces out: the ends are short, the last first.
-    size = -(-layers // (stages * chunks))
-    pieces = np.full(stages * chunks, size)
-    for k in range(size * stages * chunks - layers):
-        pieces[-1 - k // 2 if k % 2 == 0 else k // 2] -= 1
-    np.testing.assert_array_equal(found, pieces.reshape(chunks, stages).sum(axis=0))
-    assert found.sum() == layers
-
-
 @st.composite
 def layouts(draw, *, dense=False):
     shape = draw(shapes(dense=dense))
     p, v = draw(st.integers(1, 5)), draw(st.integers(1, 3))
-    if p * v > shape.layers + 2:
+    if p == 1 or p * v > shape.layers + 2:
         p, v = 1, 1
     layout = {"pp": p, "chunks": v, "microbatches": draw(st.integers(1, 12)), "sequence": draw(st.integers(1, 50))}
     layout |= {"dp": draw(st.sampled_from([1, 2, 8])), "zero": draw(st.integers(0, 3))}
@@ -327,8 +338,8 @@ def layouts(draw, *, dense=False):
 def test_the_parts_add_up_and_the_stage_that_needs_most_is_found(case, fragmentation):
     shape, layout = case
     p = layout["pp"]
-    worst = footprint(shape, **layout, fragmentation=fragmentation, reserved=7)
-    each = [footprint(shape, **layout, stage=i, fragmentation=fragmentation, reserved=7) for i in range(p)]
+    worst = held(shape, **layout, fragmentation=fragmentation, reserved=7)
+    each = [held(shape, **layout, stage=i, fragmentation=fragmentation, reserved=7) for i in range(p)]
     assert worst.total == pytest.approx(max(one.total for one in each), **close)
     for one in (worst, *each):
         parts = [getattr(one, name) for name in one.__dataclass_fields__]
@@ -343,12 +354,12 @@ def test_the_parts_add_up_and_the_stage_that_needs_most_is_found(case, fragmenta
 @given(layouts())
 def test_all_ranks_together_hold_the_model_once_for_each_replica(case):
     shape, layout = case
-    held = sum(footprint(shape, **layout, stage=i).weights for i in range(layout["pp"]))
+    weights = sum(held(shape, **layout, stage=i).weights for i in range(layout["pp"]))
     replicas = layout["dp"] if layout["zero"] < 3 else 1
     twice = shape.vocab * shape.hidden * (shape.tied and layout["pp"] > 1)  # tied, and on the first and the last stage
     in_experts = 0 if not shape.experts else shape.moe_layers * shape.biases * _ffn_biases(shape)
     expected = 2 * (parameters(shape).total + twice) * replicas
-    assert held * layout["dp"] == pytest.approx(expected, abs=2 * in_experts * replicas, rel=1e-12)
+    assert weights * layout["dp"] == pytest.approx(expected, abs=2 * in_experts * replicas, rel=1e-12)
 
 
 def _ffn_biases(shape):
@@ -363,8 +374,8 @@ def test_the_activations_are_those_of_a_pipeline_that_runs(case):
     names = ("sequence", "fused_attention", "dropout", "sequence_parallel")
     settings_ = {name: layout[name] for name in names}
     for i in range(p):
-        need = footprint(shape, **layout, stage=i)
-        one = layer_activations(shape, **settings_)
+        need = held(shape, **layout, stage=i)
+        one = kept_by_layer(shape, **settings_)
         if layout["recompute"] == "none" and not shape.experts:
             layer = stage_layers(shape.layers, p, i, chunks=v) * one.total
             masks = (i == 0) * layout["dropout"] * layout["sequence"] * shape.hidden
@@ -376,26 +387,27 @@ def test_the_activations_are_those_of_a_pipeline_that_runs(case):
 def test_what_saves_memory_never_costs_activations_or_state(case, change):
     shape, layout = case
     layout |= {"sequence_parallel": False, "recompute": "none", "fused_attention": False, "dropout": True, "zero": 0}
+    layout["sequence"] *= 2  # so that two ranks can share it
     saving = {"sequence_parallel": True, "zero": 3, "recompute": "full", "cp": 2, "fused_attention": True}
     saving["dropout"] = False
-    more, less = (footprint(shape, **one, stage=0) for one in (layout, layout | {change: saving[change]}))
+    more, less = (held(shape, **one, stage=0) for one in (layout, layout | {change: saving[change]}))
     assert less.activations <= more.activations * (1 + 1e-12)
     assert less.state <= more.state * (1 + 1e-12)
-    twice = footprint(shape, **layout | {"microbatch": 2}, stage=0)
-    assert twice.activations == pytest.approx(2 * footprint(shape, **layout, stage=0).activations, **close)
+    twice = held(shape, **layout | {"microbatch": 2}, stage=0)
+    assert twice.activations == pytest.approx(2 * held(shape, **layout, stage=0).activations, **close)
 
 
 def test_tensor_parallelism_splits_all_but_what_every_rank_needs():
     """A grouped key head is on every rank with one of its query heads; norms and latents are on all."""
     llama = model("Llama 3 70B")
-    whole, by_8, by_64 = (footprint(llama, sequence=4096, microbatches=1, tp=t, stage=0) for t in (1, 8, 64))
+    whole, by_8, by_64 = (held(llama, sequence=4096, microbatches=1, tp=t, stage=0) for t in (1, 8, 64))
     norms = 2 * (2 * 80 + 1) * 8192
     assert 8 * (by_8.weights - norms) == pytest.approx(whole.weights - norms, **close)
     keys = 80 * 2 * 8192 * 128 * (64 - 8) * 2  # 64 copies of 8 heads
     assert 64 * (by_64.weights - norms) == pytest.approx(whole.weights - norms + keys, **close)
     deepseek = model("DeepSeek-V3")
     latent = 61 * 7168 * (1536 + 512 + 64)
-    one, many = (footprint(deepseek, sequence=4096, microbatches=1, tp=t, ep=32, dp=256 // t, etp=1) for t in (1, 8))
+    one, many = (held(deepseek, sequence=4096, microbatches=1, tp=t, ep=32, dp=256 // t, etp=1) for t in (1, 8))
     assert many.weights > 2 * latent
     assert one.weights > many.weights > one.weights / 8
 
@@ -403,15 +415,40 @@ def test_tensor_parallelism_splits_all_but_what_every_rank_needs():
 @pytest.mark.parametrize("recompute", ["none", "selective", "full"])
 def test_context_parallelism_holds_c_times_the_sequence_in_the_same_bytes(recompute):
     layout = {"microbatches": 8, "tp": 4, "pp": 2, "recompute": recompute, "dropout": True, "zero": 0}
-    one, four = (footprint(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layout) for c in (1, 4))
+    one, four = (held(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layout) for c in (1, 4))
     assert vars(one) == vars(four)
+
+
+def test_ranks_of_context_parallelism_share_the_tokens_of_a_layer():
+    """Four times the sequence on four ranks is as many tokens on each; only scores meet the whole sequence."""
+    layer = {"fused_attention": False, "dropout": True, "tp": 2}
+    one, four = (kept_by_layer(model("Llama 3.1 8B"), sequence=4096 * c, cp=c, **layer) for c in (1, 4))
+    assert four == replace(one, scores=4 * one.scores)
+    assert kept_by_layer(model("Llama 3.1 8B"), sequence=4096, cp=4, **layer) == replace(
+        one, **{name: part / 4 for name, part in vars(one).items()}
+    )
+
+
+@pytest.mark.parametrize("ep", [1, 2, 8])
+@pytest.mark.parametrize("wide", [64, 4096])
+def test_zero_3_gathers_the_largest_layer_whether_dense_or_a_mixture(ep, wide):
+    """Two layers of weights in 2 bytes, and one layer's gradients in 4; a mixture is attention, router and experts."""
+    mixed = Transformer(layers=4, hidden=64, heads=4, ffn=wide, vocab=1, gated=True, experts=8, experts_per_token=2)
+    mixed = replace(mixed, expert_ffn=128, shared_experts=1, dense_layers=2)
+    need = held(mixed, sequence=64, microbatches=1, dp=8, ep=ep, zero=3)
+    # From the parameters of models with a layer more of either kind.
+    dense = parameters(replace(mixed, layers=5, dense_layers=3)).total - parameters(mixed).total
+    mixture = parameters(replace(mixed, layers=5)).total - parameters(mixed).total
+    mixture -= 8 * (1 - 1 / ep) * 3 * 64 * 128  # experts that other ranks hold
+    assert need.gathered == (2 * 2 + 4) * max(dense, mixture)
+    assert (dense > mixture) == (wide == 4096)
 
 
 def test_experts_are_shared_out_over_the_data_parallel_ranks():
     """DeepSeek-V3's own layout: 16 stages, 64 ranks share the experts, 2,048 GPUs, no tensor parallelism."""
     deepseek = model("DeepSeek-V3")
     layout = {"sequence": 4096, "microbatches": 60, "pp": 16, "dp": 128, "recompute": "full"}
-    spread, whole = (footprint(deepseek, **layout, ep=ep, stage=1, zero=1) for ep in (64, 1))
+    spread, whole = (held(deepseek, **layout, ep=ep, stage=1, zero=1) for ep in (64, 1))
     expert = 4 * 256 * 3 * 7168 * 2048 * 2
     assert whole.weights - spread.weights == pytest.approx(expert * 63 / 64, **close)
     # Both shares of the optimizer state are all of it over 128 ranks: 64 times 2, or 1 times 128.
@@ -424,7 +461,7 @@ def test_experts_are_whole_where_they_are_shared_out_unless_said_otherwise():
     layout = {"sequence": 4096, "microbatches": 1, "tp": 2, "dp": 8}
     mixtral = model("Mixtral 8x7B")
     for ep, etp in ((1, 2), (4, 1)):
-        assert footprint(mixtral, **layout, ep=ep) == footprint(mixtral, **layout, ep=ep, etp=etp)
+        assert held(mixtral, **layout, ep=ep) == held(mixtral, **layout, ep=ep, etp=etp)
 
 
 @pytest.mark.parametrize("etp", [1, 2])
@@ -434,10 +471,10 @@ def test_all_ranks_of_a_mixture_hold_its_state_once_under_zero_3(ep, etp):
     mixtral = model("Mixtral 8x7B")
     layout = {"sequence": 4096, "microbatches": 1, "tp": 2, "dp": 8, "ep": ep, "etp": etp}
     on_both = (2 * 32 + 1) * 4096 + 32 * 4096 * 8  # norms and routers
-    need = footprint(mixtral, **layout, zero=3)
+    need = held(mixtral, **layout, zero=3)
     assert 16 * need.state == pytest.approx(18 * (parameters(mixtral).total + on_both), **close)
     # In groups of two, the experts' state is there 16 / (2 ep etp) times, where so many ranks hold the same part.
-    grouped = footprint(mixtral, **layout, zero=3, shard_group=2)
+    grouped = held(mixtral, **layout, zero=3, shard_group=2)
     experts = 32 * 8 * 3 * 4096 * 14336
     copies = max(16 / (ep * etp), 2) / 2 if ep * etp < 16 else 1
     dense = parameters(mixtral).total - experts + on_both
@@ -446,8 +483,8 @@ def test_all_ranks_of_a_mixture_hold_its_state_once_under_zero_3(ep, etp):
 
 def test_what_is_recomputed_is_held_for_a_moment():
     llama, layer = model("Llama 3 8B"), {"sequence": 8192, "fused_attention": False}
-    kept = layer_activations(llama, **layer)
-    need = {how: footprint(llama, **layer, microbatches=1, recompute=how) for how in ("none", "selective", "full")}
+    kept = kept_by_layer(llama, **layer)
+    need = {how: held(llama, **layer, microbatches=1, recompute=how) for how in ("none", "selective", "full")}
     assert [need[how].recomputation for how in need] == [0, kept.scores, kept.total - 2 * 8192 * 4096]
     assert need["full"].activations == 32 * 2 * 8192 * 4096
 
@@ -455,7 +492,7 @@ def test_what_is_recomputed_is_held_for_a_moment():
 def test_each_rank_keeps_the_key_heads_that_its_queries_need():
     """Llama 3 70B has 8 key heads: on 64 ranks of one query head each, every rank keeps one key and one value head."""
     llama = model("Llama 3 70B")
-    by_8, by_64 = (layer_activations(llama, sequence=4096, tp=t, sequence_parallel=True).attention for t in (8, 64))
+    by_8, by_64 = (kept_by_layer(llama, sequence=4096, tp=t, sequence_parallel=True).attention for t in (8, 64))
     assert by_8 == 2 * 4096 * (8192 / 8 + (8 + 2 + 8) * 128)
     assert by_64 == 2 * 4096 * (8192 / 64 + (1 + 2 + 1) * 128)
 
@@ -463,7 +500,7 @@ def test_each_rank_keeps_the_key_heads_that_its_queries_need():
 def test_hybrid_sharding_lies_between_none_and_all():
     llama = model("Llama 3 8B")
     layout = {"sequence": 8192, "microbatches": 1, "dp": 64, "zero": 3}
-    eight, all_64 = footprint(llama, **layout, shard_group=8), footprint(llama, **layout)
+    eight, all_64 = held(llama, **layout, shard_group=8), held(llama, **layout)
     assert eight.state == pytest.approx(8 * all_64.state, **close)
     # The largest unit of an 8B model is its output layer with the final norm: two of weights, one of gradients.
     largest = llama.vocab * llama.hidden + llama.hidden
@@ -472,12 +509,12 @@ def test_hybrid_sharding_lies_between_none_and_all():
 
 def test_gpipe_holds_all_microbatches_and_zero_bubble_twice_the_stages():
     gpt, setup = model("GPT 175B"), {"sequence": 2048, "microbatches": 64, "tp": 8, "pp": 8, "stage": 0}
-    base = footprint(gpt, **setup, schedule="1f1b").activations
+    base = held(gpt, **setup, schedule="1f1b").activations
     ratios = {"gpipe": 8, "zb-h1": 1, "zb-h2": 15 / 8, "interleaved": 1}
     for schedule, ratio in ratios.items():
-        assert footprint(gpt, **setup, schedule=schedule).activations == pytest.approx(ratio * base, **close)
+        assert held(gpt, **setup, schedule=schedule).activations == pytest.approx(ratio * base, **close)
     last = setup | {"stage": 7}
-    outputs = [footprint(gpt, **last, schedule=schedule).output for schedule in ("1f1b", "gpipe")]
+    outputs = [held(gpt, **last, schedule=schedule).output for schedule in ("1f1b", "gpipe")]
     assert outputs[1] == 64 * outputs[0] > 0
 
 
@@ -493,22 +530,22 @@ def test_a_layout_of_arrays_is_a_loop_of_layouts(name, stage):
         "pp": rng.choice([1, 2, 4, 16], n),
         "dp": rng.choice([8, 16], n),
         "cp": rng.choice([1, 2], n),
-        "ep": rng.choice([1, 4, 8], n),
-        "chunks": rng.choice([1, 2], n),
+        "ep": rng.choice([1, 4, 8] if model(name).experts else [1], n),
         "microbatch": rng.choice([1, 2], n),
         "microbatches": rng.choice([1, 8, 30], n),
         "zero": rng.integers(0, 4, n),
         "recompute": rng.choice(["none", "selective", "full"], n),
         "sequence_parallel": rng.choice([True, False], n),
     }
+    columns["chunks"] = np.where(columns["pp"] > 1, rng.choice([1, 2], n), 1)
     columns["schedule"] = np.where(columns["chunks"] > 1, "interleaved", rng.choice(["1f1b", "gpipe", "zb-h1"], n))
     common = {"sequence": 4096, "etp": 1, "stage": stage, "fragmentation": 0.1, "reserved": 1e9}
     common["fused_attention"] = False
     loop = []
     for i in range(n):
         row = {name: column[i].item() for name, column in columns.items()}
-        loop.append(footprint(model(name), **common, **row))
-    assert_equals_a_loop(footprint(model(name), **common, **columns), loop)
+        loop.append(held(model(name), **common, **row))
+    assert_equals_a_loop(held(model(name), **common, **columns), loop)
 
 
 def test_layer_state_and_stage_laws_are_loops_too():
@@ -516,8 +553,8 @@ def test_layer_state_and_stage_laws_are_loops_too():
     tp, cp, zero = np.array([1, 2, 8]), np.array([1, 4, 2]), np.array([0, 2, 3])
     each = list(zip(tp.tolist(), cp.tolist(), sp.tolist(), strict=True))
     assert_equals_a_loop(
-        layer_activations(llama, sequence=8192, tp=tp, cp=cp, sequence_parallel=sp),
-        [layer_activations(llama, sequence=8192, tp=t, cp=c, sequence_parallel=p) for t, c, p in each],
+        kept_by_layer(llama, sequence=8192, tp=tp, cp=cp, sequence_parallel=sp),
+        [kept_by_layer(llama, sequence=8192, tp=t, cp=c, sequence_parallel=p) for t, c, p in each],
     )
     assert_equals_a_loop(
         model_state(1e9, shards=tp, zero=zero),
@@ -527,9 +564,9 @@ def test_layer_state_and_stage_laws_are_loops_too():
 
 
 def test_a_record_prints_its_parts():
-    need = footprint(model("Mixtral 8x7B"), sequence=4096, microbatches=4, tp=8)
+    need = held(model("Mixtral 8x7B"), sequence=4096, microbatches=4, tp=8)
     assert "activations" in repr(need)
-    assert "experts" in repr(layer_activations(model("Mixtral 8x7B"), sequence=4096, moe=True))
+    assert "experts" in repr(kept_by_layer(model("Mixtral 8x7B"), sequence=4096, moe=True))
     assert "checkpoint" in model_state(1e9)._repr_html_()
 
 
@@ -539,23 +576,27 @@ LLAMA = {"sequence": 8192, "microbatches": 8}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"tp": 3}, "tp must divide heads, got 3 and 32"),
+        ({"tp": 3}, "tp must divide heads, got tp 3, heads 32"),
         ({"tp": [1, 5]}, "tp must divide heads"),
-        ({"pp": 40}, "stages times chunks must be at most layers . 2, got 40 and 32"),
+        ({"pp": 40}, "pp times chunks must be at most layers . 2, got pp 40, chunks 1, layers 32"),
+        ({"chunks": 2}, "chunks above 1 need pp above 1, got pp 1, chunks 2"),
         ({"dp": 0}, "dp must be a whole number"),
         ({"cp": 1.5}, "cp must be a whole number"),
-        ({"ep": 3, "dp": 4}, "ep times etp must divide tp cp dp, got 3 and 4"),
+        ({"ep": 3, "dp": 4}, "ep must divide experts, got ep 3, experts 0"),
         ({"zero": 4}, "zero must be 0, 1, 2 or 3, got 4"),
         ({"zero": 1.5}, "zero must be 0, 1, 2 or 3"),
-        ({"shard_group": 3, "dp": 4}, "shard_group must divide dp cp, got 3 and 4"),
+        ({"shard_group": 3, "dp": 4}, "shard_group must divide dp cp, got dp 4, cp 1, shard_group 3"),
         ({"recompute": "half"}, "recompute must be one of none, selective, full; got 'half'"),
         ({"schedule": "2f2b"}, "schedule must be one of"),
         ({"stage": 2, "pp": 2}, "stage must be a whole number from 0 to stages - 1, got 2 of 2"),
         ({"sequence_parallel": 1}, "sequence_parallel must be True or False, got 1"),
-        ({"fused_attention": None}, "fused_attention must be True or False"),
         ({"dropout": [True, False]}, "dropout must be True or False"),
-        ({"microbatches": 0}, "microbatches must be a whole number"),
-        ({"sequence": 0}, "sequence must be positive"),
+        ({"microbatches": 0}, "global_batch must be a whole number"),
+        (
+            {"microbatches": 1.5, "microbatch": 2},
+            "dp times microbatch must divide global_batch, got dp 1, microbatch 2, global_batch 3",
+        ),
+        ({"sequence": 0}, "sequence must be a whole number"),
         ({"fragmentation": -0.1}, "fragmentation must be zero or more"),
         ({"reserved": float("nan")}, "reserved must be zero or more"),
         ({"weight_bytes": -2}, "weight_bytes must be zero or more"),
@@ -563,16 +604,20 @@ LLAMA = {"sequence": 8192, "microbatches": 8}
 )
 def test_nonsense_is_refused_by_name(change, message):
     with pytest.raises(ValueError, match=message):
-        footprint(model("Llama 3 8B"), **LLAMA | change)
+        held(model("Llama 3 8B"), **LLAMA | change)
 
 
 def test_more_ranks_than_experts_are_refused():
-    with pytest.raises(ValueError, match="ep must divide experts, got 16 and 8"):
-        footprint(model("Mixtral 8x7B"), **LLAMA, dp=16, ep=16)
+    with pytest.raises(ValueError, match="ep must divide experts, got ep 16, experts 8"):
+        held(model("Mixtral 8x7B"), **LLAMA, dp=16, ep=16)
+    with pytest.raises(ValueError, match="ep times etp must divide tp cp dp, got tp 1, dp 4, cp 1, ep 4, etp 2"):
+        held(model("Mixtral 8x7B"), **LLAMA, dp=4, ep=4, etp=2)
     with pytest.raises(ValueError, match="capacity must be positive"):
-        footprint(model("Mixtral 8x7B"), **LLAMA).headroom(0)
+        held(model("Mixtral 8x7B"), **LLAMA).headroom(0)
 
 
 def test_one_layer_is_refused_by_name():
+    with pytest.raises(ValueError, match="tp must divide heads, got 3 and 32"):
+        kept_by_layer(model("Llama 3 8B"), sequence=10, tp=3)
     with pytest.raises(ValueError, match="moe must be True or False"):
-        layer_activations(model("Llama 3 8B"), sequence=10, moe=1)
+        kept_by_layer(model("Llama 3 8B"), sequence=10, moe=1)

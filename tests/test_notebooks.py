@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import yaml
 
-from conftest import ROOT
+from conftest import ROOT, build_book
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
 PARTS = [
@@ -166,3 +166,17 @@ def test_a_chapter_with_one_wrong_digit_fails(tmp_path):
     assert done.returncode == 1, done.stdout
     assert "Cell outputs differ" in done.stdout
     assert cell.source.splitlines()[0] in done.stdout
+
+
+def test_a_cell_that_raises_fails_the_build(tmp_path):
+    book = tmp_path / "book"
+    book.mkdir()
+    for name in ("_config.yml", "sphinx_ext", "lib", "vendor"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
+    (book / "references.bib").write_text("")
+    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell("1 / 0")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), book / "index.ipynb")
+    built, log, _ = build_book(tmp_path, tmp_path / "out")
+    assert not built
+    assert "ZeroDivisionError" in log

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.explorer import Picture
-from clusterlab.pipeline import SCHEDULES, bubble_fraction, in_flight, simulate
+from clusterlab.pipeline import SCHEDULES, bubble_fraction, critical_stage, in_flight, simulate, stage_layers
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-9, "abs": 1e-9}
@@ -211,6 +211,76 @@ def test_interleaving_holds_more_and_1f1b_less_than_all():
     assert [in_flight(p, 64, i) for i in range(p)] == list(range(p, 0, -1))
 
 
+# --- uneven stages ---------------------------------------------------------------------------------------------------
+
+
+def pieces(layers, stages, chunks):
+    """Layers of each piece, shape (stages, chunks), laid out one by one: the ends are short, the last first."""
+    size = -(-layers // (stages * chunks))
+    held = np.full(stages * chunks, size)
+    for k in range(size * stages * chunks - layers):
+        held[-1 - k // 2 if k % 2 == 0 else k // 2] -= 1
+    return held.reshape(chunks, stages).T
+
+
+@given(st.integers(1, 130), st.integers(1, 20), st.integers(1, 6))
+def test_stages_share_out_all_layers_evenly(layers, stages, chunks):
+    if stages * chunks > layers + 2:
+        with pytest.raises(ValueError, match="stages times chunks must be at most layers"):
+            stage_layers(layers, stages, chunks=chunks)
+        return
+    found = stage_layers(layers, stages, np.arange(stages), chunks=chunks)
+    np.testing.assert_array_equal(found, pieces(layers, stages, chunks).sum(axis=1))
+    assert found.sum() == layers
+
+
+@st.composite
+def uneven(draw, most=6):
+    """Layers dealt out to stages, and whole seconds of a layer, of the embedding and of the output layer."""
+    p, v = draw(st.integers(1, most)), draw(st.integers(1, 3))
+    v = v if p > 1 else 1
+    layers = draw(st.integers(max(p * v - 2, 1), 3 * p * v))
+    times = {"layer_time": draw(st.integers(1, 6)), "embedding_time": draw(st.integers(0, 9))}
+    times["output_time"] = draw(st.integers(0, 30))
+    return layers, times, {"stages": p, "microbatches": draw(st.integers(1, 24)), "chunks": v}
+
+
+@settings(max_examples=200)
+@given(uneven())
+def test_the_critical_stage_is_the_slowest_of_all_and_its_step_that_of_a_pipeline_that_runs(case):
+    layers, times, setting = case
+    p, m, v = setting.values()
+    held = pieces(layers, p, v)
+    seconds = held * float(times["layer_time"])
+    seconds[0, 0] += times["embedding_time"]
+    seconds[-1, -1] += times["output_time"]
+    stages = seconds.sum(axis=1)
+    slow = critical_stage(layers, **times, **setting)
+    assert slow.time == stages.max()
+    # It is one of the slowest, and says what it holds.
+    ends = {(held[i].sum(), i == 0, i == p - 1) for i in range(p) if stages[i] == stages.max()}
+    assert (slow.layers, slow.has_embedding, slow.has_output) in ends
+    line = simulate("interleaved", **setting, forward=seconds / 3, backward=seconds * 2 / 3)
+    step = m * slow.time + slow.bubble
+    assert slow.bubble >= 0
+    if m == 1 or p == 1 or (v == 1 and slow.has_output):
+        assert step == pytest.approx(line.time, rel=1e-9)
+    else:  # a stage before the last fills part of its wait with forward passes ahead
+        assert step == pytest.approx(line.time, rel=0.25)
+
+
+@given(uneven(), st.integers(1, 5))
+def test_more_work_never_makes_a_pipeline_faster(case, more):
+    layers, times, setting = case
+
+    def step(**change):
+        slow = critical_stage(layers, **times | change, **setting)
+        return setting["microbatches"] * slow.time + slow.bubble
+
+    for name in times:
+        assert step(**{name: times[name] + more}) >= step() * (1 - 1e-12)
+
+
 # --- published figures -----------------------------------------------------------------------------------------------
 
 
@@ -297,8 +367,28 @@ def test_arrays_are_a_loop():
         [in_flight(p, m, p - 1, schedule=str(s), chunks=v) for p, m, s, v, *_ in each],
     )
 
+    n, t, e, o = (
+        np.array([8, 16, 126, 30]),
+        np.array([1.0, 2, 3, 1]),
+        np.array([0.0, 1, 2, 0]),
+        np.array([0, 5, 1, 9.0]),
+    )
+    loop = zip(n, t, e, o, p, m, v, strict=True)
+    assert_equals_a_loop(
+        critical_stage(n, layer_time=t, embedding_time=e, output_time=o, stages=p, microbatches=m, chunks=v),
+        [
+            critical_stage(n, layer_time=t, embedding_time=e, output_time=o, stages=p, microbatches=m, chunks=v)
+            for n, t, e, o, p, m, v in loop
+        ],
+    )
+    assert_equals_a_loop(
+        stage_layers(n, p, p - 1, chunks=v),
+        [stage_layers(n, p, p - 1, chunks=v) for n, p, v in zip(n, p, v, strict=True)],
+    )
+
 
 GOOD = {"stages": 2, "microbatches": 4}
+UNEVEN = {"layer_time": 1.0, "embedding_time": 0.0, "output_time": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -323,6 +413,12 @@ GOOD = {"stages": 2, "microbatches": 4}
         (lambda: bubble_fraction(4, 4, weight=5), "weight must be at most backward"),
         (lambda: in_flight(4, 4, 4), "stage must be a whole number from 0 to stages - 1, got 4 of 4"),
         (lambda: in_flight(4, 4, 0.5), "stage must be a whole number"),
+        (lambda: stage_layers(1, 4), r"stages times chunks must be at most layers \+ 2, got 4 and 1"),
+        (lambda: stage_layers(8, 4, 4), "stage must be a whole number from 0 to stages - 1, got 4 of 4"),
+        (lambda: stage_layers(8.5, 4), "layers must be a whole number"),
+        (lambda: critical_stage(1, **UNEVEN, **GOOD, chunks=2), "stages times chunks must be at most layers"),
+        (lambda: critical_stage(8, **UNEVEN | {"output_time": -1}, **GOOD), "output_time must be zero or more"),
+        (lambda: critical_stage(8, **UNEVEN, stages=2, microbatches=0), "microbatches must be a whole number"),
         (lambda: in_flight(4, 4, schedule="1b1f"), "schedule must be one of"),
     ],
 )

@@ -19,15 +19,15 @@ from clusterlab.power import (
     Load,
     best_cap,
     budget_fleet,
+    capacity,
     clocked_power,
     cluster_load,
     convert,
     coolant_flow,
+    energy_footprint,
     energy_per,
     facility,
     fan_power,
-    fits,
-    footprint,
     heat_removed,
     holdover,
     load,
@@ -93,7 +93,7 @@ def test_a_legacy_hall_turned_liquid_saves_5_2_mw():
     legacy, liquid = (facility(it, ratio).total for ratio in (1.58, 1.06))
     assert (legacy, liquid) == (pytest.approx(15.8 * MW, **close), pytest.approx(10.6 * MW, **close))
     assert legacy - liquid == pytest.approx(5.2 * MW, **close)
-    saved = footprint(legacy - liquid, 365 * day, pue=1, price=8.3 * cent / kWh)
+    saved = energy_footprint(legacy - liquid, 365 * day, pue=1, price=8.3 * cent / kWh)
     assert saved.cost == pytest.approx(3.78 * million, rel=1e-3)
 
 
@@ -241,7 +241,7 @@ def test_abilene_has_44_percent_more_supply_than_its_racks_are_planned_at():
 
 def test_a_year_of_20480_gpus_costs_20_7_million_dollars():
     """SemiAnalysis 2024: 1,389 W each, used at 80 %, PUE 1.25, 8.3 cents: 249,185 MWh and $20.7M a year."""
-    year = footprint(20480 * 1389 * 0.8, 8760 * hour, pue=1.25, price=8.3 * cent / kWh)
+    year = energy_footprint(20480 * 1389 * 0.8, 8760 * hour, pue=1.25, price=8.3 * cent / kWh)
     assert year.energy == pytest.approx(249_185 * MWh, rel=1e-4)
     assert year.cost == pytest.approx(20.7 * million, rel=2e-3)
 
@@ -256,7 +256,7 @@ def test_training_runs_of_patterson_2021_took_the_energy_and_carbon_of_table_4(n
     """By time (accelerators x power x days) and by work (FLOPs over the sustained rate), each to the days' rounding."""
     run = RUNS[name]
     drawn = run["accelerators"] * run["power"]
-    ran = footprint(drawn, run["duration"], pue=run["pue"], carbon_intensity=run["carbon_intensity"])
+    ran = energy_footprint(drawn, run["duration"], pue=run["pue"], carbon_intensity=run["carbon_intensity"])
     assert ran.energy == pytest.approx(run["energy"], rel=0.01)
     assert ran.carbon == pytest.approx(run["carbon"], rel=0.01)
     worked = run["operations"] * energy_per(run["power"], run["sustained"]) * run["pue"]
@@ -266,7 +266,7 @@ def test_training_runs_of_patterson_2021_took_the_energy_and_carbon_of_table_4(n
 def test_bloom_took_its_tdp_times_its_hours():
     """Luccioni et al. 2022: 1,082,990 A100 hours at 400 W are 433,196 kWh; at 57 g/kWh, 24.69 t."""
     run = RUNS["BLOOM"]
-    ran = footprint(run["power"], run["accelerator_time"], pue=1, carbon_intensity=run["carbon_intensity"])
+    ran = energy_footprint(run["power"], run["accelerator_time"], pue=1, carbon_intensity=run["carbon_intensity"])
     assert ran.energy == pytest.approx(run["energy"], rel=1e-6)
     assert ran.carbon == pytest.approx(run["carbon"], rel=1e-3)
 
@@ -280,13 +280,12 @@ def test_the_carbon_of_llama_3_1_has_the_building_in_it_but_not_the_servers():
     grid = by_name("carbon_intensity")["United States"]["carbon_intensity"]
     for name in ("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B"):
         run = RUNS[name]
-        each = run["carbon"] / footprint(run["power"], run["accelerator_time"], pue=1).energy
+        each = run["carbon"] / energy_footprint(run["power"], run["accelerator_time"], pue=1).energy
         assert 410 <= each * kWh * 1000 <= 417
         assert 1.11 <= each / grid <= 1.13
         assert each / grid / by_name("pue")["Meta fleet"]["pue"] == pytest.approx(1.04, abs=0.015)
-    assert footprint(700, RUNS["Llama 3.1 405B"]["accelerator_time"], pue=1).energy == pytest.approx(
-        21.6 * GWh, rel=1e-3
-    )
+    largest = energy_footprint(700, RUNS["Llama 3.1 405B"]["accelerator_time"], pue=1)
+    assert largest.energy == pytest.approx(21.6 * GWh, rel=1e-3)
 
 
 # --- published: heat -------------------------------------------------------------------------------------------------
@@ -500,7 +499,7 @@ def test_a_rule_of_thumb_is_the_product_of_its_factors(n, each, k, s):
 @given(watts, st.floats(1, 1e9), pues, shares, shares, shares)
 def test_a_bill_is_linear_and_its_energies_sum(drawn, time, ratio, price, carbon, water):
     rates = {"pue": ratio, "price": price / kWh, "carbon_intensity": carbon / kWh, "water_usage": water / kWh}
-    bill = footprint(drawn, time, **rates)
+    bill = energy_footprint(drawn, time, **rates)
     assert bill.energy == pytest.approx(ratio * drawn * time, **close)
     assert bill.it_energy == drawn * time
     assert bill.overhead_energy == pytest.approx((ratio - 1) * drawn * time, rel=1e-9, abs=1e-9 * drawn * time)
@@ -509,9 +508,23 @@ def test_a_bill_is_linear_and_its_energies_sum(drawn, time, ratio, price, carbon
         pytest.approx(bill.energy / kWh * carbon),
     )
     assert bill.water == pytest.approx(bill.it_energy / kWh * water)  # by IT energy: a PUE does not change it
-    parts = [footprint(drawn, time * share, **rates) for share in (0.25, 0.75)]
+    parts = [energy_footprint(drawn, time * share, **rates) for share in (0.25, 0.75)]
     for name in ("energy", "cost", "carbon", "water"):
         assert sum(getattr(part, name) for part in parts) == pytest.approx(getattr(bill, name), **close)
+
+
+def test_a_footprint_is_shown_in_megawatt_hours_dollars_tonnes_and_cubic_metres():
+    """10 MW of IT for 30 days at a PUE of 1.25: 7,200 and 1,800 MWh; at 400 g and 1.5 litres for each kWh."""
+    rates = {"price": 8 * cent / kWh, "carbon_intensity": 0.4 / kWh, "water_usage": 1.5e-3 / kWh}
+    rows = [line.split("  ") for line in repr(energy_footprint(10 * MW, 30 * day, pue=1.25, **rates)).splitlines()[2:]]
+    assert {row[0]: row[-1].strip() for row in rows} == {
+        "it energy": "7,200 MWh",
+        "overhead energy": "1,800 MWh",
+        "energy": "9,000 MWh",
+        "cost": "$720,000",
+        "carbon": "3,600 t CO2e",
+        "water": "10,800 m³",
+    }
 
 
 # --- heat: limits and other equations of state -----------------------------------------------------------------------
@@ -603,6 +616,16 @@ def test_the_more_waits_with_a_chip_the_higher_its_best_cap(chip, fixed, rest, m
     assert together >= alone * (1 - 1e-9)
 
 
+@given(chips, st.floats(7, 30))
+def test_without_other_arguments_a_chip_is_alone_and_all_its_time_follows_its_clock(chip, budget):
+    """The defaults: nothing drawn beside the chip, and no fixed share of the time."""
+    alone, cap = {"fixed": 0, "rest": 0}, chip["static"] + 0.6 * chip["dynamic"]
+    assert power_cap(cap, **chip) == power_cap(cap, **chip, **alone)
+    assert best_cap(**chip) == best_cap(**chip, **alone)
+    watts = budget * (chip["static"] + chip["dynamic"])
+    assert budget_fleet(watts, 10_000, **chip) == budget_fleet(watts, 10_000, **chip, **alone)
+
+
 @given(chips, tasks, st.integers(1, 3000), st.floats(2e4, 2e6))
 def test_a_budget_buys_the_most_work_that_any_number_and_cap_within_it_would(chip, task, available, budget):
     drawn, time, energy = brute_force(**chip, **task)
@@ -659,7 +682,7 @@ def test_what_fits_is_counted_one_by_one(limit, each, space, size):
         by_power += 1
     while (by_space + 1) * size <= space:
         by_space += 1
-    room = fits(power=(limit, each), space=(space, size))
+    room = capacity(power=(limit, each), space=(space, size))
     assert (room.counts["power"], room.counts["space"]) == (by_power, by_space)
     assert room.count == min(by_power, by_space)
     assert room.binding == ("power" if by_power <= by_space else "space")
@@ -670,22 +693,22 @@ def test_what_fits_is_counted_one_by_one(limit, each, space, size):
 )
 def test_dgx_h100_in_racks_of_the_tables(rack, servers, binding):
     """MLSysBook, table 9: 12 kW, about 30 kW and 70 kW; four DGX H100 are 40.8 kW and 32 of 48 rack units."""
-    room = fits(power=(rack * kW, DGX_H100.power), space=(48, 8))
+    room = capacity(power=(rack * kW, DGX_H100.power), space=(48, 8))
     assert (room.count, room.binding) == (servers, binding)
 
 
 def test_under_9_8_mw_at_a_pue_of_1_4_fit_half_of_the_ten_thousand_gpus():
     """The site of MLSysBook's table 9 holds 5,488 H100s when their servers count, and 5,040 with the network."""
     it = 9.8 * MW / 1.4
-    assert 8 * fits(power=(it, DGX_H100.power)).count == 5488
-    assert fits(power=(it, 1389), racks=(200, 1 / 32)).count == 5039
-    assert fits(power=(it, 1389), racks=(150, 1 / 32)).binding == "racks"
+    assert 8 * capacity(power=(it, DGX_H100.power)).count == 5488
+    assert capacity(power=(it, 1389), racks=(200, 1 / 32)).count == 5039
+    assert capacity(power=(it, 1389), racks=(150, 1 / 32)).binding == "racks"
 
 
 def test_what_fits_exactly_fits():
     """0.3 / 0.1 is 2.9999999999999996 in floating point."""
-    assert fits(power=(0.3, 0.1)).count == 3
-    assert fits(power=(0.3 * (1 - 1e-9), 0.1)).count == 2
+    assert capacity(power=(0.3, 0.1)).count == 3
+    assert capacity(power=(0.3 * (1 - 1e-9), 0.1)).count == 2
 
 
 @given(watts, watts, shares)
@@ -709,7 +732,7 @@ BROADCASTS = {
     facility: lambda x: facility(load(a=1e3), 1 + x),
     site: lambda x: site(load(a=x), distribution=x, cop=3 * x, other=x),
     pue: lambda x: pue(2, x),
-    footprint: lambda x: footprint(x, 2, pue=1 + x, price=x, carbon_intensity=x, water_usage=x),
+    energy_footprint: lambda x: energy_footprint(x, 2, pue=1 + x, price=x, carbon_intensity=x, water_usage=x),
     coolant_flow: lambda x: coolant_flow(x, 10, AIR),
     heat_removed: lambda x: heat_removed(x, 10, AIR),
     fan_power: lambda x: fan_power(x, rated_flow=1, rated_power=1),
@@ -719,7 +742,7 @@ BROADCASTS = {
     best_cap: lambda x: best_cap(**CHIP, rest=600 * np.asarray(x)),
     budget_fleet: lambda x: budget_fleet(5e5 * np.asarray(x), 400, **CHIP, rest=500),
     power_swing: lambda x: power_swing(np.multiply.outer(np.asarray(x), [700, 200]), [0.8, 0.2]),
-    fits: lambda x: fits(a=(10 * np.asarray(x), 1.5), b=(5, 1)),
+    capacity: lambda x: capacity(a=(10 * np.asarray(x), 1.5), b=(5, 1)),
     holdover: lambda x: holdover(x, 2, efficiency=x),
 }
 LAWS = {
@@ -746,7 +769,10 @@ SOUND = {
     facility: ((IT,), {"pue": 1.2}),
     site: ((IT,), {"distribution": 0.9, "cop": 3, "other": 0}),
     pue: ((), {"facility_power": 2, "it_power": 1}),
-    footprint: ((), {"it_power": 1, "duration": 1, "pue": 1, "price": 0, "carbon_intensity": 0, "water_usage": 0}),
+    energy_footprint: (
+        (),
+        {"it_power": 1, "duration": 1, "pue": 1, "price": 0, "carbon_intensity": 0, "water_usage": 0},
+    ),
     coolant_flow: ((), {"heat": 1, "rise": 1, "coolant": AIR}),
     heat_removed: ((), {"flow": 1, "rise": 1, "coolant": AIR}),
     fan_power: ((), {"flow": 1, "rated_flow": 1, "rated_power": 1}),
@@ -790,13 +816,13 @@ def test_nonsense_is_refused_by_name(law, name, bad):
         (lambda: power_cap(100, **CHIP), "cap must be above static, got 100 with static 100"),
         (lambda: power_cap(500, **CHIP, fixed=1), "fixed must be below 1, got 1"),
         (lambda: budget_fleet(100, 9, **CHIP, rest=500), "budget must feed at least one accelerator, got 100"),
-        (lambda: power_swing(5, 1), "power must list its phases, got 5"),
+        (lambda: power_swing(5, 1), "power must be an array of phases, got 5"),
         (lambda: power_swing([1, 2], [1, 2, 3]), "shapes do not fit together"),
         (lambda: power_swing([1, 2], [1, 0]), "durations must be positive and finite, got 0"),
-        (lambda: fits(), "fits needs at least one resource"),
-        (lambda: fits(power=7), r"power must be a pair \(limit, use of one\), got 7"),
-        (lambda: fits(power=(7, 0)), "power use must be positive and finite, got 0"),
-        (lambda: fits(power=(-7, 1)), "power limit must be zero or more and finite, got -7"),
+        (lambda: capacity(), "capacity needs at least one resource"),
+        (lambda: capacity(power=7), r"power must be a pair \(limit, use of one\), got 7"),
+        (lambda: capacity(power=(7, 0)), "power use must be positive and finite, got 0"),
+        (lambda: capacity(power=(-7, 1)), "power limit must be zero or more and finite, got -7"),
     ],
 )
 def test_what_cannot_be_is_said_in_words(call, message):

@@ -19,6 +19,7 @@ from clusterlab.roofline import (
     elementwise,
     experts_touched,
     iron_law,
+    kernel_time,
     lower_bound,
     matmul,
     ridge_point,
@@ -251,6 +252,26 @@ def test_the_iron_law_lies_between_one_and_two_rooflines(task):
     assert roof <= iron_law(**task).time <= 2 * roof * (1 + 1e-12)
 
 
+@given(st.floats(1, 1e18), st.floats(1, 1e12), st.floats(1e9, 1e16), st.floats(1e9, 1e13), st.integers(0, 64))
+def test_a_kernel_takes_between_its_roofline_and_the_iron_law(flops, moved, peak, bandwidth, share):
+    machine_ = {"peak": peak, "bandwidth": bandwidth}
+    roof = flops / attainable(flops / moved, **machine_)
+    summed = iron_law(data_volume=moved, operations=flops, **machine_).time
+    assert kernel_time(flops, moved, **machine_) == pytest.approx(roof, rel=1e-12)
+    assert kernel_time(flops, moved, **machine_, overlap_loss=1) == pytest.approx(summed, rel=1e-12)
+    some = kernel_time(flops, moved, **machine_, overlap_loss=share / 64)
+    assert some == pytest.approx(roof + share / 64 * (summed - roof), rel=1e-12)
+    for better in ("peak", "bandwidth"):
+        faster = machine_ | {better: 2 * machine_[better]}
+        assert kernel_time(flops, moved, **faster, overlap_loss=share / 64) <= some
+
+
+def test_a_kernel_without_work_takes_the_time_of_what_it_moves():
+    machine_ = {"peak": 989e12, "bandwidth": 3.35e12, "overlap_loss": 0.3}
+    assert kernel_time(0, 3.35e12, **machine_) == kernel_time(989e12, 0, **machine_) == 1
+    assert kernel_time(0, 0, **machine_) == 0
+
+
 def test_a_task_that_takes_no_time_can_still_be_printed():
     assert "0 s" in repr(iron_law(data_volume=0, bandwidth=1, operations=0, peak=1))
 
@@ -270,10 +291,12 @@ SOUND = {
     experts_touched: {"tokens": [1, 32, 7], "experts": [8, 256, 64], "experts_per_token": [2, 8, 6]},
     ridge_point: {"peak": [989e12, 1e15, 5e13], "bandwidth": [3.35e12, 8e12, 1e11]},
     attainable: {"intensity": [1, 300, 5000], "peak": [989e12, 1e15, 5e13], "bandwidth": [3.35e12, 8e12, 1e11]},
+    kernel_time: {"flops": [16e9, 0, 1e15], "bytes_moved": [16e9, 1e6, 0], "overlap_loss": [0, 1, 0.3]}
+    | {"peak": [989e12, 1e15, 5e13], "bandwidth": [3.35e12, 8e12, 1e11]},
     iron_law: {"data_volume": [16e9, 0, 1e6], "bandwidth": [3.35e12, 8e12, 1e11], "operations": [16e9, 1e12, 0]}
     | {"peak": [989e12, 1e15, 5e13], "efficiency": [1, 0.5, 0.1], "latency": [0, 1e-5, 1e-3]},
 }
-MAY_BE_ZERO = {"data_volume", "operations", "latency"}
+MAY_BE_ZERO = {"data_volume", "operations", "latency", "flops", "bytes_moved", "overlap_loss"}
 
 
 def one(law, i, **changed):
@@ -310,6 +333,7 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
         (attention, {"fused": "no"}, "fused must be True or False"),
         (decode, {"active_parameters": 9e9}, "active_parameters must be at most parameters"),
         (experts_touched, {"experts_per_token": 9}, "experts_per_token must be at most experts"),
+        (kernel_time, {"overlap_loss": 1.01}, "overlap_loss must be at most 1"),
         (iron_law, {"efficiency": 1.01}, "efficiency must be above 0 and at most 1"),
     ],
 )

@@ -11,11 +11,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
-import nbformat
 import pytest
 
 import book_widgets
-from conftest import ROOT, build_book
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, widgets_ready
 
 
@@ -226,17 +224,3 @@ def test_every_widget_weighs_less_than_100_kb(pages):
                     weights[name, model_id] = len(gzip.compress(json.dumps(model).encode()))
     assert weights
     assert {which: weight for which, weight in weights.items() if weight >= 100_000} == {}
-
-
-def test_a_cell_that_raises_fails_the_build(tmp_path):
-    book = tmp_path / "book"
-    book.mkdir()
-    for name in ("_config.yml", "sphinx_ext", "lib", "vendor"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
-    (book / "references.bib").write_text("")
-    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell("1 / 0")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), book / "index.ipynb")
-    built, log, _ = build_book(tmp_path, tmp_path / "out")
-    assert not built
-    assert "ZeroDivisionError" in log

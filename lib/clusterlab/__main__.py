@@ -19,7 +19,7 @@ from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, fill
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from . import __version__, hardware, machine, models
 from .evidence import link_fit, validation
@@ -41,7 +41,7 @@ class Value(NamedTuple):
     """A stored number: the record that it is of, and the fact that it rests on."""
 
     table: str
-    record: object
+    record: Any
     field: str
     fact: hardware.Fact
 
@@ -112,8 +112,9 @@ def _audit_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run_audit(arguments: argparse.Namespace) -> int:
     """Print every value of a file, or of all catalogues; gaps go to stderr."""
-    texts = {name_of(arguments.file): (read_text(arguments.file), None)} if arguments.file else {}
-    texts = texts or {catalogue: (_shipped(catalogue), catalogue) for catalogue in _CATALOGUES}
+    texts: dict[str, tuple[str, str | None]] = {name: (_shipped(name), name) for name in _CATALOGUES}
+    if arguments.file:
+        texts = {name_of(arguments.file): (read_text(arguments.file), None)}
     found, gaps = {}, []
     for name, (text, catalogue) in texts.items():
         try:
@@ -227,7 +228,7 @@ def main(argv: list[str] | None = None, *, prog: str | None = None, commands: It
     codecs.register_error("clusterlab", _in_other_words)
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a notebook's streams write anything
-            stream.reconfigure(errors="clusterlab")
+            stream.reconfigure(errors="clusterlab")  # type: ignore[union-attr]
     try:
         try:
             arguments = _parser(prog, commands).parse_args(argv)

@@ -61,11 +61,13 @@ class Collective(Explained):
         return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "time")]
 
 
-def _inputs(size, n, bandwidth, latency) -> list:
-    """Each argument checked by its own rule, then all against each other's shape."""
-    whole(n=n)
-    positive(bandwidth=bandwidth)
-    return nonnegative(size=size, n=n, bandwidth=bandwidth, latency=latency)
+def _inputs(size, n, bandwidth, latency, **more) -> list:
+    """Each argument checked by its own rule, then all against each other's shape. ``more`` are links and counts."""
+    values = {"size": size, "n": n, "bandwidth": bandwidth, "latency": latency} | more
+    for name, value in values.items():
+        if name not in ("size", "latency", "node_latency"):
+            (positive if name.endswith("bandwidth") else whole)(**{name: value})
+    return nonnegative(**values)
 
 
 def _cost(operation, size, n, rounds, path_bytes, sent_bytes, bandwidth, latency) -> Collective:
@@ -81,11 +83,13 @@ def _stages(operation, size, n, *stages: Collective) -> Collective:
 
 
 def _latency_and_transfer(**laws: Collective) -> list:
-    """Both parts of each law, where all are collectives."""
+    """Both parts of each law, where all are collectives and their shapes fit together."""
     for name, law in laws.items():
         if not isinstance(law, Collective):
             raise ValueError(f"{name} must be a Collective, got {law!r}")
-    return [(law.latency, law.transfer) for law in laws.values()]
+    parts = [(law.latency, law.transfer) for law in laws.values()]
+    nonnegative(**dict(zip(laws, (latency + transfer for latency, transfer in parts), strict=True)))
+    return parts
 
 
 def _node(n, node_size):
@@ -417,22 +421,12 @@ def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, n
     >>> [round(float(multi_node_ring(16e9, n, node_size=8, **links).time * 1e3), 1) for n in (8, 64)]
     [31.1, 39.7]
     """
-    g, _ = _node(n, node_size)
-    (k,) = whole(messages=messages)
-    positive(node_bandwidth=node_bandwidth)
-    nonnegative(node_latency=node_latency)
-    size, n, bandwidth, latency, node_bandwidth, node_latency, g, k = nonnegative(
-        size=size,
-        n=n,
-        bandwidth=bandwidth,
-        latency=latency,
-        node_bandwidth=node_bandwidth,
-        node_latency=node_latency,
-        node_size=g,
-        messages=k,
+    _node(n, node_size)
+    node = {"node_bandwidth": node_bandwidth, "node_latency": node_latency}
+    size, n, bandwidth, latency, g, k, *node = _inputs(
+        size, n, bandwidth, latency, node_size=node_size, messages=messages, **node
     )
-    positive(bandwidth=bandwidth)
-    waits, transfer = _multi_node_ring(size, n, g, bandwidth, latency, node_bandwidth, node_latency, k)
+    waits, transfer = _multi_node_ring(size, n, g, bandwidth, latency, *node, k)
     moved = size / n * (n - 1)
     return Collective(size, k * (n - 1), moved, moved, waits, transfer, bus_factor("all-gather", n))
 
@@ -440,9 +434,10 @@ def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, n
 def _multi_node_ring(size, n, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1.0):
     """Latency and transfer of :func:`multi_node_ring`, its arguments checked. ``node_size`` may be a mean of nodes."""
     nodes = n / node_size
-    port = smaller(pick(node_size > 1, node_bandwidth, np.inf), bandwidth * node_size)
+    ports = bandwidth * node_size
+    rate = pick(nodes > 1, pick(node_size > 1, smaller(node_bandwidth, ports), ports), node_bandwidth)
     hops = (n - nodes) * node_latency + (nodes - 1) * latency
-    return messages * hops, size * (n - 1) / n / pick(nodes > 1, port, node_bandwidth)
+    return messages * hops, size * (n - 1) / n / rate
 
 
 # --- All-reduce ------------------------------------------------------------------------------------------------------
@@ -662,8 +657,7 @@ def double_tree_all_reduce(size, n, *, bandwidth, latency, chunks) -> Collective
     transfer     570 ms
     time         578 ms
     """
-    (k,) = whole(chunks=chunks)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    size, n, bandwidth, latency, k = _inputs(size, n, bandwidth, latency, chunks=chunks)
     rounds = 4 * (_log2_ceil(n) + k - 1) * (n > 1)
     sent = np.minimum(n / 2, 2) * (n > 1) * size
     return _cost("all-reduce", size, n, rounds, rounds * (size / (2 * k)), sent, bandwidth, latency)
@@ -757,9 +751,8 @@ def hierarchical_all_reduce(size, n, *, node_size, bandwidth, latency, node_band
     time         123 ms
     """
     g, nodes = _node(n, node_size)
-    positive(node_bandwidth=node_bandwidth)
-    nonnegative(node_latency=node_latency)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
+    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
     node = {"bandwidth": node_bandwidth, "latency": node_latency}
     inside = ring_reduce_scatter(size, g, **node), ring_all_gather(size, g, **node)
     across = ring_all_reduce(size / g, nodes, bandwidth=bandwidth, latency=latency)
@@ -802,8 +795,7 @@ def in_network_all_reduce(size, n, *, levels, bandwidth, latency) -> Collective:
     >>> round(float(ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6).time / cost.time), 2)
     2.0
     """
-    (levels,) = whole(levels=levels)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    size, n, bandwidth, latency, levels = _inputs(size, n, bandwidth, latency, levels=levels)
     moved = size * (n > 1)
     return _cost("all-reduce", size, n, 2 * levels * (n > 1), moved, moved, bandwidth, latency)
 
@@ -930,9 +922,8 @@ def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_band
     7.3
     """
     g, nodes = _node(n, node_size)
-    positive(node_bandwidth=node_bandwidth)
-    nonnegative(node_latency=node_latency)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
+    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
     inside = pairwise_all_to_all(size, g, bandwidth=node_bandwidth, latency=node_latency)
     across = pairwise_all_to_all(size, nodes, bandwidth=bandwidth, latency=latency)
     return _stages("all-to-all", size, n, inside, across)
@@ -982,9 +973,8 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
     6.0
     """
     g, nodes = _node(n, node_size)
-    positive(node_bandwidth=node_bandwidth)
-    nonnegative(node_latency=node_latency)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
+    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
     inside, across = size / g * (g - 1), size / nodes * (nodes - 1)
     first = _cost("all-to-all", size, g, 1.0 * (g > 1), inside, inside, node_bandwidth, node_latency)
     second = _cost("all-to-all", size, nodes, 1.0 * (nodes > 1), across, across, bandwidth, latency)
@@ -1042,31 +1032,23 @@ def expert_all_to_all(
     1.69
     """
     g, nodes = _node(n, node_size)
-    (copies,) = whole(experts_per_token=experts_per_token)
-    positive(node_bandwidth=node_bandwidth)
-    size, n, bandwidth, latency, node_bandwidth, node_latency, g, copies = nonnegative(
-        size=size,
-        n=n,
-        bandwidth=bandwidth,
-        latency=latency,
-        node_bandwidth=node_bandwidth,
-        node_latency=node_latency,
-        node_size=g,
-        experts_per_token=copies,
+    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
+    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency = _inputs(
+        size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
     )
-    positive(bandwidth=bandwidth)
-    waits, inside, across = _expert_all_to_all(size, n, copies, g, bandwidth, latency, node_bandwidth, node_latency)
+    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency)
     sent = np.maximum(inside * node_bandwidth, across * bandwidth)
     rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
     return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
 
 
-def _expert_all_to_all(size, n, copies, node_size, bandwidth, latency, node_bandwidth, node_latency):
+def _expert_all_to_all(size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency):
     """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
     nodes = n / node_size
-    visited = (nodes - 1) * (1 - (1 - 1 / nodes) ** copies)
+    visited = (nodes - 1) * (1 - (1 - 1 / nodes) ** experts_per_token)
     waits = (node_size > 1) * node_latency + (nodes > 1) * latency
-    return waits, size * (node_size - 1) / node_size / node_bandwidth, size * visited / copies / bandwidth
+    inside = size * (node_size - 1) / node_size / node_bandwidth
+    return waits, inside, size * visited / experts_per_token / bandwidth
 
 
 def all_to_all_local_share(n, *, node_size):
@@ -1244,7 +1226,7 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
     Raises
     ------
     ValueError
-        An argument is no Collective, ``chunks`` is not a whole number of at least 1, or it is not given and neither
+        An argument is not a Collective, ``chunks`` is not a whole number of at least 1, or it is not given and neither
         collective has latency: ever more chunks would be faster.
 
     Notes
@@ -1267,21 +1249,26 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
     fill      4.19 ms
     time        76 ms
     """
-    (one, transfer_1), (two, transfer_2) = _latency_and_transfer(first=first, second=second)
+    (latency_1, transfer_1), (latency_2, transfer_2) = _latency_and_transfer(first=first, second=second)
 
     def cost(k):
-        slower = one + transfer_1 / k >= two + transfer_2 / k
-        again, once = np.where(slower, one, two), np.where(slower, two, one)
+        slower = latency_1 + transfer_1 / k >= latency_2 + transfer_2 / k
+        each, once = np.where(slower, latency_1, latency_2), np.where(slower, latency_2, latency_1)
         longer, other = np.where(slower, transfer_1, transfer_2), np.where(slower, transfer_2, transfer_1)
-        return Overlap(k, (k * again + once)[()], longer[()], (other / k)[()])
+        return Overlap(k, (k * each + once)[()], longer[()], (other / k)[()])
 
     if chunks is not None:
-        return cost(*whole(chunks=chunks))
-    if np.any((one + two <= 0) & (transfer_1 > 0) & (transfer_2 > 0)):
+        (k,) = whole(chunks=chunks)
+        nonnegative(first=first.time, second=second.time, chunks=k)  # together: do their shapes fit?
+        return cost(k)
+    if np.any((latency_1 + latency_2 <= 0) & (transfer_1 > 0) & (transfer_2 > 0)):
         raise ValueError("chunks must be given where neither collective has latency, got None")
     with np.errstate(divide="ignore", invalid="ignore"):
-        slopes = np.divide(transfer_2, one) ** 0.5, np.divide(transfer_1, two) ** 0.5
-        turns = (*slopes, np.divide(transfer_1 - transfer_2, two - one))  # the last: both stages equally slow
+        slopes = np.divide(transfer_2, latency_1) ** 0.5, np.divide(transfer_1, latency_2) ** 0.5
+        turns = (
+            *slopes,
+            np.divide(transfer_1 - transfer_2, latency_2 - latency_1),
+        )  # the last: both stages equally slow
     best = 1.0
     for turn in turns:  # the best is next to one of these
         for k in (np.floor(turn), np.ceil(turn)):
@@ -1361,7 +1348,7 @@ def crossover_size(first: Collective, second: Collective):
     Raises
     ------
     ValueError
-        An argument is no Collective, or its size is zero.
+        An argument is not a Collective, or its size is zero.
 
     Notes
     -----

@@ -1,12 +1,13 @@
 r"""Failures: how often a cluster fails, what a failure costs, and what checkpoints, spares and repair do about it.
 
-The model of a job: failures of the whole job are a Poisson process of mean distance M (``mtbf``), in running and in
-restarting alike. After each ``interval`` seconds of work the job stands still for ``write`` seconds, and the checkpoint
-is safe ``lag`` seconds later (0: the write blocks until it is safe). A failure throws the job back to its last safe
-checkpoint. Then come ``detection`` (the job hangs) and ``repair`` (it waits for a machine), in which nothing more can
-break, and ``restart`` (load, initialise), in which a further failure leads back to detection. A run begins without a
-restart and ends when its last checkpoint is safe. ``interval`` is work alone, as in Young 1974 and Daly 2006. Expected
-times are exact in this model; :func:`simulate` plays it, and more than it.
+The model of a job (:class:`Job`): failures of the whole job are a Poisson process with mean time between failures M
+(``mtbf``), while the job runs and while it restarts. After each ``interval`` seconds of work the job stops for
+``write`` seconds, and the checkpoint is safe ``lag`` seconds later (0: the write blocks until it is safe). A failure
+throws the job back to its last safe checkpoint. Then come ``detection`` (the job hangs) and ``repair`` (it waits for a
+machine), during which nothing fails, and ``restart`` (load, initialise), during which a further failure leads back to
+detection. A job begins without a restart and ends when its last checkpoint is safe. ``interval`` is work alone, as in
+Young 1974 and Daly 2006. Expected times are exact in this model; :func:`simulate` is its Monte Carlo simulation, with
+spare machines, correlated failures and infant mortality on top.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def system_mtbf(component_mtbf, n):
 
 @dataclass(frozen=True, repr=False)
 class Series(Explained):
-    """Kinds of components in series: any one that fails stops the job. ``mtbfs`` holds each kind's own, in seconds."""
+    """Kinds of components in series: a failure of any one stops the job. ``mtbfs``: MTBF of each kind, seconds."""
 
     mtbfs: Mapping[str, float]
 
@@ -76,7 +77,7 @@ class Series(Explained):
 
     @property
     def shares(self) -> Mapping:
-        """Share of all failures that each kind causes; they sum to one."""
+        """Share of all failures that each kind causes; the shares sum to one."""
         return {name: self.mtbf / mtbf for name, mtbf in self.mtbfs.items()}
 
     def _rows(self):
@@ -85,28 +86,29 @@ class Series(Explained):
 
 
 def series_mtbf(**kinds) -> Series:
-    r"""Mean time between failures of several kinds of components in series: rates add.
+    r"""Mean time between failures of several kinds of components in series: failure rates add.
 
     .. math:: \frac{1}{M} = \sum_i \frac{n_i}{m_i}
 
     Parameters
     ----------
     **kinds : (mtbf, n)
-        For each kind, under a name of your choice, the mean time to failure of one in seconds and their number.
+        For each kind, under a name of your choice, the mean time to failure of one component, seconds, and the number
+        of components.
 
     Returns
     -------
     Series
-        The MTBF of each kind, of all, and the share of each in the failures.
+        The MTBF of each kind and of all together, and the share of failures that each kind causes.
 
     Raises
     ------
     ValueError
-        No kind is given, an MTBF is not positive and finite, or a number is not whole.
+        No kind is given, an MTBF is not positive and finite, or a number of components is not a positive integer.
 
     Notes
     -----
-    Derived: the minimum of independent exponential times is exponential, with the sum of their rates.
+    Derived: the minimum of independent exponential times is exponential, and its rate is the sum of their rates.
 
     Examples
     --------
@@ -133,7 +135,7 @@ def series_mtbf(**kinds) -> Series:
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Explained):
-    """A value and the range around it at some confidence. ``unit`` is how it is printed."""
+    """A value and its confidence interval. ``unit`` is the unit in which it is printed."""
 
     value: float
     low: float
@@ -145,7 +147,7 @@ class Estimate(Explained):
 
 
 def _poisson_tail(mean, count, step):
-    """P(X >= count) for step +1, P(X <= count) for step -1: the Poisson terms from count outward, which must fall."""
+    """P(X >= count) for step +1, P(X <= count) for step -1: the sum of Poisson terms, which fall from count outward."""
     j = np.arange(10 * math.sqrt(count) + 60)
     ratios = mean / (count + 1 + j) if step > 0 else np.maximum(count - j, 0) / mean
     first = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
@@ -153,7 +155,7 @@ def _poisson_tail(mean, count, step):
 
 
 def _bisect(below, low, high):
-    """Where ``below`` turns from true to false, to the last digit."""
+    """The point at which ``below`` turns from true to false, to the last digit."""
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if below(middle) else (low, middle)
@@ -182,8 +184,8 @@ def _poisson_quantile(mean, probability):
     return float(n[np.searchsorted(cumulative, probability * cumulative[-1])])
 
 
-def _outside(confidence):
-    """What lies outside of a range at each of its ends."""
+def _tail(confidence):
+    """Probability of each of the two tails outside a confidence interval."""
     (confidence,) = fraction(confidence=confidence)
     if np.any(confidence == 1):
         raise ValueError("confidence must be below 1, got 1")
@@ -191,7 +193,7 @@ def _outside(confidence):
 
 
 def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
-    r"""Mean number of failures in a window of time, and the range in which a count falls.
+    r"""Mean number of failures in a window of time, and the range in which the count falls.
 
     .. math:: \Lambda = t / M, \qquad P(X < \text{low}) \le \alpha/2, \quad P(X > \text{high}) \le \alpha/2
 
@@ -218,7 +220,7 @@ def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
 
     Examples
     --------
-    50,000 h for each of 16,384 GPUs predict for 54 days what Llama 3 405B counted, 419:
+    50,000 h for each of 16,384 GPUs predict for 54 days what Llama 3 405B saw, 419 failures:
 
     >>> from clusterlab.units import day, hour
     >>> expected_failures(54 * day, system_mtbf(50_000 * hour, 16384))
@@ -229,7 +231,7 @@ def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
     high     466
     """
     window, mtbf = positive(window=window, mtbf=mtbf)
-    tail, mean = _outside(confidence), window / mtbf
+    tail, mean = _tail(confidence), window / mtbf
     return Estimate(mean, _poisson_quantile(mean, tail)[()], _poisson_quantile(mean, 1 - tail)[()])
 
 
@@ -251,7 +253,7 @@ def failure_probability(window, mtbf):
     Raises
     ------
     ValueError
-        ``window`` is negative, ``mtbf`` is not positive, or one is not finite.
+        ``window`` is negative, ``mtbf`` is not positive, or either is not finite.
 
     Notes
     -----
@@ -269,7 +271,7 @@ def failure_probability(window, mtbf):
 
 
 def infant_failures(window, *, mtbf, shape, age):
-    r"""Mean number of failures of machines that were all new when the window began.
+    r"""Mean number of failures of machines that were all new at the start of the window.
 
     .. math:: \Lambda(t) = \frac{a}{k M} \left(\frac{t}{a}\right)^k
 
@@ -278,28 +280,28 @@ def infant_failures(window, *, mtbf, shape, age):
     window : array_like
         Seconds since all machines were new, t.
     mtbf, age : array_like
-        Mean time between failures M of the system once its machines are ``age`` seconds old, a.
+        Mean time between failures M of the system when its machines are ``age`` seconds old, a.
     shape : array_like
-        Weibull shape k: below 1 the young fail most (infant mortality), 1 is exponential, above 1 is wear.
+        Weibull shape k: below 1 is infant mortality, 1 is exponential, above 1 is wear-out.
 
     Returns
     -------
     array_like
-        A mean count; its rate at time t is (t/a)^(k-1) / M.
+        Mean number of failures; the failure rate at time t is (t/a)^(k-1) / M.
 
     Raises
     ------
     ValueError
-        ``window`` is negative, another argument is not positive, or one is not finite.
+        ``window`` is negative, another argument is not positive, or any is not finite.
 
     Notes
     -----
-    Source: Crow 1975, the power-law process: n Weibull lifetimes of scale eta in series, as long as few of the n have
-    been replaced; M = eta^k a^(1-k) / (n k).
+    Source: Crow 1975, the power-law process: n components in series with Weibull lifetimes of scale eta, as long as few
+    of them have been replaced; M = eta^k a^(1-k) / (n k).
 
     Examples
     --------
-    The first week of a fleet with k = 0.5 whose MTBF settles at 3 h after a quarter:
+    The first week of a fleet with k = 0.5 whose MTBF reaches 3 h after 90 days, and what a constant rate would give:
 
     >>> from clusterlab.units import day, hour
     >>> round(infant_failures(7 * day, mtbf=3 * hour, shape=0.5, age=90 * day)), 7 * day / (3 * hour)
@@ -311,21 +313,21 @@ def infant_failures(window, *, mtbf, shape, age):
 
 
 def poisson_interval(count, confidence=0.95) -> Estimate:
-    r"""Range of means that a Poisson count is compatible with (Garwood's exact interval).
+    r"""Confidence interval for the mean of a Poisson count (Garwood's exact interval).
 
     .. math:: \tfrac12\chi^2_{\alpha/2}(2k) \;\le\; \Lambda \;\le\; \tfrac12\chi^2_{1-\alpha/2}(2k + 2)
 
     Parameters
     ----------
     count : array_like
-        Events seen, k: a whole number, zero included.
+        Events observed, k: a whole number, zero included.
     confidence : array_like
         1 - alpha, between 0 and 1.
 
     Returns
     -------
     Estimate
-        ``low``: the mean that yields k events or more with probability alpha/2. ``high``: k or fewer.
+        ``low`` is the mean at which k or more events have probability alpha/2, ``high`` that at which k or fewer have.
 
     Raises
     ------
@@ -334,7 +336,7 @@ def poisson_interval(count, confidence=0.95) -> Estimate:
 
     Notes
     -----
-    Source: Garwood 1936. The two means are found by bisection of the sums of Poisson terms themselves.
+    Source: Garwood 1936. The two means are found by bisection on the sums of Poisson terms.
 
     Examples
     --------
@@ -348,12 +350,12 @@ def poisson_interval(count, confidence=0.95) -> Estimate:
     (count,) = nonnegative(count=count)
     if np.any(count != np.floor(count)):
         raise ValueError(f"count must be a whole number, got {count}")
-    tail = _outside(confidence)
+    tail = _tail(confidence)
     return Estimate(count, _lower_mean(count, tail)[()], _upper_mean(count, tail)[()])
 
 
 def implied_mttf(failures, *, components, window, confidence=0.95) -> Estimate:
-    r"""Mean time to failure of one component that a published count implies.
+    r"""Mean time to failure of one component, from a published number of failures.
 
     .. math:: m = n t / k
 
@@ -366,12 +368,13 @@ def implied_mttf(failures, *, components, window, confidence=0.95) -> Estimate:
     window : array_like
         Seconds of observation, t.
     confidence : array_like
-        Of the range, between 0 and 1.
+        Of the interval, between 0 and 1.
 
     Returns
     -------
     Estimate
-        Seconds; the range is that of :func:`poisson_interval`. It covers chance alone, not what was counted.
+        Seconds. The interval is that of :func:`poisson_interval`: it covers chance, but not differences in what was
+        counted as a failure.
 
     Raises
     ------
@@ -413,7 +416,7 @@ def checkpoint_size(parameters, *, bytes_per_parameter=14):
         Parameters of the model, N.
     bytes_per_parameter : array_like
         Bytes kept for each, b: 14 for mixed-precision Adam (BF16 weights 2, FP32 weights, momentum and variance 12).
-        Gradients are computed again.
+        Gradients are not kept: they are computed anew.
 
     Returns
     -------
@@ -440,7 +443,7 @@ def checkpoint_size(parameters, *, bytes_per_parameter=14):
 
 @dataclass(frozen=True, repr=False)
 class Checkpoint(Explained):
-    """One checkpoint: its bytes, the seconds that training stands still, and those until it is safe after that."""
+    """One checkpoint: its bytes, the seconds for which training stops, and those from then until it is safe."""
 
     size: float
     stall: float
@@ -448,7 +451,7 @@ class Checkpoint(Explained):
 
     @property
     def time(self):
-        """Seconds from its beginning until it is safe."""
+        """Seconds from its start until it is safe."""
         return self.stall + self.lag
 
     def _rows(self):
@@ -457,7 +460,7 @@ class Checkpoint(Explained):
 
 
 def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, local_bandwidth=None) -> Checkpoint:
-    r"""How long a checkpoint stops the training, and when it is safe.
+    r"""How long a checkpoint stops training, and when it is safe.
 
     .. math:: T = \frac{S}{\min(B_\text{storage},\, w B_\text{writer})}, \qquad
         T_\text{local} = \frac{S}{w B_\text{local}}
@@ -469,12 +472,12 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
     storage_bandwidth : array_like
         Bytes/s that the remote storage takes from all writers together.
     writers : array_like
-        Ranks that write a part each, w: 1 for a full checkpoint gathered on one rank, all of them for a sharded one.
+        Ranks that each write a shard, w: 1 for a full checkpoint gathered on one rank, all ranks for a sharded one.
     writer_bandwidth : array_like, optional
-        Bytes/s of one writer towards the storage; the default is no limit.
+        Bytes/s of one writer to the storage; no limit by default.
     local_bandwidth : array_like, optional
-        Bytes/s of one writer to its host's memory or disk. Where it is given the checkpoint has two levels: training
-        stands still for the local copy and goes on while that drains to the storage (an asynchronous checkpoint).
+        Bytes/s of one writer to its host's memory or disk. If given, the checkpoint has two levels: training stops for
+        the local copy and continues while that drains to the storage (an asynchronous checkpoint).
 
     Returns
     -------
@@ -488,12 +491,12 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
 
     Notes
     -----
-    Derived: the slowest stage of a copy sets its rate. A failure is taken to destroy the local copies, and the drain
-    not to slow the training.
+    Derived: the slowest stage of a copy sets its rate. A failure is assumed to destroy the local copies, and the drain
+    not to slow training.
 
     Examples
     --------
-    BLOOM's 2.3 TiB from 384 ranks to storage of 63 GB/s, blocking, and by way of host memory at 10 GB/s for each rank:
+    BLOOM's 2.3 TiB from 384 ranks to storage of 63 GB/s: blocking, and through host memory at 10 GB/s for each rank.
 
     >>> from clusterlab.units import TiB
     >>> where = {"storage_bandwidth": 63e9, "writers": 384}
@@ -514,19 +517,19 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
 
 
 def young_interval(write, mtbf):
-    r"""Work between checkpoints by Young's first-order rule.
+    r"""Checkpoint interval by Young's first-order rule.
 
     .. math:: \tau = \sqrt{2 \delta M}
 
     Parameters
     ----------
     write, mtbf : array_like
-        Seconds that a checkpoint stops the job, delta, and mean time between its failures, M.
+        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
 
     Returns
     -------
     array_like
-        Seconds of work.
+        Seconds of work between checkpoints, tau.
 
     Raises
     ------
@@ -535,7 +538,7 @@ def young_interval(write, mtbf):
 
     Notes
     -----
-    Source: Young 1974. Good while delta is far below M; beyond delta = M/2 it exceeds M.
+    Source: Young 1974. Accurate while delta is far below M; beyond delta = M/2 it exceeds M.
 
     Examples
     --------
@@ -548,7 +551,7 @@ def young_interval(write, mtbf):
 
 
 def daly_interval(write, mtbf):
-    r"""Work between checkpoints by Daly's higher-order rule.
+    r"""Checkpoint interval by Daly's higher-order rule.
 
     .. math:: \tau = \sqrt{2 \delta M}\left[1 + \tfrac13\sqrt{\tfrac{\delta}{2M}} + \tfrac19\,\tfrac{\delta}{2M}\right]
         - \delta \quad (\delta < 2M), \qquad \tau = M \quad (\delta \ge 2M)
@@ -556,12 +559,12 @@ def daly_interval(write, mtbf):
     Parameters
     ----------
     write, mtbf : array_like
-        Seconds that a checkpoint stops the job, delta, and mean time between its failures, M.
+        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
 
     Returns
     -------
     array_like
-        Seconds of work.
+        Seconds of work between checkpoints, tau.
 
     Raises
     ------
@@ -584,7 +587,7 @@ def daly_interval(write, mtbf):
 
 
 def optimal_interval(write, mtbf):
-    r"""Work between checkpoints that makes the expected run time least: exactly.
+    r"""Checkpoint interval that minimises the expected run time, exactly.
 
     .. math:: e^{(\tau + \delta)/M}\left(1 - \frac{\tau}{M}\right) = 1, \qquad
         \tau = M \left[1 + W_0\!\left(-e^{-1 - \delta/M}\right)\right]
@@ -592,14 +595,14 @@ def optimal_interval(write, mtbf):
     Parameters
     ----------
     write, mtbf : array_like
-        Seconds that a checkpoint stops the job, delta, and mean time between its failures, M.
+        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
 
     Returns
     -------
     array_like
-        Seconds of work, always below M. It depends on neither detection, repair and restart nor the lag of the write,
-        for these multiply the expected time (:func:`expected_run_time`). Beyond delta = 0.797 M it is shorter than the
-        write: no interval is worth it there.
+        Seconds of work between checkpoints, tau, always below M. Detection, repair, restart and lag do not change it,
+        because they only multiply the expected time (:func:`expected_run_time`). Beyond delta = 0.797 M it is shorter
+        than the write: no interval is worth it there.
 
     Raises
     ------
@@ -608,9 +611,9 @@ def optimal_interval(write, mtbf):
 
     Notes
     -----
-    Source: the minimum of Daly's 2006 expected time; W_0 is Lambert's function. With y = (tau + delta)/M it is where
-    y + exp(-y) - 1 = delta/M. That is convex, so Newton's method from above never misses, and nothing cancels near the
-    branch point of W_0, where all practice is. The relative error is about 1e-16 / y.
+    Source: the minimum of Daly's 2006 expected time; W_0 is Lambert's function. With y = (tau + delta)/M it solves
+    y + exp(-y) - 1 = delta/M. The left side is convex, so Newton's method from above always converges, and nothing
+    cancels near the branch point of W_0, where all practical cases are. The relative error is about 1e-16 / y.
 
     Examples
     --------
@@ -629,12 +632,82 @@ def optimal_interval(write, mtbf):
 # --- What a failure costs --------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Job(Explained):
+    """A checkpointed job and what each of its failures costs. Times are in seconds, by keyword, scalars or arrays.
+
+    Parameters
+    ----------
+    interval : array_like
+        Work between two checkpoints, tau.
+    write : array_like
+        Time for which a checkpoint stops the job, delta.
+    mtbf : array_like
+        Mean time between failures of the whole job, M.
+    lag : array_like
+        Time after that stop until the checkpoint is safe, b.
+    detection, repair, restart : array_like
+        Time after a failure until it is noticed, d; until a machine is available, w (the mean is enough); to load and
+        initialise, R.
+    maintenance : array_like
+        Share of the calendar in planned windows, m, which the job enters with a fresh checkpoint.
+
+    Raises
+    ------
+    ValueError
+        ``interval`` is shorter than ``write``, ``lag`` is longer than both together, ``maintenance`` is 1 or more, or a
+        value is negative or not finite (``interval`` and ``mtbf`` must also not be zero).
+
+    Examples
+    --------
+    A what-if is :func:`dataclasses.replace`: here, a restart in half the time.
+
+    >>> from dataclasses import replace
+    >>> from clusterlab.units import minute
+    >>> job = Job(interval=1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute)
+    >>> [fmt(goodput(each).useful, "%") for each in (job, replace(job, restart=job.restart / 2))]
+    ['86.6%', '87.8%']
+    """
+
+    interval: float
+    write: float
+    mtbf: float
+    lag: float = 0.0
+    detection: float = 0.0
+    repair: float = 0.0
+    restart: float = 0.0
+    maintenance: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check each value, and the values against each other."""
+        positive(interval=self.interval, mtbf=self.mtbf)
+        for name, value in zip(vars(self), nonnegative(**vars(self)), strict=True):
+            object.__setattr__(self, name, value)
+        if np.any(self.interval < self.write):
+            least, most = np.min(self.interval), np.max(self.write)
+            raise ValueError(f"interval must be at least write, got {least:g} and {most:g}")
+        if np.any(self.period < self.lag):
+            most = np.max(self.lag)
+            raise ValueError(f"lag must be at most interval and write together, got {most:g}: writes would pile up")
+        if np.any(self.maintenance >= 1):
+            raise ValueError(f"maintenance must be a share below 1, got {np.max(self.maintenance):g}")
+
+    @property
+    def period(self):
+        """Seconds from one checkpoint to the next without failures: interval and write."""
+        return self.interval + self.write
+
+    def _rows(self):
+        times = [(name, summary(value, "s")) for name, value in vars(self).items() if name != "maintenance"]
+        return [("", "value"), *times, ("maintenance", summary(self.maintenance, "%"))]
+
+
 @dataclass(frozen=True, repr=False)
 class _Parts(Explained):
-    """What a job's wall-clock time goes into.
+    """What a job's wall-clock time is spent on.
 
-    ``checkpoint`` is the stall of checkpoints that are kept, ``rework`` all running that a failure undid, and
-    ``restart`` holds also the attempts that a failure cut short.
+    ``checkpoint`` is the time for which kept checkpoints stop the job, ``rework`` all running time that failures undid,
+    and ``restart`` includes the restarts that a further failure cut short.
     """
 
     useful: float
@@ -652,19 +725,19 @@ class _Parts(Explained):
 
     @property
     def total(self):
-        """All parts added."""
+        """Sum of all parts."""
         return reduce(np.add, self.parts.values())
 
 
 class Goodput(_Parts):
-    """Shares of a job's wall-clock time, one in sum. ``useful`` is the goodput (effective training time ratio)."""
+    """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio)."""
 
     def _rows(self):
         return [("", "share"), *((name, summary(part, "%")) for name, part in self.parts.items())]
 
 
 class RunTime(_Parts):
-    """Seconds of a job by what they went into, the parts of a :class:`Goodput`."""
+    """Seconds of a job's run by what they were spent on, the parts of a :class:`Goodput`."""
 
     @property
     def goodput(self):
@@ -677,107 +750,63 @@ class RunTime(_Parts):
         return [("", "time", "share"), *rows]
 
 
-def _job(interval, write, mtbf, lag, detection, repair, restart, maintenance=0) -> list:
-    """The arguments that describe a job, checked one by one and against each other."""
-    positive(interval=interval, mtbf=mtbf)
-    checked = nonnegative(
-        interval=interval,
-        write=write,
-        mtbf=mtbf,
-        lag=lag,
-        detection=detection,
-        repair=repair,
-        restart=restart,
-        maintenance=maintenance,
-    )
-    interval, write, _, lag, *_, maintenance = checked
-    if np.any(interval < write):
-        raise ValueError(f"interval must be at least write, got {np.min(interval):g} and {np.max(write):g}")
-    if np.any(interval + write < lag):
-        raise ValueError(f"lag must be at most interval and write together, got {np.max(lag):g}: writes would pile up")
-    if np.any(maintenance >= 1):
-        raise ValueError(f"maintenance must be a share below 1, got {np.max(maintenance):g}")
-    return checked
+def first_order_goodput(job: Job):
+    r"""Goodput in Young's first-order approximation: each loss is small, and losses do not interact.
 
-
-def first_order_goodput(interval, *, write, mtbf, lag=0, detection=0, repair=0, restart=0):
-    r"""Goodput as Young's rule sees it: each loss is small, and none meets another.
-
-    .. math:: 1 - \frac{\delta}{\tau} - \frac{\tau/2 + b + d + w + R}{M}
+    .. math:: 1 - m - \frac{\delta}{\tau} - \frac{\tau/2 + b + d + w + R}{M}
 
     Parameters
     ----------
-    interval, write, mtbf, lag, detection, repair, restart : array_like
-        As in :func:`goodput`.
+    job : Job
+        Its interval tau, write delta, and so on.
 
     Returns
     -------
     array_like
-        A share that :func:`young_interval` makes greatest. It is negative where the losses are not small.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`goodput`.
+        A share, greatest at :func:`young_interval`. It is negative where the losses are not small.
 
     Notes
     -----
-    Source: Young 1974; the fixed costs of a failure are added in the same order.
+    Source: Young 1974; the fixed costs of a failure and the maintenance are added to the same order.
 
     Examples
     --------
     A write of 60 s at an MTBF of 3 h, and at one of 100 s:
 
-    >>> [round(first_order_goodput(young_interval(60, m), write=60, mtbf=m), 3) for m in (3 * 3600, 100)]
+    >>> jobs = [Job(interval=young_interval(60, mtbf), write=60, mtbf=mtbf) for mtbf in (3 * 3600, 100)]
+    >>> [round(first_order_goodput(job), 3) for job in jobs]
     [0.895, -0.095]
     """
-    tau, write, mtbf, lag, detection, repair, restart, _ = _job(interval, write, mtbf, lag, detection, repair, restart)
-    return 1 - write / tau - (tau / 2 + lag + detection + repair + restart) / mtbf
+    lost = job.interval / 2 + job.lag + job.detection + job.repair + job.restart  # seconds for each failure
+    return 1 - job.maintenance - job.write / job.interval - lost / job.mtbf
 
 
-def goodput(interval, *, write, mtbf, lag=0, detection=0, repair=0, restart=0, maintenance=0) -> Goodput:
-    r"""Goodput of a long job and every loss by name: exact, and one in sum, at every scale.
+def goodput(job: Job) -> Goodput:
+    r"""Goodput of a long job and every loss by name: exact at every scale, and one in sum.
 
-    With P the running time that one failure leaves in safety, and D = d + w,
+    With P the running time between two failures that is kept, and D = d + w,
 
     .. math:: \eta = (1 - m)\,\frac{\tau}{\tau + \delta}\,\frac{P}{M + D}, \qquad
         P = \frac{(\tau + \delta)\, e^{-(b + R)/M}}{e^{(\tau + \delta)/M} - 1}
 
     Parameters
     ----------
-    interval : array_like
-        Seconds of work between two checkpoints, tau.
-    write : array_like
-        Seconds that a checkpoint stops the job, delta.
-    mtbf : array_like
-        Mean time between failures of the whole job, seconds, M.
-    lag : array_like
-        Seconds after the stop until the checkpoint is safe, b.
-    detection, repair, restart : array_like
-        Seconds after a failure until it is noticed, d; waiting for a machine, w (a mean will do); loading and
-        initialising, R.
-    maintenance : array_like
-        Share of the calendar in planned windows, m, into which the job goes with a fresh checkpoint.
+    job : Job
+        Its interval tau, write delta, and so on.
 
     Returns
     -------
     Goodput
 
-    Raises
-    ------
-    ValueError
-        ``interval`` is shorter than ``write``, ``lag`` is longer than both together, ``maintenance`` is 1 or more, or a
-        time is negative or not finite (``interval`` and ``mtbf`` also not zero).
-
     Notes
     -----
-    Derived: the limit of :func:`expected_run_time`. Between two failures the machine is up for M seconds on average, in
-    M (1 - exp(-R/M)) of which it restarts; D follows. Of the rest, P is kept.
+    Derived: the limit of :func:`expected_run_time`. Between two failures the machine is up for M seconds on average, of
+    which M (1 - exp(-R/M)) go into restarts; D follows. Of the rest, P is kept.
 
     Examples
     --------
     >>> from clusterlab.units import minute
-    >>> goodput(1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute)
+    >>> goodput(Job(interval=1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute))
     Goodput
                  share
     useful       86.6%
@@ -788,29 +817,25 @@ def goodput(interval, *, write, mtbf, lag=0, detection=0, repair=0, restart=0, m
     repair          0%
     maintenance     0%
     """
-    tau, write, mtbf, lag, detection, repair, restart, maintenance = _job(
-        interval, write, mtbf, lag, detection, repair, restart, maintenance
-    )
-    # Everything in units of mtbf, for one failure.
-    period, boot = (tau + write) / mtbf, restart / mtbf
-    running = np.exp(-boot)
-    kept = running * np.exp(-lag / mtbf) * period * np.exp(-period) / -np.expm1(-period)
-    share = (1 - maintenance) / (1 + (detection + repair) / mtbf)
+    mtbf = job.mtbf
+    # The time of one failure, in units of mtbf.
+    period, restart = job.period / mtbf, job.restart / mtbf
+    running = np.exp(-restart)
+    kept = running * np.exp(-job.lag / mtbf) * period * np.exp(-period) / -np.expm1(-period)
+    share = (1 - job.maintenance) / (1 + (job.detection + job.repair) / mtbf)
     return Goodput(
-        useful=share * kept * (tau / (tau + write)),
-        checkpoint=share * kept * (write / (tau + write)),
+        useful=share * kept * (job.interval / job.period),
+        checkpoint=share * kept * (job.write / job.period),
         rework=share * np.maximum(running - kept, 0),
-        detection=share * (detection / mtbf),
-        restart=share * -np.expm1(-boot),
-        repair=share * (repair / mtbf),
-        maintenance=maintenance,
+        detection=share * (job.detection / mtbf),
+        restart=share * -np.expm1(-restart),
+        repair=share * (job.repair / mtbf),
+        maintenance=job.maintenance,
     )
 
 
-def expected_run_time(
-    work, *, interval, write, mtbf, lag=0, detection=0, repair=0, restart=0, maintenance=0
-) -> RunTime:
-    r"""Expected time of a job under failures, exactly, by what it goes into.
+def expected_run_time(work, job: Job) -> RunTime:
+    r"""Expected run time of a job under failures, exactly, by what it is spent on.
 
     .. math:: E[T] = \frac{e^{R/M}\,(M + d + w)}{1 - m}
         \left[\sum_k e^{b/M}\left(e^{(\tau_k + \delta)/M} - 1\right) + e^{b/M} - 1\right]
@@ -818,10 +843,10 @@ def expected_run_time(
     Parameters
     ----------
     work : array_like
-        Seconds that the job would take without failures and checkpoints. It is cut into pieces tau_k of ``interval``
-        seconds and a last one of what is left, each with its checkpoint.
-    interval, write, mtbf, lag, detection, repair, restart, maintenance : array_like
-        As in :func:`goodput`.
+        Seconds that the job would take without failures and checkpoints. It is divided into segments tau_k of
+        ``job.interval`` seconds and a last one of what remains, each followed by its checkpoint.
+    job : Job
+        Its interval tau, write delta, and so on.
 
     Returns
     -------
@@ -831,7 +856,7 @@ def expected_run_time(
     Raises
     ------
     ValueError
-        As in :func:`goodput`, ``work`` is not positive, or ``mtbf`` is so short that no time would do.
+        ``work`` is not positive and finite, or ``mtbf`` is so short that the job would never end.
 
     Notes
     -----
@@ -846,8 +871,9 @@ def expected_run_time(
     54 days of work on 16,384 GPUs of 50,000 h each:
 
     >>> from clusterlab.units import day, hour, minute
-    >>> job = {"write": 60, "mtbf": system_mtbf(50_000 * hour, 16384), "detection": 2 * minute, "restart": 5 * minute}
-    >>> expected_run_time(54 * day, interval=1100, **job)
+    >>> mtbf = system_mtbf(50_000 * hour, 16384)
+    >>> job = Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute)
+    >>> expected_run_time(54 * day, job)
     RunTime
                     time  share
     useful          54 d  86.5%
@@ -860,43 +886,52 @@ def expected_run_time(
     total         62.4 d   100%
     """
     positive(work=work)
-    tau, write, mtbf, lag, detection, repair, restart, maintenance = _job(
-        interval, write, mtbf, lag, detection, repair, restart, maintenance
-    )
-    work, tau = positive(work=work, interval=tau)
-    full, rest = _pieces(work, tau)
-    late, boot = lag / mtbf, restart / mtbf
-    if np.any((tau + write + lag + restart) / mtbf > 500):
-        raise ValueError(f"mtbf must be at least a five-hundredth of a period and a restart, got {np.min(mtbf):g}")
-    running = full * np.exp(late) * np.expm1((tau + write) / mtbf) + np.expm1((rest + write) / mtbf + late)
-    failures = running * np.exp(boot)
-    kept = (full + 1) * write + lag
+    work, *_ = nonnegative(work=work, **vars(job))
+    running, failures = _expected_failures(work, job)
+    full, _ = _segments(work, job.interval)
+    checkpoints = (full + 1) * job.write + job.lag
     parts = {
         "useful": work,
-        "checkpoint": kept,
-        "rework": mtbf * np.maximum(running - (work + kept) / mtbf, 0),
-        "detection": failures * detection,
-        "restart": mtbf * running * np.expm1(boot),
-        "repair": failures * repair,
+        "checkpoint": checkpoints,
+        "rework": job.mtbf * np.maximum(running - (work + checkpoints) / job.mtbf, 0),
+        "detection": failures * job.detection,
+        "restart": job.mtbf * running * np.expm1(job.restart / job.mtbf),
+        "repair": failures * job.repair,
     }
-    return RunTime(**parts, maintenance=reduce(np.add, parts.values()) * (maintenance / (1 - maintenance)))
+    return RunTime(**parts, maintenance=_maintenance(parts, job))
 
 
-def _pieces(work, interval):
-    """Full intervals before the last piece of work, and the seconds of that; rounding makes no piece of nothing."""
+def _expected_failures(work, job):
+    """Mean number of failures while running (mean running time over mtbf), and with those during restarts."""
+    mtbf = job.mtbf
+    lag, restart = job.lag / mtbf, job.restart / mtbf
+    if np.any((job.period + job.lag + job.restart) / mtbf > 500):
+        raise ValueError(f"mtbf must be at least a five-hundredth of a period and a restart, got {np.min(mtbf):g}")
+    full, last = _segments(work, job.interval)
+    running = full * np.exp(lag) * np.expm1(job.period / mtbf) + np.expm1((last + job.write) / mtbf + lag)
+    return running, running * np.exp(restart)
+
+
+def _maintenance(parts, job):
+    """Seconds of the planned windows of a job whose other seconds are ``parts``."""
+    return reduce(np.add, parts.values()) * (job.maintenance / (1 - job.maintenance))
+
+
+def _segments(work, interval):
+    """Full intervals before the last segment of work, and its seconds; a remainder of rounding is not a segment."""
     full = np.maximum(np.ceil(work / interval - 1e-9) - 1, 0)
     return full, work - full * interval
 
 
 @dataclass(frozen=True, repr=False)
 class Budget(Explained):
-    """Shares of time that overheads take, and what is left of it."""
+    """Shares of time that overheads take, and what they leave."""
 
     shares: Mapping[str, float]
 
     @property
     def summed(self):
-        """What is left if each overhead is a share of the whole time: 1 - sum."""
+        """What is left if each overhead is a share of the total time: 1 - sum."""
         return 1 - reduce(np.add, self.shares.values())
 
     @property
@@ -911,7 +946,7 @@ class Budget(Explained):
 
 
 def overhead_budget(**shares) -> Budget:
-    r"""Goodput that a budget of overheads leaves: their sum taken off, or the product of what each leaves.
+    r"""Goodput that a budget of overheads leaves: one minus their sum, or the product of what each leaves.
 
     .. math:: 1 - \sum_i s_i, \qquad \prod_i (1 - s_i)
 
@@ -923,14 +958,14 @@ def overhead_budget(**shares) -> Budget:
     Returns
     -------
     Budget
-        The sum is right where all are shares of the same clock and none runs within another (the parts of a
+        The sum is right where all are shares of the same total time and do not overlap (the parts of a
         :class:`Goodput`). The product is right where each was measured on the time that the others leave: a bubble is a
         share of a step, and steps run only while the job is up.
 
     Raises
     ------
     ValueError
-        There is no share, one is negative, or they sum to more than 1.
+        No share is given, one is negative, or they sum to more than 1.
 
     Notes
     -----
@@ -961,10 +996,10 @@ def overhead_budget(**shares) -> Budget:
 
 @dataclass(frozen=True, repr=False)
 class SparePool(Explained):
-    """How a pool of spares serves a job. ``load`` is the mean number in repair if the job never waited.
+    """How a pool of spares serves a job. ``load`` is the mean number of machines in repair if the job never waited.
 
-    ``none_left`` is the probability that a failure finds no spare, ``waiting`` the share of time that the job waits,
-    and ``wait`` the mean wait of all failures in seconds: the ``repair`` that :func:`goodput` asks for.
+    ``none_left`` is the probability that a failure finds no spare, ``waiting`` the share of time for which the job
+    waits, and ``wait`` the mean wait per failure in seconds, which is the ``repair`` of a :class:`Job`.
     """
 
     spares: float
@@ -980,7 +1015,7 @@ class SparePool(Explained):
 
 
 def _spares(spares, nodes, node_mtbf, repair) -> list:
-    """Checked spares, nodes, and the load of the repair shop in machines."""
+    """Spares and nodes, checked, and the mean number of machines in repair."""
     whole(nodes=nodes)
     positive(node_mtbf=node_mtbf)
     spares, nodes, node_mtbf, repair = nonnegative(spares=spares, nodes=nodes, node_mtbf=node_mtbf, repair=repair)
@@ -990,7 +1025,7 @@ def _spares(spares, nodes, node_mtbf, repair) -> list:
 
 
 def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
-    r"""Probability that a failed machine finds no spare, and how long the job waits for one.
+    r"""Probability that a failure finds no spare machine, and how long the job waits for one.
 
     .. math:: P(\text{no spare}) = B(k, a), \quad \text{waiting} = B(k + 1, a), \quad
         B(c, a) = \frac{a^c / c!}{\sum_{i \le c} a^i / i!}, \quad a = \frac{N r}{m}
@@ -998,13 +1033,13 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
     Parameters
     ----------
     spares : array_like
-        Machines that stand by, k: they do not fail.
+        Machines on standby, k, which do not fail.
     nodes : array_like
         Machines that the job needs, N.
     node_mtbf : array_like
         Mean time to failure of one machine in use, seconds, m.
     repair : array_like
-        Mean time until a failed machine is back as a spare, seconds, r, of any distribution.
+        Mean time until a failed machine is back as a spare, seconds, r; any distribution.
 
     Returns
     -------
@@ -1013,15 +1048,15 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
     Raises
     ------
     ValueError
-        ``spares`` or ``nodes`` is not a whole number, ``node_mtbf`` is not positive, ``repair`` is negative, or one is
-        not finite.
+        ``spares`` is not a whole number, ``nodes`` is not a positive integer, ``node_mtbf`` is not positive,
+        ``repair`` is negative, or one of them is not finite.
 
     Notes
     -----
     Derived: with j machines in repair, failures arrive at rate N/m while j <= k; at j = k + 1 the job waits and nothing
-    fails; each repair ends by itself at rate j/r. That birth-death chain is Erlang's loss system with k + 1 servers
-    (Erlang 1917, formula B), which depends on the mean of the repair alone (Sevastyanov 1957). A failure that finds no
-    spare waits for the first of k + 1 repairs, r/(k + 1) on average.
+    fails; repairs end at rate j/r. That birth-death chain is Erlang's loss system with k + 1 servers (Erlang 1917,
+    formula B), which depends on the mean of the repair time alone (Sevastyanov 1957). A failure that finds no spare
+    waits for the first of k + 1 repairs, r/(k + 1) on average.
 
     Examples
     --------
@@ -1043,7 +1078,7 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
 
 
 def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
-    r"""Mean share of full speed of a job that shrinks where no spare is left, instead of waiting.
+    r"""Mean speed, as a share of full speed, of a job that shrinks when no spare is left instead of waiting.
 
     .. math:: \sum_j \pi_j \, \frac{g}{N} \left\lfloor \frac{N - (j - k)^+}{g} \right\rfloor, \qquad
         \frac{\pi_{j+1}}{\pi_j} = \frac{r}{m}\,\frac{N - (j - k)^+}{j + 1}
@@ -1053,13 +1088,13 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
     spares, nodes, node_mtbf, repair : array_like
         As in :func:`spare_pool`: k, N, m and r.
     replica : array_like
-        Nodes of one data-parallel replica, g: the job gives up whole ones. It divides ``nodes``.
+        Nodes of one data-parallel replica, g: the job drops whole replicas. Must divide ``nodes``.
 
     Returns
     -------
     array_like
         Share between 0 and 1. A job that waits has 1 - ``waiting`` of :func:`spare_pool`. Each change of size costs a
-        restart, which is not in it.
+        restart, which is not included.
 
     Raises
     ------
@@ -1068,12 +1103,12 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
 
     Notes
     -----
-    Derived: machine repair with spares and a repairer for each machine (Gross and Harris, Fundamentals of Queueing
-    Theory, finite-source queues). The healthy nodes of a broken replica stay on, and can fail.
+    Derived: the machine-repair model with spares and a repairer for each machine (Gross and Harris, Fundamentals of
+    Queueing Theory, finite-source queues). The healthy nodes of a dropped replica stay on, and can fail.
 
     Examples
     --------
-    16 spares for 2,048 nodes: what is kept by waiting, and by giving up replicas of 64 nodes and of one.
+    16 spares for 2,048 nodes: the speed that is kept by waiting, by dropping replicas of 64 nodes, and single nodes.
 
     >>> from clusterlab.units import day, hour
     >>> fleet = {"nodes": 2048, "node_mtbf": 6250 * hour, "repair": 2 * day}
@@ -1101,11 +1136,11 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
     return speed / total
 
 
-# --- Playing it ------------------------------------------------------------------------------------------------------
+# --- Monte Carlo simulation ------------------------------------------------------------------------------------------
 
 
 class Event(NamedTuple):
-    """One stretch of a run: which part of :class:`RunTime` it is, and when it began and ended, seconds."""
+    """One stretch of a run: the part of :class:`RunTime` that it belongs to, its start and its end in seconds."""
 
     part: str
     start: float
@@ -1114,9 +1149,9 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Runs(RunTime):
-    """Simulated runs: each part, in seconds, and the number of failures as arrays of one element for each run.
+    """Simulated runs: arrays with one element for each run, of the seconds of each part and of the failures.
 
-    ``timeline`` is what happened in the run that was followed, without a gap.
+    ``timeline`` holds the events of the traced run, without gaps and without its maintenance windows.
     """
 
     failures: np.ndarray
@@ -1133,44 +1168,28 @@ class Runs(RunTime):
 _MOST_FAILURES = 100_000
 
 
-def simulate(
-    work,
-    *,
-    interval,
-    write,
-    mtbf,
-    lag=0,
-    detection=0,
-    repair=0,
-    restart=0,
-    spares=None,
-    shape=1,
-    age=None,
-    runs=1000,
-    seed=0,
-    follow=0,
-) -> Runs:
-    r"""Play a job many times: the model of this module, drawn failure by failure for all runs at once.
+def simulate(work, job: Job, *, spares=None, machines=1, shape=1, age=None, runs=1000, seed=0, trace_run=0) -> Runs:
+    r"""Monte Carlo simulation of a job: the model of this module, failure by failure, all runs at once.
 
     .. math:: t_{i+1} = H^{-1}\left(H(t_i) + E_i\right), \quad E_i \sim \text{Exp}(1), \quad H(t) = t/M
 
     Parameters
     ----------
-    work, interval, write, lag, detection, restart : float
+    work : float
         As in :func:`expected_run_time`.
-    mtbf : float or mapping
-        Mean time between failures of the job, seconds. Failures that take several machines at once (a rack, a switch):
-        a mapping of each kind's name to (its mean time between failures in the job, the machines it takes).
-    repair : float
-        Without ``spares``, the seconds that each failure waits. With them, the mean of an exponential repair time.
+    job : Job
+        Of scalars. With ``spares``, its ``repair`` is the mean of an exponential repair time of machines; without, the
+        time for which each failure waits.
     spares : int, optional
-        Machines that stand by: the job waits only while more than these are in repair. The machines that one failure
-        took come back together.
+        Machines on standby: the job waits only while more than these are in repair.
+    machines : int or mapping
+        Machines that one failure takes; they come back from repair together. Where failures differ (a node, a rack, a
+        switch), a mapping of each number of machines to its share of the failures. Above 1, ``spares`` must be given.
     shape, age : float
-        Weibull shape, and the age at which machines that are new at the start have reached ``mtbf`` (the default is
-        ``work``); H is :func:`infant_failures`.
-    runs, seed, follow : int
-        Runs, the seed that fixes them all, and the index of the run whose timeline is kept.
+        Weibull shape, and the age at which machines that are new at the start have reached ``job.mtbf`` (``work`` by
+        default); H is :func:`infant_failures`.
+    runs, seed, trace_run : int
+        Number of runs, seed of the random numbers, and index of the run whose timeline is kept.
 
     Returns
     -------
@@ -1180,19 +1199,19 @@ def simulate(
     Raises
     ------
     ValueError
-        An argument is refused by :func:`expected_run_time`, :func:`spare_pool` or :func:`infant_failures`, or a run is
-        not done after 100,000 failures.
+        An argument is refused by :func:`expected_run_time`, :func:`spare_pool` or :func:`infant_failures`, the shares
+        of ``machines`` do not sum to 1, or a run would take more than 100,000 failures.
 
     Notes
     -----
-    Derived: after a failure nothing is remembered but the safe checkpoints, the clock and the machines in repair, so
-    a run needs one step for each failure, not for each checkpoint.
+    Derived: after a failure all that matters is the safe checkpoints, the clock and the machines in repair, so a run
+    needs one step for each failure, not for each checkpoint.
 
     Examples
     --------
     >>> from clusterlab.units import day, hour, minute
-    >>> job = {"write": 60, "mtbf": system_mtbf(50_000 * hour, 16384), "detection": 2 * minute, "restart": 5 * minute}
-    >>> simulate(54 * day, interval=1100, **job)
+    >>> mtbf = system_mtbf(50_000 * hour, 16384)
+    >>> simulate(54 * day, Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute))
     Runs
     1,000 runs      mean       5%     95%
     useful          54 d     54 d    54 d
@@ -1205,89 +1224,201 @@ def simulate(
     total         62.4 d   61.9 d  62.9 d
     failures         486      444     526
     """
-    if not isinstance(mtbf, Mapping):
-        positive(mtbf=mtbf)
-        mtbf = {"any": (mtbf, 1)}
-    series = series_mtbf(**{name: (each, 1) for name, (each, _) in mtbf.items()})
-    machines = np.array(whole(**{f"{name} machines": n for name, (_, n) in mtbf.items()})).astype(int)
-    most, odds, mtbf = machines.max(), np.cumsum(list(series.shares.values()))[:-1], series.mtbf
-    job = {"interval": interval, "write": write, "mtbf": mtbf, "lag": lag, "detection": detection, "repair": repair}
-    for name, value in ({"work": work, "restart": restart, "shape": shape} | job).items():
+    given = {"work": work, "spares": spares, "machines": machines, "shape": shape, "age": age, "runs": runs} | vars(job)
+    for name, value in given.items():
         if np.ndim(value):
             raise ValueError(f"{name} must be one number, got {value!r}")
-    tau, write, mtbf, lag, detection, repair, restart, _ = _job(**job, restart=restart)
     work, shape, age = positive(work=work, shape=shape, age=work if age is None else age)
-    whole(runs=runs)
-    if follow not in range(runs):
-        raise ValueError(f"follow must be the index of a run, below {runs:,}, got {follow!r}")
-    full, rest = _pieces(work, tau)
-    pieces, period = full + 1, tau + write
-    random = np.random.default_rng(seed)
-    clock, safe, count, rework, restarting, waiting = np.zeros((6, runs))
-    if spares is not None:
-        back = np.zeros((runs, int(_spares(spares, 1, 1, 1)[0]) + most))  # when the machines that are out come back
-    live, story = np.arange(runs), []
-    for _ in range(_MOST_FAILURES):
-        now, drawn = clock[live], random.exponential(size=live.size)
-        if shape == 1:
-            gap = mtbf * drawn
-        else:
-            gap = age * ((now / age) ** shape + drawn * shape * mtbf / age) ** (1 / shape) - now
-        boot = np.where(count[live] > 0, restart, 0)
-        ran = np.maximum(gap - boot, 0)
-        left = pieces - safe[live]
-        needed = (left - 1) * period + rest + write + lag
-        done = gap - boot >= needed
-        saved = np.where(done, left, np.clip(np.floor((ran - lag) / period), 0, left - 1))
-        lost = np.where(done, 0, ran - saved * period)
-        boot = np.minimum(boot, gap)
-        stop = now + boot + np.where(done, needed, ran)
-        wait = np.full(live.size, float(repair))
-        if spares is not None:
-            taken = machines[np.searchsorted(odds, random.random(live.size), side="right")]
-            new = stop + repair * random.exponential(size=live.size)
-            # At a failure no more than ``spares`` are out, so the ``most`` places that come first are free.
-            out = np.partition(back[live], most - 1, axis=1)
-            out[:, :most] = np.where(np.arange(most) < taken[:, None], new[:, None], out[:, :most])
-            out = np.partition(out, most - 1, axis=1)
-            wait = np.maximum(out[:, most - 1] - stop - detection, 0)
-            back[live] = out
-        safe[live] += saved
-        rework[live] += lost
-        restarting[live] += boot
-        count[live] += ~done
-        waiting[live] += np.where(done, 0, wait)
-        clock[live] = stop + np.where(done, 0, detection + wait)
-        at = np.searchsorted(live, follow)
-        if at < live.size and live[at] == follow:
-            story.append((now[at], boot[at], saved[at], lost[at], 0 if done[at] else wait[at], done[at]))
-        live = live[~done]
-        if not live.size:
-            break
-    else:
-        raise ValueError(f"mtbf must let a run end within {_MOST_FAILURES:,} failures, got {mtbf:g}")
-    same = np.ones(runs)
+    runs = int(*whole(runs=runs))
+    if trace_run not in range(runs):
+        raise ValueError(f"trace_run must be the index of a run, below {runs:,}, got {trace_run!r}")
+    expected = _expected_failures(work, job)[1] if shape == 1 else 0
+    if expected > _MOST_FAILURES:
+        limit = f"mtbf must let a run end within {_MOST_FAILURES:,} failures"
+        raise ValueError(f"{limit}, got {job.mtbf:g}: {expected:.3g} are expected")
+    full, last = _segments(work, job.interval)
+    plan = _Plan(job=job, checkpoints=full + 1, last=last, shape=shape, age=age)
+    pool = _pool(spares, machines, repair=job.repair, runs=runs)
+    state, trace = _run(plan, pool, runs=runs, random=np.random.default_rng(seed), trace_run=trace_run)
+    parts = {
+        "useful": np.full(runs, work),
+        "checkpoint": np.full(runs, plan.checkpoints * job.write + job.lag),
+        "rework": state.rework,
+        "detection": job.detection * state.failures,
+        "restart": state.restart,
+        "repair": state.repair,
+    }
     return Runs(
-        useful=work * same,
-        checkpoint=(pieces * write + lag) * same,
-        rework=rework,
-        detection=detection * count,
-        restart=restarting,
-        repair=waiting,
-        maintenance=0 * same,
-        failures=count.astype(int),
-        timeline=tuple(_timeline(story, tau, write, lag, rest, detection)),
+        **parts,
+        maintenance=_maintenance(parts, job),
+        failures=state.failures.astype(int),
+        timeline=tuple(_timeline(trace, plan)),
     )
 
 
-def _timeline(story, interval, write, lag, rest, detection):
-    """Events of one run from its steps: restart, what was kept, what was lost, and the wait for the next restart."""
-    for start, boot, saved, lost, wait, done in story:
-        kept = [("useful", interval), ("checkpoint", write)] * int(saved)
-        if done:
-            kept[-2:] = [("useful", rest), ("checkpoint", write + lag)]
-        down = [] if done else [("rework", lost), ("detection", detection), ("repair", wait)]
-        for part, seconds in [("restart", boot), *kept, *down]:
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """What every run has to do: checkpoints to make safe, seconds of work before the last; and how its machines age."""
+
+    job: Job
+    checkpoints: float
+    last: float
+    shape: float
+    age: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """Every run so far: its clock, its safe checkpoints, its failures, and the seconds lost to each part."""
+
+    clock: np.ndarray
+    safe: np.ndarray
+    failures: np.ndarray
+    rework: np.ndarray
+    restart: np.ndarray
+    repair: np.ndarray
+
+    def add(self, live, attempt, detection):
+        """Add one attempt of each live run."""
+        self.safe[live] += attempt.saved
+        self.rework[live] += attempt.lost
+        self.restart[live] += attempt.restart
+        self.failures[live] += ~attempt.finished
+        self.repair[live] += attempt.wait
+        self.clock[live] = attempt.end + np.where(attempt.finished, 0, detection + attempt.wait)
+
+
+@dataclass(kw_only=True)
+class _Attempt:
+    """One attempt of each live run: from its start, or the recovery from a failure, to the next failure or its end.
+
+    Seconds at its start, restarting, running, running that was lost, and waiting for a machine after it; checkpoints
+    ``saved``; and whether the run is ``finished``.
+    """
+
+    start: np.ndarray
+    restart: np.ndarray
+    running: np.ndarray
+    saved: np.ndarray
+    lost: np.ndarray
+    finished: np.ndarray
+    wait: np.ndarray | float = 0.0
+
+    @property
+    def end(self):
+        """Seconds on the clock at the failure, or at the end of the run."""
+        return self.start + self.restart + self.running
+
+    def of(self, index) -> _Attempt:
+        """The attempt of one run."""
+        return _Attempt(**{name: value[index] for name, value in vars(self).items()})
+
+
+def _run(plan, pool, *, runs, random, trace_run):
+    """State of all runs at their end, and the attempts of the traced one."""
+    state = _State(**{f.name: np.zeros(runs) for f in fields(_State)})
+    live, trace = np.arange(runs), []
+    for failures in range(_MOST_FAILURES):
+        now = state.clock[live]
+        attempt = _attempt(
+            now,
+            time_to_failure=_time_to_failure(now, plan, random),
+            restart_time=plan.job.restart if failures else 0.0,
+            remaining=plan.checkpoints - state.safe[live],
+            plan=plan,
+        )
+        wait = plan.job.repair if pool is None else pool.wait(live, attempt.end, plan.job.detection, random)
+        attempt.wait = np.where(attempt.finished, 0, wait)
+        state.add(live, attempt, plan.job.detection)
+        traced = live.searchsorted(trace_run)
+        if traced < live.size and live[traced] == trace_run:
+            trace.append(attempt.of(traced))
+        live = live[~attempt.finished]
+        if not live.size:
+            return state, trace
+    raise ValueError(f"mtbf must let a run end within {_MOST_FAILURES:,} failures, got {plan.job.mtbf:g}")
+
+
+def _time_to_failure(now, plan, random):
+    """Seconds from ``now`` to the next failure of each live run, drawn from the power-law process."""
+    mtbf, shape, age = plan.job.mtbf, plan.shape, plan.age
+    hazard = random.exponential(size=now.size)
+    if shape == 1:
+        return mtbf * hazard
+    return age * ((now / age) ** shape + hazard * shape * mtbf / age) ** (1 / shape) - now
+
+
+def _attempt(now, *, time_to_failure, restart_time, remaining, plan):
+    """How far each live run gets from ``now`` until its next failure, with ``remaining`` checkpoints to make safe."""
+    job = plan.job
+    running = np.maximum(time_to_failure - restart_time, 0)
+    needed = (remaining - 1) * job.period + plan.last + job.write + job.lag
+    finished = time_to_failure - restart_time >= needed
+    saved = np.clip(np.floor((running - job.lag) / job.period), 0, remaining - 1)
+    return _Attempt(
+        start=now,
+        restart=np.minimum(restart_time, time_to_failure),
+        running=np.where(finished, needed, running),
+        saved=np.where(finished, remaining, saved),
+        lost=np.where(finished, 0, running - saved * job.period),
+        finished=finished,
+    )
+
+
+def _pool(spares, machines, *, repair, runs):
+    """The pool of spares of a simulation, or None; ``machines`` as in :func:`simulate`."""
+    shares = machines if isinstance(machines, Mapping) else {machines: 1.0}
+    (sizes,) = whole(machines=list(shares))
+    (probabilities,) = fraction(**{"the shares of machines": list(shares.values())})
+    if abs(sum(probabilities) - 1) > 1e-9:
+        raise ValueError(f"the shares of machines must sum to 1, got {sum(probabilities):g}")
+    if spares is None:
+        if np.any(sizes > 1):
+            raise ValueError(f"machines must be 1 without spares, got {np.max(sizes):g}")
+        return None
+    return _Pool(
+        sizes=sizes.astype(int),
+        cumulative=np.cumsum(probabilities)[:-1],
+        back=np.zeros((runs, int(_spares(spares, 1, 1, 1)[0] + np.max(sizes)))),
+        repair=repair,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """The machines in repair of every run: ``back`` holds when each comes back, in ``spares`` plus largest size places.
+
+    A failure takes one of ``sizes`` machines, by the ``cumulative`` probabilities; their mean ``repair`` is in seconds.
+    """
+
+    sizes: np.ndarray
+    cumulative: np.ndarray
+    back: np.ndarray
+    repair: float
+
+    def wait(self, live, failed, detection, random):
+        """Seconds that each live run waits after ``detection`` of a failure until ``spares`` or fewer are in repair."""
+        most = max(self.sizes)
+        taken = self.sizes[np.searchsorted(self.cumulative, random.random(live.size), side="right")]
+        repaired = failed + self.repair * random.exponential(size=live.size)
+        # At a failure no more than ``spares`` machines are in repair, so the ``most`` earliest places are free.
+        back = np.partition(self.back[live], most - 1, axis=1)
+        back[:, :most] = np.where(np.arange(most) < taken[:, None], repaired[:, None], back[:, :most])
+        back = np.partition(back, most - 1, axis=1)
+        self.back[live] = back
+        return np.maximum(back[:, most - 1] - failed - detection, 0)
+
+
+def _timeline(trace, plan):
+    """Events of one run from its attempts: restart, what was kept, what was lost, and the wait for the next restart."""
+    job = plan.job
+    for attempt in trace:
+        kept = [("useful", job.interval), ("checkpoint", job.write)] * int(attempt.saved)
+        if attempt.finished:
+            kept[-2:] = [("useful", plan.last), ("checkpoint", job.write + job.lag)]
+        lost = [("rework", attempt.lost), ("detection", job.detection), ("repair", attempt.wait)]
+        time = attempt.start
+        for part, seconds in [("restart", attempt.restart), *kept, *([] if attempt.finished else lost)]:
             if seconds > 0:
-                yield Event(part, start, start + seconds)
-                start += seconds
+                yield Event(part, time, time + seconds)
+                time += seconds

@@ -386,9 +386,10 @@ def match_accelerator(text: str) -> Accelerator | None:
     found = _NAMED.search(text)
     if not found:
         return None
-    name = list(_SPELLINGS)[int(found.lastgroup[1:])]
+    name = list(_SPELLINGS)[int(str(found.lastgroup)[1:])]
     if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
-        return _records()["accelerator"].get(f"{found[0].upper()} PCIe") if card[0] == "pcie" else None
+        named = f"{found[0].upper()} PCIe"
+        return accelerator(named) if card[0] == "pcie" and named in _records()["accelerator"] else None
     if name == "A100 80GB" and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
         name = "A100 40GB"
     return accelerator(name)

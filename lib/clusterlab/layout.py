@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -286,7 +287,7 @@ class Faults(Explained):
     """
 
     broken: Mapping[str, np.ndarray | bool]
-    values: Mapping[str, object]
+    values: Mapping[str, Any]
 
     @property
     def rules(self) -> Mapping[str, np.ndarray]:

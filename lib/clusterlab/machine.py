@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -186,7 +187,7 @@ def _read(key: str, printed):
     return parse(printed) if isinstance(printed, str) and key != "attention" else printed
 
 
-def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
+def load(document: Mapping) -> dict[str, dict[str, Any]]:
     """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -208,7 +209,7 @@ def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
     sources, missing = read_sources(document)
     gaps += missing
-    records: dict[str, dict[str, _Sourced]] = {}
+    records: dict[str, dict[str, Any]] = {}
     for table, record in _RECORDS.items():
         records[table] = {}
         usual: dict[str, Fact] = {}
@@ -232,7 +233,7 @@ def load(document: Mapping) -> dict[str, dict[str, _Sourced]]:
 
 
 @cache
-def _records() -> dict[str, dict[str, _Sourced]]:
+def _records() -> dict[str, dict[str, Any]]:
     return load(tomllib.loads((files(__package__) / "data" / "efficiencies.toml").read_text(encoding="utf-8")))
 
 
@@ -319,7 +320,8 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     Raises
     ------
     ValueError
-        An unknown accelerator or link, or a domain that is not a positive integer.
+        An unknown accelerator or link, an accelerator without a scale-up link on record, or a domain that is not a
+        positive integer.
 
     Examples
     --------
@@ -328,6 +330,8 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     """
     chip = hardware.accelerator(accelerator)
     generation = chip.name if chip.name in EFFICIENCIES else _GENERATIONS.get(chip.name.split()[0], "other")
+    if chip.scale_up_link is None or chip.scale_up_bandwidth is None or chip.scale_up_domain is None:
+        raise ValueError(f"accelerator must have a scale-up link on record, got {chip.name}")
     scale_up = hardware.link(chip.scale_up_link)
     port = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
     return Machine(

@@ -19,7 +19,7 @@ import numpy as np
 from .layout import Layout, Workload
 from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
-from .transformer import attention_parameters, expert_parameters
+from .transformer import Transformer, attention_parameters, expert_parameters
 from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole
 
 
@@ -101,20 +101,18 @@ def model_state(parameters, *, shards=1, zero=0, weight_bytes=2, gradient_bytes=
     total       3.15 TB
     checkpoint  2.45 TB
     """
-    (count,) = nonnegative(parameters=parameters)
-    each = _bytes_per_parameter(shards, zero, weight_bytes, gradient_bytes, optimizer_bytes)
-    return ModelState(*(count * size for size in each))
+    bytes_ = {"weight_bytes": weight_bytes, "gradient_bytes": gradient_bytes, "optimizer_bytes": optimizer_bytes}
+    whole(shards=shards)
+    count, *checked = nonnegative(parameters=parameters, shards=shards, zero=zero, **bytes_)
+    return ModelState(*(count * size for size in _bytes_per_parameter(*checked)))
 
 
 def _bytes_per_parameter(shards, zero, weight_bytes, gradient_bytes, optimizer_bytes):
     """Bytes of weight, gradient and optimizer state that a rank holds for each of its parameters."""
-    (n,) = whole(shards=shards)
-    stage, *sizes = nonnegative(
-        zero=zero, weight_bytes=weight_bytes, gradient_bytes=gradient_bytes, optimizer_bytes=optimizer_bytes
-    )
-    if np.any((stage > 3) | (stage != np.floor(stage))):
+    if np.any((zero > 3) | (zero != np.floor(zero))):
         raise ValueError(f"zero must be 0, 1, 2 or 3, got {zero}")
-    return [size / np.where(stage >= first, n, 1) for size, first in zip(sizes, (3, 2, 1), strict=True)]
+    sizes = (weight_bytes, gradient_bytes, optimizer_bytes)
+    return [size / np.where(zero >= first, shards, 1) for size, first in zip(sizes, (3, 2, 1), strict=True)]
 
 
 # --- Activations -----------------------------------------------------------------------------------------------------
@@ -258,7 +256,7 @@ class Footprint(Explained):
     weights: float
     gradients: float
     optimizer: float
-    gathered: float  # layers put together again under ZeRO 2 and 3
+    gathered: float  # layers held whole for a moment under ZeRO 2 and 3
     activations: float  # of all microbatches in flight
     recomputation: float  # the layer that is being recomputed
     output: float  # logits and the input of the output layer, on the last stage
@@ -403,12 +401,12 @@ class _LayerKind(NamedTuple):
 class _Rank(NamedTuple):
     """What a stage's footprint is made of, for every stage of a layout."""
 
-    model: object
+    model: Transformer
     layout: Layout
     microbatches: float
     schedule: object
     kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
-    pieces: tuple  # layers of a piece, and how many pieces at the front and at the back are one short
+    pieces: tuple[float, float, float]  # layers of a piece; pieces at the front and at the back that are one short
     dense_stages: list
     dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list
@@ -440,7 +438,7 @@ def _rank(model, workload, layout, software, schedule, fragmentation, reserved) 
         dense_stages=_dense_stages(model, layout, *pieces),
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
-        gathered_bytes=2 * size * (zero >= 3) + software.gradient_bytes * (zero >= 2),
+        gathered_bytes=2.0 * (zero >= 3) * size + 1.0 * (zero >= 2) * software.gradient_bytes,
         input_bytes=tokens * model.hidden / shared if software.dropout else 0.0,
         output_bytes=2 * stream + software.logit_bytes * tokens * model.vocab / tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": m}, schedule=schedule),
@@ -455,11 +453,11 @@ def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _Layer
     full, selective = layout.full_recompute, layout.selective_recompute
     routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
     for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
-        one = _activations(model, workload.sequence, tokens, layout, software, moe)
-        total = one.total
+        layer = _activations(model, workload.sequence, tokens, layout, software, moe)
+        total = layer.total
         kinds[moe] = _LayerKind(
-            kept=pick(full, stream, total - selective * one.scores),
-            recomputed=pick(full, total - stream, selective * one.scores),
+            kept=pick(full, stream, total - selective * layer.scores),
+            recomputed=pick(full, total - stream, selective * layer.scores),
             dense_params=_layer_parameters(model, tp, moe),
             expert_params=routed if moe else 0.0,
         )
@@ -549,10 +547,11 @@ def _heaviest_stages(rank: _Rank) -> list:
     return stages
 
 
-def _larger(one: Footprint, other: Footprint) -> Footprint:
+def _larger(first: Footprint, second: Footprint) -> Footprint:
     """Return the larger footprint, layout by layout."""
-    take = other.total > one.total
-    return Footprint(**{f.name: pick(take, getattr(other, f.name), getattr(one, f.name)) for f in fields(Footprint)})
+    take = second.total > first.total
+    names = [f.name for f in fields(Footprint)]
+    return Footprint(**{name: pick(take, getattr(second, name), getattr(first, name)) for name in names})
 
 
 def _layer_parameters(model, tp, moe):
@@ -560,11 +559,11 @@ def _layer_parameters(model, tp, moe):
     h, heads, d = model.hidden, model.heads, model.head_dim
     of_heads, for_all = attention_parameters(model)
     # A key head is on every rank that has one of its query heads.
-    copies = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
+    replicated = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
     biases = model.biases * ((heads + 2 * model.kv_heads) * d + (1 + model.gated) * model.ffn + 2 * h)
     if moe:
         for_all = for_all + h * model.experts
         feed_forward = model.shared_experts * expert_parameters(model)
     else:
         feed_forward = (2 + model.gated) * h * model.ffn
-    return (of_heads + copies + feed_forward + biases) / tp + for_all + 2 * h * (1 + model.biases)
+    return (of_heads + replicated + feed_forward + biases) / tp + for_all + 2 * h * (1 + model.biases)

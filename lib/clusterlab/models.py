@@ -1,8 +1,8 @@
 """Models: the shapes of published decoders, each with its source and its published number of parameters.
 
 The numbers live in ``data/models.toml``. A published number of parameters is written as its source prints it
-(``"405 billion"``, or all digits); :func:`published` compares it with what the shape gives.
-``python -m clusterlab audit`` prints the catalogue with that comparison and fails on a gap.
+(``"405 billion"``, or all digits); :meth:`Published.agrees` compares it with what the shape gives.
+``clusterlab audit`` prints the catalogue with that comparison and fails on a gap.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Published:
 
 @dataclass(frozen=True, repr=False)
 class Entry(Explained):
-    """A model of the catalogue: its shape, its published sizes, and a :class:`Fact` behind each number."""
+    """A model of the catalogue: its shape, its published sizes, and a :class:`.Fact` behind each number."""
 
     shape: Transformer
     year: int
@@ -93,7 +93,7 @@ def load(document: Mapping) -> dict[str, Entry]:
     ----------
     document : mapping
         Tables ``sources`` and ``model``. A row's own ``source`` and ``kind`` hold for all its fields; a field written
-        as a table may name its own. The fields are those of :class:`Transformer`, and ``year``, ``parameters``,
+        as a table may name its own. The fields are those of :class:`.Transformer`, and ``year``, ``parameters``,
         ``active_parameters``, and ``tolerance``, a share, where the published size is known to be loose.
 
     Returns

@@ -4,10 +4,10 @@
 the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and :func:`in_flight`, are what
 comes out where all stages take the same time. A transfer delays its receiver and keeps no stage busy.
 
-The model is cut into stages times chunks pieces; stage i holds pieces i, i + stages, i + 2 stages and so on. A forward
-pass (F) of a piece needs that of the piece before it, a backward pass (B) that of the piece after it. The zero-bubble
-schedules split B in two: the gradient of the input, which the piece before waits for (still B), and the gradient of the
-weights (W), which nothing waits for.
+The model is cut into stages times chunks pieces (virtual stages); stage i holds pieces i, i + stages, i + 2 stages and
+so on. A forward pass (F) of a piece needs that of the piece before it, a backward pass (B) that of the piece after it.
+The zero-bubble schedules split B in two: the gradient of the input, which the piece before waits for (still B), and the
+gradient of the weights (W), which nothing waits for.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def simulate(
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is no whole number of at least 1, a time is negative or not finite or
+        The schedule is not one of those, a count is not a whole number of at least 1, a time is negative, not finite or
         of another shape, ``weight`` exceeds ``backward``, or the schedule has no chunks and more than 1 are asked for.
 
     Notes
@@ -225,7 +225,7 @@ def simulate(
         times["B"] = times["B"] - times["W"]
     (hop,) = nonnegative(communication=communication)
     passes = _execute([_ORDERS[schedule](i, p, m, v) for i in range(p)], times, hop if p > 1 else 0.0, p * v)
-    kind, stage, chunk, microbatch, start, end = zip(*sorted(passes, key=lambda one: one[1]), strict=True)
+    kind, stage, chunk, microbatch, start, end = zip(*sorted(passes, key=lambda entry: entry[1]), strict=True)
     columns = map(np.array, (kind, stage, chunk, microbatch, start, end))
     return Timeline(p, v, *columns)
 
@@ -306,11 +306,12 @@ def stage_layers(layers, stages, stage=0, *, chunks=1):
     """
     n, p, v = whole(layers=layers, stages=stages, chunks=chunks)
     i = _stage(stage, p)
+    nonnegative(layers=n, stages=p, stage=i, chunks=v)  # together: do their shapes fit?
     return _held(*_pieces(n, p, v), i, p, v)
 
 
 def _stage(stage, stages):
-    (i,) = nonnegative(stage=stage)
+    i, _ = nonnegative(stage=stage, stages=stages)
     if np.any(i >= stages) or np.any(i != np.floor(i)):
         raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
     return i
@@ -400,10 +401,11 @@ def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, m
     >>> float(slow.layers), float(slow.has_output), round(float(slow.time * 1e3), 6), round(float(slow.bubble * 1e3), 6)
     (8.0, 1.0, 11.0, 24.0)
     """
-    n, p, m, v = whole(layers=layers, stages=stages, microbatches=microbatches, chunks=chunks)
+    times = {"layer_time": layer_time, "embedding_time": embedding_time, "output_time": output_time}
+    counts = {"stages": stages, "microbatches": microbatches, "chunks": chunks}
+    n, p, _, v = whole(layers=layers, **counts)
     _pieces(n, p, v)
-    times = nonnegative(layer_time=layer_time, embedding_time=embedding_time, output_time=output_time)
-    return _critical_stage(n, *times, p, m, v)
+    return _critical_stage(*nonnegative(layers=layers, **times, **counts))
 
 
 def _critical_stage(layers, layer_time, embedding_time, output_time, stages, microbatches, chunks) -> CriticalStage:
@@ -461,8 +463,8 @@ def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, f
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is no whole number of at least 1, a time is not positive and finite,
-        or ``weight`` exceeds ``backward``.
+        The schedule is not one of those, a count is not a whole number of at least 1, a time is not positive and
+        finite, or ``weight`` exceeds ``backward``.
 
     Notes
     -----
@@ -483,6 +485,7 @@ def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, f
     p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
     f, b = positive(forward=forward, backward=backward)
     (w,) = nonnegative(weight=b / 2 if weight is None else weight)
+    nonnegative(stages=p, microbatches=m, chunks=v, forward=f, backward=b, weight=w)  # together: do their shapes fit?
     if np.any(w > b):
         raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
     plain = (p - 1) / m
@@ -523,7 +526,7 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is no whole number of at least 1, or there is no such stage.
+        The schedule is not one of those, a count is not a whole number of at least 1, or there is no such stage.
 
     Notes
     -----
@@ -536,7 +539,9 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     [8.0, 10.333333333333334]
     """
     p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
-    return _in_flight(p, m, _stage(stage, p), schedule, v)
+    i = _stage(stage, p)
+    nonnegative(stages=p, microbatches=m, stage=i, chunks=v)  # together: do their shapes fit?
+    return _in_flight(p, m, i, schedule, v)
 
 
 def _in_flight(p, m, i, schedule, v):

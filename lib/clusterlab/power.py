@@ -1,11 +1,12 @@
 r"""Power: from the chip to the grid, and what it becomes: heat, energy, money, carbon and water.
 
-A :class:`Load` is watts by named part. Loads add and scale, and every join (a server from its parts, a hall from its
-servers, a site from its hall) only adds parts: what flows in is what the parts draw, to the last watt.
+A :class:`Load` is watts by named part. Loads add and scale, and every level (a server from its parts, a hall from its
+servers, a site from its hall) only adds parts: the power that enters is the sum of what the parts draw.
 
 Everything is in steady state: a rack's heat is its electrical power, and coolants have constant properties. A chip
 draws a static part and a dynamic part :math:`\propto f V^2`, and its voltage follows its clock down to a floor. Prices,
-carbon and water are averages per joule, as published; :func:`published` has them with sources.
+carbon and water are averages per joule, as published; :func:`~clusterlab.evidence.tables.published` has them with
+sources.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .units import Explained, fraction, nonnegative, positive, summary, whole
 
 
 def _at_least_one(**values) -> list:
-    """The values, or a ValueError naming the one below 1."""
+    """Return the values, or raise a ValueError naming the one below 1."""
     numbers = positive(**values)
     for name, number in zip(values, numbers, strict=True):
         if np.any(np.less(number, 1)):
@@ -31,7 +32,7 @@ def _at_least_one(**values) -> list:
 
 
 def _floor(count):
-    """``count`` rounded down; a count that is whole but for rounding stays (four servers of 10.2 kW fit 40.8 kW)."""
+    """``count`` rounded down, with a tolerance for rounding errors: four servers of 10.2 kW fit into 40.8 kW."""
     return np.floor(count * (1 + 1e-12))
 
 
@@ -42,7 +43,7 @@ def _floor(count):
 class Load(Explained):
     """Watts drawn, part by part; ``total`` is their sum.
 
-    Loads add, part by part under the same name, and scale (``4 * server``). Parts broadcast.
+    Loads add (parts of the same name are summed) and scale (``4 * server``). Parts broadcast.
 
     Examples
     --------
@@ -66,11 +67,11 @@ class Load(Explained):
 
     @property
     def total(self):
-        """Watts of all parts together."""
+        """Sum of all parts, W."""
         return reduce(add, self.parts.values())
 
     def __add__(self, other: Load) -> Load:
-        """Return both loads on one feed."""
+        """Return the load of both together."""
         if isinstance(other, int) and other == 0:  # where sum() starts
             return self
         parts = dict(self.parts)
@@ -81,7 +82,7 @@ class Load(Explained):
     __radd__ = __add__
 
     def __rmul__(self, times) -> Load:
-        """Return ``times`` such loads on one feed."""
+        """Return the load of ``times`` such loads."""
         return Load(MappingProxyType({name: times * watts for name, watts in self.parts.items()}))
 
     __mul__ = __rmul__
@@ -110,7 +111,7 @@ def load(**parts) -> Load:
     Raises
     ------
     ValueError
-        No part is given, a part is negative or not finite, or is no number and no pair.
+        No part is given, or a part is not a number or a pair of numbers, is negative or is not finite.
 
     Notes
     -----
@@ -118,7 +119,7 @@ def load(**parts) -> Load:
 
     Examples
     --------
-    What is known of a DGX H100, before its memory, its drives and its NVSwitches.
+    The known parts of a DGX H100, without its memory, drives and NVSwitches.
 
     >>> load(GPUs=(8, 700), CPUs=(2, 350), fans=1020)
     Load
@@ -139,23 +140,23 @@ def load(**parts) -> Load:
 
 
 def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
-    r"""Load that the input of a conversion stage sees: a power supply, a UPS, a transformer, a transmission line.
+    r"""Load at the input of a conversion stage: a power supply, a UPS, a transformer, a transmission line.
 
     .. math:: P_\text{in} = P_\text{out} / \eta, \qquad P_\text{loss} = P_\text{out}\,(1/\eta - 1)
 
     Parameters
     ----------
     fed : Load
-        What hangs on the output, W.
+        Load at the output, W.
     efficiency : array_like
-        Share of the input that comes out, in (0, 1], eta.
+        Output over input power, in (0, 1], eta.
     name : str
-        Under which the loss is booked; losses of the same name add.
+        Name of the part that holds the loss; losses of the same name add.
 
     Returns
     -------
     Load
-        The parts, and the loss as one more.
+        The parts of ``fed``, and the loss as a further part.
 
     Raises
     ------
@@ -164,7 +165,7 @@ def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
 
     Notes
     -----
-    Source: definition of efficiency. 80 PLUS Titanium asks 96 % of a 230 V supply at half load, 91 % at full load.
+    Source: definition of efficiency. 80 PLUS Titanium requires 96 % of a 230 V supply at half load, 91 % at full load.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_
     accelerators : array_like
         Number of accelerators, N.
     accelerator_power : array_like
-        Power of one, W, P: its TDP for what must be provided, its mean draw for what is used.
+        Power of one, W, P: its TDP to size the supply, its mean draw for the energy used.
     server_overhead : array_like
         Power of a server over that of its accelerators, at least 1, k.
     network_share : array_like
@@ -194,12 +195,13 @@ def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_
     Returns
     -------
     Load
-        Accelerators, the rest of their servers, and the network with storage. No cooling: that is in the PUE.
+        Accelerators, the rest of their servers, and network with storage. Cooling is not included: it is in the PUE.
 
     Raises
     ------
     ValueError
-        ``accelerators`` is no count, a power is not positive, the overhead is below 1 or the share below 0.
+        ``accelerators`` is not a positive integer, ``accelerator_power`` is not positive, ``server_overhead`` is below
+        1 or ``network_share`` is negative.
 
     Notes
     -----
@@ -225,14 +227,14 @@ def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_
 
 
 def pue(facility_power, it_power):
-    r"""Power usage effectiveness: watts that a site draws for each watt of its IT equipment.
+    r"""Power usage effectiveness (PUE): watts that a site draws for each watt of its IT equipment.
 
     .. math:: \text{PUE} = P_\text{facility} / P_\text{IT} \ge 1
 
     Parameters
     ----------
     facility_power, it_power : array_like
-        W, or J over a year, which is how a PUE is reported.
+        W, or J over a year, as PUEs are reported.
 
     Returns
     -------
@@ -242,12 +244,13 @@ def pue(facility_power, it_power):
     Raises
     ------
     ValueError
-        An argument is not positive, or IT draws more than the site.
+        An argument is not positive, or ``it_power`` exceeds ``facility_power``.
 
     Notes
     -----
-    Source: The Green Grid 2007. The inverse, the share that reaches the IT, is the DCiE. Neither says what the IT does
-    with its power. A server's fans and power supplies count as IT: a hotter hall can lower the PUE and raise the bill.
+    Source: The Green Grid 2007. The inverse, the share that reaches the IT, is the DCiE. Neither says how well the IT
+    uses its power. A server's fans and power supplies count as IT, so a warmer hall can lower the PUE and raise the
+    bill.
 
     Examples
     --------
@@ -268,11 +271,11 @@ def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
     Parameters
     ----------
     it : Load
-        IT equipment, W: nothing that cools the hall, or it is counted twice.
+        IT equipment, W, without anything that cools the hall, which would be counted twice.
     pue : array_like
         At least 1.
     name : str
-        Of the part that is added.
+        Name of the part that is added.
 
     Returns
     -------
@@ -298,7 +301,7 @@ def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
 
 
 def site(it: Load, *, distribution, cop, other=0) -> Load:
-    r"""Load of a site from its power chain and its cooling: where a PUE comes from.
+    r"""Load of a site from the efficiency of its power distribution and its cooling, which determine its PUE.
 
     .. math:: P = \frac{P_\text{IT}}{\eta}\left(1 + \frac{1}{\text{COP}}\right) + P_\text{other}
 
@@ -309,14 +312,14 @@ def site(it: Load, *, distribution, cop, other=0) -> Load:
     distribution : array_like
         Efficiency of transformers, UPS and busbars together, in (0, 1], eta.
     cop : array_like
-        Heat removed for each joule that fans, pumps and chillers of the site draw: the coefficient of performance.
+        Coefficient of performance (COP): heat removed per joule that fans, pumps and chillers of the site draw.
     other : array_like
-        Lighting, offices and so on, W. Its heat is left out.
+        Lighting, offices and so on, W. Their heat is neglected.
 
     Returns
     -------
     Load
-        The parts of the IT load, distribution losses, cooling and other. The losses are cooled too.
+        The parts of the IT load, distribution losses, cooling (of the losses too) and other.
 
     Raises
     ------
@@ -329,7 +332,7 @@ def site(it: Load, *, distribution, cop, other=0) -> Load:
 
     Examples
     --------
-    Chillers that move 2.5 J of heat for each joule, and a power chain of 90 %, make the PUE of a legacy hall.
+    Chillers with a COP of 2.5 and a power distribution of 90 % give the PUE of a legacy hall.
 
     >>> hall = load(IT=10e6)
     >>> round(pue(site(hall, distribution=0.9, cop=2.5).total, hall.total), 2)
@@ -344,7 +347,7 @@ def site(it: Load, *, distribution, cop, other=0) -> Load:
 
 
 @dataclass(frozen=True, repr=False)
-class Footprint(Explained):
+class EnergyFootprint(Explained):
     """What a load used over a time: joules, dollars, kilograms of carbon dioxide equivalent and cubic metres of water.
 
     ``it_energy`` and ``overhead_energy`` sum to ``energy``.
@@ -368,7 +371,7 @@ class Footprint(Explained):
         return [*rows, ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))]
 
 
-def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usage=0) -> Footprint:
+def energy_footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usage=0) -> EnergyFootprint:
     r"""Energy, cost, carbon and water of a load that runs for a time.
 
     .. math:: E = \text{PUE}\; P\, t, \qquad \text{cost} = p\,E, \qquad \text{carbon} = c\,E, \qquad W = w\,P\,t
@@ -376,7 +379,7 @@ def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usa
     Parameters
     ----------
     it_power : array_like
-        Mean draw of the IT equipment, W, P. A rating is not a draw.
+        Mean draw of the IT equipment, W, P, which is below its rating.
     duration : array_like
         Seconds, t.
     pue : array_like
@@ -386,11 +389,11 @@ def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usa
     carbon_intensity : array_like
         kg/J of the grid, c: ``0.369 / kWh``.
     water_usage : array_like
-        m³/J of IT energy, w: ``1.8e-3 / kWh``. The metric WUE is litres on site for each kWh of IT.
+        m³/J of IT energy, w: ``1.8e-3 / kWh``. The WUE is usually given in litres on site per kWh of IT.
 
     Returns
     -------
-    Footprint
+    EnergyFootprint
 
     Raises
     ------
@@ -406,7 +409,7 @@ def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usa
     GPT-3 by Patterson et al. 2021, table 4: 10,000 V100 at 330 W for 14.8 days, PUE 1.10, 429 g/kWh.
 
     >>> from clusterlab.units import MWh, day, kWh
-    >>> run = footprint(10_000 * 330, 14.8 * day, pue=1.10, carbon_intensity=0.429 / kWh)
+    >>> run = energy_footprint(10_000 * 330, 14.8 * day, pue=1.10, carbon_intensity=0.429 / kWh)
     >>> round(run.energy / MWh), round(run.carbon / 1000)
     (1289, 553)
     """
@@ -420,7 +423,7 @@ def footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usa
     )
     it = power * time
     energy = it * ratio
-    return Footprint(it, energy - it, energy * p, energy * c, it * w)
+    return EnergyFootprint(it_energy=it, overhead_energy=energy - it, cost=energy * p, carbon=energy * c, water=it * w)
 
 
 # --- Heat: what carries it off ---------------------------------------------------------------------------------------
@@ -443,7 +446,7 @@ GLYCOL = Coolant("water with 25 % propylene glycol by mass, 35 °C", 1012.0, 395
 
 
 def coolant_flow(heat, rise, coolant: Coolant):
-    r"""Flow of a coolant that carries heat off at a given rise of its temperature.
+    r"""Coolant flow that removes a heat load at a given temperature rise.
 
     .. math:: \dot V = \frac{Q}{\rho\, c\, \Delta T}
 
@@ -472,7 +475,7 @@ def coolant_flow(heat, rise, coolant: Coolant):
 
     Examples
     --------
-    A rack of 120 kW at a rise of 10 K: ten cubic metres of air each second, or three litres of water.
+    A rack of 120 kW at a rise of 10 K: ten cubic metres of air per second, or three litres of water.
 
     >>> [round(float(coolant_flow(120e3, 10, c)), 4) for c in (AIR, WATER)]
     [10.0747, 0.0029]
@@ -482,11 +485,11 @@ def coolant_flow(heat, rise, coolant: Coolant):
 
 
 def heat_removed(flow, rise, coolant: Coolant):
-    r"""Heat that a flow of coolant carries off.
+    r"""Heat that a coolant flow removes.
 
     .. math:: Q = \rho\, c\, \dot V\, \Delta T
 
-    Through an opening of area A at a mean velocity v the flow is A v: the most that a rack's face lets in.
+    Through an opening of area A, such as the face of a rack, at mean velocity v the flow is A v.
 
     Parameters
     ----------
@@ -522,7 +525,7 @@ def heat_removed(flow, rise, coolant: Coolant):
 
 
 def fan_power(flow, *, rated_flow, rated_power):
-    r"""Power of a fan, or of a pump, at another speed in the same duct: the cube law.
+    r"""Power of a fan or pump at another speed in the same duct: the cube law.
 
     .. math:: P = P_0\,(\dot V/\dot V_0)^3
 
@@ -536,8 +539,8 @@ def fan_power(flow, *, rated_flow, rated_power):
     Returns
     -------
     array_like
-        W. Real fans, with losses that do not scale, save a little less when they slow down. Servers side by side have
-        fans of their own, in parallel: their share of the power does not change with how many there are.
+        W. Real fans save a little less when they slow down, because some losses do not scale. Servers have fans of
+        their own, in parallel: the fans' share of the power does not change with the number of servers.
 
     Raises
     ------
@@ -565,21 +568,21 @@ def fan_power(flow, *, rated_flow, rated_power):
 
 
 def energy_per(power, rate):
-    r"""Energy of one piece of work: a FLOP, a token, a training step.
+    r"""Energy per unit of work: a FLOP, a token, a training step.
 
     .. math:: e = P / R
 
     Parameters
     ----------
     power : array_like
-        W of everything that should count: the chip, its share of the server, the site.
+        W of everything that is to be counted: the chip, its share of the server, the site.
     rate : array_like
-        Pieces per second at that power: FLOP/s, tokens/s, steps/s.
+        Work per second at that power: FLOP/s, tokens/s, steps/s.
 
     Returns
     -------
     array_like
-        J per piece.
+        J per unit of work.
 
     Raises
     ------
@@ -609,9 +612,9 @@ def energy_per(power, rate):
 
 @dataclass(frozen=True, repr=False)
 class Capped(Explained):
-    """A task on a chip with a power cap. ``power`` is the chip's, in watts; the rest is over what it is without a cap.
+    """A task on a chip with a power cap. ``power`` is the chip's, in watts; the others are relative to no cap.
 
-    ``energy`` is that of the chip and of all that waits with it.
+    ``energy`` includes that of the ``rest`` of the system.
     """
 
     power: float
@@ -621,7 +624,7 @@ class Capped(Explained):
 
     @property
     def speed(self):
-        """Work per second over that without a cap."""
+        """Work per second relative to that without a cap."""
         return 1 / self.time
 
     def _rows(self):
@@ -630,7 +633,7 @@ class Capped(Explained):
 
 
 def _task(static, dynamic, voltage_floor, fixed, rest) -> list:
-    """The constants of a chip and of a task on it, checked."""
+    """Constants of a chip and of a task on it, checked."""
     s, d = positive(static=static, dynamic=dynamic)
     (v,) = fraction(voltage_floor=voltage_floor)
     m, beside = nonnegative(fixed=fixed, rest=rest)
@@ -652,18 +655,18 @@ def _capped(f, s, d, v, m, beside) -> Capped:
 
 
 def clocked_power(frequency, *, static, dynamic, voltage_floor):
-    r"""Draw of a busy chip at a clock below its highest: a static and a dynamic part.
+    r"""Power of a busy chip at a reduced clock: a static and a dynamic part.
 
     .. math:: P(f) = P_s + P_d\, f\, v(f)^2, \qquad v(f) = \max(f, v_0)
 
     Parameters
     ----------
     frequency : array_like
-        Clock over the highest clock, in (0, 1], f.
+        Clock relative to the highest clock, in (0, 1], f.
     static, dynamic : array_like
-        W that the clock does not change (leakage, memory, links), P_s, and W that it does, at f = 1, P_d.
+        Power that does not depend on the clock (leakage, memory, links), P_s, and power at f = 1 that does, P_d, W.
     voltage_floor : array_like
-        Lowest voltage over the highest, in (0, 1], v_0.
+        Lowest voltage relative to the highest, in (0, 1], v_0.
 
     Returns
     -------
@@ -703,9 +706,9 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
     static, dynamic, voltage_floor : array_like
         As in :func:`clocked_power`; static and dynamic sum to the draw of this task without a cap.
     fixed : array_like
-        Share of the time that the clock does not change (memory, network), from 0 to below 1, m.
+        Share of the time that does not depend on the clock (memory, network), from 0 to below 1, m.
     rest : array_like
-        W that wait with the chip: its share of the server, the network and the cooling.
+        W that are drawn beside the chip for as long as it works: its share of server, network and cooling.
 
     Returns
     -------
@@ -719,8 +722,8 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
     Notes
     -----
     Derived from :func:`clocked_power` and the argument of Amdahl 1967. Static 39 W, dynamic 205 W and a floor of 0.80
-    give the times at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %. A chip
-    that uses up its cap has an energy of cap times time, so their energies add one check and not three.
+    give the times at the three caps that McDonald et al. 2022, section 4, measured for BERT on a V100, to 1 %. The
+    energy of a chip that reaches its cap is cap times time, so their three energies are only one further check.
 
     Examples
     --------
@@ -741,14 +744,14 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
 
 
 def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
-    r"""The cap at which a task takes the least energy.
+    r"""Power cap at which a task takes the least energy.
 
     .. math:: \min_f \; \left(P(f) + P_\text{rest}\right) \left(m + \frac{1 - m}{f}\right)
 
     Parameters
     ----------
     static, dynamic, voltage_floor, fixed, rest : array_like
-        As in :func:`power_cap`. What waits with the chip raises the best cap, once it lifts it off the voltage floor.
+        As in :func:`power_cap`. The more ``rest``, the higher the best cap, above the voltage floor.
 
     Returns
     -------
@@ -767,7 +770,7 @@ def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
 
     Examples
     --------
-    A chip alone, and with the 575 W that a DGX H100 is rated for beside each GPU.
+    A chip alone, and with the 575 W that a DGX H100 is rated for beside each of its GPUs.
 
     >>> [round(float(best_cap(static=100, dynamic=600, voltage_floor=0.7, rest=r).power)) for r in (0, 575)]
     [306, 438]
@@ -785,7 +788,7 @@ def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
 
 @dataclass(frozen=True, repr=False)
 class Fleet(Explained):
-    """Accelerators that share a power budget. ``speed`` is counted in accelerators that run without a cap."""
+    """Accelerators that share a power budget. ``speed`` is in equivalents of accelerators without a cap."""
 
     accelerators: float
     cap: float  # W of one accelerator
@@ -799,37 +802,37 @@ class Fleet(Explained):
 
 
 def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Fleet:
-    r"""Most work per second under a power budget: how many accelerators to run, and with which cap.
+    r"""Most work per second within a power budget: how many accelerators to run, and at which cap.
 
     .. math:: \max_{n \le N,\, f} \; \frac{n}{t(f)} \quad \text{with} \quad n\,(P(f) + P_\text{rest}) \le B
 
     Parameters
     ----------
     budget : array_like
-        W for IT, B: what the site may draw over its PUE.
+        IT power, W, B: the power of the site divided by its PUE.
     accelerators : array_like
-        How many there are, N.
+        Number available, N.
     static, dynamic, voltage_floor, fixed, rest : array_like
         As in :func:`power_cap`, for each accelerator that runs.
 
     Returns
     -------
     Fleet
-        Within one accelerator of the best. What does not run is switched off.
+        Within one accelerator of the optimum. Accelerators that do not run are switched off.
 
     Raises
     ------
     ValueError
-        As in :func:`power_cap`, ``accelerators`` is no count, or the budget does not feed one of them.
+        As in :func:`power_cap`, ``accelerators`` is not a positive integer, or the budget is too small for one.
 
     Notes
     -----
-    Derived: work per second under a fixed budget is work per joule. With accelerators to spare, the best cap is that of
-    :func:`best_cap`; with fewer, all run, as fast as the budget lets them.
+    Derived: under a fixed budget, the most work per second is the most work per joule. With accelerators to spare, the
+    best cap is that of :func:`best_cap`; otherwise all run, as fast as the budget allows.
 
     Examples
     --------
-    10 MW of IT feed 7,843 H100s of 700 W with 575 W beside them, or more of them, slower.
+    10 MW of IT power feed 7,843 H100s of 700 W with 575 W beside each, or more H100s at a lower clock.
 
     >>> budget_fleet(10e6, 12_000, static=100, dynamic=600, voltage_floor=0.7, rest=575)
     Fleet
@@ -854,7 +857,7 @@ def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=
 
 @dataclass(frozen=True, repr=False)
 class Swing(Explained):
-    """A load that repeats: watts at its mean, peak and trough, seconds of its ``period``, joules of its ``buffer``."""
+    """A periodic load: its mean, peak and trough in watts, its ``period`` in seconds, its ``buffer`` in joules."""
 
     mean: float
     peak: float
@@ -874,7 +877,7 @@ class Swing(Explained):
 
 
 def power_swing(power, durations) -> Swing:
-    r"""Swing of a load that repeats phase after phase, and the storage that would make it flat.
+    r"""Swing of a load that cycles through phases, and the energy storage that would flatten it.
 
     .. math:: \bar P = \frac{\sum_i P_i d_i}{\sum_i d_i}, \qquad
               E = \max_k \sum_{i \le k} (P_i - \bar P)\,d_i - \min_k \sum_{i \le k} (P_i - \bar P)\,d_i
@@ -882,25 +885,25 @@ def power_swing(power, durations) -> Swing:
     Parameters
     ----------
     power : array_like, shape (..., phases)
-        W of each phase. In synchronous training all accelerators compute, then all wait for the network.
+        Power of each phase, W. In synchronous training all accelerators compute, then all wait for the network.
     durations : array_like, shape (..., phases)
-        Seconds of each phase.
+        Duration of each phase, seconds.
 
     Returns
     -------
     Swing
-        ``buffer`` is the least energy that an ideal store must hold so that the grid sees the mean alone. For two
-        phases, a share a of the period T at the high one, it is (high - low) a (1 - a) T.
+        ``buffer`` is the least capacity of an ideal store with which the grid sees only the mean. For two phases, with
+        a share a of the period T at the high one, it is (high - low) a (1 - a) T.
 
     Raises
     ------
     ValueError
-        A power is negative, a duration is not positive, or there are no phases.
+        A power is negative, a duration is not positive, or ``power`` has no axis of phases.
 
     Notes
     -----
-    Derived: the store holds the integral of what the load draws above its mean. Choukse et al. 2025 show such swings in
-    production; Grattafiori et al. 2024 (Llama 3), section 3.3.4, report tens of megawatts.
+    Derived: the store supplies the integral of what the load draws above its mean. Choukse et al. 2025 show such swings
+    in production; Grattafiori et al. 2024 (Llama 3), section 3.3.4, report tens of megawatts.
 
     Examples
     --------
@@ -917,9 +920,9 @@ def power_swing(power, durations) -> Swing:
     buffer  1.18 MJ
     """
     (watts,), (seconds,) = nonnegative(power=power), positive(durations=durations)
-    nonnegative(power=watts, durations=seconds)  # do their shapes fit together?
+    nonnegative(power=watts, durations=seconds)  # their shapes must broadcast
     if np.ndim(watts) == 0:
-        raise ValueError(f"power must list its phases, got {power}")
+        raise ValueError(f"power must be an array of phases, got {power}")
     period = np.sum(seconds * np.ones(np.shape(watts)), axis=-1)
     mean = np.sum(watts * seconds, axis=-1) / period
     stored = np.cumsum((watts - mean[..., None]) * seconds, axis=-1)
@@ -927,70 +930,70 @@ def power_swing(power, durations) -> Swing:
     return Swing(mean, np.max(watts, axis=-1), np.min(watts, axis=-1), period, buffer)
 
 
-# --- What fits, and for how long -------------------------------------------------------------------------------------
+# --- Capacity, and backup --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class Fit(Explained):
-    """How many fit under each limit. ``counts`` maps each resource to the whole number that it alone would carry."""
+class Capacity(Explained):
+    """How many units fit within each limit. ``counts`` maps each resource to the number that it alone would allow."""
 
     counts: Mapping[str, float]
 
     @property
     def count(self):
-        """How many fit under all limits."""
+        """Number of units that fit within all limits."""
         return reduce(np.minimum, self.counts.values())
 
     @property
     def binding(self):
-        """Name of the resource that allows the fewest (the first of equals)."""
+        """Name of the resource that allows the fewest units (the first, if several do)."""
         fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
         names = np.array(list(self.counts))[fewest]
         return str(names) if np.ndim(names) == 0 else names
 
     def _rows(self):
-        rows = [("resource", "fit")]
+        rows = [("resource", "count")]
         counts = {**self.counts, "all": self.count}
         return rows + [(n.replace("_", " "), summary(np.asarray(c).astype(int)[()], "")) for n, c in counts.items()]
 
 
-def fits(**resources) -> Fit:
-    r"""How many of a thing fit: servers in a rack, racks in a hall, accelerators under a site's megawatts.
+def capacity(**resources) -> Capacity:
+    r"""How many units fit within all limits: servers in a rack, racks in a hall, accelerators in a site's megawatts.
 
     .. math:: n = \min_r \lfloor \text{limit}_r / \text{use}_r \rfloor
 
     Parameters
     ----------
     **resources : (limit, use of one)
-        One pair for each resource, under a name of your choice, in the same unit: watts, rack units, cooling.
+        One pair for each resource, under a name of your choice: both in watts, in rack units, and so on.
 
     Returns
     -------
-    Fit
-        The count for each resource, the least of them and the name of the ``binding`` one.
+    Capacity
+        The count for each resource, the least of them, and the name of the ``binding`` resource.
 
     Raises
     ------
     ValueError
-        No resource is given, one is no pair, a limit is negative, a use is not positive, or one is not finite.
+        No resource is given, one is not a pair, a limit is negative, a use is not positive, or one is not finite.
 
     Notes
     -----
-    Source: arithmetic. Whole things only: three servers of 10.2 kW leave 9.4 kW of a 40 kW rack unused.
+    Source: arithmetic. Only whole units count: three servers of 10.2 kW leave 9.4 kW of a 40 kW rack unused.
 
     Examples
     --------
     DGX H100 of 8 rack units in a rack of 48.
 
-    >>> fits(power=(40e3, 10.2e3), space=(48, 8))
-    Fit
-    resource  fit
-    power       3
-    space       6
-    all         3
+    >>> capacity(power=(40e3, 10.2e3), space=(48, 8))
+    Capacity
+    resource  count
+    power         3
+    space         6
+    all           3
     """
     if not resources:
-        raise ValueError("fits needs at least one resource, as name=(limit, use of one)")
+        raise ValueError("capacity needs at least one resource, as name=(limit, use of one)")
     counts = {}
     for name, pair in resources.items():
         try:
@@ -1000,22 +1003,22 @@ def fits(**resources) -> Fit:
         (limit,) = nonnegative(**{f"{name} limit": limit})
         (use,) = positive(**{f"{name} use": use})
         counts[name] = _floor(limit / use)
-    return Fit(MappingProxyType(counts))
+    return Capacity(MappingProxyType(counts))
 
 
 def holdover(stored, power, *, efficiency=1):
-    r"""Time that a battery or the fuel of a generator carries a load.
+    r"""Time for which a battery or the fuel of a generator carries a load.
 
     .. math:: t = \eta\, E / P
 
     Parameters
     ----------
     stored : array_like
-        J of the battery, or of the fuel's heat, E.
+        Energy of the battery, or heat of the fuel, J, E.
     power : array_like
-        W of the load: of the whole site, because the heat must leave too.
+        Load, W: of the whole site, because cooling must run too.
     efficiency : array_like
-        Share that reaches the load, in (0, 1], eta.
+        Share of the stored energy that reaches the load, in (0, 1], eta.
 
     Returns
     -------
@@ -1029,8 +1032,8 @@ def holdover(stored, power, *, efficiency=1):
 
     Notes
     -----
-    Source: conservation of energy. Diesel holds 137,381 Btu a gallon, or 38.3 MJ a litre of gross heat (EIA 2022); that
-    a generator makes 38 % of it electricity is assumed here. Makers count on the net heat, about 7 % less.
+    Source: conservation of energy. Diesel holds 137,381 Btu per gallon, or 38.3 MJ per litre, of gross heat (EIA 2022);
+    that a generator turns 38 % of it into electricity is assumed here. Makers use the net heat, about 7 % less.
 
     Examples
     --------

@@ -527,7 +527,8 @@ def lower_bound(**demands) -> Bound:
     """
     if not demands:
         raise ValueError("lower_bound needs at least one resource, as name=(demand, rate)")
-    times, sizes = {}, {}
+    times: dict = {}
+    sizes: dict = {}
     for name, pair in demands.items():
         try:
             demand, rate = pair

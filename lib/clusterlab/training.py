@@ -194,11 +194,11 @@ def step(
     count = int(np.prod(shape))
     if count <= _BLOCK:
         return _step(model, machine, reached, software, job)
-    flat = [one if np.ndim(one) == 0 else np.broadcast_to(one, shape).ravel() for one in job]
-    blocks = [
-        _step(model, machine, reached, software, _Job(*(c if np.ndim(c) == 0 else c[i : i + _BLOCK] for c in flat)))
-        for i in range(0, count, _BLOCK)
-    ]
+    flat = [np.broadcast_to(one, shape).ravel() if np.ndim(one) else np.asarray(one) for one in job]
+    blocks = []
+    for i in range(0, count, _BLOCK):
+        some = _Job._make(column[i : i + _BLOCK] if column.ndim else column[()] for column in flat)
+        blocks.append(_step(model, machine, reached, software, some))
     columns = ([np.atleast_1d(getattr(block, f.name)) for block in blocks] for f in fields(Step))
     return Step(*(np.concatenate(column).reshape(shape) for column in columns))
 

@@ -429,7 +429,7 @@ def summary(value, unit: str = "") -> str:
 class Explained:
     """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
 
-    A record says what it is by :meth:`_rows`, a list of rows of text. The first row is the heading. By default a row
+    A record says what it is by ``_rows()``, a list of rows of text. The first row is the heading. By default a row
     is a dataclass field and its value.
     """
 

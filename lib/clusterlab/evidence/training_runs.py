@@ -311,8 +311,10 @@ def _slices(row: _Row) -> int:
 
 
 # Words around the name of a model that do not change its shape.
-_AROUND = r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b"
-_AROUND = re.compile(_AROUND + r"|-v\d\.\d", re.IGNORECASE)
+_AROUND = re.compile(
+    r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b|-v\d\.\d",
+    re.IGNORECASE,
+)
 _OTHER_NAMES = {"nemotron 15b": "Nemotron-4 15B", "nemotron 340b": "Nemotron-4 340B", "nemotron 8b": "Nemotron-3 8B"}
 _OTHER_NAMES |= {"nemotron 22b": "Nemotron-3 22B", "gpt-neox": "GPT-NeoX-20B", "llama 3.3 70b": "Llama 3.1 70B"}
 _OTHER_NAMES |= {"deepseek r1": "DeepSeek-V3", "llama 30b": "LLaMA 33B", "palm": "PaLM 540B", "mt-nlg": "MT-NLG 530B"}

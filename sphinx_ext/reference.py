@@ -1,0 +1,237 @@
+"""Sphinx extension: the reference of the library, page by page from its docstrings, and the map that leads to them.
+
+Nothing here lists a name. ``_toc.yml`` lists the pages, one for each module, under the rooms that they belong to; the
+page of a module holds every public name that its source defines, in the order and under the headings of the source.
+``{eval-rst}`` with ``.. reference:: MODULE`` is such a page, ``.. reference-map:: ROOM`` the list of a room.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.ext import napoleon
+from sphinx.ext.napoleon import NumpyDocstring
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.nodes import nested_parse_with_titles
+
+HEADING = re.compile(r"# --- (.+?) -+$")
+LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
+
+SECTIONS = napoleon.Config(napoleon_google_docstring=False, napoleon_use_param=False, napoleon_use_rtype=False)
+
+
+def setup(app):
+    """Register with Sphinx."""
+    for extension in ("sphinx.ext.autodoc", "sphinx_codeautolink"):
+        app.setup_extension(extension)
+    app.add_directive("reference", Reference)
+    app.add_directive("reference-map", Map)
+    app.connect("config-inited", configure, priority=1)
+    app.connect("autodoc-process-docstring", set_sections)
+    app.connect("autodoc-process-signature", show_factories)
+    app.connect("autodoc-skip-member", skip)
+    app.connect("html-page-context", show_names)
+    app.connect("html-page-context", tidy, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def configure(app, config):
+    """Say how signatures and docstrings are set: one argument a line where they do not fit, defaults as written."""
+    config.add_module_names = False
+    config.python_maximum_signature_line_length = 64
+    config.python_display_short_literal_types = True
+    config.autodoc_member_order = "bysource"
+    config.autodoc_preserve_defaults = True
+    config.html_domain_indices = False  # the map lists the modules
+    config.toc_object_entries_show_parents = "hide"
+    config.codeautolink_concat_default = True  # the cells of a notebook share their names
+    config.codeautolink_autodoc_inject = False
+
+
+def set_sections(app, what, name, obj, options, lines):
+    """Turn the sections of a docstring into fields; of a property too, whose colons Napoleon takes for a type."""
+    kind = "method" if what in ("property", "attribute", "data") else what
+    lines[:] = NumpyDocstring(list(lines), SECTIONS, app, kind, name, obj, options).lines()  # type: ignore[arg-type]
+
+
+def show_factories(app, what, name, obj, options, signature, returns):
+    """Write the default of a field that a factory makes as dots, for Sphinx cannot read ``<factory>``."""
+    return (signature or "").replace("<factory>", "...") or None, returns
+
+
+def skip(app, what, name, obj, skipped, options):
+    """Leave out what is not the library's own word: the fields of a named tuple say only their number."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
+def show_names(app, pagename, templatename, context, doctree):
+    """List the names, and not only the headings, in the contents of a page of the reference."""
+    if app.env.metadata.get(pagename, {}).get("reference"):
+        context["theme_show_toc_level"] = 2
+
+
+def tidy(app, pagename, templatename, context, doctree):
+    """Mend what a screen reader stumbles over: arguments in half a definition list, and a button without a name."""
+
+    def divisions(signature):
+        return re.sub(r"<(/?)d[ld]>", lambda tag: "</div>" if tag[1] else "<div>", signature[0])
+
+    if "body" in context:
+        context["body"] = re.sub(r'<dt class="sig .*?</dt>', divisions, context["body"], flags=re.DOTALL)
+    draw = context["generate_toctree_html"]
+
+    def named(*args, **kwargs):
+        tree = draw(*args, **kwargs)
+        for button in tree.select("summary") if tree else ():
+            button["aria-label"] = f"Pages of {button.find_parent('li').a.get_text(strip=True)}"
+        return tree
+
+    context["generate_toctree_html"] = named
+
+
+@dataclass(frozen=True)
+class Public:
+    """Public names that one statement of a module defines: a function, a class, or constants with their source."""
+
+    kind: str
+    names: tuple[str, ...]
+    heading: str = ""
+    about: str = ""
+    source: str = ""
+
+
+def public(module) -> list[Public]:
+    """List what a module defines for others, in the order of its source; names with an underscore are its own."""
+    text = inspect.getsource(module)
+    lines, heading, above = text.splitlines(), "", 0
+    found: list[Public] = []
+    for node in ast.parse(text).body:
+        headings = [match[1] for line in lines[above : node.lineno] if (match := HEADING.match(line))]
+        heading = headings[-1] if headings else heading
+        above = node.end_lineno or node.lineno
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            kind, names = ("class" if isinstance(node, ast.ClassDef) else "function"), [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            kind, names = "data", [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+        else:
+            continue
+        if shown := tuple(name for name in names if not name.startswith("_")):
+            source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            found.append(Public(kind, shown, heading, _comment(lines, node.lineno - 1), source))
+    return found
+
+
+def summary(thing) -> str:
+    """Return the first sentence of a docstring, on one line."""
+    opening = (inspect.getdoc(thing) or "").split("\n\n")[0]
+    return re.split(r"(?<=\.)\s", " ".join(opening.split()), maxsplit=1)[0]
+
+
+class Reference(SphinxDirective):
+    """Every public name of a module."""
+
+    required_arguments = 1
+
+    def run(self):
+        """Write what autodoc is to set, and have it set."""
+        module = importlib.import_module(self.arguments[0])
+        self.env.note_dependency(str(module.__file__))
+        self.env.metadata[self.env.docname]["reference"] = module.__name__
+        lines = [f".. automodule:: {module.__name__}", "", ".. autolink-concat:: off", ""]
+        # An example in a docstring stands where its function does, and knows the names of its module.
+        lines += [f".. autolink-preface:: from {module.__name__} import *", "   :level: file", ""]
+        heading = ""
+        for item in public(module):
+            if item.heading != heading:
+                heading = item.heading
+                lines += [heading, "-" * len(heading), ""]
+            lines += _constants(item) if item.kind == "data" else _documented(item)
+        found = _parsed(self, lines, module.__file__)
+        for section in found:
+            section["names"] = []  # a label that another page may have too
+        return found
+
+
+class Map(SphinxDirective):
+    """The modules of a room, and a line for each of their laws and records."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self):
+        """Take the modules of the room from the table of contents."""
+        lines = []
+        for docname in rooms(self.env)[self.arguments[0]]:
+            module = importlib.import_module(page_module(Path(self.env.doc2path(docname))))
+            self.env.note_dependency(str(module.__file__))
+            items, opening = public(module), summary(module)
+            constants = [name for item in items if item.kind == "data" for name in item.names]
+            lines += [
+                f".. py:currentmodule:: {module.__name__}",
+                "",
+                f":doc:`/{docname}`",
+                f"   {opening.partition(': ')[2] or opening}",
+                "",
+            ]
+            for item in items:
+                if item.kind != "data":
+                    role, name = item.kind.replace("function", "func"), item.names[0]
+                    lines.append(f"   - :{role}:`{name}` {summary(getattr(module, name))}")
+            if constants:
+                lines.append("   - " + ", ".join(f":data:`{name}`" for name in constants))
+            lines.append("")
+        found = _parsed(self, [*lines, ".. py:currentmodule:: None"], self.env.doc2path(self.env.docname))
+        for node in found:
+            node["classes"].append("reference-map")
+        return found
+
+
+def rooms(env) -> dict[str, list[str]]:
+    """Return the pages of each room as ``_toc.yml`` lists them below the page that is being read."""
+    trees = env.app.config.external_site_map[env.docname].subtrees
+    return {tree.caption: [str(item) for item in tree.items] for tree in trees}
+
+
+def page_module(page: Path) -> str:
+    """Return the module of a page."""
+    return re.findall(r"^\.\. reference:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[0]
+
+
+def _comment(lines, at) -> str:
+    """Return the comment right above a line."""
+    above: list[str] = []
+    while at and lines[at - 1].startswith("# ") and not HEADING.match(lines[at - 1]):
+        at -= 1
+        above.insert(0, lines[at][2:])
+    return " ".join(above)
+
+
+def _documented(item) -> list[str]:
+    return [f".. auto{item.kind}:: {item.names[0]}", *["   :members:"] * (item.kind == "class"), ""]
+
+
+def _constants(item) -> list[str]:
+    head, *others = item.names
+    lines = [f".. py:data:: {head}", *(f"             {name}" for name in others)]
+    lines += ["   :no-contents-entry:", ""]
+    if item.about:
+        lines += [f"   {item.about}", ""]
+    source = item.source.splitlines()
+    if len(source) <= LONGEST:
+        lines += ["   .. code-block:: python", "", *(f"      {line}" for line in source), ""]
+    return lines
+
+
+def _parsed(directive, lines, source):
+    node = nodes.section()
+    node.document = directive.state.document
+    nested_parse_with_titles(directive.state, StringList(lines, source=source), node)
+    return node.children

@@ -1,0 +1,147 @@
+"""The reference pages: every public name has its entry, and the code of the chapters leads there."""
+
+import ast
+import doctest
+import functools
+import importlib
+import inspect
+import pkgutil
+import posixpath
+import re
+from types import FunctionType, ModuleType
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+from sphinx.util.inventory import InventoryFile
+
+import clusterlab
+from conftest import ROOT
+
+MEMBERS = FunctionType, property, classmethod, staticmethod, functools.cached_property
+HIDDEN = {"remove-cell", "remove-input"}
+
+
+@pytest.fixture(scope="module")
+def inventory(site) -> dict[str, str]:
+    """The page and anchor of every name of Python that the site documents."""
+    with (site / "objects.inv").open("rb") as stream:
+        found = InventoryFile.load(stream, "", posixpath.join)
+    return {name: entry[2] for kind in found if kind.startswith("py:") for name, entry in found[kind].items()}
+
+
+@pytest.fixture(scope="module")
+def reference(site) -> dict[str, BeautifulSoup]:
+    """The pages of the reference by the name of their file."""
+    paths = (site / "book" / "reference").glob("*.html")
+    return {path.name: BeautifulSoup(path.read_text(), "html.parser") for path in paths}
+
+
+@functools.cache
+def modules() -> dict[str, ModuleType]:
+    found = [info.name for info in pkgutil.walk_packages(clusterlab.__path__, "clusterlab.")]
+    return {name: importlib.import_module(name) for name in found if not name.split(".")[-1].startswith("_")}
+
+
+def own(module) -> dict[str, object]:
+    """What a module holds for others: whatever it did not import and does not hide."""
+    tree = ast.walk(ast.parse(inspect.getsource(module)))
+    imported = {
+        alias.asname or alias.name
+        for node in tree
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return {
+        name: thing
+        for name, thing in vars(module).items()
+        if not (name.startswith("_") or name in imported or isinstance(thing, ModuleType))
+    }
+
+
+def laws_and_records() -> dict[str, object]:
+    return {
+        f"{module}.{name}": thing
+        for module in modules()
+        for name, thing in own(modules()[module]).items()
+        if isinstance(thing, type | FunctionType)
+    }
+
+
+def test_every_public_name_of_every_module_has_an_entry(inventory):
+    names = {f"{module}.{name}" for module in modules() for name in own(modules()[module])}
+    assert {"clusterlab.roofline.matmul", "clusterlab.units.GB"} <= names
+    assert sorted(names - set(inventory)) == []
+
+
+def test_every_public_member_of_a_record_has_an_entry_and_no_private_one_has(inventory):
+    members = {
+        f"{name}.{member}"
+        for name, thing in laws_and_records().items()
+        if isinstance(thing, type)
+        for member, what in vars(thing).items()
+        if isinstance(what, MEMBERS) and not member.startswith("_")
+    }
+    assert "clusterlab.roofline.Work.intensity" in members
+    assert sorted(members - set(inventory)) == []
+    assert [name for name in inventory if re.search(r"\._[^.]*$", name)] == []
+
+
+def test_the_map_leads_to_every_law_and_record(inventory, reference):
+    led = {link["href"].split("#")[-1] for link in reference["index.html"].select("dl.reference-map a[href*='#']")}
+    assert sorted(set(laws_and_records()) - led) == []
+
+
+def test_every_cross_reference_of_a_docstring_is_a_link(reference):
+    broken = {
+        f"{name}: {code.get_text()}"
+        for name, page in reference.items()
+        for code in page.select("article code.xref")
+        if code.find_parent("a") is None
+    }
+    assert sorted(broken) == []
+
+
+def test_every_example_stands_on_its_page_as_it_is_written(inventory, reference):
+    shown, missing = 0, []
+    texts = {name: "\n".join(pre.get_text() for pre in page.select("pre")) for name, page in reference.items()}
+    for name, thing in laws_and_records().items():
+        text = texts[inventory[name].split("#")[0].split("/")[-1]]
+        for example in doctest.DocTestParser().get_examples(inspect.getdoc(thing) or ""):
+            shown += 1
+            if example.want.strip() not in text:
+                missing.append(f"{name}: {example.source}")
+    assert shown > 100
+    assert missing == []
+
+
+def test_a_property_keeps_its_sentence(reference):
+    entry = reference["roofline.html"].find(id="clusterlab.roofline.Work.intensity").find_next("dd").get_text()
+    assert entry.strip().startswith("Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes")
+
+
+@pytest.mark.parametrize("chapter", sorted((ROOT / "book").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_name_that_a_chapter_imports_leads_to_its_entry(site, chapter):
+    cells = [cell for cell in nbformat.read(chapter, 4).cells if cell.cell_type == "code"]
+    shown = [cell.source for cell in cells if not HIDDEN & {*cell.metadata.get("tags", [])}]
+    code = re.sub(r"^%.*$", "", "\n".join(shown), flags=re.MULTILINE)
+    wanted = {
+        f"module-{full}" if full in modules() else full
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("clusterlab")
+        for full in (f"{node.module}.{alias.name}" for alias in node.names)
+    }
+    page = BeautifulSoup((site / "book" / f"{chapter.stem}.html").read_text(), "html.parser")
+    led = {link["href"].split("#")[-1] for link in page.select(".cell_input a[href*='reference/']")}
+    assert wanted
+    assert sorted(wanted - led) == []
+
+
+def test_a_call_in_a_chapter_leads_to_the_law(site):
+    page = BeautifulSoup((site / "book" / "interconnect.html").read_text(), "html.parser")
+    calls = [link for link in page.select(".cell_input a") if link.get_text() == "collectives.ring_all_reduce"]
+    assert calls
+    for link in calls:
+        target, anchor = link["href"].split("#")
+        there = BeautifulSoup((site / "book" / target).resolve().read_text(), "html.parser").find(id=anchor)
+        assert "ring_all_reduce(" in there.get_text().replace("\n", "")
