@@ -409,6 +409,11 @@ def test_eight_columns_are_enough_and_their_case_does_not_matter(table):
     assert (run.workload.global_batch, run.layout.dp, run.seconds) == (64, 8, 8.5)
 
 
+def test_a_comma_at_the_end_of_the_heading_hides_no_moved_cell(table):
+    _, (skipped,) = read_runs(table(FAST + ",", FAST_RUN.replace(",64,", ",1,024,")))
+    assert skipped.why == "9 fields, but the heading has 8; a cell with a comma in it needs quotes"
+
+
 @pytest.mark.parametrize(
     ("column", "hint"),
     [
