@@ -63,7 +63,7 @@ class Workload(Explained):
         counts = whole(sequence=self.sequence, global_batch=self.global_batch)
         for name, value in zip(("sequence", "global_batch"), counts, strict=True):
             object.__setattr__(self, name, value)
-        if self.precision not in PRECISIONS:
+        if self.precision not in tuple(PRECISIONS):
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
 
     @property
@@ -138,7 +138,8 @@ class Layout(Explained):
 
     def __post_init__(self) -> None:
         """Refuse what is no layout of any model."""
-        given = {name: getattr(self, name) for name in _COUNTS if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in _COUNTS}
+        given = {name: value for name, value in given.items() if value is not None or name not in _MAY_BE_NONE}
         values = dict(zip(given, whole(**given), strict=True))
         (values["zero"],) = nonnegative(zero=self.zero)
         if np.any((values["zero"] > 3) | (values["zero"] % 1 != 0)):
@@ -268,6 +269,7 @@ class Layout(Explained):
 
 
 _COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_group")
+_MAY_BE_NONE = ("etp", "shard_group")
 
 
 def _shown(value) -> str:

@@ -166,7 +166,10 @@ class Software(_Sourced):
             positive(zero3_gather_rate=self.zero3_gather_rate)
         if self.expert_cast_time is not None:
             nonnegative(expert_cast_time=self.expert_cast_time)
-        nonnegative(contention_scale_up=self.contention_scale_up, contention_network=self.contention_network)
+        for name in ("contention_scale_up", "contention_network"):
+            (share,) = nonnegative(**{name: getattr(self, name)})
+            if np.any(share > 1):
+                raise ValueError(f"{name} must be at most 1, got {np.max(share):g}")
         nonnegative(**{f.name: getattr(self, f.name) for f in fields(self) if f.name.endswith("_bytes")})
 
     @property
@@ -182,6 +185,8 @@ _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in mem
 
 def _read(key: str, printed):
     """A value of the data as the records hold it: a switch, a share, a name, or a quantity in SI units."""
+    if isinstance(printed, list | dict):
+        raise ValueError(f"{key} must be one number, name or switch, got {printed!r}")
     if printed in _NOTHING:
         return None
     return parse(printed) if isinstance(printed, str) and key != "attention" else printed
@@ -207,6 +212,15 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
+    for name, table in document.items():
+        if not isinstance(table, Mapping):
+            gaps.append(f"{name} must be a table of rows, got {table!r}")
+            continue
+        gaps += [
+            f"{name} {key} must be a table, got {row!r}" for key, row in table.items() if not isinstance(row, Mapping)
+        ]
+    if gaps:
+        raise ValueError("efficiency data:\n" + "\n".join(gaps))
     sources, missing = read_sources(document)
     gaps += missing
     records: dict[str, dict[str, Any]] = {}

@@ -381,6 +381,8 @@ def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, m
     Returns
     -------
     CriticalStage
+        Exact for one microbatch, and without chunks where the last stage is the slowest; without chunks never less than
+        a pipeline takes. Of the stages between the ends the one in the middle is looked at.
 
     Raises
     ------
