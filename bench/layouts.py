@@ -1,7 +1,7 @@
 """How many layouts a second: the training step on arrays, the search, and one layout at a time beside two peers.
 
 ``python bench/layouts.py`` runs on one core. mlsysim and calculon are timed where they can be imported; neither is a
-dependency of the project. ``CLUSTERLAB_BEFORE=folder`` names a folder with an older ``clusterlab``, to be timed too.
+dependency of the project. ``CLUSTERLAB_BEFORE=folder`` names a folder that holds an older ``clusterlab`` to time too.
 Times are of the processor, not of the clock, and the least of several: the machine may be busy.
 """
 

@@ -185,12 +185,11 @@ def test_a_what_if_may_switch_off_what_was_a_number():
 
 
 def test_shares_of_links_are_those_that_timed_collectives_show():
-    learnt = link_fit.learn(link_fit.published_timings())
-    shares = {"stream": "scale_up_ring", "exchange": "all_to_all", "network": "network_ring"}
-    for kind, name in shares.items():
-        assert learnt.shares[kind] == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=1e-3)
-    assert learnt.latencies["inside"] == pytest.approx(LINK_EFFICIENCY.scale_up_latency, abs=0.01)
-    assert learnt.latencies["network"] == pytest.approx(LINK_EFFICIENCY.network_latency, abs=0.01)
+    fitted = link_fit.fit_link_efficiency(link_fit.published_timings())
+    for name in ("scale_up_ring", "all_to_all", "network_ring"):
+        assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=1e-3)
+    for name in ("scale_up_latency", "network_latency"):
+        assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=0.01)
 
 
 def test_records_are_frozen():
