@@ -145,9 +145,8 @@ class Reference(SphinxDirective):
         module = importlib.import_module(self.arguments[0])
         self.env.note_dependency(str(module.__file__))
         self.env.metadata[self.env.docname]["reference"] = module.__name__
-        lines = [f".. automodule:: {module.__name__}", "", ".. autolink-concat:: off", ""]
-        # An example in a docstring stands where its function does, and knows the names of its module.
-        lines += [f".. autolink-preface:: from {module.__name__} import *", "   :level: file", ""]
+        # Links are for the code of the chapters: an example here stands beside its function.
+        lines = [f".. automodule:: {module.__name__}", "", ".. autolink-skip:: file", ""]
         heading = ""
         for item in public(module):
             if item.heading != heading:
