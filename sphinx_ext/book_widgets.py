@@ -8,7 +8,6 @@ runs, and also where none ever does.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import html
 import json
@@ -16,7 +15,6 @@ import os
 import re
 from pathlib import Path
 
-import pybtex.plugin
 import pydata_sphinx_theme
 from docutils import nodes
 from sphinx.util import logging
@@ -42,8 +40,6 @@ def setup(app):
     app.connect("html-page-context", tidy_page, priority=890)
     app.connect("html-page-context", place_widgets, priority=900)
     app.connect("build-finished", trim_icons)
-    # sphinxcontrib-bibtex asks for the same few plugins at each citation, and each time every package is looked at.
-    pybtex.plugin.find_plugin = functools.cache(pybtex.plugin.find_plugin)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
