@@ -16,7 +16,7 @@ ASK = """
 import gc, json
 from clusterlab.explorer import Explorer
 print(json.dumps({
-    e._title: {"guess": e.guess, "values": {c["name"]: getattr(e, c["name"]) for c in e._controls}, "readouts": e.at()}
+    e._title: {"guess": e.guess, "values": {c.name: getattr(e, c.name) for c in e._controls}, "readouts": e.at()}
     for e in gc.get_objects() if isinstance(e, Explorer)
 }))
 """

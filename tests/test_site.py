@@ -126,6 +126,7 @@ def test_axe_finds_nothing(pages, visit, violations):
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
             page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
+            page.wait_for_function("document.getAnimations().every(fading => fading.playState !== 'running')")
             found += sorted(f"{name}, {scheme}: {violation}" for violation in violations(page))
         page.context.close()
     assert not found, "\n".join(found)

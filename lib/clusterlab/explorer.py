@@ -1,4 +1,4 @@
-"""Explorer: the one interactive figure of the book.
+"""Explorer: the one interactive figure of the book, drawn by a view in Python.
 
 A view is a Python function from control values to a :class:`Picture`. The explorer calls it once for every
 combination of its controls' stops, and stores the pictures in a table. The browser looks up and draws; it computes no

@@ -660,7 +660,7 @@ class Job(Explained):
 
     Examples
     --------
-    A what-if is :func:`dataclasses.replace`: here, a restart in half the time.
+    A what-if is made with ``dataclasses.replace``: here, a restart in half the time.
 
     >>> from dataclasses import replace
     >>> from clusterlab.units import minute
