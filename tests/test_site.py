@@ -203,7 +203,7 @@ def test_no_script_or_style_comes_from_another_host(pages):
 
 
 def test_every_page_has_a_title_a_language_a_description_and_an_icon(pages):
-    written = {name for name, page in pages.items() if "_sources" in page.path.read_text()}
+    written = {name for name, page in pages.items() if "_sources/" in page.path.read_text()}
     assert written
     for name, page in pages.items():
         assert page.all("html")[0][0].get("lang") == "en", name
