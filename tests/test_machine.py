@@ -16,7 +16,6 @@ from clusterlab.machine import (
     SOFTWARE,
     load,
     machine,
-    software,
 )
 from clusterlab.units import parse
 
@@ -251,7 +250,6 @@ def test_every_accelerator_on_record_makes_a_machine():
         (lambda: replace(H100.efficiency, attention=0.6), "attention must be at most 0.5625"),
         (lambda: replace(LINK_EFFICIENCY, network_ring=0), "network_ring must be above 0 and at most 1"),
         (lambda: replace(LINK_EFFICIENCY, network_latency=-1), "network_latency must be zero or more"),
-        (lambda: software("2025"), "unknown software '2025'"),
         (
             lambda: replace(SOFTWARE["2024"], attention="flash"),
             "attention must be None, 'attention' or 'attention_2023'",

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import hardware
-from .hardware import Fact, find, read_facts, read_rows, read_sources
+from .hardware import Fact, read_facts, read_rows, read_sources
 from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
@@ -255,17 +255,6 @@ EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
-
-
-def software(name: str) -> Software:
-    """Return the software of an era by its name; a wrong name raises a ValueError that says what is allowed.
-
-    Examples
-    --------
-    >>> software("2024").tensor_overlap_forward
-    True
-    """
-    return find("software", str(name), SOFTWARE)
 
 
 # --- The machine -----------------------------------------------------------------------------------------------------

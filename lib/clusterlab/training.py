@@ -227,6 +227,7 @@ class _Job(NamedTuple):
     ep: _Numbers
     chunks: _Numbers
     zero: _Numbers
+    expert_tp: _Numbers  # ranks that split an expert
     sharding_ranks: _Numbers
     full: _Numbers
     selective: _Numbers
@@ -246,6 +247,7 @@ def _job(workload: Workload, layout: Layout) -> _Job:
         ep=layout.ep,
         chunks=layout.chunks,
         zero=layout.zero,
+        expert_tp=layout.expert_tp,
         sharding_ranks=layout.sharding_ranks,
         full=1.0 * layout.full_recompute,
         selective=1.0 * layout.selective_recompute,
@@ -395,9 +397,8 @@ def _layers(model, job: _Job) -> _Layers:
     moe = model.moe_layers
     experts, beside, routed_rows, expert_ffn, local_experts = _NO_GEMM, _NO_GEMM, 0.0, 0.0, 0.0
     if moe:
-        splits = pick(job.ep > 1, 1.0, tp)  # ranks that split an expert
-        routed_rows = model.experts_per_token * tokens * splits / tp
-        expert_ffn, local_experts = model.expert_ffn / splits, model.experts / job.ep
+        routed_rows = model.experts_per_token * tokens * job.expert_tp / tp
+        expert_ffn, local_experts = model.expert_ffn / job.expert_tp, model.experts / job.ep
         each = (1 + gates) * h * expert_ffn
         padded = routed_rows + 64 * local_experts  # each expert's last tile of 128 rows is half empty
         experts = _Gemm(padded, each, local_experts * each, 2 * h + (1 + gates) * expert_ffn)
@@ -698,7 +699,7 @@ def _shards(model, reached: _Reached, job: _Job, layers: _Layers) -> _Shards:
     if layers.moe:
         dense = dense + layers.moe * (layers.attention.weights + layers.beside.weights)
         expert_params = layers.moe * layers.experts.weights / pp
-        stride = job.ep * pick(job.ep > 1, 1.0, tp)
+        stride = job.ep * job.expert_tp
         expert_ranks = larger(tp * ranks / stride, 1.0)
         local_expert_ranks = reached.local_ranks(expert_ranks, stride)
     return _Shards(
