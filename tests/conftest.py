@@ -1,5 +1,6 @@
 """What the tests share: a browser that may speak to nobody, the built site, and how nbval compares."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -7,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
+from filelock import FileLock
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -27,23 +30,24 @@ def pytest_collectstart(collector):
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with what takes longest, so that no process waits for it at the end."""
-    first = ["test_site", "test_reference", "test_notebooks", "test_lab"]
+    """Build the site first, beside the chapters; then open its pages, in the book's order."""
+    first = ["test_site", "test_reference", "test_notebooks", "test_lab", "test_browser"]
     items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
 
 
-class OneSite(LoadScopeScheduling):
-    """Share the tests out in their order; those of the site go together, so that one process builds it."""
+class Scopes(LoadScopeScheduling):
+    """Share the tests out in their order: those that look at one page together, and each chapter by itself."""
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
+        test, _, parameter = test.partition("[")
         whole = {"tests/test_site.py": "site", "tests/test_reference.py": "site", "tests/test_notebooks.py": nodeid}
-        return whole.get(file, f"{file}::{test.partition('[')[0]}")
+        return f"page {parameter}" if file == "tests/test_browser.py" else whole.get(file, f"{file}::{test}")
 
 
 def pytest_xdist_make_scheduler(config, log):
     """Take the scheduler above; marks of groups, which pytest-xdist has for this, do nothing since pytest 9.2."""
-    return OneSite(config, log)
+    return Scopes(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -57,12 +61,12 @@ def browser():
         yield running
 
 
-@pytest.fixture
-def visit(browser):
-    """Open a page: ``visit(url, blame=pattern, **context options)``.
+@contextlib.contextmanager
+def watched(browser):
+    """Give ``visit(url, blame=pattern, **context options)``, which opens a page.
 
-    The test fails if any page asked another host for anything, could not load something, logged an error or threw one.
-    Of errors count those whose text or address matches ``blame``; without it all do.
+    At the end it fails the test if any page asked another host for anything, could not load something, logged an error
+    or threw one. Of errors count those whose text or address matches ``blame``; without it all do.
     """
     trouble, contexts = [], []
 
@@ -92,7 +96,7 @@ def visit(browser):
         for event, hear in {"console": heard, "weberror": threw, "request": asked, "requestfailed": failed}.items():
             context.on(event, hear)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(60_000)
         page.goto(url)
         return page
 
@@ -103,16 +107,34 @@ def visit(browser):
 
 
 @pytest.fixture
+def visit(browser):
+    """Open a page, and fail the test on any trouble: see ``watched``."""
+    with watched(browser) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
 def violations():
-    """Return what axe-core finds wrong on a page, as ``rule: element``."""
+    """Return what axe-core finds wrong on a page, or in the parts of it that a selector names, as ``rule: element``."""
     from axe_playwright_python.sync_playwright import Axe
 
-    def found(page):
+    def found(page, selector=None, **options):
         # Without preload, for axe would fetch style sheets by script, which no browser allows a page on disk.
-        response = Axe().run(page, options={"resultTypes": ["violations"], "preload": False}).response
+        options |= {"resultTypes": ["violations"], "preload": False}
+        response = Axe().run(page, context=selector, options=options).response
         return {f"{v['id']}: {' '.join(map(str, n['target']))}" for v in response["violations"] for n in v["nodes"]}
 
     return found
+
+
+def table_of_contents() -> list[str]:
+    """Return what ``_toc.yml`` lists, in its order, without suffix."""
+    entries, files = [yaml.safe_load((ROOT / "_toc.yml").read_text())], []
+    while entries:
+        entry = entries.pop(0)
+        files += [entry[key] for key in ("root", "file") if key in entry]
+        entries += [child for key in ("parts", "chapters", "subtrees", "sections") for child in entry.get(key, ())]
+    return files
 
 
 def build_book(source, output):
@@ -129,11 +151,19 @@ def build_book(source, output):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The built book's folder, from a cold build."""
-    built, log, html = build_book(ROOT, tmp_path_factory.mktemp("site"))
-    if not built:
-        pytest.fail(f"the book does not build:\n{log}", pytrace=False)
-    ran, chapters = log.count("Executed notebook in"), len(list(html.glob("_sources/**/*.ipynb")))
+def site(tmp_path_factory, worker_id):
+    """The built book's folder, from a cold build: the first process that asks builds it, the others wait."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "site"
+    log = folder / "build.log"
+    with FileLock(folder.with_suffix(".lock")):
+        if not log.exists():
+            built, said, _ = build_book(ROOT, folder)
+            log.write_text(f"{'built' if built else 'failed'}\n{said}")
+    verdict, said = log.read_text().split("\n", 1)
+    if verdict != "built":
+        pytest.fail(f"the book does not build:\n{said}", pytrace=False)
+    html = folder / "_build" / "html"
+    ran, chapters = said.count("Executed notebook in"), len(list(html.glob("_sources/**/*.ipynb")))
     assert ran == chapters, f"{ran} of {chapters} notebooks ran: the build was not cold"
     return html

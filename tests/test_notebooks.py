@@ -9,9 +9,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-import yaml
 
-from conftest import ROOT, build_book
+from conftest import ROOT, build_book, table_of_contents
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
 PARTS = [
@@ -31,12 +30,7 @@ TIMING = {"execution", "ExecuteTime", "papermill"}
 
 def chapters() -> list[Path]:
     """Return the notebooks of the table of contents."""
-    entries, files = [yaml.safe_load((ROOT / "_toc.yml").read_text())], []
-    while entries:
-        entry = entries.pop(0)
-        files += [entry[key] for key in ("root", "file") if key in entry]
-        entries += [child for key in ("parts", "chapters", "sections") for child in entry.get(key, ())]
-    return [path for file in files if (path := (ROOT / file).with_suffix(".ipynb")).exists()]
+    return [path for file in table_of_contents() if (path := (ROOT / file).with_suffix(".ipynb")).exists()]
 
 
 def complaints(notebook) -> list[str]:

@@ -1,11 +1,9 @@
-"""The built book in a browser: every page, whatever chapters there are."""
+"""The files of the built book: every page, whatever chapters there are."""
 
 import functools
 import gzip
-import http.server
 import json
 import re
-import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import book_widgets
-from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, widgets_ready
+from test_browser import PAGES
 
 
 class Page(HTMLParser):
@@ -51,85 +49,8 @@ def pages(site) -> dict[str, Page]:
     }
 
 
-@pytest.fixture(scope="module")
-def root(site, request):
-    """The address of the site: on disk, or on a server of this machine."""
-    if request.param == "from disk":
-        yield site.as_uri()
-        return
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site)) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("root", ["from disk", "from a server"], indirect=True)
-def test_every_page_opens_complete_and_asks_no_other_host_for_anything(root, pages, visit):
-    # The fixture fails the test on any foreign request, missing file, console error and uncaught exception.
-    widgets = 0
-    for name in pages:
-        page = visit(f"{root}/{name}")
-        widgets += len(widgets_ready(page))
-        page.wait_for_function(
-            """() => [...document.querySelectorAll(".math")].every(math => math.querySelector("mjx-container"))"""
-        )
-        assert page.locator("mjx-merror").count() == 0, name
-        broken = page.locator("img").evaluate_all(
-            "all => all.filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
-        )
-        assert broken == [], name
-        page.context.close()
-    assert widgets == sum(len(re.findall('class="widget-host"', page.path.read_text())) for page in pages.values()) > 0
-
-
-def test_every_control_of_every_widget_moves_its_figure_by_keyboard(pages, visit):
-    moved = {}
-    for name, built in pages.items():
-        if "widget-host" not in built.path.read_text():
-            continue
-        page = visit(built.path.as_uri())
-        for figure in widgets_ready(page):
-            commit_prediction(page, figure)
-            start = drawn(figure)
-            for control in figure.locator(CONTROLS).all():
-                title = figure.locator("figcaption").inner_text()
-                moved[name, title, control.get_attribute("name")] = move_by_keyboard(page, figure, control)
-            figure.get_by_role("button", name="Reset").press("Enter")
-            assert drawn(figure) == start
-    assert [which for which, did in moved.items() if not did] == []
-    assert moved
-
-
-def test_every_chapter_with_a_widget_shows_it_before_any_script_runs(pages, visit):
-    for name, built in pages.items():
-        hosts = len(re.findall('class="widget-host"', built.path.read_text()))
-        figures = visit(built.path.as_uri(), java_script_enabled=False).locator(".cl-explorer").all() if hosts else []
-        assert len(figures) == hosts, name
-        for figure in figures:
-            assert figure.locator("figcaption").is_visible()
-            assert any(drawn(figure)["paths"][1:]), "no curve and no bar"
-            assert all(drawn(figure)["readouts"].values())
-
-
-def test_axe_finds_nothing(pages, visit, violations):
-    found = []
-    for name, built in pages.items():
-        page = visit(built.path.as_uri(), color_scheme="light")
-        widgets_ready(page)
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)
-            page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
-            page.wait_for_function("document.getAnimations().every(fading => fading.playState !== 'running')")
-            found += sorted(f"{name}, {scheme}: {violation}" for violation in violations(page))
-        page.context.close()
-    assert not found, "\n".join(found)
+def test_the_site_has_the_pages_that_a_browser_opens_in_its_tests(pages):
+    assert {name.removesuffix(".html") for name in pages} == set(PAGES)
 
 
 def test_no_internal_link_is_dead(pages, site):
@@ -160,16 +81,6 @@ def test_every_citation_leads_to_the_bibliography_of_its_own_chapter(pages):
                 assert attrs["href"].removeprefix("#") in entries, (name, attrs)
                 cited += 1
     assert cited > 50
-
-
-def test_no_page_is_wider_than_a_telephone(pages, visit):
-    wide = {}
-    for name, built in pages.items():
-        page = visit(built.path.as_uri(), viewport={"width": 375, "height": 700})
-        widgets_ready(page)
-        wide[name] = page.evaluate("document.documentElement.scrollWidth")
-        page.context.close()
-    assert {name: width for name, width in wide.items() if width > 375} == {}
 
 
 def test_every_image_says_what_it_shows(pages):
