@@ -1,0 +1,46 @@
+"""Sphinx extension: the same build in less time, on every core.
+
+Jupyter Book starts Sphinx with one process and has no option for more. Chapters execute while they are read, so reading
+side by side is most of the gain.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pybtex.plugin
+from jupyter_cache import get_cache
+
+# sphinxcontrib-bibtex asks for this at each citation, and each time every installed package is looked through.
+PLAINTEXT = "pybtex.backends", "plaintext"
+
+# Extensions of Jupyter Book that keep nothing while they read, and do not say so.
+SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.parallel = max(app.parallel, os.cpu_count() or 1)
+    app.connect("builder-inited", declare)
+    app.connect("env-before-read-docs", deal)
+    pybtex.plugin.register_plugin(*PLAINTEXT, pybtex.plugin.find_plugin(*PLAINTEXT))
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def declare(app):
+    """Say of the silent extensions that documents may be read side by side."""
+    for name in SILENT:
+        if name in app.extensions:
+            app.extensions[name].parallel_read_safe = True
+
+
+def deal(app, env, docnames):
+    """Deal the documents out like cards: Sphinx gives each process a run of them, and chapters take longest."""
+    chapters = [name for name in docnames if env.doc2path(name).endswith(".ipynb")]
+    others = [name for name in docnames if name not in chapters]
+    if chapters:
+        get_cache(app.config.nb_execution_cache_path).list_cache_records()  # two processes may not make it at once
+        each = -(-len(others) // len(chapters))
+        docnames[:] = [
+            name for i, chapter in enumerate(chapters) for name in (chapter, *others[i * each : (i + 1) * each])
+        ]
