@@ -68,7 +68,21 @@ class Slider:
 
 @dataclass(frozen=True)
 class Step(Slider):
-    """A slider over the steps of a process, which a reader can also play; at the end it stops, or begins again."""
+    """A slider over the steps of a process, which a reader can also play; at the end it stops, or begins again.
+
+    Examples
+    --------
+    >>> from clusterlab.scene import Box, Scene
+    >>> def view(step):
+    ...     gpus = [Box(70 * g, 0, 60, 44, f"GPU {g}") for g in range(4)]
+    ...     chunk = Box(70 * step + 20, 60, 20, 20, "a", kind="wire", solid=True, key="a")
+    ...     return Picture(scene=Scene(270, 80, [*gpus, chunk], alt=f"Chunk a is on GPU {step}"))
+    >>> Explorer(view, controls={"step": Step("Step", range(4))}, title="A chunk on its way around a ring")
+    Explorer: A chunk on its way around a ring
+      Step: [0], 1, 2, 3
+      first: Chunk a is on GPU 0
+      last:  Chunk a is on GPU 3
+    """
 
     loop: bool = False
 
