@@ -112,6 +112,21 @@ def product(cut):
     )
 
 
+def pipeline():
+    """Four stages of an interleaved pipeline, each with two runs of layers, and the way back to the first."""
+    parts = []
+    for i in range(4):
+        x = 105 * i
+        parts.append(Box(x, 62, 85, 34, f"GPU {i}", "compute", solid=True))
+        parts.append(Arrow(x + 42.5, 100, x + 42.5, 136, kind="memory", heads=2))
+        parts.append(Box(x, 140, 85, 46, f"layers {2 * i}, {2 * i + 1}\nand {8 + 2 * i}, {9 + 2 * i}", "weights"))
+        if i:
+            parts.append(Arrow(x - 17, 79, x - 3, 79))
+    parts.append(Arrow(357.5, 58, 42.5, 58, "activations, once more around", bend=-0.13))
+    alt = "Activations pass through four GPUs, and then once more, for each holds two runs of the layers."
+    return Picture(scene=Scene(400, 188, parts, alt=alt))
+
+
 def explorers():
     """One of each, by name."""
     return {
@@ -124,6 +139,7 @@ def explorers():
             title="A ring all-reduce of four GPUs",
         ),
         "fat tree": Explorer(fat_tree, title="A two-level fat tree"),
+        "pipeline": Explorer(pipeline, title="An interleaved pipeline"),
         "product": Explorer(
             product, controls={"cut": Select("W is cut by", ["columns", "rows"])}, title="A matrix product on four GPUs"
         ),
