@@ -738,7 +738,8 @@ def test_the_buttons_of_a_step_go_on_and_back_and_stop_at_both_ends_or_go_round(
         page.keyboard.press("Enter")
         seen.append(slider.input_value())
     assert seen == list("0121234566")
-    assert (slider.get_attribute("aria-valuetext"), ring.locator(".cl-now").inner_text()) == ("6", "6")
+    said = f"6. {drawings.ring(6).scene.alt}"
+    assert (slider.get_attribute("aria-valuetext"), ring.locator(".cl-now").inner_text()) == (said, "6")
     for which, lamp in [("Previous", "amber"), ("Next", "red"), ("Next", "green")]:
         lamps.get_by_role("button", name=f"{which} step").click()
         assert lamps.locator("dd").inner_text() == lamp

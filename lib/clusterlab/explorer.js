@@ -84,7 +84,7 @@ function render({ model, el }) {
   let shown = -1, rows = [], marks = [];
   function draw() {
     const index = row();
-    sync();
+    sync(index);
     if (index === shown) return;
     shown = index;
     let next = index * spec.width;
@@ -217,14 +217,15 @@ function render({ model, el }) {
     return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => { pause(); choose(c, Number(e.target.value)); } });
   });
   const outputs = controls.map((c) => c.kind === "slider" || c.kind === "step" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
-  function sync() {
+  function sync(index) {
+    const told = scene ? ". " + spec.scenes[table[(index + 1) * spec.width - 1]][0] : "";
     controls.forEach((c, i) => {
       const j = stop(c);
       if (c.kind === "select") inputs[i].selectedIndex = j;
       else if (c.kind === "toggle") inputs[i].checked = Boolean(j);
       else {
         inputs[i].value = j;
-        inputs[i].setAttribute("aria-valuetext", c.labels[j]);
+        inputs[i].setAttribute("aria-valuetext", c.labels[j] + (c.kind === "step" ? told : ""));
         outputs[i].textContent = c.labels[j];
       }
     });
@@ -253,7 +254,9 @@ function render({ model, el }) {
     const end = c.values.length - 1;
     const go = (by) => choose(c, c.loop ? (stop(c) + by + end + 1) % (end + 1) : Math.min(Math.max(stop(c) + by, 0), end));
     const play = button("Play", PLAY, () => {
-      if (playing) return pause();
+      const again = playing === play;
+      pause();
+      if (again) return;
       if (stop(c) === end) choose(c, 0);
       dress(playing = play, "Pause", PAUSE);
       timer = setInterval(() => { go(1); if (!c.loop && stop(c) === end) pause(); }, 1200);
