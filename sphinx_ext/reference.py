@@ -2,7 +2,8 @@
 
 Nothing here lists a name. ``_toc.yml`` lists the pages, one for each module, under the rooms that they belong to; the
 page of a module holds every public name that its source defines, in the order and under the headings of the source.
-``{eval-rst}`` with ``.. reference:: MODULE`` is such a page, ``.. reference-map:: ROOM`` the list of a room.
+``{eval-rst}`` with ``.. reference:: MODULE`` is such a page, ``.. reference-map:: ROOM`` the list of a room, and
+``.. swatches::`` the palette, drawn.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
+from clusterlab import palette
+from clusterlab.explorer import Explorer, Picture
+from clusterlab.scene import Box, Scene
+
 HEADING = re.compile(r"# --- (.+?) -+$")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
 
@@ -33,6 +38,7 @@ def setup(app):
         app.setup_extension(extension)
     app.add_directive("reference", Reference)
     app.add_directive("reference-map", Map)
+    app.add_directive("swatches", Swatches)
     app.connect("config-inited", configure, priority=1)
     app.connect("autodoc-process-docstring", set_sections)
     app.connect("autodoc-process-signature", show_factories)
@@ -191,6 +197,32 @@ class Map(SphinxDirective):
         for node in found:
             node["classes"].append("reference-map")
         return found
+
+
+class Swatches(SphinxDirective):
+    """Every colour of the palette, as a drawn figure: each meaning over its shades, then what has no meaning."""
+
+    def run(self):
+        """Draw it with what the figures of the book are drawn with."""
+        self.env.note_dependency(str(palette.__file__))
+        wide, high, gap = 92, 26, 8
+        last = 1 + max(map(len, palette.SHADES.values()))  # rows of the columns of meanings
+
+        def box(column, row, name):
+            return Box(2 + column * (wide + gap), 2 + row * (high + gap), wide, high, name, kind=name, solid=row != 1)
+
+        parts = []
+        for column, (meaning, shades) in enumerate(palette.SHADES.items()):
+            parts += [box(column, row, name) for row, name in enumerate([meaning, meaning, *shades])]
+        others = [name for name in palette.CYCLE if name not in palette.SHADES]
+        parts += [box(column, last + 1, name) for column, name in enumerate(others)]
+        parts.append(box(0, last + 2, "ink"))
+        said = "; ".join(f"{meaning}: {', '.join(shades)}" for meaning, shades in palette.SHADES.items())
+        scene = Scene(
+            4 * (wide + gap) - 4, (last + 3) * (high + gap) - 4, parts, alt=f"The meanings and shades: {said}"
+        )
+        drawn = Explorer(lambda: Picture(scene=scene), title="Each meaning, its tint and its shades")
+        return [nodes.raw("", f"<style>{drawn._css}</style>{drawn._html}", format="html")]
 
 
 def rooms(env) -> dict[str, list[str]]:

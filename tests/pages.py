@@ -24,8 +24,9 @@ CHROMIUMS = (
 )
 CONTROLS = ".cl-controls :is(input, select)"
 
-# Everything that a reader sees move: the paths, the labels beside them with their places, and the read-outs.
+# Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
 _DRAWN = """figure => ({
+  scene: figure.querySelector(".cl-scene")?.innerHTML ?? "",
   paths: [...figure.querySelectorAll(".cl-area path:not(.cl-hair)")].map(p => p.getAttribute("d")),
   tags: [...figure.querySelectorAll(".cl-tag")].filter(t => !t.hidden).map(t => [
     t.className, t.textContent, ...["left", "bottom", "top"].map(side => Number.parseFloat(t.style[side]).toFixed(1))
@@ -110,7 +111,7 @@ def static_page(*widgets) -> str:
 
 
 def drawn(figure) -> dict:
-    """Return what a figure (a Playwright locator) shows: paths, labels with their places, read-outs."""
+    """Return what a figure (a Playwright locator) shows: its scene, paths, labels with their places, read-outs."""
     return figure.evaluate(_DRAWN)
 
 
@@ -120,7 +121,7 @@ def widgets_ready(page) -> list:
         """() => { const hosts = [...document.querySelectorAll(".widget-host")];
                    return hosts.every(host => host.querySelector("[data-ready]")); }"""
     )
-    return page.locator(".cl-explorer").all()
+    return page.locator(".widget-host .cl-explorer").all()
 
 
 def commit_prediction(page, figure, answer: int = 0) -> bool:

@@ -414,7 +414,8 @@ DIMENSIONS = {
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
-NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "explorer", "evidence", "validate", "__main__"}
+NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "evidence", "validate", "__main__"}
+NOT_LAWS |= {"palette", "scene", "explorer"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
 NO_LAWS = {failures.simulate, topology.hierarchy, training.step, layout_search.axes, layout_search.search}
 

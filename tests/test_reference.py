@@ -16,6 +16,7 @@ from bs4 import BeautifulSoup
 from sphinx.util.inventory import InventoryFile
 
 import clusterlab
+from clusterlab import palette
 from conftest import ROOT
 
 MEMBERS = FunctionType, property, classmethod, staticmethod, functools.cached_property
@@ -145,3 +146,11 @@ def test_a_call_in_a_chapter_leads_to_the_law(site):
         target, anchor = link["href"].split("#")
         there = BeautifulSoup((site / "book" / target).resolve().read_text(), "html.parser").find(id=anchor)
         assert "ring_all_reduce(" in there.get_text().replace("\n", "")
+
+
+def test_the_palette_is_drawn_with_every_colour_that_it_has(reference):
+    drawn = reference["palette.html"].select_one("figure.cl-drawn")
+    boxes = {box.get_text(): box["class"] for box in drawn.select(".cl-box.cl-solid")}
+    assert boxes.keys() == palette.PALETTE.keys()
+    assert all(f"cl-c-{name}" in classes for name, classes in boxes.items())
+    assert ".cl-c-wire {" in reference["palette.html"].find(string=re.compile("light-dark"))

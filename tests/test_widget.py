@@ -9,7 +9,10 @@ import numpy as np
 import pytest
 
 import clusterlab
-from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Toggle, stacked, waterfall
+import drawings
+from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
+from clusterlab.palette import colour
+from clusterlab.scene import Box, Scene
 from clusterlab.units import fmt, parse
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
 
@@ -644,3 +647,211 @@ def test_a_step_of_the_slider_takes_less_than_a_frame(gallery):
     steps = page.evaluate("window.steps")
     assert len(steps) == 50
     assert statistics.median(steps) < 16
+
+
+# --- scenes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def drawn_explorers() -> dict[str, Explorer]:
+    """The drawings, one that begins again at its end, and one behind a question."""
+    lamps = ["red", "green", "amber"]
+
+    def lamp(number):
+        box = Box(10 + 60 * number, 5, 50, 20, lamps[number], kind="compute", solid=True, key="lamp")
+        return Picture(
+            scene=Scene(200, 30, [box], alt=f"The lamp is {lamps[number]}"), readouts={"Lamp": lamps[number]}
+        )
+
+    return drawings.explorers() | {
+        "round": Explorer(lamp, controls={"number": Step("Lamp", range(3), labels=lamps, loop=True)}, title="Round"),
+        "asked": Explorer(
+            lamp,
+            controls={"number": Slider("Lamp", range(3))},
+            title="Asked",
+            predict=Predict("Which?", {"red": "Yes.", "green": "No."}),
+        ),
+    }
+
+
+@pytest.fixture
+def stage(drawn_explorers, tmp_path, visit):
+    """Open a page of the drawings; return it with the figure of each."""
+    path = tmp_path / "stage.html"
+    path.write_text(static_page(*drawn_explorers.values()))
+
+    def opened(dark=False, **options):
+        page = visit(path.as_uri(), **options)
+        if dark:
+            page.add_style_tag(content=":root { color-scheme: dark; background: #14181e; color: #ced6dd }")
+        figures = page.locator(".cl-explorer").all()
+        if options.get("java_script_enabled", True):
+            figures = widgets_ready(page)
+        return page, dict(zip(drawn_explorers, figures, strict=True))
+
+    return opened
+
+
+def scene(figure) -> tuple[str, list[str], dict[str, str]]:
+    """Return what a figure's scene says, its texts, and the place of each part that has a key."""
+    return figure.locator(".cl-scene").evaluate(
+        """svg => [svg.getAttribute("aria-label"), [...svg.querySelectorAll("text")].map(t => t.textContent),
+          Object.fromEntries([...svg.querySelectorAll("[data-key]")].map(g => [g.dataset.key, g.style.transform]))]"""
+    )
+
+
+def computed(drawing) -> list:
+    """Return the same of a scene in Python."""
+    boxes = [part for part in drawing.parts if isinstance(part, Box)]
+    return [
+        drawing.alt,
+        [line for part in drawing.parts for line in part.text.split("\n") if line],
+        {box.key: f"translate({box.x:g}px, {box.y:g}px)" for box in boxes if box.key},
+    ]
+
+
+def test_a_scene_is_there_before_the_script_and_shows_at_every_stop_what_python_computed(stage):
+    _, still = stage(java_script_enabled=False)
+    page, figures = stage()
+    assert {name: scene(figure) for name, figure in still.items()} == {n: scene(f) for n, f in figures.items()}
+    assert scene(still["fat tree"]) == computed(drawings.fat_tree().scene)
+    figures["ring"].locator("input").focus()
+    for step in range(drawings.STEPS + 1):
+        assert scene(figures["ring"]) == computed(drawings.ring(step).scene)
+        now = figures["ring"].locator(".cl-top").evaluate("tag => Number.parseFloat(tag.style.left)")
+        assert now == pytest.approx(100 * step / drawings.STEPS, abs=0.01)
+        page.keyboard.press("ArrowRight")
+    for cut in ("rows", "columns"):
+        figures["product"].get_by_label("W is cut by").select_option(cut)
+        assert scene(figures["product"]) == computed(drawings.product(cut).scene)
+
+
+def test_the_buttons_of_a_step_go_on_and_back_and_stop_at_both_ends_or_go_round(stage):
+    page, figures = stage()
+    ring, lamps = figures["ring"], figures["round"]
+    group = ring.get_by_role("group", name="Step")
+    back, on = (group.get_by_role("button", name=f"{which} step") for which in ("Previous", "Next"))
+    slider = group.get_by_role("slider", name="Step")
+    seen = []
+    for button in [back, on, on, back] + [on] * 6:
+        button.focus()
+        page.keyboard.press("Enter")
+        seen.append(slider.input_value())
+    assert seen == list("0121234566")
+    said = f"6. {drawings.ring(6).scene.alt}"
+    assert (slider.get_attribute("aria-valuetext"), ring.locator(".cl-now").inner_text()) == (said, "6")
+    for which, lamp in [("Previous", "amber"), ("Next", "red"), ("Next", "green")]:
+        lamps.get_by_role("button", name=f"{which} step").click()
+        assert lamps.locator("dd").inner_text() == lamp
+    ring.get_by_role("button", name="Reset").click()
+    assert scene(ring) == computed(drawings.ring(0).scene)
+
+
+def test_playing_takes_step_after_step_until_the_end_or_until_it_is_paused(stage):
+    page, figures = stage()
+    ring, lamps = figures["ring"], figures["round"]
+    page.clock.install()
+
+    def shown(figure):
+        return figure.locator("input").input_value()
+
+    play = ring.locator(".cl-step button").nth(1)
+    play.focus()
+    page.keyboard.press("Space")
+    assert (play.get_attribute("aria-label"), ring.locator(".cl-readouts").get_attribute("aria-live")) == (
+        "Pause",
+        "off",
+    )
+    page.clock.run_for(2500)
+    assert shown(ring) == "2"
+    page.keyboard.press("Space")
+    page.clock.run_for(5000)
+    assert (play.get_attribute("aria-label"), shown(ring)) == ("Play", "2")
+    assert ring.locator(".cl-readouts").get_attribute("aria-live") == "polite"
+    play.click()
+    page.clock.run_for(20_000)
+    assert (play.get_attribute("aria-label"), shown(ring)) == ("Play", "6")
+    play.click()
+    assert shown(ring) == "0", "from the end it begins again"
+    ring.locator("input").press("ArrowRight")
+    page.clock.run_for(5000)
+    assert (play.get_attribute("aria-label"), shown(ring)) == ("Play", "1"), "the reader's own step pauses"
+    lamps.get_by_role("button", name="Play").click()
+    page.clock.run_for(4 * 1200 + 100)
+    assert lamps.locator("dd").inner_text() == "green"
+
+
+def test_a_part_with_a_key_slides_to_its_place_and_with_less_motion_stands_there_at_once(stage):
+    page, figures = stage()
+    figures["ring"].get_by_role("button", name="Next step").click()
+    sliding = "document.getAnimations().map(a => a.effect.target.dataset.key).sort().join('')"
+    assert page.evaluate(sliding) == "abcd"
+    page.wait_for_function("document.getAnimations().length === 0")
+    page, figures = stage(reduced_motion="reduce")
+    assert figures["ring"].get_by_role("button").count() == 3
+    assert figures["ring"].get_by_role("button", name="Play").count() == 0
+    figures["ring"].get_by_role("button", name="Next step").click()
+    assert scene(figures["ring"]) == computed(drawings.ring(1).scene)
+    assert page.evaluate(sliding) == ""
+
+
+def test_a_drawn_figure_has_no_controls_and_prints_as_it_stands_in_the_colours_of_paper(stage):
+    page, figures = stage(dark=True)
+    tree = figures["fat tree"]
+    assert tree.locator("button, input, select, [tabindex]").count() == 0
+    assert tree.get_by_role("img", name=drawings.fat_tree().scene.alt).count() == 1
+    on_screen = scene(tree), tree.locator(".cl-scene").bounding_box()["width"]
+
+    def fill():
+        return tree.locator(".cl-solid.cl-c-compute rect").first.evaluate("r => getComputedStyle(r).fill")
+
+    def rgb(shade):
+        return f"rgb({', '.join(str(int(shade[i : i + 2], 16)) for i in (1, 3, 5))})"
+
+    assert fill() == rgb(colour("compute").dark)
+    page.emulate_media(media="print")
+    assert fill() == rgb(colour("compute").light)
+    assert (scene(tree), tree.locator(".cl-scene").bounding_box()["width"]) == on_screen
+    assert tree.locator(".cl-scene").is_visible()
+    ink = figures["ring"].locator(".cl-scene text").first.evaluate("t => getComputedStyle(t).fill")
+    assert ink == rgb(colour("ink").light)
+
+
+def test_a_scene_waits_for_the_prediction_and_so_does_what_is_said_of_it(stage):
+    page, figures = stage()
+    asked = figures["asked"]
+    assert not asked.locator(".cl-scene").is_visible()
+    assert "lamp" not in asked.aria_snapshot()
+    commit_prediction(page, asked)
+    assert asked.locator(".cl-scene").is_visible()
+    assert asked.get_by_role("img", name="The lamp is red").count() == 1
+
+
+@pytest.mark.parametrize("width", [320, 375, 1280])
+def test_a_scene_is_read_on_every_screen_and_no_text_leaves_its_box(stage, width):
+    page, figures = stage(viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for name, figure in figures.items():
+        box = figure.bounding_box()
+        assert box["x"] >= 0, name
+        assert box["x"] + box["width"] <= width, name
+        across, down, high, size = figure.locator(".cl-scene").evaluate(
+            """svg => { const b = svg.getBoundingClientRect(), v = svg.viewBox.baseVal;
+              return [b.width / v.width, b.height / v.height, 13 * b.width / v.width,
+                Number.parseFloat(getComputedStyle(svg.closest("figure")).fontSize)]; }"""
+        )
+        assert across == pytest.approx(down, abs=0.01), "undistorted"
+        assert (10 if width >= 375 else 8) <= high <= size + 0.01, name
+        outside = figure.locator(".cl-box").evaluate_all(
+            """all => all.flatMap(box => [...box.querySelectorAll("text")].filter(text => {
+              const t = text.getBBox(), r = box.querySelector("rect").getBBox();
+              return t.x < r.x || t.x + t.width > r.x + r.width || t.y < r.y || t.y + t.height > r.y + r.height;
+            }).map(text => text.textContent))"""
+        )
+        assert outside == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_axe_finds_nothing_in_scenes(stage, violations, dark):
+    page, _ = stage(dark)
+    assert violations(page) == set()

@@ -33,6 +33,7 @@ function render({ model, el }) {
   const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span");
   const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
+  const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   // Positions in thousandths of an axis, and the values that stand there.
   const warped = (axis, code) => axis.first + axis.span * code / STEPS;
@@ -45,7 +46,7 @@ function render({ model, el }) {
   function stop(c) {
     const now = model.get(c.name), i = c.values.indexOf(now);
     if (i >= 0) last[c.name] = i;
-    if (i >= 0 || c.kind !== "slider") return last[c.name] ?? c.start;
+    if (i >= 0 || typeof now !== "number") return last[c.name] ?? c.start;
     // A linked widget may hold a value between two stops: show the nearest.
     return c.values.reduce((best, v, j) => Math.abs(v - now) < Math.abs(c.values[best] - now) ? j : best, 0);
   }
@@ -67,10 +68,23 @@ function render({ model, el }) {
     return cx !== NONE && cy !== NONE && inside(px, py) ? `M${at(px)} ${at(1000 - py)}h0` : "";
   }
 
+  // A part of a scene that has a key slides from where it was.
+  function paint([alt, parts]) {
+    const keyed = () => [...scene.querySelectorAll("[data-key]")];
+    const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
+    scene.innerHTML = parts.map((number) => spec.parts[number]).join("");
+    scene.setAttribute("aria-label", alt);
+    if (calm) return;
+    for (const part of keyed()) {
+      const from = was[part.dataset.key], to = part.style.transform;
+      if (from && from !== to) part.animate({ transform: [from, to] }, { duration: 500, easing: "ease-in-out" });
+    }
+  }
+
   let shown = -1, rows = [], marks = [];
   function draw() {
     const index = row();
-    sync();
+    sync(index);
     if (index === shown) return;
     shown = index;
     let next = index * spec.width;
@@ -113,10 +127,11 @@ function render({ model, el }) {
         if (lane === NONE) continue;
         const a = place(x, start), b = place(x, end), middle = (lane + 0.5) * height;
         d += `M${at(a)} ${at(middle - 0.35 * height)}H${at(b)}v${at(0.7 * height)}H${at(a)}z`;
-        if (text) area.append(make("span", { class: "cl-tag cl-in", style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, spec.strings[text]));
+        if (text) area.append(make("span", { class: boxes[i].getAttribute("class").replace("cl-span", "cl-tag cl-in"), style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, spec.strings[text]));
       }
       boxes[i].setAttribute("d", d);
     });
+    if (scene) paint(spec.scenes[table[next++]]);
     if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === held) : cursor);
   }
   function move(tag, px, py, there) {
@@ -199,27 +214,67 @@ function render({ model, el }) {
       return make("select", { ...keep, onchange: (e) => choose(c, e.target.selectedIndex) }, ...c.labels.map((text) => make("option", {}, text)));
     }
     if (c.kind === "toggle") return make("input", { ...keep, type: "checkbox", onchange: (e) => choose(c, Number(e.target.checked)) });
-    return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => choose(c, Number(e.target.value)) });
+    return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => { pause(); choose(c, Number(e.target.value)); } });
   });
-  const outputs = controls.map((c) => c.kind === "slider" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
-  function sync() {
+  const outputs = controls.map((c) => c.kind === "slider" || c.kind === "step" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
+  function sync(index) {
+    const told = scene ? ". " + spec.scenes[table[(index + 1) * spec.width - 1]][0] : "";
     controls.forEach((c, i) => {
       const j = stop(c);
       if (c.kind === "select") inputs[i].selectedIndex = j;
       else if (c.kind === "toggle") inputs[i].checked = Boolean(j);
       else {
         inputs[i].value = j;
-        inputs[i].setAttribute("aria-valuetext", c.labels[j]);
+        inputs[i].setAttribute("aria-valuetext", c.labels[j] + (c.kind === "step" ? told : ""));
         outputs[i].textContent = c.labels[j];
       }
     });
   }
+
+  // The steps of a process: back, on, and play, which nobody is shown who asked for less motion.
+  let timer = null, playing = null;
+  const icon = (d) => `<svg viewBox="0 0 10 10" aria-hidden="true"><path d="${d}"/></svg>`;
+  const BACK = "M1 1h1.6v8H1zM9 1v8L3.2 5z", ON = "M9 1H7.4v8H9zM1 1v8l5.8-4z", PLAY = "M2 .5v9L9.5 5z", PAUSE = "M1.5 1h2.5v8H1.5zM6 1h2.5v8H6z";
+  function button(name, d, onclick) {
+    const made = make("button", { type: "button", "aria-label": name, onclick });
+    made.innerHTML = icon(d);
+    return made;
+  }
+  function pause() {
+    clearInterval(timer);
+    if (playing) dress(playing, "Play", PLAY);
+    playing = null;
+  }
+  function dress(play, name, d) {
+    play.setAttribute("aria-label", name);
+    play.innerHTML = icon(d);
+    figure.querySelector(".cl-readouts").setAttribute("aria-live", name === "Play" ? "polite" : "off");
+  }
+  function steps(c, slider) {
+    const end = c.values.length - 1;
+    const go = (by) => choose(c, c.loop ? (stop(c) + by + end + 1) % (end + 1) : Math.min(Math.max(stop(c) + by, 0), end));
+    const play = button("Play", PLAY, () => {
+      const again = playing === play;
+      pause();
+      if (again) return;
+      if (stop(c) === end) choose(c, 0);
+      dress(playing = play, "Pause", PAUSE);
+      timer = setInterval(() => { go(1); if (!c.loop && stop(c) === end) pause(); }, 1200);
+    });
+    const by = (n) => () => { pause(); go(n); };
+    return make("div", { class: "cl-step", role: "group", "aria-label": c.label },
+      button("Previous step", BACK, by(-1)), ...(calm ? [] : [play]), button("Next step", ON, by(1)), slider);
+  }
   const reset = make("button", { type: "button", class: "cl-reset", onclick: () => {
+    pause();
     for (const c of controls) model.set(c.name, c.values[c.start]);
     model.save_changes();
   } }, "Reset");
   figure.querySelector(".cl-controls").replaceChildren(
-    ...controls.map((c, i) => make("label", { class: "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "")), reset);
+    ...controls.map((c, i) => {
+      const label = make("label", { class: outputs[i] ? "cl-slider" : "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "");
+      return c.kind === "step" ? steps(c, label) : label;
+    }), ...(controls.length ? [reset] : []));
   figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
 
   // Predict first: the picture stays hidden until a guess is committed.
@@ -253,7 +308,7 @@ function render({ model, el }) {
   for (const c of controls) listen(c.name, draw);
   draw();
   figure.dataset.ready = "true";
-  return () => { for (const [event, heard] of listening) model.off(event, heard); };
+  return () => { pause(); for (const [event, heard] of listening) model.off(event, heard); };
 }
 
 export default { render };

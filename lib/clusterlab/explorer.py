@@ -1,13 +1,14 @@
-"""Explorer: the one interactive figure of the book, drawn by a view in Python.
+"""Explorer: the one figure of the book, drawn by a view in Python.
 
 A view is a Python function from control values to a :class:`Picture`. The explorer calls it once for every
 combination of its controls' stops, and stores the pictures in a table. The browser looks up and draws; it computes no
 law. So a figure moves the same with a kernel and without one, is exact at every stop, and cannot disagree with the
-library. To change it, edit the function and run the cell again.
+library. To change it, edit the function and run the cell again. Without controls it is a drawn figure: one picture.
 """
 
 from __future__ import annotations
 
+import functools
 import html
 import itertools
 import math
@@ -16,19 +17,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import anywidget
 import numpy as np
 import traitlets
 
+from . import palette
+from .scene import TEXT, Scene
 from .units import fmt, ladder
 
 _HERE = Path(__file__).parent
 _NONE = 65535  # the code of a value that is not there (NaN in a picture)
 _STEPS = 65534  # codes 0.._STEPS divide the range of the data
 _MOST = 20_000  # combinations; more would weigh down the page
-_COLOURS = 8
+_COLOURS = len(palette.CYCLE)
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,27 @@ class Slider:
 
 
 @dataclass(frozen=True)
+class Step(Slider):
+    """A slider over the steps of a process, which a reader can also play; at the end it stops, or begins again.
+
+    Examples
+    --------
+    >>> from clusterlab.scene import Box, Scene
+    >>> def view(step):
+    ...     gpus = [Box(70 * g, 0, 60, 44, f"GPU {g}") for g in range(4)]
+    ...     chunk = Box(70 * step + 20, 60, 20, 20, "a", kind="wire", solid=True, key="a")
+    ...     return Picture(scene=Scene(270, 80, [*gpus, chunk], alt=f"Chunk a is on GPU {step}"))
+    >>> Explorer(view, controls={"step": Step("Step", range(4))}, title="A chunk on its way around a ring")
+    Explorer: A chunk on its way around a ring
+      Step: [0], 1, 2, 3
+      first: Chunk a is on GPU 0
+      last:  Chunk a is on GPU 3
+    """
+
+    loop: bool = False
+
+
+@dataclass(frozen=True)
 class Select:
     """A choice. ``options`` is a list of labels, or maps each label to the object that the view receives."""
 
@@ -91,6 +116,8 @@ class Predict:
 class Picture:
     """What a view returns. NaN means "not there". Every picture of one explorer has the same keys.
 
+    A scene stands above what is drawn over axes, and may stand alone.
+
     Parameters
     ----------
     curves : mapping
@@ -108,6 +135,8 @@ class Picture:
         Lanes run from top to bottom, ``lanes=`` of the explorer names them.
     readouts : mapping
         Label to text, formatted here, so that the page prints what the chapter prints.
+    scene : Scene, optional
+        A drawing, of the same size in every picture.
     """
 
     curves: Mapping[str, object] = field(default_factory=dict)
@@ -116,6 +145,7 @@ class Picture:
     rules: Mapping[str, float] = field(default_factory=dict)
     spans: Mapping[str, Sequence[tuple]] = field(default_factory=dict)
     readouts: Mapping[str, str] = field(default_factory=dict)
+    scene: Scene | None = None
 
 
 def stacked(parts: Mapping[str, Sequence[float]]) -> dict[str, list[tuple]]:
@@ -175,21 +205,26 @@ def waterfall(start: float, losses: Sequence[float]) -> dict[str, list[tuple]]:
 
 
 class Explorer(anywidget.AnyWidget):
-    """An interactive figure over a table of pictures.
+    """A figure over a table of pictures.
 
     Parameters
     ----------
     view : callable
         Called with one keyword for each control; returns a :class:`Picture`.
     controls : mapping
-        Name to :class:`Slider`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that name, whose
-        value is a stop, a label or a bool: ``explorer.batch = 64``, ``observe``, ``link`` and ``jslink`` work.
+        Name to :class:`Slider`, :class:`Step`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that
+        name, whose value is a stop, a label or a bool: ``explorer.batch = 64``, ``observe``, ``link`` and ``jslink``
+        work. Without controls the one picture is a drawn figure.
     x, y : Axis
-        ``y`` is left out where there are only spans. Each curve, then each kind of marks, has a colour: at most eight.
+        ``y`` is left out where there are only spans, and both where there is only a scene. Each curve, then each kind
+        of marks, has a colour: at most eight.
     title : str
         What the figure shows; its accessible name too.
     lanes : sequence of str
         Names of the lanes of spans, from top to bottom.
+    colours : mapping
+        Curve, or kind of marks or spans, to what it means: a name of :data:`clusterlab.palette.PALETTE`. What is not
+        named takes its turn in :data:`clusterlab.palette.CYCLE`.
     predict : Predict, optional
         Hide the picture until the reader has committed a guess (the trait ``guess``).
 
@@ -211,7 +246,7 @@ class Explorer(anywidget.AnyWidget):
     """
 
     _esm = _HERE / "explorer.js"
-    _css = _HERE / "explorer.css"
+    _css = palette.css() + (_HERE / "explorer.css").read_text(encoding="utf-8")
     _spec = traitlets.Dict().tag(sync=True)
     _table = traitlets.Bytes().tag(sync=True)
     _html = traitlets.Unicode().tag(sync=True)
@@ -221,11 +256,12 @@ class Explorer(anywidget.AnyWidget):
         self,
         view: Callable[..., Picture],
         *,
-        controls: Mapping[str, Slider | Select | Toggle],
-        x: Axis,
         title: str,
+        controls: Mapping[str, Slider | Select | Toggle] = MappingProxyType({}),
+        x: Axis | None = None,
         y: Axis | None = None,
         lanes: Sequence[str] = (),
+        colours: Mapping[str, str] = MappingProxyType({}),
         predict: Predict | None = None,
     ) -> None:
         self._controls = [_control(name, control) for name, control in controls.items()]
@@ -237,10 +273,12 @@ class Explorer(anywidget.AnyWidget):
             raise ValueError("a prediction needs at least two answers to choose from")
         pictures = _pictures(view, self._controls)
         table = _Table(pictures, x, y, tuple(lanes))
+        _check_colours(pictures[0], colours)
         self._readouts = [dict(picture.readouts) for picture in pictures]
+        self._alts = [picture.scene.alt if picture.scene else "" for picture in pictures]
         super().__init__()
         self.add_traits(**{control.name: control.trait() for control in self._controls})
-        start = int(np.ravel_multi_index([control.start for control in self._controls], self._shape))
+        start = self._index([control.start for control in self._controls])
         question = {"question": predict.question, "answers": list(predict.answers.items())} if predict else None
         self._title = title
         self._spec = table.spec() | {
@@ -249,11 +287,13 @@ class Explorer(anywidget.AnyWidget):
             "predict": question,
         }
         self._table = table.codes()
-        self._html = _Figure(table, start).markup(title, predict is not None)
+        self._html = _Figure(table, start, colours).markup(title, predict is not None, not self._controls)
 
-    @property
-    def _shape(self) -> list[int]:
-        return [len(control.values) for control in self._controls]
+    def _index(self, stops: list[int]) -> int:
+        """Number of a combination in the table: the last control changes fastest."""
+        return functools.reduce(
+            lambda index, at: index * len(at[0].values) + at[1], zip(self._controls, stops, strict=True), 0
+        )
 
     def at(self, **values) -> dict[str, str]:
         """Read-outs at these control values, and at the present value of every control not named.
@@ -266,24 +306,27 @@ class Explorer(anywidget.AnyWidget):
         names = [control.name for control in self._controls]
         if unknown := set(values) - set(names):
             raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(names)}")
-        index = []
+        stops = []
         for control in self._controls:
             value = values.get(control.name, getattr(self, control.name))
             if value not in control.values:
-                stops = ", ".join(map(str, control.values))
-                raise ValueError(f"{control.name} must be one of {stops}; got {value!r}")
-            index.append(control.values.index(value))
-        return self._readouts[int(np.ravel_multi_index(index, self._shape))]
+                raise ValueError(f"{control.name} must be one of {', '.join(map(str, control.values))}; got {value!r}")
+            stops.append(control.values.index(value))
+        return self._readouts[self._index(stops)]
 
     def __repr__(self) -> str:
-        """Name the controls and the read-outs at both ends of the table: what a reader without a browser sees."""
+        """Name the controls, and what both ends of the table say: what a reader without a browser sees."""
         lines = [f"Explorer: {self._title}"]
         for control in self._controls:
             marked = [f"[{label}]" if i == control.start else label for i, label in enumerate(control.labels)]
             lines.append(f"  {control.label}: {', '.join(marked)}")
-        for word, readouts in (("first: ", self._readouts[0]), ("last:  ", self._readouts[-1])):
-            lines.append(f"  {word}" + "; ".join(f"{label} = {text}" for label, text in readouts.items()))
-        return "\n".join(lines)
+        said = [
+            "; ".join(filter(None, [alt, *(f"{label} = {text}" for label, text in readouts.items())]))
+            for alt, readouts in ((self._alts[i], self._readouts[i]) for i in (0, -1))
+        ]
+        if not self._controls:
+            return "\n".join([*lines, f"  {said[0]}"])
+        return "\n".join([*lines, f"  first: {said[0]}", f"  last:  {said[1]}"])
 
 
 @dataclass(frozen=True)
@@ -297,12 +340,13 @@ class _Control:
     values: list  # of the trait: stops, labels or bools
     given: list  # what the view receives
     start: int  # an index
+    loop: bool  # of steps: at the end, begin again
 
     def trait(self) -> traitlets.Enum:
         return traitlets.Enum(self.values, default_value=self.values[self.start]).tag(sync=True)
 
     def spec(self) -> dict:
-        return {key: getattr(self, key) for key in ("name", "kind", "label", "labels", "values", "start")}
+        return {key: getattr(self, key) for key in ("name", "kind", "label", "labels", "values", "start", "loop")}
 
 
 def _control(name: str, control: Slider | Select | Toggle) -> _Control:
@@ -322,7 +366,7 @@ def _control(name: str, control: Slider | Select | Toggle) -> _Control:
         values = given = [False, True]
         labels = ["off", "on"]
     else:
-        raise ValueError(f"control {name!r} must be a Slider, a Select or a Toggle, got {control!r}")
+        raise ValueError(f"control {name!r} must be a Slider, a Step, a Select or a Toggle, got {control!r}")
     if len(values) < 2 or len(set(values)) < len(values) or len(set(labels)) < len(values):
         raise ValueError(f"control {name!r} needs at least two different stops, and a different label for each")
     if wrong := [label for label in labels if not isinstance(label, str)]:
@@ -338,14 +382,15 @@ def _control(name: str, control: Slider | Select | Toggle) -> _Control:
         values=values,
         given=given,
         start=values.index(start),
+        loop=isinstance(control, Step) and control.loop,
     )
 
 
 def _pictures(view, controls: list[_Control]) -> list[Picture]:
     """Every combination's picture, the last control changing fastest."""
     count = math.prod(len(control.values) for control in controls)
-    if not controls or count > _MOST:
-        raise ValueError(f"an explorer needs one to {_MOST:,} combinations of stops, got {count if controls else 0:,}")
+    if count > _MOST:
+        raise ValueError(f"an explorer has at most {_MOST:,} combinations of stops, got {count:,}")
     pictures = []
     for values in itertools.product(*(control.given for control in controls)):
         chosen = dict(zip((control.name for control in controls), values, strict=True))
@@ -355,8 +400,14 @@ def _pictures(view, controls: list[_Control]) -> list[Picture]:
         for kind in ("curves", "points", "marks", "rules", "spans", "readouts"):
             if list(getattr(picture, kind)) != list(getattr(pictures[0] if pictures else picture, kind)):
                 raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
+        if _size(picture) != _size(pictures[0] if pictures else picture):
+            raise ValueError(f"every picture needs a scene of the same size, or none; they differ at {chosen}")
         pictures.append(picture)
     return pictures
+
+
+def _size(picture: Picture) -> tuple[float, float] | None:
+    return (picture.scene.width, picture.scene.height) if picture.scene else None
 
 
 class _Tick(NamedTuple):
@@ -498,11 +549,11 @@ class _Content:
     Pictures may have different numbers of marks or spans of a kind. Each gets as many slots as the fullest has.
     """
 
-    def __init__(self, pictures: list[Picture], x: Axis, lanes: tuple[str, ...]) -> None:
+    def __init__(self, pictures: list[Picture], x: Axis | None, lanes: tuple[str, ...]) -> None:
         first, count = pictures[0], len(pictures)
         for picture in pictures:
             _check_places(picture)
-        self.grid = _positions(x)
+        self.grid = _positions(x) if x else np.zeros(0)
         curves = [[_curve(name, c, self.grid) for name, c in p.curves.items()] for p in pictures]
         self.curves = np.array(curves)  # by combination, label and position on the grid
         points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
@@ -553,16 +604,18 @@ class _Table:
 
     The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for
     each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, for each slot
-    of each kind of mark x, y and string, and for each slot of each kind of span its lane, start, end and string.
+    of each kind of mark x, y and string, for each slot of each kind of span its lane, start, end and string, and where
+    there are scenes the number of its own.
     """
 
-    def __init__(self, pictures: list[Picture], x: Axis, y: Axis | None, lanes: tuple[str, ...]) -> None:
-        _check_kinds(pictures[0], y, lanes)
+    def __init__(self, pictures: list[Picture], x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
+        _check_kinds(pictures[0], x, y, lanes)
         content = _Content(pictures, x, lanes)
         self.first, self.lanes, self.content = pictures[0], lanes, content
-        self.x = _Scale(x, content.across())
+        self.x = _Scale(x, content.across()) if x else None
         self.y = _Scale(y, content.up()) if y else None
-        self.grid = self.x.encode(content.grid)
+        self.grid = self.x.encode(content.grid) if self.x else np.zeros(0, np.uint16)
+        self.scenes = _Scenes(pictures)
         self.strings = content.texts()
         self.pool, rows = self._pool()
         if max(len(self.pool), len(self.strings)) > _STEPS:
@@ -584,26 +637,29 @@ class _Table:
         def numbers(texts):
             return [[number[text] for text in row] for row in texts]
 
+        def across(values):
+            return self.x.encode(values) if self.x else np.zeros(np.shape(values))  # no axis: there are no values
+
         def up(values):
-            return self.y.encode(values) if self.y else np.zeros(np.shape(values))  # no y axis: there are no values
+            return self.y.encode(values) if self.y else np.zeros(np.shape(values))
 
         def woven(*parts):
             """Slot by slot: the first of each part, the second of each part, and so on."""
             return np.stack([np.reshape(part, (count, -1)) for part in parts], axis=-1)
 
-        points = woven(self.x.encode(content.point_x), up(content.point_y))
+        points = woven(across(content.point_x), up(content.point_y))
         marks = woven(
-            self.x.encode(_column(content.marks, "x")),
+            across(_column(content.marks, "x")),
             up(_column(content.marks, "y")),
             numbers(_column(content.marks, "name")),
         )
         spans = woven(
             _column(content.spans, "lane"),
-            self.x.encode(_column(content.spans, "start")),
-            self.x.encode(_column(content.spans, "end")),
+            across(_column(content.spans, "start")),
+            across(_column(content.spans, "end")),
             numbers(_column(content.spans, "text")),
         )
-        parts = rows, numbers(content.readouts), points, self.x.encode(content.rules), marks, spans
+        parts = rows, numbers(content.readouts), points, across(content.rules), marks, spans, self.scenes.numbers
         return np.concatenate([np.reshape(part, (count, -1)).astype("<u2") for part in parts], axis=1)
 
     def codes(self) -> bytes:
@@ -622,15 +678,47 @@ class _Table:
             "width": self.records.shape[1],
             "count": len(self.records),
             "grid": self.grid.tolist(),
-            "at": [fmt(v, self.x.axis.unit, digits=4) for v in content.grid.tolist()],
+            "at": [fmt(v, self.x.axis.unit, digits=4) for v in content.grid.tolist()] if self.x else [],
             "strings": self.strings,
-            "x": self.x.spec(),
+            "scenes": self.scenes.scenes,
+            "parts": self.scenes.parts,
+            "x": self.x.spec() if self.x else None,
             "y": self.y.spec() if self.y else None,
         }
 
 
-def _check_kinds(first: Picture, y: Axis | None, lanes: tuple[str, ...]) -> None:
+class _Scenes:
+    """Every different scene: what it shows in words, and its parts as numbers of a pool of different markup."""
+
+    def __init__(self, pictures: list[Picture]) -> None:
+        parts: dict[str, int] = {}
+        scenes: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.size = _size(pictures[0]) or (0, 0)
+        self.numbers = []  # of each picture, its scene; none where there are no scenes
+        for scene in (picture.scene for picture in pictures):
+            own = []
+            if scene:
+                drawn = tuple(parts.setdefault(part.svg(), len(parts)) for part in scene.parts)
+                own = [scenes.setdefault((scene.alt, drawn), len(scenes))]
+            self.numbers.append(own)
+        self.parts, self.scenes = list(parts), list(scenes)
+
+
+def _check_colours(first: Picture, colours: Mapping[str, str]) -> None:
+    """Refuse colours of what is not there, and meanings that have no colour."""
+    kinds = [*first.curves, *first.marks, *first.spans]
+    for kind, meaning in colours.items():
+        if kind not in kinds:
+            raise ValueError(f"colours names {kind!r}; the curves and kinds of marks or spans are: {', '.join(kinds)}")
+        palette.colour(meaning)
+
+
+def _check_kinds(first: Picture, x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
     """Refuse kinds of things that cannot stand in one figure."""
+    if x is None and not first.scene:
+        raise ValueError("a figure needs an x axis, or a scene")
+    if x is None and (first.curves or first.points or first.marks or first.rules or first.spans):
+        raise ValueError("what is drawn over axes needs an x axis")
     if (first.curves or first.points or first.marks) and y is None:
         raise ValueError("curves, points and marks need a y axis")
     if first.spans and not lanes:
@@ -694,10 +782,12 @@ class _Figure:
     """The figure at one combination of a table, as markup that is complete without a script.
 
     The script redraws only what moves: the elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag
-    and the read-outs, in the order of the record. Positions in the picture are thousandths of the axes.
+    and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are thousandths
+    of the axes.
     """
 
-    def __init__(self, table: _Table, index: int) -> None:
+    def __init__(self, table: _Table, index: int, colours: Mapping[str, str]) -> None:
+        self.colours = colours
         self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
         self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
         record = iter(table.records[index].tolist())
@@ -712,9 +802,21 @@ class _Figure:
         self.rules = take(len(self.first.rules))
         self.marks = {kind: [_Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
         self.spans = {kind: [_Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
+        self.scenes, self.scene = table.scenes, take(len(table.scenes.numbers[index]))
 
-    def markup(self, title: str, ask: bool) -> str:
-        """The whole figure; ``ask`` hides it until a prediction is made."""
+    def markup(self, title: str, ask: bool, drawn: bool) -> str:
+        """The whole figure; ``ask`` hides it until a prediction is made; ``drawn`` is what has no controls."""
+        classes = f"cl-explorer{' cl-ask' if ask else ''}{' cl-drawn' if drawn else ''}"
+        return (
+            f'<figure class="{classes}"><figcaption>{_esc(title)}</figcaption><div class="cl-controls"></div>'
+            f"{self._scene()}{self._plot(title)}"
+            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{self._readouts()}</dl></figure>'
+        )
+
+    def _plot(self, title: str) -> str:
+        """What is drawn over axes, with them; nothing where there is only a scene."""
+        if not self.x:
+            return ""
         y_title = self.y.axis.title if self.y else ""
         head = f'<div class="cl-head">{_esc(y_title)}</div>' if self.y else ""
         what = f"{title}. {self.x.axis.title} across" + (f", {y_title} up." if self.y else ".")
@@ -723,39 +825,58 @@ class _Figure:
         paths = [_path("cl-grid", self._gridlines()), *self._moving_paths()]
         picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(paths)}</svg>'
         return (
-            f'<figure class="cl-explorer{" cl-ask" if ask else ""}"><figcaption>{_esc(title)}</figcaption>'
-            f'<div class="cl-controls"></div>{head}<div class="cl-plot{lanes}">{self._left()}'
+            f'{head}<div class="cl-plot{lanes}">{self._left()}'
             f'<div class="cl-area"{height} role="img" aria-label="{_esc(what)}">{picture}{"".join(self._tags())}</div>'
             f'{self._below()}</div><div class="cl-foot">{_esc(self.x.axis.title)}</div>'
-            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{self._readouts()}</dl></figure>'
         )
 
     # What moves with the controls
 
+    def _scene(self) -> str:
+        """The scene as markup that scales as a whole; no larger than makes its text as high as the page's."""
+        if not self.scene:
+            return ""
+        (width, height), (alt, numbers) = self.scenes.size, self.scenes.scenes[self.scene[0]]
+        parts = "".join(self.scenes.parts[number] for number in numbers)
+        return (
+            f'<svg class="cl-scene" viewBox="0 0 {width:g} {height:g}" style="max-width:{width / TEXT:.2f}em"'
+            f' role="img" aria-label="{_esc(alt)}">{parts}</svg>'
+        )
+
+    def _shade(self, i: int, name: str) -> str:
+        """Classes of the colour and of the dashes of a curve, or of a kind of marks or spans."""
+        return f"cl-c-{self.colours[name]} cl-s{i}" if name in self.colours else f"cl-s{i}"
+
     def _moving_paths(self) -> list[str]:
         """Spans, curves, marks, rules and points, each an SVG path that later ones lie on."""
-        paths = [_path(f"cl-span cl-s{i}", self._boxes(spans)) for i, spans in enumerate(self.spans.values())]
-        paths += [_path(f"cl-curve cl-s{i}", self._line(row)) for i, row in enumerate(self.curves)]
-        for i, marks in enumerate(self.marks.values()):
-            paths.append(self._shape(i, "".join(self._spot(mark.x, mark.y) for mark in marks)))
+        paths = [_path(f"cl-span {self._shade(i, k)}", self._boxes(s)) for i, (k, s) in enumerate(self.spans.items())]
+        curves = zip(self.first.curves, self.curves, strict=True)
+        paths += [_path(f"cl-curve {self._shade(i, name)}", self._line(row)) for i, (name, row) in enumerate(curves)]
+        for i, (kind, marks) in enumerate(self.marks.items()):
+            paths.append(self._shape(i, kind, "".join(self._spot(mark.x, mark.y) for mark in marks)))
         for code in self.rules:
             paths.append(_path("cl-rule", f"M{self.x.place(code):.1f} 0V1000" if self._rule_is_there(code) else ""))
         return paths + [_path("cl-dot", self._spot(x, y)) for x, y in self.points]
 
     def _tags(self) -> list[str]:
         """Labels in the picture: those of spans, rules and points."""
-        tags = [self._span_tag(span) for spans in self.spans.values() for span in spans if span.text]
+        tags = [
+            self._span_tag(span, self._shade(i, kind))
+            for i, (kind, spans) in enumerate(self.spans.items())
+            for span in spans
+            if span.text
+        ]
         for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
             there = self._rule_is_there(code)
-            tags.append(_tag("cl-top", self.x.place(code), 1000, label, there, f"margin-top:{i * 1.35:.2f}em"))
+            tags.append(_tag("cl-top", self.x.place(code), 1000, label, there, f"margin-bottom:{-i * 1.35:.2f}em"))
         for label, (x, y) in zip(self.first.points, self.points, strict=True):
             tags.append(_tag("cl-at", self.x.place(x), self.y.place(y), label, bool(self._spot(x, y))))
         return tags
 
-    def _span_tag(self, span: _Span) -> str:
+    def _span_tag(self, span: _Span, shade: str) -> str:
         middle = (self.x.place(span.start) + self.x.place(span.end)) / 2
         place = f"left:{middle / 10:.2f}%;top:{self._lane(span.lane):.2f}%"
-        return f'<span class="cl-tag cl-in" style="{place}">{_esc(self.strings[span.text])}</span>'
+        return f'<span class="cl-tag cl-in {shade}" style="{place}">{_esc(self.strings[span.text])}</span>'
 
     def _rule_is_there(self, code: int) -> bool:
         return code != _NONE and 0 <= self.x.place(code) <= 1000
@@ -792,9 +913,10 @@ class _Figure:
         """Middle of a lane, in percent from the top."""
         return 100 * (lane + 0.5) / len(self.lanes)
 
-    def _shape(self, i: int, d: str) -> str:
+    def _shape(self, i: int, kind: str, d: str) -> str:
         """Marks of one kind: dots, squares, rings, hollow squares, and then the same four smaller."""
-        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} cl-s{len(self.first.curves) + i}"
+        shade = self._shade(len(self.first.curves) + i, kind)
+        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} {shade}"
         return _path(classes, d) + (_path(f"{classes} cl-hole", d) if i % 4 > 1 else "")
 
     def _readouts(self) -> str:
@@ -831,8 +953,8 @@ class _Figure:
     def _legend(self) -> str:
         """A key for each kind of spans, or for each curve and each kind of marks."""
         line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
-        lines = [_key(30, _path(f"{line} cl-s{i}", "M0 5H30"), name) for i, name in enumerate(names)]
-        return "".join(lines + [_key(10, self._shape(i, "M5 5h0"), name) for i, name in enumerate(self.marks)])
+        lines = [_key(30, _path(f"{line} {self._shade(i, name)}", "M0 5H30"), name) for i, name in enumerate(names)]
+        return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
 
 
 def _key(width: int, picture: str, name: str) -> str:
