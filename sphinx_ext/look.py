@@ -11,9 +11,11 @@ import re
 
 from bs4 import BeautifulSoup
 
-PRINTED = re.compile(r'(<div class="output (?:stream|text_plain)[^>]*>\s*<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL)
+PRINTED = re.compile(
+    r'(<div class="output (?:stream|text_plain)[^>]*>\s*<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL
+)
 TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
-NUMBER = re.compile(r"[-+−~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
+NUMBER = re.compile(r"[-+\u2212~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
 PHONE = 44  # characters that a line of a table holds on a narrow screen
 
 
@@ -41,20 +43,24 @@ def _measured(match) -> str:
 
 def _tabulated(match) -> str:
     """Mark the numbers of a table and, where its words need more than a narrow screen, the heading of each cell."""
-    table = BeautifulSoup(match[0], "html.parser").table
+    (table,) = BeautifulSoup(match[0], "html.parser").select("table")
     heads, body = table.select("thead th, thead td"), table.select("tbody tr")
     columns = list(zip(*(row.find_all(["th", "td"]) for row in body), strict=False))
     least = 2 * len(columns)
     for head, column in zip(heads, columns, strict=False):
         texts = [cell.get_text(" ", strip=True) for cell in column]
-        if all(NUMBER.fullmatch(text) or text in ("", "-", "–", "—") for text in texts):
+        if all(NUMBER.fullmatch(text) or text in ("", "-", "\u2013") for text in texts):
             for cell in (head, *column):
-                cell["class"] = [*cell.get("class", ()), "number"]
+                _add_class(cell, "number")
         least += max(len(word) for text in texts for word in [*text.split(), ""])
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):
-        table["class"] = [*table.get("class", ()), "stacks"]
+        _add_class(table, "stacks")
         for head, column in zip(heads, columns, strict=False):
             for cell in column:
                 cell["data-head"] = head.get_text(" ", strip=True)
     return str(table)
+
+
+def _add_class(tag, name: str) -> None:
+    tag["class"] = [*tag.get("class", []), name]

@@ -28,7 +28,7 @@ def pytest_collectstart(collector):
 
 def pytest_collection_modifyitems(items):
     """Begin with what takes longest, so that no process waits for it at the end."""
-    first = ["test_site", "test_reference", "test_notebooks", "test_lab"]
+    first = ["test_site", "test_reference", "test_look", "test_notebooks", "test_lab"]
     items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
 
 
@@ -37,7 +37,8 @@ class OneSite(LoadScopeScheduling):
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
-        whole = {"tests/test_site.py": "site", "tests/test_reference.py": "site", "tests/test_notebooks.py": nodeid}
+        whole = dict.fromkeys(("tests/test_site.py", "tests/test_reference.py", "tests/test_look.py"), "site")
+        whole["tests/test_notebooks.py"] = nodeid
         return whole.get(file, f"{file}::{test.partition('[')[0]}")
 
 
