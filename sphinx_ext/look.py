@@ -49,9 +49,12 @@ def _tabulated(match) -> str:
     least = 2 * len(columns)
     for head, column in zip(heads, columns, strict=False):
         texts = [cell.get_text(" ", strip=True) for cell in column]
-        if all(NUMBER.fullmatch(text) or text in ("", "-", "\u2013") for text in texts):
+        numbers = [cell for cell, text in zip(column, texts, strict=True) if NUMBER.fullmatch(text)]
+        for cell in numbers:
+            _add_class(cell, "number")
+        if len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
             for cell in (head, *column):
-                _add_class(cell, "number")
+                _add_class(cell, "right")
         least += max(len(word) for text in texts for word in [*text.split(), ""])
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):

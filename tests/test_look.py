@@ -1,6 +1,7 @@
 """How the book looks where a rule can say it: on a telephone, in print, in JupyterLab, and by weight."""
 
 import copy
+import re
 
 import nbformat
 import pytest
@@ -14,7 +15,8 @@ from refresh import clean
 # Boxes of the text that hide or scroll sideways what is in them, folds open. Not formulas: they cannot be broken.
 OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(box =>
   box.clientWidth && getComputedStyle(box).display !== "inline" && box.scrollWidth > box.clientWidth + 1
-  && getComputedStyle(box).overflowX !== "visible" && !box.closest(".math, svg")
+  && getComputedStyle(box).overflowX !== "visible" && getComputedStyle(box).visibility !== "hidden"
+  && !box.closest(".math, svg")
 ).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
 
 # Printed outputs that broke a line although they had no more columns than fit: [columns, height in lines, lines].
@@ -75,7 +77,7 @@ def test_the_numbers_of_a_table_are_told_from_its_words():
     table = f"<table><thead><tr><th>chip</th><th>peak</th></tr></thead><tbody>{rows}</tbody></table>"
     page = {"body": table}
     look.annotate(None, "page", "page.html", page, None)
-    assert [cell.text for cell in BeautifulSoup(page["body"], "html.parser").select(".number")] == [
+    assert [cell.text for cell in BeautifulSoup(page["body"], "html.parser").select(".right")] == [
         "peak",
         "312 TFLOP/s",
         "-",
@@ -101,3 +103,11 @@ def test_an_output_states_its_columns():
     page = {"body": f'<div class="output stream"><div class="highlight">{printed}</div></div>'}
     look.annotate(None, "page", "page.html", page, None)
     assert '<pre style="--columns: 7">' in page["body"]
+
+
+def test_the_front_page_gives_the_minutes_that_the_chapters_give():
+    front = "".join(cell.source for cell in nbformat.read(ROOT / "book" / "index.ipynb", as_version=4).cells)
+    promised = dict(re.findall(r"\((\w+)\.ipynb\) \| (\d+) \|", front))
+    openings = {name: nbformat.read(ROOT / "book" / f"{name}.ipynb", as_version=4).cells[0].source for name in promised}
+    assert len(promised) == 5
+    assert promised == {name: re.search(r"Time:\* about (\d+)", text)[1] for name, text in openings.items()}
