@@ -13,15 +13,27 @@ import nbformat
 from nbclient import NotebookClient
 
 BOOK = Path(__file__).parents[1] / "book"
+# What a page folds or leaves out is folded in JupyterLab too.
+FOLDED = {
+    "hide-input": ("source_hidden",),
+    "remove-input": ("source_hidden",),
+    "hide-output": ("outputs_hidden",),
+    "remove-output": ("outputs_hidden",),
+    "hide-cell": ("source_hidden", "outputs_hidden"),
+    "remove-cell": ("source_hidden", "outputs_hidden"),
+}
 
 
 def clean(notebook):
-    """Strip, in place, what a committed notebook must not hold; return the notebook."""
+    """Strip, in place, what a committed notebook must not hold, and fold what its page folds; return the notebook."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
+        cell.metadata.pop("jupyter", None)
         if cell.cell_type == "code":
+            if folded := {key: True for tag in cell.metadata.get("tags", ()) for key in FOLDED.get(tag, ())}:
+                cell.metadata["jupyter"] = folded
             if "nbval-ignore-output" in cell.metadata.get("tags", ()):
                 cell.outputs = []  # it measures the machine that ran it
             for output in cell.outputs:

@@ -1,0 +1,69 @@
+"""Sphinx extension: what the style sheet must know of a page and cannot see.
+
+How wide a printed output is, so that its type can shrink until it fits; which columns of a table are numbers; and which
+table is too wordy for a telephone, where its rows then stand one below the other, each cell under its heading.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+
+from bs4 import BeautifulSoup
+
+PRINTED = re.compile(
+    r'(<div class="output (?:stream|text_plain)[^>]*>\s*<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL
+)
+TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
+NUMBER = re.compile(r"[-+\u2212~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
+PHONE = 44  # characters that a line of a table holds on a narrow screen
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("html-page-context", annotate, priority=950)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def annotate(app, pagename, templatename, context, doctree):
+    """Write what the style sheet needs into the page."""
+    if "body" in context:
+        body = PRINTED.sub(_measured, context["body"])
+        body = TABLE.sub(_tabulated, body)
+        # A fold is named by the words that it shows.
+        context["body"] = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+
+
+def _measured(match) -> str:
+    """State the columns of a printed output."""
+    text = html.unescape(re.sub(r"<[^>]+>", "", match[2]))
+    columns = max(map(len, text.splitlines()), default=0)
+    return f'{match[1]}<pre style="--columns: {columns}">{match[2]}</pre>'
+
+
+def _tabulated(match) -> str:
+    """Mark the numbers of a table and, where its words need more than a narrow screen, the heading of each cell."""
+    (table,) = BeautifulSoup(match[0], "html.parser").select("table")
+    heads, body = table.select("thead th, thead td"), table.select("tbody tr")
+    columns = list(zip(*(row.find_all(["th", "td"]) for row in body), strict=False))
+    least = 2 * len(columns)
+    for head, column in zip(heads, columns, strict=False):
+        texts = [cell.get_text(" ", strip=True) for cell in column]
+        numbers = [cell for cell, text in zip(column, texts, strict=True) if NUMBER.fullmatch(text)]
+        for cell in numbers:
+            _add_class(cell, "number")
+        if len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
+            for cell in (head, *column):
+                _add_class(cell, "right")
+        least += max(len(word) for text in texts for word in [*text.split(), ""])
+    wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
+    if len(columns) > 2 and (wordy or least > PHONE):
+        _add_class(table, "stacks")
+        for head, column in zip(heads, columns, strict=False):
+            for cell in column:
+                cell["data-head"] = head.get_text(" ", strip=True)
+    return str(table)
+
+
+def _add_class(tag, name: str) -> None:
+    tag["class"] = [*tag.get("class", []), name]

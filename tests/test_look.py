@@ -1,0 +1,113 @@
+"""How the book looks where a rule can say it: on a telephone, in print, in JupyterLab, and by weight."""
+
+import copy
+import re
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+import look
+from conftest import ROOT
+from pages import widgets_ready
+from refresh import clean
+
+# Boxes of the text that hide or scroll sideways what is in them, folds open. Not formulas: they cannot be broken.
+OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(box =>
+  box.clientWidth && getComputedStyle(box).display !== "inline" && box.scrollWidth > box.clientWidth + 1
+  && getComputedStyle(box).overflowX !== "visible" && getComputedStyle(box).visibility !== "hidden"
+  && !box.closest(".math, svg")
+).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
+
+# Printed outputs that broke a line although they had no more columns than fit: [columns, height in lines, lines].
+BROKEN = """most => [...document.querySelectorAll(".cell_output .output pre")].map(pre => {
+  const style = getComputedStyle(pre), [above, below, line] =
+    [style.paddingTop, style.paddingBottom, style.lineHeight].map(Number.parseFloat);
+  const high = Math.round((pre.clientHeight - above - below) / line);
+  return [Number(style.getPropertyValue("--columns")), high, pre.textContent.trimEnd().split("\\n").length];
+}).filter(([columns, high, lines]) => columns && columns <= most && high > lines)"""
+
+
+@pytest.fixture(scope="module")
+def names(site):
+    """The pages of the book."""
+    return sorted(path.relative_to(site).as_posix() for path in site.glob("book/**/*.html"))
+
+
+def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(site, names, visit):
+    found = []
+    for name in names:
+        page = visit((site / name).as_uri(), viewport={"width": 375, "height": 700})
+        widgets_ready(page)
+        page.evaluate("document.querySelectorAll('.bd-article details').forEach(fold => fold.open = true)")
+        found += [f"{name}: {box}" for box in page.evaluate(OVERFLOWING)]
+        found += [f"{name}: columns, height, lines: {broken}" for broken in page.evaluate(BROKEN, 78)]
+        page.context.close()
+    assert not found, "\n".join(found)
+
+
+def test_the_book_s_own_face_is_loaded_and_light(site, visit):
+    page = visit((site / "book/index.html").as_uri())
+    page.wait_for_function("document.fonts.status === 'loaded'")
+    faces = page.evaluate("[...document.fonts].filter(f => f.family.includes('Source Serif')).map(f => f.status)")
+    assert "loaded" in faces
+    assert 0 < sum(path.stat().st_size for path in (site / "_static/fonts").glob("*.woff2")) <= 40_000
+
+
+def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
+    page = visit((site / "book/roofline.html").as_uri())
+    page.emulate_media(media="print")
+    for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
+        assert not page.locator(frame).first.is_visible(), frame
+    assert not page.get_by_text("Show the imports").is_visible()
+    for box in ("div.admonition", "table", ".cell_output pre", ".widget-host"):
+        assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_what_a_page_folds_is_folded_in_jupyterlab(path):
+    notebook = nbformat.read(path, as_version=4)
+    assert notebook == clean(copy.deepcopy(notebook)), "run: python tests/refresh.py"
+
+
+def test_the_numbers_of_a_table_are_told_from_its_words():
+    rows = "".join(
+        f"<tr><td>{name}</td><td>{rate}</td></tr>" for name, rate in [("A100", "312 TFLOP/s"), ("GH200", "-")]
+    )
+    table = f"<table><thead><tr><th>chip</th><th>peak</th></tr></thead><tbody>{rows}</tbody></table>"
+    page = {"body": table}
+    look.annotate(None, "page", "page.html", page, None)
+    assert [cell.text for cell in BeautifulSoup(page["body"], "html.parser").select(".right")] == [
+        "peak",
+        "312 TFLOP/s",
+        "-",
+    ]
+    assert "stacks" not in page["body"]
+
+
+def test_only_a_wordy_table_stacks_and_each_cell_then_names_its_heading():
+    cells = ["data", "dp", "the whole model, and its share of the batch that a step works through"]
+    head, body = (
+        "".join(f"<{tag}>{cell}</{tag}>" for cell in row)
+        for tag, row in [("th", ["Way", "Name", "Keeps"]), ("td", cells)]
+    )
+    page = {"body": f"<table><thead><tr>{head}</tr></thead><tbody><tr>{body}</tr></tbody></table>"}
+    look.annotate(None, "page", "page.html", page, None)
+    table = BeautifulSoup(page["body"], "html.parser").table
+    assert table["class"] == ["stacks"]
+    assert [cell["data-head"] for cell in table.select("td")] == ["Way", "Name", "Keeps"]
+
+
+def test_an_output_states_its_columns():
+    printed = "<pre>a &lt; b\n<span>1234567</span>\n</pre>"
+    page = {"body": f'<div class="output stream"><div class="highlight">{printed}</div></div>'}
+    look.annotate(None, "page", "page.html", page, None)
+    assert '<pre style="--columns: 7">' in page["body"]
+
+
+def test_the_front_page_gives_the_minutes_that_the_chapters_give():
+    front = "".join(cell.source for cell in nbformat.read(ROOT / "book" / "index.ipynb", as_version=4).cells)
+    promised = dict(re.findall(r"\((\w+)\.ipynb\) \| (\d+) \|", front))
+    openings = {name: nbformat.read(ROOT / "book" / f"{name}.ipynb", as_version=4).cells[0].source for name in promised}
+    assert len(promised) == 5
+    assert promised == {name: re.search(r"Time:\* about (\d+)", text)[1] for name, text in openings.items()}
