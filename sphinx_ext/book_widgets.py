@@ -116,14 +116,18 @@ def place_widgets(app, pagename, templatename, context, doctree):
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
     body = VIEW.sub(host, context["body"])
-    data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("<", "\\u003c")
+    kinds = _json("widget-kinds", {name: kind["_esm"] for name, kind in shared.items()})
     script = (HERE / "assets" / "widget_host.js").read_text(encoding="utf-8")
-    # In the text and not in a file: the figures answer as soon as the text is there, before any other script is.
-    context["body"] = (
-        f'{body}<script type="application/json" id="widget-state">{data}</script><script>{host_script}</script>'
-    )
+    # In the page and not in files: the figures answer as soon as the text is there, before any other script is.
+    before = f"{kinds}<script>{script}</script>"
+    context["body"] = f"{before}{body}{_json('widget-state', {'models': kept})}<script>startWidgets()</script>"
     css = "".join(kind["_css"] for kind in shared.values())
     context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>"
+
+
+def _json(name: str, data: dict) -> str:
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 # What the Jupyter front end needs and a static page does not.
