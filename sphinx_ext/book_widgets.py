@@ -15,7 +15,6 @@ import os
 import re
 from pathlib import Path
 
-import pydata_sphinx_theme
 from docutils import nodes
 from sphinx.util import logging
 
@@ -23,11 +22,6 @@ HERE = Path(__file__).parent
 LIBRARY = HERE.parent / "lib" / "clusterlab"
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = re.compile(r'<script type="application/vnd\.jupyter\.widget-view\+json">(.*?)</script>', re.DOTALL)
-
-# One icon in the theme's script: name:[width,height,[aliases],"code point",path or paths],
-ICON = re.compile(
-    r'"?(?P<name>[\w-]+)"?:\[\d+,\d+,\[(?P<aliases>[^\]]*)\],"[0-9a-f]+",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?'
-)
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +33,6 @@ def setup(app):
     app.connect("source-read", part_citations)
     app.connect("html-page-context", tidy_page, priority=890)
     app.connect("html-page-context", place_widgets, priority=900)
-    app.connect("build-finished", trim_icons)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -47,9 +40,7 @@ def configure(app, config):
     """Load nothing from a CDN, and run every notebook again when the library changes."""
     config.nb_ipywidgets_js = {}
     add_repository(config)
-    config.html_static_path.append(str(HERE / "assets"))
-    config.templates_path.append(str(HERE / "templates"))
-    app.add_css_file("book.css")
+    app.add_css_file("book.css", priority=800)
     digest = hashlib.sha256()
     for path in sorted(p for p in LIBRARY.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
         digest.update(path.relative_to(LIBRARY).as_posix().encode() + path.read_bytes())
@@ -95,10 +86,8 @@ def tidy_page(app, pagename, templatename, context, doctree):
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
     if "body" in context:  # docutils gives each reference a role that a list may not contain
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
-    # Thebe is not used here; its scripts point to a CDN and declare one constant twice. These lists are the builder's
-    # own for this page, so they are changed in place.
-    for assets in (context["script_files"], context["css_files"]):
-        assets[:] = [asset for asset in assets if not _is_thebe(asset)]
+        # A fold's name is what it shows, not the theme's word for every one of them.
+        context["body"] = context["body"].replace('<summary aria-label="Toggle hidden content">', "<summary>")
 
 
 def place_widgets(app, pagename, templatename, context, doctree):
@@ -127,31 +116,18 @@ def place_widgets(app, pagename, templatename, context, doctree):
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
     body = VIEW.sub(host, context["body"])
-    data = json.dumps({"kinds": shared, "models": kept}, separators=(",", ":")).replace("<", "\\u003c")
-    context["body"] = f'{body}<script type="application/json" id="widget-state">{data}</script>'
+    kinds = _json("widget-kinds", {name: kind["_esm"] for name, kind in shared.items()})
+    script = (HERE / "assets" / "widget_host.js").read_text(encoding="utf-8")
+    # In the page and not in files: the figures answer as soon as the text is there, before any other script is.
+    before = f"{kinds}<script>{script}</script>"
+    context["body"] = f"{before}{body}{_json('widget-state', {'models': kept})}<script>startWidgets()</script>"
     css = "".join(kind["_css"] for kind in shared.values())
     context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>"
-    app.add_js_file("widget_host.js", loading_method="defer")
 
 
-def trim_icons(app, exception):
-    """Keep the icons that the pages use: the theme's two thousand are its heaviest script, 540 kB gzipped."""
-    target = Path(app.outdir) / "_static" / "scripts" / "fontawesome.js"
-    if exception or not target.exists():
-        return
-    pages = [*Path(app.outdir).rglob("*.html"), *Path(app.outdir).glob("_static/scripts/*-theme.js")]
-    used = {name for page in pages for name in re.findall(r"fa-([a-z0-9-]+)", page.read_text(encoding="utf-8"))}
-    theme = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static" / "scripts"
-
-    def keep(icon):
-        return icon[0] if used & {icon["name"], *re.findall(r'"([a-z0-9-]+)"', icon["aliases"])} else ""
-
-    whole = (theme / "fontawesome.js").read_text(encoding="utf-8")
-    target.write_text(ICON.sub(keep, whole), encoding="utf-8")
-
-
-def _is_thebe(asset) -> bool:
-    return "thebe" in f"{getattr(asset, 'filename', '')}{getattr(asset, 'attributes', {}).get('body', '')}".lower()
+def _json(name: str, data: dict) -> str:
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 # What the Jupyter front end needs and a static page does not.

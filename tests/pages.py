@@ -102,11 +102,10 @@ def static_page(*widgets) -> str:
     embedded = SimpleNamespace(attributes={"type": book_widgets.STATE, "body": json.dumps({"state": state})})
     context = {"script_files": [embedded], "body": views}
     book_widgets.place_widgets(SimpleNamespace(add_js_file=lambda *_, **__: None), "test", "", context, None)
-    host = (book_widgets.HERE / "assets" / "widget_host.js").read_text()
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Widgets</title>'
         f'<meta name="viewport" content="width=device-width">{context["metatags"]}</head>'
-        f"<body><main><h1>Widgets</h1>{context['body']}</main><script>{host}</script></body></html>"
+        f"<body><main><h1>Widgets</h1>{context['body']}</main></body></html>"
     )
 
 

@@ -24,16 +24,20 @@
     owner[path.at(-1)] = new DataView(bytes.buffer);
   }
 
-  async function start() {
-    const { kinds, models } = JSON.parse(document.getElementById("widget-state").textContent);
-    for (const kind of Object.values(kinds)) {
-      kind.url = URL.createObjectURL(new Blob([kind._esm], { type: "text/javascript" }));
-    }
+  // The widgets' scripts are on their way while the page is still being read.
+  const kinds = JSON.parse(document.getElementById("widget-kinds").textContent);
+  for (const [kind, source] of Object.entries(kinds)) {
+    kinds[kind] = import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  }
+
+  // Called where the text ends: from there on the figures answer, whatever else is still to come.
+  window.startWidgets = async () => {
+    const { models } = JSON.parse(document.getElementById("widget-state").textContent);
     const live = {};
     for (const el of document.querySelectorAll(".widget-host")) {
       const id = el.dataset.model, { kind, state, buffers } = models[id];
       try {
-        let widget = (await import(kinds[kind].url)).default;
+        let widget = (await kinds[kind]).default;
         if (typeof widget === "function") widget = await widget();
         if (!live[id]) {
           buffers.forEach((buffer) => attach(state, buffer));
@@ -45,6 +49,5 @@
         console.error(`widget ${id} did not start`, error);
       }
     }
-  }
-  start();
+  };
 })();
