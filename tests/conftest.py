@@ -31,7 +31,7 @@ def pytest_collectstart(collector):
 
 def pytest_collection_modifyitems(items):
     """Build the site first, beside the chapters; then open its pages, in the book's order."""
-    first = ["test_site", "test_reference", "test_notebooks", "test_lab", "test_browser"]
+    first = ["test_site", "test_reference", "test_notebooks", "test_lab", "test_browser", "test_look"]
     items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
 
 
@@ -63,14 +63,14 @@ def browser():
 
 @contextlib.contextmanager
 def watched(browser):
-    """Give ``visit(url, blame=pattern, **context options)``, which opens a page.
+    """Give ``visit(url, blame=pattern, asked=set, **context options)``, which opens a page and notes what it asks for.
 
     At the end it fails the test if any page asked another host for anything, could not load something, logged an error
     or threw one. Of errors count those whose text or address matches ``blame``; without it all do.
     """
     trouble, contexts = [], []
 
-    def opened(url, blame="", **options):
+    def opened(url, blame="", asked=None, **options):
         context = browser.new_context(**{"viewport": {"width": 1000, "height": 900}} | options)
         contexts.append(context)
 
@@ -84,7 +84,9 @@ def watched(browser):
             if re.search(blame, error):
                 trouble.append(f"{url}: {error}")
 
-        def asked(request):
+        def requested(request):
+            if asked is not None:
+                asked.add(request.url)
             if not HOME.match(request.url):
                 trouble.append(f"{url}: asked for {request.url}")
 
@@ -93,7 +95,7 @@ def watched(browser):
             if request.failure not in ("csp", "net::ERR_ABORTED"):
                 trouble.append(f"{url}: could not load {request.url}: {request.failure}")
 
-        for event, hear in {"console": heard, "weberror": threw, "request": asked, "requestfailed": failed}.items():
+        for event, hear in {"console": heard, "weberror": threw, "request": requested, "requestfailed": failed}.items():
             context.on(event, hear)
         page = context.new_page()
         page.set_default_timeout(60_000)

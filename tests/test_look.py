@@ -9,41 +9,7 @@ from bs4 import BeautifulSoup
 
 import look
 from conftest import ROOT
-from pages import widgets_ready
 from refresh import clean
-
-# Boxes of the text that hide or scroll sideways what is in them, folds open. Not formulas: they cannot be broken.
-OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(box =>
-  box.clientWidth && getComputedStyle(box).display !== "inline" && box.scrollWidth > box.clientWidth + 1
-  && getComputedStyle(box).overflowX !== "visible" && getComputedStyle(box).visibility !== "hidden"
-  && !box.closest(".math, svg")
-).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
-
-# Printed outputs that broke a line although they had no more columns than fit: [columns, height in lines, lines].
-BROKEN = """most => [...document.querySelectorAll(".cell_output .output pre")].map(pre => {
-  const style = getComputedStyle(pre), [above, below, line] =
-    [style.paddingTop, style.paddingBottom, style.lineHeight].map(Number.parseFloat);
-  const high = Math.round((pre.clientHeight - above - below) / line);
-  return [Number(style.getPropertyValue("--columns")), high, pre.textContent.trimEnd().split("\\n").length];
-}).filter(([columns, high, lines]) => columns && columns <= most && high > lines)"""
-
-
-@pytest.fixture(scope="module")
-def names(site):
-    """The pages of the book."""
-    return sorted(path.relative_to(site).as_posix() for path in site.glob("book/**/*.html"))
-
-
-def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(site, names, visit):
-    found = []
-    for name in names:
-        page = visit((site / name).as_uri(), viewport={"width": 375, "height": 700})
-        widgets_ready(page)
-        page.evaluate("document.querySelectorAll('.bd-article details').forEach(fold => fold.open = true)")
-        found += [f"{name}: {box}" for box in page.evaluate(OVERFLOWING)]
-        found += [f"{name}: columns, height, lines: {broken}" for broken in page.evaluate(BROKEN, 78)]
-        page.context.close()
-    assert not found, "\n".join(found)
 
 
 def test_the_book_s_own_face_is_loaded_and_light(site, visit):

@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 
 import book_widgets
 from test_browser import PAGES
+
+ICON = re.compile(r"\bfa-(?!solid\b|brands\b|lg\b|sm\b|fw\b)[a-z-]+")
 
 
 class Page(HTMLParser):
@@ -81,6 +84,29 @@ def test_every_citation_leads_to_the_bibliography_of_its_own_chapter(pages):
                 assert attrs["href"].removeprefix("#") in entries, (name, attrs)
                 cited += 1
     assert cited > 50
+
+
+def test_every_icon_on_a_page_has_a_shape(pages, site):
+    styles, used = (site / "_static" / "site.css").read_text(), set()
+    for page in pages.values():
+        for classes in re.findall(r'class="([^"]*\bfa[bs]?(?:-solid)?\s[^"]*)"', page.path.read_text()):
+            used.update(ICON.findall(classes))
+    assert len(used) > 8
+    assert [name for name in sorted(used) if not re.search(rf"\.{name}\s*{{ --icon: url", styles)] == []
+
+
+def test_every_formula_is_there_without_a_script(pages):
+    formulas = 0
+    for name, page in pages.items():
+        soup = BeautifulSoup(page.path.read_text(), "html.parser")
+        for formula in soup.select(".math"):
+            assert formula.find("math"), name
+            assert formula.select_one(".katex-html").get_text().strip(), name
+            formulas += 1
+        for code in soup.select("pre, code, annotation, script"):
+            code.decompose()
+        assert not re.search(r"\\[(\[]|\$\$", soup.get_text()), name
+    assert formulas > 100
 
 
 def test_every_image_says_what_it_shows(pages):
