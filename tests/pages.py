@@ -125,7 +125,7 @@ def widgets_ready(page) -> list:
 
 def commit_prediction(page, figure, answer: int = 0) -> bool:
     """Answer, by keyboard, the question that some figures ask first; return whether this one did."""
-    if not figure.locator(".cl-predict").count():
+    if not figure.locator(".cl-predict:visible").count():
         return False
     figure.locator(".cl-predict input").first.focus()
     page.keyboard.press("Space")

@@ -258,7 +258,7 @@ def widget():
     def view(n, unit, double):
         return Picture(curves={"a": [1, 2, 3]}, readouts={"Value": fmt((1 + double) * 10.0**n, unit)})
 
-    question = Predict("Which?", {"B": "no", "s": "yes"})
+    question = Predict("There are two.", "Which?", {"B": "no", "s": "yes"}, right="s", hides=["Value"])
     return Explorer(view, controls=controls, x=X, y=Y, title="Traits", predict=question)
 
 
@@ -341,7 +341,12 @@ REFUSALS = {
     "control 'n' has the label 1; labels are text": lambda: controlled(Select("n", [1, 2])),
     "control 'n' needs a list or a mapping of options, got 'abc'": lambda: controlled(Select("n", "abc")),
     "control '_html' must be an identifier": lambda: show(controls={"_html": N["n"]}),
-    "a prediction needs at least two answers": lambda: show(predict=Predict("Which?", {"one": ""})),
+    "a prediction needs a premise": lambda: Predict(" ", "Which?", {"a": "", "b": ""}, right="a"),
+    "a prediction needs at least two answers": lambda: Predict("So.", "Which?", {"one": ""}, right="one"),
+    "the right answer 'c' is not one of 'a', 'b'": lambda: Predict("So.", "Which?", {"a": "", "b": ""}, right="c"),
+    "a prediction hides 'nothing'; the picture has: ": lambda: show(
+        predict=Predict("So.", "Which?", {"a": "", "b": ""}, right="a", hides=["nothing"])
+    ),
     "control 'n' starts at 3, which is not one of 1, 2": lambda: controlled(Slider("n", [1, 2], start=3)),
     "control 'n' starts at 'c', which is not one of a, b": lambda: controlled(Select("n", ["a", "b"], start="c")),
     "at most 20,000 combinations of stops, got 20,001": lambda: controlled(Slider("n", range(20_001))),
@@ -565,7 +570,9 @@ def test_the_markup_shows_the_start_and_hides_it_where_a_question_is_asked():
     assert "<dd>3</dd>" in one._html
     assert "<dd>9</dd>" in two._html
     assert 'class="cl-explorer"' in one._html
-    assert 'class="cl-explorer cl-ask"' in show(predict=Predict("Which?", {"a": "no", "b": "yes"}))._html
+    asked = show(predict=Predict("So.", "Which?", {"a": "no", "b": "yes"}, right="b"))
+    assert 'class="cl-explorer cl-ask"' in asked._html
+    assert '<p class="cl-premise">So.</p>' in asked._html
 
 
 def test_the_markup_draws_every_mark_once():

@@ -110,7 +110,13 @@ def explorers() -> dict[str, Explorer]:
             x=Axis("Time", "s", values=T),
             y=Axis("Spent", "$"),
             title="Rent or own",
-            predict=Predict("When is owning cheaper?", {"At once": "No: it starts at $40.", "After 50 s": "Yes."}),
+            predict=Predict(
+                "Renting costs $1 a second, owning $40 and $0.20 a second.",
+                "When is owning cheaper?",
+                {"At once": "It starts at $40.", "After 50 s": "Each second saves $0.80."},
+                right="After 50 s",
+                hides=["Own", "After"],
+            ),
         ),
         "bars": Explorer(
             bars,
@@ -187,7 +193,7 @@ def legend(figure) -> dict[str, str]:
 
 def test_the_script_draws_the_very_picture_that_the_markup_showed_before_it_ran(url, visit, gallery):
     still = [drawn(figure) for figure in visit(url, java_script_enabled=False).locator(".cl-explorer").all()]
-    _, figures = gallery(predicted=False)
+    _, figures = gallery()
     assert still == [drawn(figure) for figure in figures.values()]
     assert all(any(picture["paths"]) and picture["readouts"] for picture in still)
 
@@ -241,7 +247,7 @@ def test_bars_and_steps_of_a_waterfall_are_as_long_as_their_values(gallery):
 
 
 def test_every_control_is_reached_by_tab_and_moves_its_figure_by_keyboard_alone(gallery, explorers):
-    page, figures = gallery(predicted=False)
+    page, _ = gallery(predicted=False)
     reached, names = [], [control["name"] for e in explorers.values() for control in e._spec["controls"]]
     for _ in range(40):
         page.keyboard.press("Tab")
@@ -251,7 +257,6 @@ def test_every_control_is_reached_by_tab_and_moves_its_figure_by_keyboard_alone(
         if focused.get_attribute("type") == "radio":
             page.keyboard.press("Space")
             page.keyboard.press("Enter")
-            figures["cost"].locator(CONTROLS).first.wait_for()
             continue
         if name := focused.get_attribute("name"):
             figure = focused.locator("xpath=ancestor::figure")
@@ -282,33 +287,103 @@ def test_reset_restores_the_default_picture_and_controls(gallery):
     assert not figures["roof"].get_by_label("With a gap").is_checked()
 
 
-def test_the_picture_cannot_be_peeked_at_before_a_prediction_is_made(gallery, explorers):
+def visible(figure, parts) -> list[bool]:
+    """Whether a reader sees each of these parts of a figure."""
+    return figure.locator(parts).evaluate_all("all => all.map(e => e.checkVisibility({ visibilityProperty: true }))")
+
+
+def test_a_question_hides_the_answer_alone_and_nobody_can_peek(gallery, explorers):
     page, figures = gallery(predicted=False)
     figure, area = figures["cost"], figures["cost"].locator(".cl-area")
+    assert figure.locator(".cl-premise").inner_text().startswith("Renting costs $1 a second")
+    assert visible(figure, ".cl-curve") == [True, False]
+    assert figure.locator("dd").all_inner_texts() == ["?"]
     area.hover()
     area.focus()
     page.keyboard.press("End")
-    seen = figure.locator(".cl-curve, .cl-readouts, dd, .cl-legend b, .cl-controls").evaluate_all(
-        "all => all.filter(e => e.checkVisibility({ visibilityProperty: true })).map(e => e.outerHTML)"
-    )
-    assert seen == []
+    assert legend(figure) == {"Rent": "$90", "Own": "?"}
     told = figure.inner_text() + figure.aria_snapshot() + str(area.get_attribute("aria-valuetext"))
-    secrets = [explorers["cost"].at()["After"], fmt(40 + 0.2 * 90, "$")]
-    assert [secret for secret in secrets if secret in told] == []
+    assert fmt(40 + 0.2 * 90, "$") not in told
+    assert move_by_keyboard(page, figure, figure.get_by_label("Price")), "the rest of the figure moves"
+    assert figure.locator("dd").all_inner_texts() == ["?"]
 
 
-def test_a_committed_prediction_is_answered_and_shows_the_picture(gallery):
+@pytest.mark.parametrize(
+    ("answer", "verdict", "said"),
+    [
+        (0, "cl-wrong", "You said: At once. It starts at $40. The answer: After 50 s."),
+        (1, "cl-right", "Right: After 50 s. Each second saves $0.80."),
+    ],
+)
+def test_a_committed_prediction_is_judged_with_the_reason_and_shows_the_picture(gallery, answer, verdict, said):
+    page, figures = gallery(predicted=False)
+    figure, status = figures["cost"], figures["cost"].get_by_role("status")
+    figure.get_by_role("button", name="Commit my prediction").click()
+    assert "Pick an answer" in status.inner_text()
+    assert figure.locator("dd").all_inner_texts() == ["?"]
+    assert commit_prediction(page, figure, answer=answer)
+    assert status.inner_text() == said
+    assert verdict in status.get_attribute("class")
+    assert figure.locator("dd").all_inner_texts() == ["$90"]
+    assert visible(figure, ".cl-curve") == [True, True]
+    assert not figure.locator(".cl-predict").is_visible()
+    assert figure.evaluate("f => f.contains(document.activeElement)"), "the keyboard's place is lost"
+
+
+def test_show_me_shows_the_picture_and_says_the_answer(gallery):
     page, figures = gallery(predicted=False)
     figure = figures["cost"]
-    figure.get_by_role("button", name="Commit my prediction").click()
-    assert "Pick an answer" in figure.get_by_role("status").inner_text()
-    assert not figure.locator("dd").first.is_visible()
-    assert commit_prediction(page, figure, answer=1)
-    assert figure.get_by_role("status").inner_text() == "You predicted: After 50 s. Yes."
-    assert figure.locator("dd").first.is_visible()
-    assert figure.locator(".cl-curve").first.evaluate("p => getComputedStyle(p).visibility") == "visible"
-    assert figure.locator(".cl-predict").count() == 0
-    assert figure.evaluate("f => f.contains(document.activeElement)"), "the keyboard's place is lost"
+    figure.get_by_role("button", name="Show me").focus()
+    page.keyboard.press("Enter")
+    assert visible(figure, ".cl-curve") == [True, True]
+    assert figure.get_by_role("status").inner_text() == "The answer: After 50 s. Each second saves $0.80."
+
+
+def test_an_answer_is_remembered_over_a_reload_and_can_be_asked_again(gallery):
+    page, figures = gallery(predicted=False)
+    commit_prediction(page, figures["cost"])
+    page.reload()
+    cost = widgets_ready(page)[1]
+    assert "You said: At once." in cost.get_by_role("status").inner_text()
+    assert visible(cost, ".cl-curve") == [True, True]
+    cost.get_by_role("button", name="Ask me first").press("Enter")
+    assert visible(cost, ".cl-curve") == [True, False]
+    assert cost.locator(".cl-predict input").first.evaluate("e => e === document.activeElement")
+    page.reload()
+    assert visible(widgets_ready(page)[1], ".cl-curve") == [True, False]
+
+
+def test_one_switch_stops_every_question_of_the_book(explorers, tmp_path, visit):
+    path = tmp_path / "asked.html"
+    other = Explorer(
+        lambda n: Picture(curves={"line": [n, n]}),
+        controls={"n": Slider("N", [1, 2])},
+        x=Axis("x", values=[1, 2]),
+        y=Axis("y"),
+        title="Another",
+        predict=Predict("It is flat.", "How high?", {"one": "By default.", "two": "Only later."}, "one", ["line"]),
+    )
+    path.write_text(static_page(explorers["cost"], other))
+    page = visit(path.as_uri())
+    for _ in range(2):
+        cost, another = widgets_ready(page)
+        assert [*visible(cost, ".cl-curve"), *visible(another, ".cl-curve")] == [True, False, False]
+        cost.get_by_role("button", name="Stop asking").press("Enter")
+        for _ in range(2):
+            assert [*visible(cost, ".cl-curve"), *visible(another, ".cl-curve")] == [True, True, True]
+            assert not cost.locator(".cl-said").is_visible()
+            page.reload()
+            cost, another = widgets_ready(page)
+        another.get_by_role("button", name="Ask me first").press("Enter")
+
+
+def test_a_browser_that_remembers_nothing_asks_all_the_same(url, visit, browser):
+    page = visit("about:blank")
+    page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('not here'); } })")
+    page.goto(url)
+    cost = widgets_ready(page)[1]
+    assert commit_prediction(page, cost, answer=1)
+    assert cost.get_by_role("status").inner_text().startswith("Right")
 
 
 def test_the_cursor_reads_log_curves_to_three_digits(gallery, explorers):
@@ -491,7 +566,7 @@ def test_marks_wait_for_the_prediction(tmp_path, visit):
         x=Axis("x"),
         y=Axis("y"),
         title="Asked",
-        predict=Predict("Which?", {"this": "No.", "that": "Yes."}),
+        predict=Predict("Two ran.", "Which?", {"this": "No.", "that": "Yes."}, right="that", hides=["runs"]),
     )
     path = tmp_path / "asked.html"
     path.write_text(static_page(asked))
@@ -591,7 +666,9 @@ def test_two_views_of_one_explorer_move_together(explorers, tmp_path, visit):
     assert before != drawn(roof_again) == drawn(roof)
     assert roof_again.get_by_label("Batch").input_value() == roof.get_by_label("Batch").input_value()
     commit_prediction(page, cost)
-    assert cost_again.locator("dd").first.is_visible(), "the guess is a trait of the model, and so of both views"
+    assert cost_again.locator("dd").all_inner_texts() == ["$90"], (
+        "the guess is a trait of the model, and so of both views"
+    )
 
 
 def test_whatever_has_the_focus_shows_a_ring(gallery):
@@ -669,7 +746,7 @@ def drawn_explorers() -> dict[str, Explorer]:
             lamp,
             controls={"number": Slider("Lamp", range(3))},
             title="Asked",
-            predict=Predict("Which?", {"red": "Yes.", "green": "No."}),
+            predict=Predict("A lamp.", "Which?", {"red": "Yes.", "green": "No."}, right="red", hides=["Lamp"]),
         ),
     }
 
@@ -815,16 +892,6 @@ def test_a_drawn_figure_has_no_controls_and_prints_as_it_stands_in_the_colours_o
     assert tree.locator(".cl-scene").is_visible()
     ink = figures["ring"].locator(".cl-scene text").first.evaluate("t => getComputedStyle(t).fill")
     assert ink == rgb(colour("ink").light)
-
-
-def test_a_scene_waits_for_the_prediction_and_so_does_what_is_said_of_it(stage):
-    page, figures = stage()
-    asked = figures["asked"]
-    assert not asked.locator(".cl-scene").is_visible()
-    assert "lamp" not in asked.aria_snapshot()
-    commit_prediction(page, asked)
-    assert asked.locator(".cl-scene").is_visible()
-    assert asked.get_by_role("img", name="The lamp is red").count() == 1
 
 
 @pytest.mark.parametrize("width", [320, 375, 1280])

@@ -23,6 +23,17 @@ function format(value, axis) {
   return sign + number + (unit === "" || unit === "%" ? "" : " ") + unit;
 }
 
+// What the browser remembers of the questions; where it may not, nothing.
+function recall(note) {
+  try { return localStorage.getItem("clusterlab: " + note); } catch { return null; }
+}
+function remember(note, value) {
+  try {
+    if (value === null) localStorage.removeItem("clusterlab: " + note);
+    else localStorage.setItem("clusterlab: " + note, value);
+  } catch { /* then it is asked again */ }
+}
+
 function render({ model, el }) {
   const spec = model.get("_spec"), bytes = model.get("_table");
   const table = new Uint16Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
@@ -81,6 +92,7 @@ function render({ model, el }) {
     }
   }
 
+  const hidden = (part) => part.classList.contains("cl-answer") && figure.classList.contains("cl-ask");
   let shown = -1, rows = [], marks = [];
   function draw() {
     const index = row();
@@ -91,7 +103,7 @@ function render({ model, el }) {
     rows = curves.map(() => table[next++]);
     curves.forEach((path, i) => path.setAttribute("d", line(rows[i])));
     readouts.forEach((dd) => {
-      const text = spec.strings[table[next++]];
+      const told = spec.strings[table[next++]], text = hidden(dd.parentElement) ? "?" : told;
       if (dd.textContent !== text) dd.textContent = text;
     });
     dots.forEach((path, i) => {
@@ -111,7 +123,7 @@ function render({ model, el }) {
       for (let k = 0; k < count; k++, next += 3) {
         const [cx, cy, text] = table.subarray(next, next + 3), d = spot(cx, cy);
         met[text] = (met[text] ?? 0) + 1; // of marks that share a name, the first stays the first
-        if (d) marks.push({ px: place(x, cx), py: place(y, cy), name: spec.strings[text], id: text + " " + met[text] });
+        if (d && !hidden(scatter[i][0])) marks.push({ px: place(x, cx), py: place(y, cy), name: spec.strings[text], id: text + " " + met[text] });
         caps += d;
       }
       for (const path of scatter[i]) path.setAttribute("d", caps);
@@ -149,7 +161,6 @@ function render({ model, el }) {
   const hair = document.createElementNS("http://www.w3.org/2000/svg", "path");
   const ring = make("span", { class: "cl-ring", hidden: "" });
   function point(j) {
-    if (figure.classList.contains("cl-ask")) return; // nothing to read before the prediction
     cursor = j < 0 ? null : j;
     const said = scatter.length ? name(marks[j]) : read(j);
     area.setAttribute("aria-valuenow", Math.max(j, 0));
@@ -164,7 +175,7 @@ function render({ model, el }) {
   }
   function read(j) {
     hair.setAttribute("d", `M${at(place(x, grid[j]))} 0V1000`);
-    const texts = rows.map((r) => table[pool + r * grid.length + j]).map((code) => code === NONE ? "none" : format(value(y, code), y));
+    const texts = rows.map((r) => table[pool + r * grid.length + j]).map((code, i) => code === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, code), y));
     texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
     here.textContent = spec.at[j];
     return spec.at[j] + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", ");
@@ -200,7 +211,7 @@ function render({ model, el }) {
     });
   }
 
-  const listening = [];
+  const listening = [], leaving = [];
   function listen(name, heard) {
     model.on("change:" + name, heard);
     listening.push(["change:" + name, heard]);
@@ -277,38 +288,55 @@ function render({ model, el }) {
     }), ...(controls.length ? [reset] : []));
   figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
 
-  // Predict first: the picture stays hidden until a guess is committed.
-  if (spec.predict && figure.classList.contains("cl-ask")) {
-    const { question, answers } = spec.predict, name = "cl-guess-" + Math.random().toString(36).slice(2);
+  // Predict first: what a question asks about stays hidden until it is answered, shown, or no question is wanted. The
+  // browser remembers; one switch holds for the whole book.
+  if (spec.predict) {
+    const { question, answers, right } = spec.predict, name = "cl-guess-" + Math.random().toString(36).slice(2);
     const said = make("p", { class: "cl-said", role: "status", tabindex: -1 });
+    const button = (text, onclick) => make("button", { type: onclick ? "button" : "submit", ...(onclick && { onclick }) }, text);
+    const settle = (note, value) => { remember(note, value); window.dispatchEvent(new Event("cl-predict")); said.focus(); };
     const form = make("form", { class: "cl-predict", onsubmit: (e) => {
       e.preventDefault();
       const picked = form.querySelector("input:checked");
       if (!picked) { said.textContent = "Pick an answer first; a wrong one teaches more than none."; return; }
       model.set("guess", picked.value);
       model.save_changes();
-      reveal();
+      settle(question, picked.value);
     } }, make("fieldset", {}, make("legend", {}, question), ...answers.map(([answer]) =>
       make("label", {}, make("input", { type: "radio", name, value: answer, "data-lm-suppress-shortcuts": "true" }), " " + answer))),
-    make("button", { type: "submit" }, "Commit my prediction"));
-    figure.querySelector("figcaption").after(form, said);
-    const reveal = () => {
-      const guess = model.get("guess");
-      if (!guess) return;
-      const here = form.contains(document.activeElement);
-      form.remove();
-      figure.classList.remove("cl-ask");
-      said.textContent = `You predicted: ${guess}. ${answers.find(([answer]) => answer === guess)?.[1] ?? ""}`;
-      if (here) said.focus();
+    button("Commit my prediction"), button("Show me", () => settle(question, "")), button("Stop asking in this book", () => settle("off", "")));
+    const again = make("button", { type: "button", class: "cl-again", onclick: () => {
+      model.set("guess", "");
+      model.save_changes();
+      remember(question, null);
+      settle("off", null);
+      form.querySelector("input").focus();
+    } }, "Ask me first");
+    const ask = () => {
+      const guess = model.get("guess") || recall(question), off = recall("off") !== null, asking = guess === null && !off;
+      const why = Object.fromEntries(answers);
+      figure.classList.toggle("cl-ask", asking);
+      form.hidden = !asking;
+      again.hidden = asking;
+      said.className = "cl-said" + (!guess ? "" : guess === right ? " cl-right" : " cl-wrong");
+      if (asking || guess === null) said.textContent = "";
+      else if (guess === right) said.textContent = `Right: ${right}. ${why[right]}`;
+      else said.textContent = (guess ? `You said: ${guess}. ${why[guess] ?? ""} ` : "") + `The answer: ${right}. ${guess ? "" : why[right]}`;
+      shown = -1;
+      draw();
     };
-    listen("guess", reveal);
-    reveal();
+    figure.querySelector(".cl-premise").after(form, said);
+    figure.querySelector(".cl-controls").append(again);
+    listen("guess", ask);
+    window.addEventListener("cl-predict", ask);
+    leaving.push(() => window.removeEventListener("cl-predict", ask));
+    ask();
   }
 
   for (const c of controls) listen(c.name, draw);
   draw();
   figure.dataset.ready = "true";
-  return () => { pause(); for (const [event, heard] of listening) model.off(event, heard); };
+  return () => { pause(); leaving.forEach((leave) => leave()); for (const [event, heard] of listening) model.off(event, heard); };
 }
 
 export default { render };

@@ -14,7 +14,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from numbers import Real
 from pathlib import Path
 from types import MappingProxyType
@@ -33,6 +33,7 @@ _NONE = 65535  # the code of a value that is not there (NaN in a picture)
 _STEPS = 65534  # codes 0.._STEPS divide the range of the data
 _MOST = 20_000  # combinations; more would weigh down the page
 _COLOURS = len(palette.CYCLE)
+_KINDS = "curves", "points", "marks", "rules", "spans", "readouts"  # what a picture holds by label
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,49 @@ class Toggle:
 
 @dataclass(frozen=True)
 class Predict:
-    """A question asked before the picture is shown: each possible answer (two or more), and what it is told."""
+    """A question to answer before part of the picture is shown.
 
+    Parameters
+    ----------
+    premise : str
+        What a reader must know to answer; it stands beside the picture.
+    question : str
+        What is asked.
+    answers : mapping
+        Each possible answer, two or more, and the reason why it is right or wrong.
+    right : str
+        The answer that is right.
+    hides : sequence of str
+        What gives the answer away, and is hidden until it is given: labels of curves, points, rules and read-outs, and
+        kinds of marks and spans. Everything else is drawn. None, where the reader finds the answer by moving a control.
+
+    Raises
+    ------
+    ValueError
+        There is no premise, there are fewer than two answers, or the right one is not among them.
+
+    Examples
+    --------
+    >>> answers = {"twice as long": "Half the bytes each second.", "half as long": "The rate halved, not the time."}
+    >>> asked = Predict("A link of 50 GB/s drops to 25.", "How long does a copy take?", answers, right="twice as long")
+    >>> asked.answers[asked.right]
+    'Half the bytes each second.'
+    """
+
+    premise: str
     question: str
     answers: Mapping[str, str]
+    right: str
+    hides: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a question that cannot be answered."""
+        if not self.premise.strip():
+            raise ValueError("a prediction needs a premise: what a reader must know to answer")
+        if len(self.answers) < 2:
+            raise ValueError("a prediction needs at least two answers to choose from")
+        if self.right not in self.answers:
+            raise ValueError(f"the right answer {self.right!r} is not one of {', '.join(map(repr, self.answers))}")
 
 
 @dataclass(frozen=True)
@@ -226,7 +266,7 @@ class Explorer(anywidget.AnyWidget):
         Curve, or kind of marks or spans, to what it means: a name of :data:`clusterlab.palette.PALETTE`. What is not
         named takes its turn in :data:`clusterlab.palette.CYCLE`.
     predict : Predict, optional
-        Hide the picture until the reader has committed a guess (the trait ``guess``).
+        A question that comes first; the reader's answer is the trait ``guess``.
 
     Raises
     ------
@@ -269,17 +309,16 @@ class Explorer(anywidget.AnyWidget):
             name = control.name
             if not (isinstance(name, str) and name.isidentifier()) or name[0] == "_" or hasattr(type(self), name):
                 raise ValueError(f"control {name!r} must be an identifier that no widget attribute uses")
-        if predict and len(predict.answers) < 2:
-            raise ValueError("a prediction needs at least two answers to choose from")
         pictures = _pictures(view, self._controls)
         table = _Table(pictures, x, y, tuple(lanes))
         _check_colours(pictures[0], colours)
+        hidden = _hidden(pictures[0], predict)
         self._readouts = [dict(picture.readouts) for picture in pictures]
         self._alts = [picture.scene.alt if picture.scene else "" for picture in pictures]
         super().__init__()
         self.add_traits(**{control.name: control.trait() for control in self._controls})
         start = self._index([control.start for control in self._controls])
-        question = {"question": predict.question, "answers": list(predict.answers.items())} if predict else None
+        question = asdict(predict) | {"answers": list(predict.answers.items())} if predict else None
         self._title = title
         self._spec = table.spec() | {
             "title": title,
@@ -287,7 +326,9 @@ class Explorer(anywidget.AnyWidget):
             "predict": question,
         }
         self._table = table.codes()
-        self._html = _Figure(table, start, colours).markup(title, predict is not None, not self._controls)
+        self._html = _Figure(table, start, colours, hidden).markup(
+            title, predict.premise if predict else "", not self._controls
+        )
 
     def _index(self, stops: list[int]) -> int:
         """Number of a combination in the table: the last control changes fastest."""
@@ -397,7 +438,7 @@ def _pictures(view, controls: list[_Control]) -> list[Picture]:
         picture = view(**chosen)
         if not isinstance(picture, Picture):
             raise ValueError(f"the view must return a Picture, got {type(picture).__name__} at {chosen}")
-        for kind in ("curves", "points", "marks", "rules", "spans", "readouts"):
+        for kind in _KINDS:
             if list(getattr(picture, kind)) != list(getattr(pictures[0] if pictures else picture, kind)):
                 raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
         if _size(picture) != _size(pictures[0] if pictures else picture):
@@ -713,6 +754,14 @@ def _check_colours(first: Picture, colours: Mapping[str, str]) -> None:
         palette.colour(meaning)
 
 
+def _hidden(first: Picture, predict: Predict | None) -> frozenset[str]:
+    """What a prediction hides; refuses what is not there."""
+    labels = [label for kind in _KINDS for label in getattr(first, kind)]
+    if wrong := [label for label in (predict.hides if predict else ()) if label not in labels]:
+        raise ValueError(f"a prediction hides {wrong[0]!r}; the picture has: {', '.join(labels)}")
+    return frozenset(predict.hides if predict else ())
+
+
 def _check_kinds(first: Picture, x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
     """Refuse kinds of things that cannot stand in one figure."""
     if x is None and not first.scene:
@@ -786,8 +835,8 @@ class _Figure:
     of the axes.
     """
 
-    def __init__(self, table: _Table, index: int, colours: Mapping[str, str]) -> None:
-        self.colours = colours
+    def __init__(self, table: _Table, index: int, colours: Mapping[str, str], hidden: frozenset[str]) -> None:
+        self.colours, self.hidden = colours, hidden
         self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
         self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
         record = iter(table.records[index].tolist())
@@ -804,11 +853,12 @@ class _Figure:
         self.spans = {kind: [_Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
         self.scenes, self.scene = table.scenes, take(len(table.scenes.numbers[index]))
 
-    def markup(self, title: str, ask: bool, drawn: bool) -> str:
-        """The whole figure; ``ask`` hides it until a prediction is made; ``drawn`` is what has no controls."""
-        classes = f"cl-explorer{' cl-ask' if ask else ''}{' cl-drawn' if drawn else ''}"
+    def markup(self, title: str, premise: str, drawn: bool) -> str:
+        """The whole figure; with a premise a question comes first; ``drawn`` is what has no controls."""
+        classes = f"cl-explorer{' cl-ask' if premise else ''}{' cl-drawn' if drawn else ''}"
+        told = f'<p class="cl-premise">{_esc(premise)}</p>' if premise else ""
         return (
-            f'<figure class="{classes}"><figcaption>{_esc(title)}</figcaption><div class="cl-controls"></div>'
+            f'<figure class="{classes}"><figcaption>{_esc(title)}</figcaption>{told}<div class="cl-controls"></div>'
             f"{self._scene()}{self._plot(title)}"
             f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{self._readouts()}</dl></figure>'
         )
@@ -844,8 +894,13 @@ class _Figure:
         )
 
     def _shade(self, i: int, name: str) -> str:
-        """Classes of the colour and of the dashes of a curve, or of a kind of marks or spans."""
-        return f"cl-c-{self.colours[name]} cl-s{i}" if name in self.colours else f"cl-s{i}"
+        """Classes of a curve, or of a kind of marks or spans: its colour, its dashes, and whether it is an answer."""
+        colour = f"cl-c-{self.colours[name]} " if name in self.colours else ""
+        return f"{colour}cl-s{i}{self._answer(name)}"
+
+    def _answer(self, label: str) -> str:
+        """A class for what a prediction hides."""
+        return " cl-answer" * (label in self.hidden)
 
     def _moving_paths(self) -> list[str]:
         """Spans, curves, marks, rules and points, each an SVG path that later ones lie on."""
@@ -854,9 +909,11 @@ class _Figure:
         paths += [_path(f"cl-curve {self._shade(i, name)}", self._line(row)) for i, (name, row) in enumerate(curves)]
         for i, (kind, marks) in enumerate(self.marks.items()):
             paths.append(self._shape(i, kind, "".join(self._spot(mark.x, mark.y) for mark in marks)))
-        for code in self.rules:
-            paths.append(_path("cl-rule", f"M{self.x.place(code):.1f} 0V1000" if self._rule_is_there(code) else ""))
-        return paths + [_path("cl-dot", self._spot(x, y)) for x, y in self.points]
+        for label, code in zip(self.first.rules, self.rules, strict=True):
+            line = f"M{self.x.place(code):.1f} 0V1000" if self._rule_is_there(code) else ""
+            paths.append(_path("cl-rule" + self._answer(label), line))
+        points = zip(self.first.points, self.points, strict=True)
+        return paths + [_path("cl-dot" + self._answer(label), self._spot(x, y)) for label, (x, y) in points]
 
     def _tags(self) -> list[str]:
         """Labels in the picture: those of spans, rules and points."""
@@ -868,9 +925,19 @@ class _Figure:
         ]
         for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
             there = self._rule_is_there(code)
-            tags.append(_tag("cl-top", self.x.place(code), 1000, label, there, f"margin-bottom:{-i * 1.35:.2f}em"))
+            tags.append(
+                _tag(
+                    "cl-top" + self._answer(label),
+                    self.x.place(code),
+                    1000,
+                    label,
+                    there,
+                    f"margin-bottom:{-i * 1.35:.2f}em",
+                )
+            )
         for label, (x, y) in zip(self.first.points, self.points, strict=True):
-            tags.append(_tag("cl-at", self.x.place(x), self.y.place(y), label, bool(self._spot(x, y))))
+            there = bool(self._spot(x, y))
+            tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there))
         return tags
 
     def _span_tag(self, span: _Span, shade: str) -> str:
@@ -921,7 +988,7 @@ class _Figure:
 
     def _readouts(self) -> str:
         return "".join(
-            f"<div><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>"
+            f'<div class="cl-read{self._answer(label)}"><dt>{_esc(label)}</dt><dd>{_esc(text)}</dd></div>'
             for label, text in zip(self.first.readouts, self.texts, strict=True)
         )
 
