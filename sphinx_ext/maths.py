@@ -26,6 +26,7 @@ def setup(app):
     setter = Setter()
     app.add_html_math_renderer("katex", (setter.visit_inline, None), (setter.visit_display, None))
     app.connect("config-inited", configure)
+    app.connect("doctree-resolved", setter.prepare)
     app.connect("html-page-context", add_styles, priority=900)  # after light_pages has cleared the list
     app.connect("build-finished", lambda *_: setter.close())
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -93,7 +94,15 @@ class Setter:
                 raise ValueError(str(error).partition("ParseError: ")[2].partition("\n")[0] or str(error)) from error
         return self.done[tex, display]
 
-    def _set(self, node: nodes.Node, tex: str, *, display: bool) -> str:
+    def prepare(self, app, doctree, docname):
+        """Set a document's formulas before its page is written, in a process of its own that has no engine."""
+        if app.builder.format == "html":
+            for node in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
+                node["set"] = self._set(node)
+
+    def _set(self, node: nodes.Element) -> str:
+        display = isinstance(node, nodes.math_block)
+        tex = display_source(node.astext()) if display and not node["nowrap"] else node.astext()
         try:
             return self.html(tex, display=display)
         except ValueError as error:
@@ -102,15 +111,14 @@ class Setter:
 
     def visit_inline(self, translator, node):
         """Write an inline formula."""
-        formula = self._set(node, node.astext(), display=False)
+        formula = node.get("set") or self._set(node)
         translator.body.append(f"{translator.starttag(node, 'span', '', CLASS='math')}{formula}</span>")
         raise nodes.SkipNode
 
     def visit_display(self, translator, node):
         """Write a displayed formula, with its number where it has one."""
-        source = node.astext() if node["nowrap"] else display_source(node.astext())
         translator.body.append(translator.starttag(node, "div", "", CLASS="math"))
-        translator.body.append(self._set(node, source, display=True))
+        translator.body.append(node.get("set") or self._set(node))
         if node["number"]:
             translator.body.append(f'<span class="eqno">({get_node_equation_number(translator, node)})')
             translator.add_permalink_ref(node, "Link to this equation")

@@ -246,6 +246,27 @@ def test_bars_and_steps_of_a_waterfall_are_as_long_as_their_values(gallery):
     assert np.array(lost) == pytest.approx(np.array([(950, 1000), (850, 950)]), abs=0.1)
 
 
+def test_a_bar_that_leaves_the_picture_is_broken_where_it_does(tmp_path, visit):
+    long = Explorer(
+        lambda n: Picture(spans=stacked({"work": [n, 2], "waste": [1, 1]})),
+        controls={"n": Slider("N", [1, 5, 9])},
+        x=Axis("Time", "s", limits=(0, 4)),
+        lanes=["long", "short"],
+        title="Broken",
+    )
+    path = tmp_path / "broken.html"
+    path.write_text(static_page(long))
+    (still,) = visit(path.as_uri(), java_script_enabled=False).locator(".cl-break").all()
+    assert still.get_attribute("d") == ""
+    (figure,) = widgets_ready(visit(path.as_uri()))
+    breaks = figure.locator(".cl-break")
+    for n in (1, 2):
+        choose(figure, n=n)
+        assert breaks.get_attribute("d") == "M985 75.0l8 87.5l-8 87.5l8 87.5l-8 87.5"
+    choose(figure, n=0)
+    assert breaks.get_attribute("d") == ""
+
+
 def test_every_control_is_reached_by_tab_and_moves_its_figure_by_keyboard_alone(gallery, explorers):
     page, _ = gallery(predicted=False)
     reached, names = [], [control["name"] for e in explorers.values() for control in e._spec["controls"]]

@@ -131,6 +131,7 @@ function render({ model, el }) {
     marks.sort((a, b) => a.px - b.px || a.py - b.py);
     if (scatter.length) area.setAttribute("aria-valuemax", Math.max(marks.length - 1, 0));
     all(".cl-in").forEach((tag) => tag.remove());
+    let breaks = "";
     spec.spans.forEach(([, count], i) => {
       const height = 1000 / spec.lanes.length;
       let d = "";
@@ -139,10 +140,12 @@ function render({ model, el }) {
         if (lane === NONE) continue;
         const a = place(x, start), b = place(x, end), middle = (lane + 0.5) * height;
         d += `M${at(a)} ${at(middle - 0.35 * height)}H${at(b)}v${at(0.7 * height)}H${at(a)}z`;
+        if (a < 985 && b > 1000.5) breaks += `M985 ${at(middle - 0.35 * height)}` + `l8 ${at(0.175 * height)}l-8 ${at(0.175 * height)}`.repeat(2);
         if (text) area.append(make("span", { class: boxes[i].getAttribute("class").replace("cl-span", "cl-tag cl-in"), style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, spec.strings[text]));
       }
       boxes[i].setAttribute("d", d);
     });
+    figure.querySelector(".cl-break")?.setAttribute("d", breaks);
     if (scene) paint(spec.scenes[table[next++]]);
     if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === held) : cursor);
   }
@@ -318,7 +321,7 @@ function render({ model, el }) {
       figure.classList.toggle("cl-ask", asking);
       form.hidden = !asking;
       again.hidden = asking;
-      said.className = "cl-said" + (!guess ? "" : guess === right ? " cl-right" : " cl-wrong");
+      said.className = "cl-said" + (!guess ? "" : guess === right ? " cl-right cl-c-memory" : " cl-wrong cl-c-red");
       if (asking || guess === null) said.textContent = "";
       else if (guess === right) said.textContent = `Right: ${right}. ${why[right]}`;
       else said.textContent = (guess ? `You said: ${guess}. ${why[guess] ?? ""} ` : "") + `The answer: ${right}. ${guess ? "" : why[right]}`;

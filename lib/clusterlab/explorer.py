@@ -905,6 +905,8 @@ class _Figure:
     def _moving_paths(self) -> list[str]:
         """Spans, curves, marks, rules and points, each an SVG path that later ones lie on."""
         paths = [_path(f"cl-span {self._shade(i, k)}", self._boxes(s)) for i, (k, s) in enumerate(self.spans.items())]
+        if self.spans:
+            paths.append(_path("cl-break", self._breaks()))
         curves = zip(self.first.curves, self.curves, strict=True)
         paths += [_path(f"cl-curve {self._shade(i, name)}", self._line(row)) for i, (name, row) in enumerate(curves)]
         for i, (kind, marks) in enumerate(self.marks.items()):
@@ -975,6 +977,16 @@ class _Figure:
                 top = 10 * self._lane(span.lane) - tall / 2
                 boxes.append(f"M{left:.1f} {top:.1f}H{right:.1f}v{tall:.1f}H{left:.1f}z")
         return "".join(boxes)
+
+    def _breaks(self) -> str:
+        """A zigzag where a bar leaves the picture."""
+        tall = 700 / len(self.lanes)
+        return "".join(
+            f"M985 {10 * self._lane(span.lane) - tall / 2:.1f}" + f"l8 {tall / 4:.1f}l-8 {tall / 4:.1f}" * 2
+            for spans in self.spans.values()
+            for span in spans
+            if span.lane != _NONE and self.x.place(span.start) < 985 and self.x.place(span.end) > 1000.5
+        )
 
     def _lane(self, lane: int) -> float:
         """Middle of a lane, in percent from the top."""
