@@ -81,7 +81,7 @@ def kept(css: str, used: set[str]) -> str:
             block = kept(block, used)
             return f"{prelude}{{{block}}}" if block else ""
         if prelude.startswith("@"):
-            return "" if prelude == "@font-face" else match[0].strip()  # the theme's fonts are its icons
+            return "" if prelude == "@font-face" and "awesome" in block.lower() else match[0].strip()
         selectors = ",".join(filter(possible, re.findall(rf"(?:[^,(]|{PARENTHESES})+", prelude)))
         return f"{selectors}{{{block}}}" if selectors else ""
 

@@ -55,7 +55,8 @@ def _tabulated(match) -> str:
         if len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
             for cell in (head, *column):
                 _add_class(cell, "right")
-        least += max(len(word) for text in texts for word in [*text.split(), ""])
+        unbroken = [word for text in texts for word in ([text] if NUMBER.fullmatch(text) else text.split())]
+        least += max(map(len, [*unbroken, ""]))
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):
         _add_class(table, "stacks")

@@ -117,7 +117,8 @@ class Setter:
 
     def visit_display(self, translator, node):
         """Write a displayed formula, with its number where it has one."""
-        translator.body.append(translator.starttag(node, "div", "", CLASS="math"))
+        # What may scroll on a narrow screen must be reached by the keyboard too.
+        translator.body.append(translator.starttag(node, "div", "", CLASS="math", tabindex="0"))
         translator.body.append(node.get("set") or self._set(node))
         if node["number"]:
             translator.body.append(f'<span class="eqno">({get_node_equation_number(translator, node)})')

@@ -117,13 +117,13 @@ def visit(browser):
 
 @pytest.fixture(scope="session")
 def violations():
-    """Return what axe-core finds wrong on a page, or in the parts of it that a selector names, as ``rule: element``."""
+    """Return what axe-core finds wrong on a page, or in a context of it, as ``rule: element``."""
     from axe_playwright_python.sync_playwright import Axe
 
-    def found(page, selector=None, **options):
+    def found(page, context=None, **options):
         # Without preload, for axe would fetch style sheets by script, which no browser allows a page on disk.
         options |= {"resultTypes": ["violations"], "preload": False}
-        response = Axe().run(page, context=selector, options=options).response
+        response = Axe().run(page, context=context, options=options).response
         return {f"{v['id']}: {' '.join(map(str, n['target']))}" for v in response["violations"] for n in v["nodes"]}
 
     return found

@@ -30,16 +30,21 @@ FEW_TOKENS = """() => {
 # Mark one element for each look of text on the page: its colour, its size and what it stands on.
 EVERY_LOOK = """() => {
   document.querySelectorAll("[data-look]").forEach(e => e.removeAttribute("data-look"));
-  const met = new Set(), texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const met = new Set(), under = new Map([[null, ""]]);
+  const ground = element => { // what an element stands on: every colour and picture up to the page
+    if (!under.has(element)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
+      const own = [backgroundColor, backgroundImage, opacity].join().replace("rgba(0, 0, 0, 0),none,1", "");
+      under.set(element, own + ground(element.parentElement));
+    }
+    return under.get(element);
+  };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   while (texts.nextNode()) {
     const element = texts.currentNode.parentElement;
     if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
-    const { color, fontSize, fontWeight } = getComputedStyle(element), look = [color, fontSize, fontWeight];
-    for (let e = element; e; e = e.parentElement) {
-      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(e);
-      look.push(backgroundColor, backgroundImage, opacity);
-    }
-    const key = look.filter(style => !["rgba(0, 0, 0, 0)", "none", "1"].includes(style)).join();
+    const { color, fontSize, fontWeight } = getComputedStyle(element);
+    const key = [color, fontSize, fontWeight, ground(element)].join();
     if (!met.has(key)) element.dataset.look = "";
     met.add(key);
   }
@@ -145,7 +150,8 @@ def test_axe_finds_nothing(page, violations):
     page.evaluate(FEW_TOKENS)
     # The name of a button or a fold is what it shows: axe asks only when told to.
     rules = {"label-content-name-mismatch": {"enabled": True}, "color-contrast": {"enabled": False}}
-    assert violations(page, rules=rules) == set()
+    # KaTeX's boxes are hidden from screen readers, and what it says to them is MathML.
+    assert violations(page, {"exclude": [[".katex"]]}, rules=rules) == set()
 
 
 def test_every_text_has_contrast(page, violations):
