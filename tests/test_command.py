@@ -261,7 +261,9 @@ def test_a_terminal_without_unicode_gets_the_letters_that_it_has(capsys):
 
 
 def test_an_interruption_is_said_in_a_word():
-    code = "import time, clusterlab.__main__ as m; m.read_text = lambda p: (print('on', flush=True), time.sleep(60)); "
+    # A process started in the background ignores interruptions unless it says otherwise.
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "import time, clusterlab.__main__ as m; m.read_text = lambda p: (print('on', flush=True), time.sleep(60)); "
     code += "raise SystemExit(m.main(['audit', 'x']))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
         assert waiting.stdout.readline() == b"on\n"

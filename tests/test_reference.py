@@ -39,16 +39,14 @@ def reference(site) -> dict[str, BeautifulSoup]:
 
 
 @pytest.fixture(scope="module")
-def code(site):
-    """The links in the code of a chapter."""
-
-    @functools.cache
-    def links(chapter: str) -> list:
-        shown = SoupStrainer("div", class_="cell_input")
-        text = (site / "book" / f"{chapter}.html").read_text()
-        return BeautifulSoup(text, "html.parser", parse_only=shown).select("a[href*='reference/']")
-
-    return links
+def linked(site):
+    """Return the links in the code of a chapter."""
+    links = SoupStrainer("a", class_="sphinx-codeautolink-a")
+    return functools.cache(
+        lambda chapter: BeautifulSoup(
+            (site / "book" / f"{chapter}.html").read_text(), "html.parser", parse_only=links
+        ).find_all("a")
+    )
 
 
 @functools.cache
@@ -138,7 +136,7 @@ def test_a_property_keeps_its_sentence(reference):
 @pytest.mark.parametrize(
     "chapter", sorted({*(ROOT / "book").glob("*.ipynb")} - {ROOT / "book" / "index.ipynb"}), ids=lambda path: path.stem
 )
-def test_every_name_that_a_chapter_imports_leads_to_its_entry(code, chapter):
+def test_every_name_that_a_chapter_imports_leads_to_its_entry(linked, chapter):
     cells = [cell for cell in nbformat.read(chapter, 4).cells if cell.cell_type == "code"]
     shown = [cell.source for cell in cells if not HIDDEN & {*cell.metadata.get("tags", [])}]
     code = re.sub(r"^%.*$", "", "\n".join(shown), flags=re.MULTILINE)
@@ -148,13 +146,13 @@ def test_every_name_that_a_chapter_imports_leads_to_its_entry(code, chapter):
         if isinstance(node, ast.ImportFrom) and node.module.startswith("clusterlab")
         for full in (f"{node.module}.{alias.name}" for alias in node.names)
     }
-    led = {link["href"].split("#")[-1] for link in code(chapter.stem)}
+    led = {link["href"].split("#")[-1] for link in linked(chapter.stem)}
     assert wanted
     assert sorted(wanted - led) == []
 
 
-def test_a_call_in_a_chapter_leads_to_the_law(code, reference):
-    calls = [link for link in code("interconnect") if link.get_text() == "collectives.ring_all_reduce"]
+def test_a_call_in_a_chapter_leads_to_the_law(linked, reference):
+    calls = [link for link in linked("interconnect") if link.get_text() == "collectives.ring_all_reduce"]
     assert calls
     for link in calls:
         page, anchor = link["href"].split("/")[-1].split("#")
