@@ -110,7 +110,7 @@ def main() -> None:
     path = find_chromium()
     if not path:
         sys.exit("no Chromium here: install it, or name it in the environment variable CHROMIUM")
-    names = ["book/index.html", *sorted(f"book/{file.stem}.html" for file in (ROOT / "book").glob("*.ipynb"))]
+    names = sorted(f"book/{file.stem}.html" for file in (ROOT / "book").glob("*.ipynb"))
     if not (SITE / names[0]).is_file():
         sys.exit("no book here: make book")
     scored = "--lighthouse" in sys.argv[1:]
