@@ -24,9 +24,8 @@ def setup(app):
 
 
 def configure(app, config):
-    """Add the icons and a mend, before the book's own style sheet."""
+    """Add the icons, before the book's own style sheet."""
     app.add_css_file("icons.css", priority=700)
-    app.add_css_file("mends.css", priority=700)
 
 
 def tidy_assets(app, pagename, templatename, context, doctree):

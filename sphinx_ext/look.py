@@ -29,9 +29,7 @@ def annotate(app, pagename, templatename, context, doctree):
     """Write what the style sheet needs into the page."""
     if "body" in context:
         body = PRINTED.sub(_measured, context["body"])
-        body = TABLE.sub(_tabulated, body)
-        # A fold is named by the words that it shows.
-        context["body"] = body.replace('<summary aria-label="Toggle hidden content">', "<summary>")
+        context["body"] = TABLE.sub(_tabulated, body)
 
 
 def _measured(match) -> str:

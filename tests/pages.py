@@ -101,7 +101,7 @@ def static_page(*widgets) -> str:
     )
     embedded = SimpleNamespace(attributes={"type": book_widgets.STATE, "body": json.dumps({"state": state})})
     context = {"script_files": [embedded], "body": views}
-    book_widgets.place_widgets(SimpleNamespace(add_js_file=lambda *_, **__: None), "test", "", context, None)
+    book_widgets.place_widgets(None, "test", "", context, None)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Widgets</title>'
         f'<meta name="viewport" content="width=device-width">{context["metatags"]}</head>'

@@ -266,14 +266,14 @@ function render({ model, el }) {
   }
   function steps(c, slider) {
     const end = c.values.length - 1;
-    const go = (by) => choose(c, c.loop ? (stop(c) + by + end + 1) % (end + 1) : Math.min(Math.max(stop(c) + by, 0), end));
+    const go = (by) => choose(c, Math.min(Math.max(stop(c) + by, 0), end));
     const play = button("Play", PLAY, () => {
       const again = playing === play;
       pause();
       if (again) return;
       if (stop(c) === end) choose(c, 0);
       dress(playing = play, "Pause", PAUSE);
-      timer = setInterval(() => { go(1); if (!c.loop && stop(c) === end) pause(); }, 1200);
+      timer = setInterval(() => { go(1); if (stop(c) === end) pause(); }, 1200);
     });
     const by = (n) => () => { pause(); go(n); };
     return make("div", { class: "cl-step", role: "group", "aria-label": c.label },
@@ -296,7 +296,7 @@ function render({ model, el }) {
   if (spec.predict) {
     const { question, answers, right } = spec.predict, name = "cl-guess-" + Math.random().toString(36).slice(2);
     const said = make("p", { class: "cl-said", role: "status", tabindex: -1 });
-    const button = (text, onclick) => make("button", { type: onclick ? "button" : "submit", ...(onclick && { onclick }) }, text);
+    const worded = (text, onclick) => make("button", { type: onclick ? "button" : "submit", ...(onclick && { onclick }) }, text);
     const settle = (note, value) => { remember(note, value); window.dispatchEvent(new Event("cl-predict")); said.focus(); };
     const form = make("form", { class: "cl-predict", onsubmit: (e) => {
       e.preventDefault();
@@ -307,7 +307,7 @@ function render({ model, el }) {
       settle(question, picked.value);
     } }, make("fieldset", {}, make("legend", {}, question), ...answers.map(([answer]) =>
       make("label", {}, make("input", { type: "radio", name, value: answer, "data-lm-suppress-shortcuts": "true" }), " " + answer))),
-    button("Commit my prediction"), button("Show me", () => settle(question, "")), button("Stop asking in this book", () => settle("off", "")));
+    worded("Commit my prediction"), worded("Show me", () => settle(question, "")), worded("Stop asking in this book", () => settle("off", "")));
     const again = make("button", { type: "button", class: "cl-again", onclick: () => {
       model.set("guess", "");
       model.save_changes();

@@ -69,7 +69,7 @@ class Slider:
 
 @dataclass(frozen=True)
 class Step(Slider):
-    """A slider over the steps of a process, which a reader can also play; at the end it stops, or begins again.
+    """A slider over the steps of a process, which a reader can also play; at the end it stops.
 
     Examples
     --------
@@ -84,8 +84,6 @@ class Step(Slider):
       first: Chunk a is on GPU 0
       last:  Chunk a is on GPU 3
     """
-
-    loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -381,13 +379,12 @@ class _Control:
     values: list  # of the trait: stops, labels or bools
     given: list  # what the view receives
     start: int  # an index
-    loop: bool  # of steps: at the end, begin again
 
     def trait(self) -> traitlets.Enum:
         return traitlets.Enum(self.values, default_value=self.values[self.start]).tag(sync=True)
 
     def spec(self) -> dict:
-        return {key: getattr(self, key) for key in ("name", "kind", "label", "labels", "values", "start", "loop")}
+        return {key: getattr(self, key) for key in ("name", "kind", "label", "labels", "values", "start")}
 
 
 def _control(name: str, control: Slider | Select | Toggle) -> _Control:
@@ -423,7 +420,6 @@ def _control(name: str, control: Slider | Select | Toggle) -> _Control:
         values=values,
         given=given,
         start=values.index(start),
-        loop=isinstance(control, Step) and control.loop,
     )
 
 

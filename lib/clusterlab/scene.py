@@ -76,7 +76,7 @@ class Box:
         place = f' transform="translate({_n(self.x)} {_n(self.y)})"' if (self.x or self.y) and not self.key else ""
         if self.key:  # as a style, which the script can animate
             at = f"transform:translate({_n(self.x)}px,{_n(self.y)}px)"
-            place = f' data-key="{_esc(self.key)}" style="{at}"'
+            place = f' data-key="{html.escape(self.key)}" style="{at}"'
         radius = min(4.0, self.width / 4, self.height / 4)
         return (
             f'<g class="cl-box{" cl-solid" * self.solid} cl-c-{self.kind}"{place}>'
@@ -285,13 +285,11 @@ def _text(x: float, y: float, text: str) -> str:
     """Lines of text whose middle is at a place; nothing where there is none."""
     lines = text.split("\n") if text else []
     first = y + 0.35 * TEXT - (len(lines) - 1) * _LINE / 2
-    return "".join(f'<text x="{_n(x)}" y="{_n(first + i * _LINE)}">{_esc(line)}</text>' for i, line in enumerate(lines))
+    return "".join(
+        f'<text x="{_n(x)}" y="{_n(first + i * _LINE)}">{html.escape(line)}</text>' for i, line in enumerate(lines)
+    )
 
 
 def _n(value: float) -> str:
     """A number of SVG: to a tenth, without a needless zero."""
     return f"{round(float(value), 1) + 0.0:g}"
-
-
-def _esc(text: str) -> str:
-    return html.escape(text, quote=True)
