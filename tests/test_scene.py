@@ -1,4 +1,4 @@
-"""Scene: boxes, arrows and labels become the markup that they say, stay inside, and nonsense is refused."""
+"""Scene: boxes, arrows, labels and bands become the markup that they say, stay inside, and nonsense is refused."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import drawings
 from clusterlab import scene
-from clusterlab.scene import Arrow, Box, Label, Scene
+from clusterlab.scene import Arrow, Band, Box, Label, Scene, grid, legend
 from refusals import unreached
 
 place = st.floats(0, 400).map(lambda v: round(v, 1))
@@ -92,11 +92,13 @@ REFUSALS = {
     "at most 400 units wide, or its text is too small on a phone; got 401 x 10": lambda: Scene(401, 10, HALF, alt="a"),
     "at most 400 units wide, or its text is too small on a phone; got 10 x 0": lambda: Scene(10, 0, HALF, alt="a"),
     "a scene needs an alt, which says in words what it shows": lambda: Scene(10, 10, HALF, alt=" "),
-    "a scene is made of boxes, arrows and labels, got 'box'": lambda: Scene(10, 10, ["box"], alt="a"),
+    "a scene is made of boxes, arrows, labels and bands, got 'box'": lambda: Scene(10, 10, ["box"], alt="a"),
     "this part reaches out of the scene of 8 x 10: Box(x=0": lambda: Scene(8, 10, HALF, alt="a"),
     "this part reaches out of the scene of 10 x 10: Arrow(x0=0, y0=0, x1=10, y1=0": lambda: Scene(
         10, 10, [Arrow(0, 0, 10, 0, bend=0.5)], alt="a"
     ),
+    "a band leads to the right and has widths above zero, got Band(x0=9": lambda: Band(9, 0, 9, 0, 1, 1),
+    "a grid needs rows of one length, got [['a'], ['b', 'c']]": lambda: grid(0, 0, 9, 9, [["a"], ["b", "c"]]),
     "two boxes of a scene have the key 'a'": lambda: Scene(9, 9, [Box(0, 0, 1, 1, key="a")] * 2, alt="a"),
 }
 
@@ -137,3 +139,18 @@ def test_each_step_of_the_ring_changes_the_chunks_that_moved_and_no_other(step):
     sent = set(re.findall(r"GPU (\d) sends ([a-d]) to GPU (\d)", before.alt))
     cells = {(drawings.cell(int(to), "abcd".index(chunk)), chunk) for _, chunk, to in sent}
     assert cells == {(at, chunk) for chunk, at in places[1].items()}
+
+
+def test_a_grid_fills_its_room_with_boxes_of_one_size():
+    boxes = grid(10, 20, 100, 50, [["a", "b", "c"], ["d", "e", "f"]], kind="weights", solid=[(1, 2)], gap=4)
+    assert [box.text for box in boxes] == list("abcdef")
+    assert [box.solid for box in boxes] == [False] * 5 + [True]
+    assert {(round(box.width, 9), box.height) for box in boxes} == {(round(92 / 3, 9), 23.0)}
+    assert (boxes[-1].x + boxes[-1].width, boxes[-1].y + boxes[-1].height) == (pytest.approx(110), pytest.approx(70))
+
+
+def test_a_legend_stands_in_a_row_without_overlap():
+    parts = legend(4, 10, [("weights", "weights", False), ("on the wire", "wire", True)])
+    first, text, second, _ = parts
+    assert (first.kind, first.solid, second.kind, second.solid) == ("weights", False, "wire", True)
+    assert first.x + first.width < text.x < second.x

@@ -11,7 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import units
-from clusterlab.units import Explained, broadcastable, choose, fmt, fraction, nonnegative, parse, positive, whole
+from clusterlab.units import (
+    Explained,
+    broadcastable,
+    choose,
+    fmt,
+    fraction,
+    nonnegative,
+    parse,
+    positive,
+    tabulate,
+    whole,
+)
 
 # Every constant by the name Pint has for it: an independent registry, whose year is the Julian year of the IAU.
 DEFINITIONS = {
@@ -324,3 +335,33 @@ def test_a_record_in_a_notebook_is_a_table_whose_text_is_escaped():
     assert "<td>energy cost</td><td>1200</td>" in page
     assert "<b>" not in page
     assert "&lt;b&gt;&quot;R&amp;D&quot;&lt;/b&gt;" in page
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_aligns_text_numbers_gaps_and_one_value_for_all():
+    table = tabulate({"law": ["ring", "tree"], "time": [2e-3, None], "ranks": 16_384}, units={"time": "s"})
+    assert repr(table).splitlines() == ["law   time   ranks", "ring  2 ms  16,384", "tree        16,384"]
+    assert "<th>time</th>" in table._repr_html_()
+    assert "<td>16,384</td>" in table._repr_html_()
+
+
+@pytest.mark.parametrize("column", [[1e9, 2e9], np.array([1e9, 2e9]), (1e9, 2e9)])
+def test_a_column_is_any_sequence_and_one_unit_may_serve_all(column):
+    assert tabulate({"size": column, "sent": column}, "B").rows[1] == ("1 GB", "1 GB")
+
+
+@pytest.mark.parametrize(
+    ("columns", "units", "told"),
+    [
+        ({}, "", "at least one row; got none"),
+        ({"a": []}, "", "at least one row; got a 0"),
+        ({"a": [1, 2], "b": [1, 2, 3]}, "", "of one length, .*; got a 2, b 3"),
+        ({"a": np.ones((2, 2))}, "", r"a has shape \(2, 2\)"),
+        ({"a": [1]}, {"b": "s"}, "a unit for 'b', but the columns are a"),
+    ],
+)
+def test_a_table_that_cannot_be_set_says_why(columns, units, told):
+    with pytest.raises(ValueError, match=told):
+        tabulate(columns, units)

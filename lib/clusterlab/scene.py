@@ -1,4 +1,4 @@
-"""Scene: a drawing of boxes, arrows and labels, at the places that a view gives them.
+"""Scene: a drawing of boxes, arrows, labels and bands, at the places that a view gives them.
 
 Places are in units from the upper left corner: x to the right, y down. Text is 13 units high whatever it stands on, so
 a scene may be at most 400 units wide: then its text is 10 pixels high on a phone, and as high as the page's where there
@@ -18,6 +18,7 @@ from .palette import colour
 WIDEST = 400  # units
 TEXT = 13  # units; explorer.css says so too
 _LINE = 16  # units from line to line
+_LETTER = 6.4  # units, about the width of a letter
 _HEAD = 7.0, 3.2  # an arrow's head: its length and half its width
 
 
@@ -215,6 +216,65 @@ class Label:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A flow from left to right, as wide as what flows, as in a Sankey diagram.
+
+    Parameters
+    ----------
+    x0, y0, x1, y1 : float
+        The upper left and the upper right corner.
+    width0, width1 : float
+        Its width at either end.
+    kind : str
+        What it is, and so its colour: a name of :data:`clusterlab.palette.PALETTE`.
+
+    Raises
+    ------
+    ValueError
+        The kind has no colour, a number is not finite, a width is not positive, or it does not lead to the right.
+
+    Examples
+    --------
+    >>> Band(0, 0, 40, 10, width0=20, width1=20, kind="ochre").svg()
+    '<g class="cl-band cl-c-ochre"><path d="M0 0C20 0 20 10 40 10L40 30C20 30 20 20 0 20z"/></g>'
+    """
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    width0: float
+    width1: float
+    kind: str = "ink"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be drawn."""
+        colour(self.kind)
+        _check_numbers(self, self.x0, self.y0, self.x1, self.y1, self.width0, self.width1)
+        if self.x1 <= self.x0 or min(self.width0, self.width1) <= 0:
+            raise ValueError(f"a band leads to the right and has widths above zero, got {self!r}")
+
+    def reach(self) -> list[tuple[float, float]]:
+        """Corners of the room it takes."""
+        return [
+            (self.x0, self.y0),
+            (self.x0, self.y0 + self.width0),
+            (self.x1, self.y1),
+            (self.x1, self.y1 + self.width1),
+        ]
+
+    def svg(self) -> str:
+        """Markup."""
+        (x0, y0), (_, y2), (x1, y1), (_, y3) = [(_n(x), _n(y)) for x, y in self.reach()]
+        half = _n((self.x0 + self.x1) / 2)
+        edges = f"M{x0} {y0}C{half} {y0} {half} {y1} {x1} {y1}L{x1} {y3}C{half} {y3} {half} {y2} {x0} {y2}z"
+        return f'<g class="cl-band cl-c-{self.kind}"><path d="{edges}"/></g>'
+
+
+Part = Box | Arrow | Label | Band
+
+
+@dataclass(frozen=True)
 class Scene:
     """A drawing: its size, its parts, of which later ones lie on earlier ones, and what it shows in words.
 
@@ -222,7 +282,7 @@ class Scene:
     ----------
     width, height : float
         Its size in units; at most 400 wide.
-    parts : sequence of Box, Arrow or Label
+    parts : sequence of Box, Arrow, Label or Band
         What is drawn, each inside the scene.
     alt : str
         What a reader who does not see the drawing is told.
@@ -230,7 +290,7 @@ class Scene:
     Raises
     ------
     ValueError
-        A part is none of the three or reaches out of the scene, two boxes have one key, the scene is too wide, or
+        A part is none of these or reaches out of the scene, two boxes have one key, the scene is too wide, or
         nothing says what it shows.
 
     Examples
@@ -242,7 +302,7 @@ class Scene:
 
     width: float
     height: float
-    parts: Sequence[Box | Arrow | Label]
+    parts: Sequence[Part]
     alt: str
 
     def __post_init__(self) -> None:
@@ -255,13 +315,78 @@ class Scene:
         if not (isinstance(self.alt, str) and self.alt.strip()):
             raise ValueError("a scene needs an alt, which says in words what it shows")
         for part in self.parts:
-            if not isinstance(part, Box | Arrow | Label):
-                raise ValueError(f"a scene is made of boxes, arrows and labels, got {part!r}")
+            if not isinstance(part, Part):
+                raise ValueError(f"a scene is made of boxes, arrows, labels and bands, got {part!r}")
             if not all(0 <= x <= self.width and 0 <= y <= self.height for x, y in part.reach()):
                 raise ValueError(f"this part reaches out of the scene of {self.width} x {self.height}: {part!r}")
         keys = [part.key for part in self.parts if isinstance(part, Box) and part.key]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise ValueError(f"two boxes of a scene have the key {min(twice)!r}")
+
+
+# --- Parts that belong together --------------------------------------------------------------------------------------
+
+
+def grid(
+    x: float,
+    y: float,
+    width: float,
+    height: float,
+    texts: Sequence[Sequence[str]],
+    *,
+    kind: str = "ink",
+    solid: Sequence[tuple[int, int]] = (),
+    gap: float = 2.0,
+) -> list[Box]:
+    """Boxes of equal size in rows and columns: a matrix in its blocks, the servers of a rack.
+
+    Parameters
+    ----------
+    x, y, width, height : float
+        The room that it takes.
+    texts : sequence of rows of str
+        What stands in each box.
+    kind : str
+        Their colour, a name of :data:`clusterlab.palette.PALETTE`.
+    solid : sequence of (row, column)
+        Which boxes are filled.
+    gap : float
+        Room between two boxes.
+
+    Raises
+    ------
+    ValueError
+        Rows differ in length, or no room is left for a box.
+
+    Examples
+    --------
+    >>> [box.x for box in grid(0, 0, 100, 20, [["a", "b"]], kind="weights", solid=[(0, 1)])]
+    [0.0, 51.0]
+    """
+    if not texts or not texts[0] or len({len(row) for row in texts}) > 1:
+        raise ValueError(f"a grid needs rows of one length, got {texts!r}")
+    across = (width - gap * (len(texts[0]) - 1)) / len(texts[0])
+    down = (height - gap * (len(texts) - 1)) / len(texts)
+    return [
+        Box(x + j * (across + gap), y + i * (down + gap), across, down, text, kind, solid=(i, j) in solid)
+        for i, row in enumerate(texts)
+        for j, text in enumerate(row)
+    ]
+
+
+def legend(x: float, y: float, entries: Sequence[tuple[str, str, bool]], gap: float = 16.0) -> list[Part]:
+    """A row of swatches with their meaning: text, kind, and whether it is filled.
+
+    Examples
+    --------
+    >>> [part.text for part in legend(4, 10, [("weights", "weights", False), ("on the wire", "wire", True)])]
+    ['', 'weights', '', 'on the wire']
+    """
+    parts: list[Part] = []
+    for text, kind, solid in entries:
+        parts += [Box(x, y - 6, 12, 12, kind=kind, solid=solid), Label(x + 18, y, text, anchor="start")]
+        x += 18 + _LETTER * len(text) + gap
+    return parts
 
 
 def _check_numbers(part: object, *numbers: float) -> None:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import html
 import math
 import re
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -438,13 +439,7 @@ class Explained:
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [type(self).__name__]
-        for name, *cells in rows:
-            padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-            lines.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
-        return "\n".join(lines)
+        return "\n".join([type(self).__name__, *_aligned(self._rows())])
 
     def _repr_html_(self) -> str:
         def line(row, tag):
@@ -454,3 +449,89 @@ class Explained:
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
         return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of text as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *cells in rows:
+        padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
+    return lines
+
+
+@dataclass(frozen=True, repr=False)
+class Table(Explained):
+    """Rows of text under a heading, as :func:`tabulate` makes them."""
+
+    rows: tuple[tuple[str, ...], ...]
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return list(self.rows)
+
+    def __repr__(self) -> str:
+        """Return the table as aligned text."""
+        return "\n".join(_aligned(self.rows))
+
+
+def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "", digits: int = 3) -> Table:
+    """Set values side by side: a column for each name, a row for each value.
+
+    Parameters
+    ----------
+    columns : mapping
+        Heading to values: a sequence or an array of n numbers or texts, or one of either for all n rows. None is an
+        empty cell.
+    units : str or mapping
+        Unit of the numbers, as for :func:`fmt`: one for all columns, or one by heading.
+    digits : int
+        Significant digits of numbers.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        There is no column, columns differ in length, have no rows or more than one dimension, or a unit has no column.
+
+    Examples
+    --------
+    >>> n = np.array([2, 8, 64])
+    >>> tabulate({"ranks": n, "sent": 2 * (n - 1) / n * GB}, units={"sent": "B"})
+    ranks     sent
+    2         1 GB
+    8      1.75 GB
+    64     1.97 GB
+    """
+    if not isinstance(units, str) and (unknown := set(units) - set(columns)):
+        raise ValueError(f"a unit for {min(unknown)!r}, but the columns are {', '.join(columns)}")
+    lists = {name: _cells(name, values) for name, values in columns.items()}
+    lengths = {name: len(cells) for name, cells in lists.items() if isinstance(cells, list)}
+    if len(set(lengths.values())) > 1 or not all(lengths.values()) or not lists:
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items()) or "none"
+        raise ValueError(f"a table needs columns of one length, and at least one row; got {listed}")
+    count = max(lengths.values(), default=1)
+    texts = []
+    for name, cells in lists.items():
+        unit = units if isinstance(units, str) else units.get(name, "")
+        column = cells if isinstance(cells, list) else [cells] * count
+        texts.append([_cell(value, unit, digits) for value in column])
+    return Table((tuple(lists), *zip(*texts, strict=True)))
+
+
+def _cells(name: str, values):
+    """A column as a list, or the one value of all its rows."""
+    if values is None or isinstance(values, str) or not np.ndim(values):
+        return values
+    if np.ndim(values) > 1:
+        raise ValueError(f"a column has one dimension, but {name} has shape {np.shape(values)}")
+    return list(values)
+
+
+def _cell(value, unit: str, digits: int) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else fmt(value, unit, digits)
