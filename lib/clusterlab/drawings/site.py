@@ -105,7 +105,7 @@ def chip_to_grid(
     leaving = [name for names in stages.values() for name in names]
     if sorted(leaving) != sorted(there) or drawn.total > largest * (1 + 1e-9):
         raise ValueError(f"stages must name each of {', '.join(there)} once, and {drawn.total:g} W at most {largest:g}")
-    unit, top, end = 150 / largest, 24.0, 222.0
+    unit, top, end = 150 / largest, 24.0, 234.0
     height = top + 150 + 14 * len(there)
     gap = (height - top - drawn.total * unit) / len(there)  # between two rows
     step = end / len(stages)
@@ -117,7 +117,7 @@ def chip_to_grid(
         kind = kinds.get(names[0], "grey") if arrived else "ochre"
         trunk.append(Band(i * step, top, (i + 1) * step, top, left * unit, left * unit, kind))
         if arrived:
-            trunk.append(Label(end + 8, top + left * unit / 2, f"{place}\n{fmt(left, 'W')}", "start", strong=True))
+            trunk.append(Label(end + 7, top + left * unit / 2, f"{place}\n{fmt(left, 'W')}", "start", strong=True))
         else:
             trunk.append(Label((i + 0.5) * step, 12, place, strong=True))
             trunk.append(Label((i + 0.5) * step, top + 12, fmt(left, "W")))
@@ -130,7 +130,7 @@ def chip_to_grid(
         width = there[name] * unit
         parts.append(Band(x, start, end, y, width, width, kinds.get(name, "grey")))
         watts = fmt(there[name], "W", 2 if there[name] < 100 else 3)
-        parts.append(Label(end + 8, y + width / 2, f"{name} {watts}", "start"))
+        parts.append(Label(end + 7, y + width / 2, f"{name} {watts}", "start"))
         y += width
     lost = ", ".join(f"{name} {fmt(there[name], 'W')}" for _, _, name in branches)
     share, last = fmt(left / drawn.total, "%", 2), list(stages)[-1]
@@ -250,7 +250,7 @@ def bars(values: Mapping[str, float], unit: str, kinds: Mapping[str, str], *, ro
     'Norway 249 t, India 5,905 t.'
     """
     texts = {name: f"{value:,.0f} {unit}" for name, value in values.items()}
-    widest = 400 - room - _LETTER * max(map(len, texts.values())) - 8
+    widest = 394 - room - 8 * max(map(len, texts.values()))  # digits are wide
     parts: list[Part] = []
     for i, (name, value) in enumerate(values.items()):
         y, width = 28 * i, widest * value / max(values.values())
@@ -286,7 +286,7 @@ def becomes(
     >>> becomes(run, work="240,000 GPU-hours", it_power="1 kW", ratio=1.1, **rates).alt
     '240,000 GPU-hours are 240 MWh of IT and 264 MWh at the meter: $0, 0 t of CO2e and 0 m³ of water.'
     """
-    it, meter, tonnes = fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), fmt(used.carbon / 1000, "t", 4)
+    it, meter, tonnes = fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), f"{used.carbon / 1000:,.0f} t"
     dollars, litres = fmt(used.cost, "$"), fmt(used.water, "m³")
     wide, high, far = 128, 40, 284
     parts: list[Part] = [
