@@ -1,7 +1,7 @@
 """Sphinx extension: a list of sources whose labels are what the text says, author and year.
 
-The usual labels are a code: GIRTomas18. Here an entry is [Guerreiro et al., 2018], and a citation in the text is the same
-words. Where an author has several sources of one year, both say 2025a, 2025b.
+The usual labels are a code: GIRTomas18. Here an entry is [Guerreiro et al., 2018], and a citation in the text says the
+same. Where an author has several sources of one year, both say 2025a, 2025b.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Labels(BaseLabelStyle):
 def named(entry) -> str:
     """Return the authors of an entry as a citation names them."""
     data = {"entry": entry, "style": SimpleNamespace(person=PERSONS)}
-    return PERSONS.author_or_editor_or_title(full=False).format_data(data).render_as("text")
+    return str(PERSONS.author_or_editor_or_title(full=False).format_data(data))
 
 
 class Order(BaseSortingStyle):
