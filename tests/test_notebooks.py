@@ -25,8 +25,6 @@ PARTS = [
 ]
 OTHERS = {"index", "evidence", "corrections"}  # notebooks that are no chapters
 MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
-# Pages beside the chapters: they teach nothing new.
-PAGES = {"index", "evidence", "corrections"}
 SENTENCE = re.compile(r"[A-Z`].{15,}\.$")
 TIMING = {"execution", "ExecuteTime", "papermill"}
 
