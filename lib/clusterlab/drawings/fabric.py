@@ -7,7 +7,7 @@ colours of the ranks whose values it sums: one colour where it is one rank's own
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from .. import hardware
 from ..collectives import Collective
@@ -41,6 +41,15 @@ def _piece(x: float, y: float, width: float, height: float, ranks: Collection[in
 # --- A server and a rack ---------------------------------------------------------------------------------------------
 
 
+def _links(machine: hardware.Node) -> tuple[hardware.Link, hardware.Link]:
+    """Scale-up link and network port of each accelerator."""
+    up, port = hardware.accelerator(machine.accelerator).scale_up_link, machine.network_link
+    if not (up and port and machine.network_ports == machine.accelerators):
+        got = f"{machine.name} with {machine.network_ports} of {port} and {up}"
+        raise ValueError(f"a machine needs a scale-up link and a network port for each accelerator, got {got}")
+    return hardware.link(up), hardware.link(port)
+
+
 def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
     """Draw a server with every link of a GPU, each as wide as it is fast in one direction.
 
@@ -51,6 +60,11 @@ def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
     pcie : Link
         The link between an accelerator and its network card.
 
+    Raises
+    ------
+    ValueError
+        The server has not one port for each accelerator, or no scale-up link.
+
     Examples
     --------
     >>> from clusterlab.hardware import link, node
@@ -58,7 +72,7 @@ def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
     'DGX H100: each of 8 GPUs reaches the others by NVLink 4 at 450 GB/s, and'
     """
     chip = hardware.accelerator(node.accelerator)
-    up, port = hardware.link(chip.scale_up_link), hardware.link(node.network_link)
+    up, port = _links(node)
     count, wide, pitch = node.accelerators, 28.0, 288 / node.accelerators
     rows = {"switch": (0, 24), "gpu": (66, 34), "pcie": (134, 24), "card": (180, 24), "leaf": (246, 24)}
     (gpu, gpu_high), (bus, bus_high), (card, card_high) = rows["gpu"], rows["pcie"], rows["card"]
@@ -107,6 +121,11 @@ def domains(node: hardware.Node, rack: hardware.Rack, switches: ScaleUp) -> Scen
     switches : ScaleUp
         The rack's scale-up switches, as :func:`clusterlab.topology.scale_up` counts them.
 
+    Raises
+    ------
+    ValueError
+        A machine has not one port for each accelerator, or no scale-up link.
+
     Examples
     --------
     >>> from clusterlab.hardware import node, rack
@@ -117,11 +136,10 @@ def domains(node: hardware.Node, rack: hardware.Rack, switches: ScaleUp) -> Scen
     """
     ports, rates, totals = [], [], []
     for machine in (node, rack):
-        rate = hardware.link(hardware.accelerator(machine.accelerator).scale_up_link).bandwidth
-        port = hardware.link(machine.network_link).bandwidth * machine.network_ports / machine.accelerators
-        rates.append(fmt(rate, "B/s"))
-        ports.append(fmt(port, "B/s"))
-        totals.append(fmt(rate * machine.accelerators, "B/s"))
+        up, port = _links(machine)
+        rates.append(fmt(up.bandwidth, "B/s"))
+        ports.append(fmt(port.bandwidth, "B/s"))
+        totals.append(fmt(up.bandwidth * machine.accelerators, "B/s"))
     high, pitch, servers = 46, 54, 4
     parts: list[Part] = [
         Label(0, 8, f"{servers} {TIMES} {node.name}", "start", strong=True),
@@ -145,14 +163,21 @@ def domains(node: hardware.Node, rack: hardware.Rack, switches: ScaleUp) -> Scen
         y = top + 7 + 19 * row + (46 if row >= rows // 2 else 0)
         parts.append(Box(left + 4 + 17.3 * column, y, 14, 14, kind="compute", solid=True))
     parts += [
-        Box(left + 2, top + 9 + 19 * (rows // 2), 156, 36, f"{switches.switches} NVLink switches\n{rates[1]} to {rack.accelerators - 1} others", "nvlink"),
+        Box(
+            left + 2,
+            top + 9 + 19 * (rows // 2),
+            156,
+            36,
+            f"{switches.switches} NVLink switches\n{rates[1]} to {rack.accelerators - 1} others",
+            "nvlink",
+        ),
         Arrow(382, 126, 388, 126, kind="network", heads=0),
         Box(388, 22, 12, servers * pitch - 8, kind="network", solid=True),
     ]
     below = 22 + servers * pitch + 6
-    for x, port, total, what in ((0, ports[0], totals[0], "a server"), (214, ports[1], totals[1], "the rack")):
-        parts.append(Label(x, below, f"NVLink: {total} in {what}", "start"))
-        parts.append(Label(x, below + 17, f"Network: {port} a GPU", "start"))
+    for i, (x, what) in enumerate(((0, "a server"), (214, "the rack"))):
+        parts.append(Label(x, below, f"NVLink: {totals[i]} in {what}", "start"))
+        parts.append(Label(x, below + 17, f"Network: {ports[i]} a GPU", "start"))
     alt = (
         f"In a {node.name} a GPU reaches {node.accelerators - 1} others at {rates[0]}, in a {rack.name} "
         f"{rack.accelerators - 1} at {rates[1]}; beyond that either has {ports[0]} of network."
@@ -206,6 +231,16 @@ COLLECTIVES = ("all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broa
 def states(name: str) -> dict[str, Held]:
     """What four ranks hold before a collective and after it; of an all-reduce also between its two halves.
 
+    Parameters
+    ----------
+    name : str
+        One of ``COLLECTIVES``.
+
+    Raises
+    ------
+    ValueError
+        There is no such collective.
+
     Examples
     --------
     >>> [sorted(piece) for piece in states("reduce-scatter")["after"][1]]
@@ -233,7 +268,7 @@ def states(name: str) -> dict[str, Held]:
 
 
 _SAID = {
-    "all-reduce": "An all-reduce is a reduce-scatter, after which each rank has one piece of the sum, and an all-gather.",
+    "all-reduce": "An all-reduce is a reduce-scatter, which leaves each rank a piece of the sum, and an all-gather.",
     "reduce-scatter": "After a reduce-scatter each rank has one piece of the sum.",
     "all-gather": "After an all-gather each rank has the pieces of all.",
     "all-to-all": "After an all-to-all each rank has one piece from every other.",
@@ -252,7 +287,7 @@ def collective(name: str) -> Scene:
     Examples
     --------
     >>> collective("all-reduce").alt[:44]
-    'An all-reduce is a reduce-scatter, after whi'
+    'An all-reduce is a reduce-scatter, which lea'
     """
     panels = states(name)
     cell, gap, wide = 21.0, 5.0, 99.0
@@ -272,6 +307,16 @@ def collective(name: str) -> Scene:
 
 def ring_sums(step: int) -> Held:
     """Whose values each chunk of each GPU sums after a number of steps of a ring all-reduce of four.
+
+    Parameters
+    ----------
+    step : int
+        Steps done, 0 to ``STEPS``.
+
+    Raises
+    ------
+    ValueError
+        There is no such step.
 
     Examples
     --------
@@ -310,8 +355,8 @@ def ring(step: int) -> Scene:
 
     Examples
     --------
-    >>> ring(0).alt
-    'Step 0 of 6: no GPU has a chunk of the sum. Reduce-scatter: GPU 0 sends a to GPU 1, GPU 1 sends b to GPU 2, GPU 2 sends c to GPU 3, GPU 3 sends d to GPU 0.'
+    >>> ring(0).alt[:84]
+    'Step 0 of 6: no GPU has a chunk of the sum. Reduce-scatter: GPU 0 sends a to GPU 1, '
     """
     held, more = ring_sums(step), step < STEPS
     phase = "reduce-scatter" if step < GPUS - 1 else "all-gather"
@@ -332,10 +377,10 @@ def ring(step: int) -> Scene:
                 parts += _piece(left, top, *_CELL, ranks)
     paths = ((164, 53, 236, 53), (320, 88, 320, 126), (236, 179, 164, 179), (80, 126, 80, 88))
     for gpu, path in enumerate(paths):
-        chunk = CHUNKS[(gpu - step) % GPUS]
+        name = CHUNKS[(gpu - step) % GPUS]
         if more:
-            moves.append(f"GPU {gpu} sends {chunk} to GPU {(gpu + 1) % GPUS}")
-        parts.append(Arrow(*path, chunk, "wire") if more else Arrow(*path, kind="ink"))
+            moves.append(f"GPU {gpu} sends {name} to GPU {(gpu + 1) % GPUS}")
+        parts.append(Arrow(*path, name, "wire") if more else Arrow(*path, kind="ink"))
     parts += moving
     entries = [(f"GPU {gpu}", RANKS[gpu], True) for gpu in range(GPUS)]
     parts += legend(4, 235, [*entries, ("moves next", "wire", True)])
@@ -364,13 +409,20 @@ def tree(ranks: int = 8) -> Scene:
     Parameters
     ----------
     ranks : int
-        A power of two, at most eight.
+        2, 4 or 8.
+
+    Raises
+    ------
+    ValueError
+        Another number of ranks.
 
     Examples
     --------
     >>> tree().alt
     'A tree all-reduce of 8 ranks takes 6 rounds, 3 up and 3 down; every message is the whole buffer.'
     """
+    if ranks not in (2, 4, 8):
+        raise ValueError(f"ranks must be 2, 4 or 8, got {ranks!r}")
     rounds = tree_rounds(ranks)
     held = [{rank} for rank in range(ranks)]
     pitch, high, left = 39.5, 44, 104
@@ -415,6 +467,11 @@ def rails(stage: int, inside: Collective, across: Collective) -> Scene:
         all-gather in the servers (3).
     inside, across : Collective
         What a GPU sends in the first stage, and the third, and what it sends in the second, of the real job.
+
+    Raises
+    ------
+    ValueError
+        There is no such stage.
 
     Examples
     --------
@@ -553,12 +610,19 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
     radix : int
         Ports of a switch.
 
+    Raises
+    ------
+    ValueError
+        The tree has more than eight leaves.
+
     Examples
     --------
     >>> from clusterlab.topology import fat_tree as count
     >>> fat_tree(count(16, 4, tiers=3), 4).alt
     'A fat tree of 16 hosts on 8 leaves, 8 spines and 4 cores of 4 ports each: a leaf has 2 down and 2 up.'
     """
+    if tree.leaves > 8:
+        raise ValueError(f"tree must have at most 8 leaves, got {tree.leaves}")
     up = tree.spine_cables // tree.leaves
     down = radix - up
     places: dict[str, list[float]] = {}
@@ -582,9 +646,10 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
                 Arrow(x, 176, at, 196, kind="ink", heads=0),
                 Box(at - 2, 196, 4, 14, kind="compute", solid=True),
             ]
-    for tier, top in tops.items():
-        parts.append(Label(0, top + 12, f"{counts[tier]} {tier}s".replace("leafs", "leaves"), "start"))
-        parts += [Box(x - wide / 2, top, wide, 24, kind="network", solid=tier == "leaf") for x in places[tier]]
+    for tier, y in tops.items():
+        plural = "leaves" if tier == "leaf" else f"{tier}s"
+        parts.append(Label(0, y + 12, f"{counts[tier]} {plural}", "start"))
+        parts += [Box(x - wide / 2, y, wide, 24, kind="network", solid=tier == "leaf") for x in places[tier]]
     parts.append(Label(0, 203, f"{tree.host_cables} GPUs", "start"))
     tail = f"a leaf has {down} down and {up} up."
     cores = f" and {tree.cores} cores" if tree.cores else ""
@@ -602,11 +667,16 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
     Parameters
     ----------
     sizes : sequence of two ints
-        Rows and columns, at most four each.
+        Rows and columns, three or four each.
     counted : Torus
         The same torus, as :func:`clusterlab.topology.torus` counts it.
     rate : float
         Bytes/s of one link in one direction.
+
+    Raises
+    ------
+    ValueError
+        The record is of another torus, or there are fewer rows or columns, or more.
 
     Examples
     --------
@@ -616,6 +686,8 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
     24
     """
     rows, columns = sizes
+    if not {rows, columns} <= {3, 4}:
+        raise ValueError(f"sizes must be three or four rows and columns, got {rows} by {columns}")
     if rows * columns != counted.nodes:
         raise ValueError(f"counted must be a torus of {rows} by {columns}, got {counted.nodes} nodes")
     wide, high, across, down = 44, 28, 100, 68
@@ -634,21 +706,20 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
             if column + 1 < columns:
                 ends = x + wide, y + high / 2, x + across, y + high / 2
                 parts.append(Arrow(*ends, kind=kind(row, column, row, column + 1), heads=0))
-            elif columns > 2:
+            else:
                 ends = at(row, 0)[0] + wide / 2, y, x + wide / 2, y
                 parts.append(Arrow(*ends, kind="network", bend=0.06, heads=0))
             if row + 1 < rows:
                 ends = x + wide / 2, y + high, x + wide / 2, y + down
                 parts.append(Arrow(*ends, kind=kind(row, column, row + 1, column), heads=0))
-            elif rows > 2:
+            else:
                 ends = x + wide, at(0, column)[1] + high / 2, x + wide, y + high / 2
                 parts.append(Arrow(*ends, kind="network", bend=0.09, heads=0))
     x, y = at(*one)
     text = fmt(rate, "B/s")
     parts.append(Arrow(x + wide / 2, y + high, x + wide / 2, y + down, text, "nvlink", heads=0))
-    for row in range(rows):
-        for column in range(columns):
-            parts.append(Box(*at(row, column), wide, high, kind="compute", solid=(row, column) == one))
+    places = [(row, column) for row in range(rows) for column in range(columns)]
+    parts += [Box(*at(*place), wide, high, kind="compute", solid=place == one) for place in places]
     alt = (
         f"A torus of {rows} by {columns} chips: each has a link of {text} to each of four neighbours, and links around "
         f"the edges join the ends of every row and column."
@@ -656,18 +727,3 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
     bottom = 26 + down * (rows - 1) + high
     parts += legend(12, bottom + 20, [("links of one chip", "nvlink", True), ("around the edges", "network", True)])
     return Scene(400, bottom + 30, parts, alt=alt)
-
-
-def timeline(stages: Mapping[str, tuple[int, float]]) -> dict[str, list[tuple[int, float, float, str]]]:
-    """Spans of stages that follow one another, each in its lane: name to lane and seconds.
-
-    Examples
-    --------
-    >>> timeline({"out": (0, 2.0), "across": (1, 3.0)})
-    {'out': [(0, 0.0, 2.0, 'out')], 'across': [(1, 2.0, 5.0, 'across')]}
-    """
-    spans, now = {}, 0.0
-    for name, (lane, seconds) in stages.items():
-        spans[name] = [(lane, now, now + seconds, name)]
-        now += seconds
-    return spans
