@@ -11,7 +11,7 @@ from clusterlab.scene import Arrow, Band, Box, Label
 from clusterlab.units import fmt
 from refusals import unreached
 
-LETTER = 6.4  # units, about the width of a letter
+LETTER, WIDE = 6.4, 7.8  # units, about the width of a letter; and in a wide, bold font
 DGX, NVL72 = hardware.node("DGX H100"), hardware.rack("GB200 NVL72")
 PCIE = hardware.link("PCIe 5.0 x16")
 NVLINK, PORT = {"bandwidth": 450e9, "latency": 3.33e-6}, {"bandwidth": 50e9, "latency": 5e-6}
@@ -72,8 +72,9 @@ def test_every_text_stands_inside_its_box_and_its_scene(name):
         assert 15 * len(lines) <= box.height, box
     for label in (part for part in scene.parts if isinstance(part, Label)):
         left, right, top, bottom = extent(label)
-        assert left >= 0, label
-        assert right <= scene.width, label
+        more = (WIDE / LETTER - 1) * (right - left) / (2 if label.anchor == "middle" else 1)
+        assert left - (more if label.anchor != "start" else 0) >= -1, label
+        assert right + (more if label.anchor != "end" else 0) <= scene.width + 1, label
         assert top >= 0, label
         assert bottom <= scene.height + 1, label
 
@@ -116,7 +117,7 @@ def test_a_rack_and_four_servers_show_their_gpus_domains_and_rates():
     said = " ".join(texts(scene))
     assert said.count("450 GB/s to 7 others") == 4
     assert said.count("18 NVLink switches\n900 GB/s to 71 others") == 1
-    assert ("3.6 TB/s in a server" in said, "64.8 TB/s in the rack" in said) == (True, True)
+    assert ("NVLink: 3.6 TB/s each" in said, "NVLink: 64.8 TB/s" in said) == (True, True)
     assert said.count("50 GB/s a GPU") == 2
 
 

@@ -73,7 +73,8 @@ def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
     """
     chip = hardware.accelerator(node.accelerator)
     up, port = _links(node)
-    count, wide, pitch = node.accelerators, 28.0, 288 / node.accelerators
+    count, left, wide = node.accelerators, 272, 27.0
+    pitch = left / count
     rows = {"switch": (0, 24), "gpu": (66, 34), "pcie": (134, 24), "card": (180, 24), "leaf": (246, 24)}
     (gpu, gpu_high), (bus, bus_high), (card, card_high) = rows["gpu"], rows["pcie"], rows["card"]
     parts: list[Part] = []
@@ -89,12 +90,12 @@ def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
             wire(at, pcie, "wire", gpu + gpu_high, bus),
             wire(at, pcie, "wire", bus + bus_high, card),
             wire(at, port, "network", card + card_high, rows["leaf"][0]),
-            Box(at - 16, gpu, 32, gpu_high, f"{i}", "compute", solid=True),
-            Box(at - 16, card, 32, card_high, "NIC", "network"),
+            Box(at - 15, gpu, 30, gpu_high, f"{i}", "compute", solid=True),
+            Box(at - 15, card, 30, card_high, "NIC", "network"),
         ]
     bars = {"switch": ("NVSwitch", "nvlink"), "pcie": ("PCIe switches and CPUs", "wire")}
     for row, (text, kind) in (bars | {"leaf": ("leaf switches, one for each rail", "network")}).items():
-        parts.append(Box(0, rows[row][0], 288, rows[row][1], text, kind))
+        parts.append(Box(0, rows[row][0], left, rows[row][1], text, kind))
     beside = {
         45: (up.name, fmt(up.bandwidth, "B/s")),
         83: (f"{count} {TIMES} {chip.name}", f"HBM {fmt(chip.hbm_bandwidth, 'B/s')}"),
@@ -102,7 +103,7 @@ def server(node: hardware.Node, pcie: hardware.Link) -> Scene:
         225: (port.name, fmt(port.bandwidth, "B/s")),
     }
     for y, (name, rate) in beside.items():
-        parts += [Label(298, y - 8, name, "start", strong=True), Label(298, y + 8, rate, "start")]
+        parts += [Label(282, y - 8, name, "start", strong=True), Label(282, y + 8, rate, "start")]
     alt = (
         f"{node.name}: each of {count} GPUs reaches the others by {up.name} at {fmt(up.bandwidth, 'B/s')}, and the "
         f"network by {pcie.name} at {fmt(pcie.bandwidth, 'B/s')} and an {port.name} port at "
@@ -175,8 +176,8 @@ def domains(node: hardware.Node, rack: hardware.Rack, switches: ScaleUp) -> Scen
         Box(388, 22, 12, servers * pitch - 8, kind="network", solid=True),
     ]
     below = 22 + servers * pitch + 6
-    for i, (x, what) in enumerate(((0, "a server"), (214, "the rack"))):
-        parts.append(Label(x, below, f"NVLink: {totals[i]} in {what}", "start"))
+    for i, (x, what) in enumerate(((0, " each"), (214, ""))):
+        parts.append(Label(x, below, f"NVLink: {totals[i]}{what}", "start"))
         parts.append(Label(x, below + 17, f"Network: {ports[i]} a GPU", "start"))
     alt = (
         f"In a {node.name} a GPU reaches {node.accelerators - 1} others at {rates[0]}, in a {rack.name} "
@@ -290,9 +291,9 @@ def collective(name: str) -> Scene:
     'An all-reduce is a reduce-scatter, which lea'
     """
     panels = states(name)
-    cell, gap, wide = 21.0, 5.0, 99.0
+    cell, gap, wide = 21.0, 4.0, 96.0
     parts: list[Part] = []
-    first = 53 if len(panels) == 3 else 118
+    first = 58 if len(panels) == 3 else 120
     parts += [Label(first - 10, 36.5 + 28 * rank, f"rank {rank}", "end") for rank in range(GPUS)]
     for i, (title, held) in enumerate(panels.items()):
         left = first + (wide + 25) * i
