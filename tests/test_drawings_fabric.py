@@ -288,9 +288,9 @@ def test_a_torus_has_as_many_links_as_its_law_counts_and_a_chip_its_neighbours(s
     lines = [part for part in scene.parts if isinstance(part, Arrow)]
     assert len({(a.x0, a.y0, a.x1, a.y1, a.bend) for a in lines}) == counted.links
     assert len(boxes(scene, kind="compute")) == counted.nodes
-    assert "100 GB/s" in texts(scene)
+    assert "links of one chip, 100 GB/s each" in texts(scene)
     # The chip that stands out has four neighbours, one of which may be around an edge.
-    standing = {(a.x0, a.y0, a.x1, a.y1) for a in arrows(scene, "nvlink")}
+    standing = {(a.x0, a.y0, a.x1, a.y1) for a in arrows(scene, "wire")}
     assert len(standing) == 4
 
 
