@@ -290,7 +290,7 @@ def test_a_torus_has_as_many_links_as_its_law_counts_and_a_chip_its_neighbours(s
     assert len(boxes(scene, kind="compute")) == counted.nodes
     assert "links of one chip, 100 GB/s each" in texts(scene)
     # The chip that stands out has four neighbours, one of which may be around an edge.
-    standing = {(a.x0, a.y0, a.x1, a.y1) for a in arrows(scene, "wire")}
+    standing = {(a.x0, a.y0, a.x1, a.y1) for a in arrows(scene, "nvlink")}
     assert len(standing) == 4
 
 

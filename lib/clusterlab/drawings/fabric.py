@@ -698,7 +698,7 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         return 12 + across * column, 26 + down * row
 
     def kind(row: int, column: int, to_row: int, to_column: int) -> str:
-        return "wire" if one in ((row, column), (to_row, to_column)) else "ink"
+        return "nvlink" if one in ((row, column), (to_row, to_column)) else "ink"
 
     parts: list[Part] = []
     for row in range(rows):
@@ -709,13 +709,13 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
                 parts.append(Arrow(*ends, kind=kind(row, column, row, column + 1), heads=0))
             else:
                 ends = at(row, 0)[0] + wide / 2, y, x + wide / 2, y
-                parts.append(Arrow(*ends, kind="violet", bend=0.06, heads=0))
+                parts.append(Arrow(*ends, kind="wire", bend=0.06, heads=0))
             if row + 1 < rows:
                 ends = x + wide / 2, y + high, x + wide / 2, y + down
                 parts.append(Arrow(*ends, kind=kind(row, column, row + 1, column), heads=0))
             else:
                 ends = x + wide, at(0, column)[1] + high / 2, x + wide, y + high / 2
-                parts.append(Arrow(*ends, kind="violet", bend=0.09, heads=0))
+                parts.append(Arrow(*ends, kind="wire", bend=0.09, heads=0))
     text = fmt(rate, "B/s")
     places = [(row, column) for row in range(rows) for column in range(columns)]
     parts += [Box(*at(*place), wide, high, kind="compute", solid=place == one) for place in places]
@@ -724,6 +724,6 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         f"the edges join the ends of every row and column."
     )
     bottom = 26 + down * (rows - 1) + high
-    entries = [(f"links of one chip, {text} each", "wire", True), ("around the edges", "violet", True)]
+    entries = [(f"links of one chip, {text} each", "nvlink", True), ("around the edges", "wire", True)]
     parts += legend(12, bottom + 20, entries)
     return Scene(400, bottom + 30, parts, alt=alt)
