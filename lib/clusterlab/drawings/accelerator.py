@@ -57,10 +57,13 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
     ]
     lanes = [
         (f"Read every weight once: {fmt(read, 's')}", [(0.0, read, "memory", "")]),
-        (f"Arithmetic: {fmt(compute, 's')}. Twice the FLOP/s saves {fmt(compute / 2, 's')}.", [(0.0, compute, "compute", "")]),
+        (
+            f"Arithmetic: {fmt(compute, 's')}. Twice the FLOP/s saves {fmt(compute / 2, 's')}.",
+            [(0.0, compute, "compute", "")],
+        ),
         (
             f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
-            [(0.0, read, "memory", "physics"), (read, wait, "waste", f"not physics: {rest}")],
+            [(0.0, read, "memory", "physics"), (read, wait, "waste", f"the rest: {rest}")],
         ),
     ]
     for i, (text, spans) in enumerate(lanes):
@@ -132,7 +135,8 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
     parts += [Label(axis + _DECADE + 8, y, "ten times as much", anchor="start")]
     ends = [float(ridge_point(chip.peak("bf16"), level[2])) for level in (levels[0], levels[-1])]
     alt = (
-        f"From registers to network, the rate falls from {fmt(levels[0][2], 'B/s')} to {fmt(network.bandwidth, 'B/s')}, "
+        f"From registers to network, the rate falls from {fmt(levels[0][2], 'B/s')} "
+        f"to {fmt(network.bandwidth, 'B/s')}, "
         f"and the ridge rises from {fmt(ends[0])} to {fmt(ends[1])}."
     )
     return Scene(400, y + 10, parts, alt=alt)
@@ -185,10 +189,17 @@ def gemm_tile(tile: int, step: int) -> Scene:
             Box(left + s * deep, y + at, deep, across, kind="wire" if now else "activations", solid=s <= step),
             Box(x + at, top + s * deep, across, deep, kind="wire" if now else "weights", solid=s <= step),
         ]
-    texts = [f"tile of {tile} {TIMES} {tile}", f"{step} of {_GEMM // _SLAB} slabs", f"{fmt(read, 'B')} in", fmt(flops, "FLOP")]
+    texts = [
+        f"tile of {tile} {TIMES} {tile}",
+        f"{step} of {_GEMM // _SLAB} slabs",
+        f"{fmt(read, 'B')} in",
+        fmt(flops, "FLOP"),
+    ]
     texts.append(f"{tile / 2:.0f} FLOP/byte")
     parts += [Label(left, top + 14 + 20 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
-    parts += legend(left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "wire", True)])
+    parts += legend(
+        left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "wire", True)]
+    )
     said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
     alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
     return Scene(320, y + side + 46, parts, alt=alt)
@@ -213,7 +224,7 @@ def gemm_rows(rows: int, side: int) -> Scene:
     high = max(room * rows / side, _THIN)
     thin = 2 * rows * side
     parts: list[Part] = [
-        Label(56, 10, "tokens", strong=True),
+        Label(56, 10, f"{rows:,} {'tokens' if rows > 1 else 'token'}", strong=True),
         Label(200, 10, "weights", strong=True),
         Label(344, 10, "output", strong=True),
         Label(128, middle, TIMES),
@@ -318,7 +329,7 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     >>> from clusterlab import hardware
     >>> from clusterlab.models import model
     >>> decode_step(hardware.accelerator("H100 SXM"), model("Llama 3 8B"), 16, 8192).alt
-    '16 users at 8,192 tokens: 16.1 GB of weights are read once, and 16 caches of 1.07 GB, 9.52 FLOP/byte in all.'
+    '16 users at 8,192 tokens: 16.1 GB of weights are read once, and 16 caches of 1.07 GB, 9.8 FLOP/byte in all.'
     """
     weights = decode(batch, parameters=parameters(model).total)
     heads = {"heads": model.heads, "kv_heads": model.kv_heads, "head_dim": model.head_dim}
@@ -345,7 +356,14 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
         Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
         Arrow(middle, 70, 298, 104, kind="cache"),
         Box(4, 108, 184, 42, f"weights, read once\n{weights.intensity:,.0f} FLOP/byte", "compute"),
-        Box(204, 108, 192, 42, f"{users}, {fmt(each, 'B')}{' each' * (batch > 1)}\n{fmt(caches.intensity, 'FLOP/byte')}", "compute"),
+        Box(
+            204,
+            108,
+            192,
+            42,
+            f"{users}, {fmt(each, 'B')}{' each' * (batch > 1)}\n{fmt(caches.intensity, 'FLOP/byte')}",
+            "compute",
+        ),
     ]
     both = (weights + caches).intensity
     ridge = fmt(ridge_point(chip.peak("bf16"), chip.hbm_bandwidth), "", 3)
