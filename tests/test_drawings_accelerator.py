@@ -29,6 +29,7 @@ SCENES = {
     "one token": lambda: drawn.one_token(H100, LLAMA, rate=70),
     "hierarchy": lambda: drawn.hierarchy(H100, DIE, NDR),
     "roofline": lambda: drawn.roofline(H100, WORKS),
+    "ridge points": lambda: drawn.ridge_points(hardware.accelerators()),
 }
 SCENES |= {f"tile {t}, {s}": lambda t=t, s=s: drawn.gemm_tile(t, s) for t in (128, 256, 512) for s in range(9)}
 SCENES |= {f"{m} rows": lambda m=m: drawn.gemm_rows(m, 4096) for m in (1, 16, 64, 256, 512, 1024, 4096)}
@@ -189,6 +190,23 @@ def test_kernels_lie_on_the_roof_and_its_corner_on_the_ridge():
     memory, compute = boxes(scene, "memory")[0], boxes(scene, "compute")[0]
     assert memory.x + memory.width == pytest.approx(compute.x) == pytest.approx(slope.x1)
     assert f"ridge: {fmt(ridge, 'FLOP/byte')}" in texts(scene)
+
+
+def test_ridge_points_are_those_of_the_law_in_rows_that_no_chip_lacks():
+    chips = hardware.accelerators()
+    scene = drawn.ridge_points(chips)
+    tick = {p.text: p for p in scene.parts if isinstance(p, Label) and p.text.replace(",", "").isdigit()}
+    decade = tick["1,000"].x - tick["100"].x
+    row = {p.text.rpartition(",")[0]: p.y for p in scene.parts if isinstance(p, Label) and p.anchor == "end"}
+    assert {chip.name for chip in chips} <= set(row)
+    drawn_at = {(round(b.x + b.width / 2, 3), b.y + b.height / 2, b.solid) for b in boxes(scene) if b.y > 20}
+    law = {
+        (round(tick["100"].x + decade * math.log10(peak / chip.hbm_bandwidth / 100), 3), row[chip.name], bits == 16)
+        for chip in chips
+        for bits, names in {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}.items()
+        if (peak := max(chip.peaks.get(name, 0) for name in names)) > 0
+    }
+    assert drawn_at == law
 
 
 @pytest.mark.parametrize("batch", BATCHES)

@@ -14,6 +14,7 @@ from ..units import fmt
 TIMES = "\N{MULTIPLICATION SIGN}"
 _LETTER = 7.2  # units, a letter of a wide face
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line
+_FORMATS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}  # by width in bits
 _TOKEN = 4.0  # units from the left edge to where a time line starts
 _DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
 _LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
@@ -145,6 +146,64 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
 def _level(name: str) -> str:
     """How the drawing names a memory of the die."""
     return {"registers": "Registers", "L1": "Shared memory and L1", "L2": "L2 cache"}.get(name, name)
+
+
+def best_peak(chip: Accelerator, bits: int) -> float:
+    """Highest dense matrix peak of an accelerator at a width of 16, 8 or 4 bits; NaN where it has no such units.
+
+    Examples
+    --------
+    >>> from clusterlab import hardware
+    >>> best_peak(hardware.accelerator("A100 80GB"), 8) / 1e12, best_peak(hardware.accelerator("A100 80GB"), 4)
+    (624.0, nan)
+    """
+    return max((chip.peaks[name] for name in _FORMATS[bits] if name in chip.peaks), default=math.nan)
+
+
+def ridge_points(chips: Sequence[Accelerator]) -> Scene:
+    """Ridge points of accelerators by vendor and year, one row each, on a logarithmic scale.
+
+    Parameters
+    ----------
+    chips : sequence of Accelerator
+        Whose ridge points, at 16, 8 and 4 bits where they have such units, lie between 100 and 2,000 FLOP/byte.
+
+    Examples
+    --------
+    >>> from clusterlab import hardware
+    >>> ridge_points([hardware.accelerator(name) for name in ("V100 SXM2", "B200")]).alt
+    'Ridge points at 16 bits, in FLOP/byte: V100 SXM2 139, B200 281. Narrower numbers have higher ones.'
+    """
+    rows = sorted(chips, key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name))
+    left, right, top, low, high = 128.0, 390.0, 50.0, 100.0, 2000.0
+
+    def at(ridge: float) -> float:
+        return left + (right - left) * math.log(ridge / low) / math.log(high / low)
+
+    parts: list[Part] = legend(
+        left, 8, [("16 bits", "compute", True), ("8 bits", "compute", False), ("4 bits", "violet", False)]
+    )
+    y, vendor, said, lines = top, rows[0].vendor, [], []
+    for chip in rows:
+        y += 10 * (chip.vendor != vendor)
+        vendor = chip.vendor
+        ridges = {bits: best_peak(chip, bits) / chip.hbm_bandwidth for bits in _FORMATS}
+        there = [ridge for ridge in ridges.values() if not math.isnan(ridge)]
+        parts.append(Label(left - 10, y, f"{chip.name}, {chip.year}", anchor="end"))
+        if max(there) > min(there):
+            parts.append(Arrow(at(min(there)), y, at(max(there)), y, kind="ink", heads=0))
+        for bits, kind, size in ((8, "compute", 11.0), (4, "violet", 11.0), (16, "compute", 7.0)):
+            if not math.isnan(ridges[bits]):
+                x = at(ridges[bits])
+                parts.append(Box(x - size / 2, y - size / 2, size, size, kind=kind, solid=bits == 16))
+        said.append(f"{chip.name} {fmt(ridges[16])}")
+        y += 18
+    for ridge in (100, 200, 500, 1000, 2000):
+        side = "end" if ridge == high else "middle"
+        parts.append(Label(right + 6 if ridge == high else at(ridge), 30, f"{ridge:,}", anchor=side))
+        lines.append(Arrow(at(ridge), 38, at(ridge), y - 8, kind="ink", heads=0))
+    alt = f"Ridge points at 16 bits, in FLOP/byte: {', '.join(said)}. Narrower numbers have higher ones."
+    return Scene(400, y, [*lines, *parts], alt=alt)
 
 
 def gemm_tile(tile: int, step: int) -> Scene:
