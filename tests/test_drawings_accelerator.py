@@ -24,7 +24,7 @@ WORKS = {
     "decode, 64 users": decode(64, parameters=8e9),
     "prefill, training": matmul(8192, 4096, 14336),
 }
-BATCHES, CONTEXTS = (1, 4, 16, 48, 256, 1024), (100, 400, 1024, 8192)
+BATCHES, CONTEXTS = (1, 4, 16, 48, 64, 256, 1024), (100, 400, 1024, 8192)
 SCENES = {
     "one token": lambda: drawn.one_token(H100, LLAMA, rate=70),
     "hierarchy": lambda: drawn.hierarchy(H100, DIE, NDR),
