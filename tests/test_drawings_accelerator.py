@@ -134,7 +134,7 @@ def test_a_tile_brings_in_what_a_kernel_reads(tile):
         scene = drawn.gemm_tile(tile, step)
         legends = 12
         used = [box for box in boxes(scene, solid=True) if (box.width, box.height) != (legends, legends)]
-        came = [sum(box.kind == kind for box in used) for kind in ("activations", "weights", "wire", "compute")]
+        came = [sum(box.kind == kind for box in used) for kind in ("activations", "weights", "ink", "compute")]
         assert came == [step, step, 2 * (step < 8), step == 8]
         assert f"{fmt(step * 2 * tile * slab * 2, 'B')} in" in texts(scene)
     whole = next(box for box in boxes(scene) if box.kind == "ink")

@@ -114,7 +114,7 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
     parts: list[Part] = [
         Label(axis - 8, 8, "holds", anchor="end", strong=True),
         Label(axis + 8, 8, "delivers", anchor="start", strong=True),
-        Label(399, 8, "must do", anchor="end", strong=True),
+        Label(399, 8, "needs", anchor="end", strong=True),
         Arrow(axis, 20, axis, top + 44 * len(levels) - 22, kind="ink", heads=0),
     ]
     for i, (name, room, rate, kind) in enumerate(levels):
@@ -245,8 +245,8 @@ def gemm_tile(tile: int, step: int) -> Scene:
     for s in range(_GEMM // _SLAB):
         now = s == step
         parts += [
-            Box(left + s * deep, y + at, deep, across, kind="wire" if now else "activations", solid=s <= step),
-            Box(x + at, top + s * deep, across, deep, kind="wire" if now else "weights", solid=s <= step),
+            Box(left + s * deep, y + at, deep, across, kind="ink" if now else "activations", solid=s <= step),
+            Box(x + at, top + s * deep, across, deep, kind="ink" if now else "weights", solid=s <= step),
         ]
     texts = [
         f"tile of {tile} {TIMES} {tile}",
@@ -257,7 +257,7 @@ def gemm_tile(tile: int, step: int) -> Scene:
     texts.append(f"{tile / 2:.0f} FLOP/byte")
     parts += [Label(left, top + 14 + 20 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
     parts += legend(
-        left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "wire", True)]
+        left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "ink", True)]
     )
     said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
     alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
