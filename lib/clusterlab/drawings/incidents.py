@@ -203,7 +203,8 @@ def setback(job: Job, step: int = STEPS) -> Scene:
         Arrow(left, floor + 2, right + 4, floor + 2, kind="ink"),
     ]
     curve: list[Part] = []
-    said, now, done = [], 0.0, 0.0
+    said: list[str] = []
+    now, done = 0.0, 0.0
     for name, seconds, work in _pieces(job)[:step]:
         kind, text = looks[name]
         length = fmt(abs(work) if name == "failure" else seconds, "min" if max(seconds, abs(work)) > 90 else "s", 2)
@@ -276,8 +277,8 @@ def interval_rows(jobs: Sequence[Job]) -> Scene:
         parts.append(Box((span - lost) * per, y + 36, lost * per, tall - 4, kind="lost", solid=True))
     high = pitch * len(jobs) + 12
     parts += legend(0, high - 12, [("work", "compute", False), ("writing", "memory", True), ("lost", "lost", True)])
-    span = fmt(jobs[0].mtbf, "min")
-    return Scene(400, high, parts, alt=f"One failure and the {span} before it. {'; '.join(said)}.")
+    before = fmt(jobs[0].mtbf, "min")
+    return Scene(400, high, parts, alt=f"One failure and the {before} before it. {'; '.join(said)}.")
 
 
 def checkpoint_path(saved: Checkpoint, ranks: int, way: str, *, rate: float, local: float = 0.0) -> Scene:
