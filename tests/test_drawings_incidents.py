@@ -210,3 +210,12 @@ def test_one_server_of_four_fails_in_every_lineage():
     columns = [boxes(SCENES["lineages"])[i : i + 4] for i in (0, 4, 8)]
     assert [[box.text for box in column].count("fails") for column in columns] == [1, 1, 1]
     assert [[box.text for box in column].count("works") for column in columns] == [0, 3, 0]
+
+
+def test_only_training_swaps_a_spare_in_for_the_server_that_fails():
+    spare = boxes(SCENES["lineages"])[-1]
+    fails = max((box for box in boxes(SCENES["lineages"]) if box.text == "fails"), key=lambda box: box.x)
+    swap = next(part for part in SCENES["lineages"].parts if isinstance(part, Arrow) and part.heads)
+    assert spare.text == "spare"
+    assert fails.x + fails.width < swap.x1 < swap.x0 < spare.x
+    assert fails.y < swap.y1 < fails.y + fails.height

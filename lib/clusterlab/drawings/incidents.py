@@ -21,7 +21,7 @@ PARTS = {
     "checkpoint": ("writing checkpoints", "memory"),
     "rework": ("work lost and done again", "lost"),
     "restart": ("restarting", "waste"),
-    "detection": ("hanging, not yet noticed", "bubble"),
+    "detection": ("hanging, unnoticed", "bubble"),
     "repair": ("waiting for a spare", "idle"),
     "maintenance": ("planned maintenance", "grey"),
 }
@@ -425,25 +425,25 @@ def lineages() -> Scene:
     parts: list[Part] = []
     columns = [
         (0.0, "simulation", "idle", "all stop;\nqueue it again"),
-        (138.0, "web service", "compute", "three quarters\ngo on"),
-        (276.0, "ML training", "idle", "all stop; a spare\nand a checkpoint"),
+        (112.0, "web service", "compute", "three quarters\ngo on"),
+        (224.0, "ML training", "idle", "all stop; a spare\nand a checkpoint"),
     ]
     for x, name, kind, outcome in columns:
-        parts.append(Label(x + 60, 8, name, strong=True))
+        parts.append(Label(x + 54, 8, name, strong=True))
         for i, (row, column) in enumerate(itertools.product(range(2), range(2))):
-            left, top = x + 8 + 56 * column, 24 + 44 * row
+            left, top = x + 2 + 56 * column, 24 + 44 * row
             failed = i == 1
             text = "fails" if failed else ("waits" if kind == "idle" else "works")
             parts.append(Box(left, top, 46, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
         if kind == "idle":  # what is coupled
             parts += [
-                Arrow(x + 54, 40, x + 64, 40, heads=0),
-                Arrow(x + 54, 84, x + 64, 84, heads=0),
-                Arrow(x + 31, 56, x + 31, 68, heads=0),
-                Arrow(x + 87, 56, x + 87, 68, heads=0),
+                Arrow(x + 48, 40, x + 58, 40, heads=0),
+                Arrow(x + 48, 84, x + 58, 84, heads=0),
+                Arrow(x + 25, 56, x + 25, 68, heads=0),
+                Arrow(x + 81, 56, x + 81, 68, heads=0),
             ]
-        parts.append(Label(x + 60, 122, outcome.split("\n")[0]))
-        parts.append(Label(x + 60, 138, outcome.split("\n")[1]))
+        parts += [Label(x + 54, 122 + 16 * i, line) for i, line in enumerate(outcome.split("\n"))]
+    parts += [Box(354, 24, 46, 32, "spare", "compute"), Arrow(350, 40, 332, 40, kind="compute")]
     alt = (
         "One server of four fails. A simulation stops whole; a web service goes on with three quarters; "
         "a training job stops whole, swaps in a spare and goes on from its checkpoint."
