@@ -425,25 +425,25 @@ def lineages() -> Scene:
     parts: list[Part] = []
     columns = [
         (0.0, "simulation", "idle", "all stop;\nqueue it again"),
-        (112.0, "web service", "compute", "three quarters\ngo on"),
-        (224.0, "ML training", "idle", "all stop; a spare\nand a checkpoint"),
+        (118.0, "web service", "compute", "three quarters\ngo on"),
+        (236.0, "ML training", "idle", "all stop; a spare\nand a checkpoint"),
     ]
     for x, name, kind, outcome in columns:
-        parts.append(Label(x + 54, 8, name, strong=True))
+        parts.append(Label(x + 47, 8, name, strong=True))
         for i, (row, column) in enumerate(itertools.product(range(2), range(2))):
-            left, top = x + 2 + 56 * column, 24 + 44 * row
+            left, top = x + 52 * column, 24 + 44 * row
             failed = i == 1
             text = "fails" if failed else ("waits" if kind == "idle" else "works")
-            parts.append(Box(left, top, 46, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
+            parts.append(Box(left, top, 42, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
         if kind == "idle":  # what is coupled
             parts += [
-                Arrow(x + 48, 40, x + 58, 40, heads=0),
-                Arrow(x + 48, 84, x + 58, 84, heads=0),
-                Arrow(x + 25, 56, x + 25, 68, heads=0),
-                Arrow(x + 81, 56, x + 81, 68, heads=0),
+                Arrow(x + 42, 40, x + 52, 40, heads=0),
+                Arrow(x + 42, 84, x + 52, 84, heads=0),
+                Arrow(x + 21, 56, x + 21, 68, heads=0),
+                Arrow(x + 73, 56, x + 73, 68, heads=0),
             ]
-        parts += [Label(x + 54, 122 + 16 * i, line) for i, line in enumerate(outcome.split("\n"))]
-    parts += [Box(354, 24, 46, 32, "spare", "compute"), Arrow(350, 40, 332, 40, kind="compute")]
+        parts += [Label(x + 47, 122 + 16 * i, line) for i, line in enumerate(outcome.split("\n"))]
+    parts += [Box(358, 24, 42, 32, "spare", "compute"), Arrow(354, 40, 334, 40, kind="compute")]
     alt = (
         "One server of four fails. A simulation stops whole; a web service goes on with three quarters; "
         "a training job stops whole, swaps in a spare and goes on from its checkpoint."
