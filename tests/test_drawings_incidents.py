@@ -209,7 +209,7 @@ def test_all_checkpoints_after_a_silent_error_are_spoilt():
 def test_one_server_of_four_fails_in_every_lineage():
     columns = [boxes(SCENES["lineages"])[i : i + 4] for i in (0, 4, 8)]
     assert [[box.text for box in column].count("fails") for column in columns] == [1, 1, 1]
-    assert [[box.text for box in column].count("works") for column in columns] == [0, 3, 0]
+    assert [[box.text for box in column].count("runs") for column in columns] == [0, 3, 0]
 
 
 def test_only_training_swaps_a_spare_in_for_the_server_that_fails():

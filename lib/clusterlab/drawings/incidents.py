@@ -433,7 +433,7 @@ def lineages() -> Scene:
         for i, (row, column) in enumerate(itertools.product(range(2), range(2))):
             left, top = x + 52 * column, 24 + 44 * row
             failed = i == 1
-            text = "fails" if failed else ("waits" if kind == "idle" else "works")
+            text = "fails" if failed else ("waits" if kind == "idle" else "runs")
             parts.append(Box(left, top, 42, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
         if kind == "idle":  # what is coupled
             parts += [
