@@ -724,6 +724,6 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         f"the edges join the ends of every row and column."
     )
     bottom = 26 + down * (rows - 1) + high
-    entries = [(f"one chip: {text} a link", "nvlink", True), ("around the edges", "wire", True)]
+    entries = [(f"links of one chip, {text} each", "nvlink", True), ("wraparound", "wire", True)]
     parts += legend(12, bottom + 20, entries)
     return Scene(400, bottom + 30, parts, alt=alt)
