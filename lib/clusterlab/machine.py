@@ -178,8 +178,47 @@ class Software(_Sourced):
         return self.attention is not None
 
 
+@dataclass(frozen=True, repr=False)
+class ServingSoftware(_Sourced):
+    """What serving software reaches and costs. GEMMs run at the shares of :class:`Efficiency`.
+
+    ``memory``: share of the HBM bandwidth at which weights and caches are read. ``attention``: share of the 16-bit peak
+    in the products of attention. ``overlap_loss``: of a kernel's shorter
+    part (computing or reading), the share that the longer does not hide. ``pass_time``, ``layer_time``,
+    ``sequence_time``: seconds that each pass, each of its layers and each sequence of its batch cost besides (host,
+    launches, small kernels). ``expert_skew``: standard deviation of the experts' popularity over its mean.
+    ``contention``: seconds by which a hidden second of an exchange slows the work that hides it. ``cache_share``: share
+    of the memory left by weights and activations that caches get. ``max_sequences`` and ``max_tokens``: most sequences
+    of a batch, and most tokens of a pass, on one attention rank.
+    """
+
+    memory: float
+    attention: float
+    overlap_loss: float
+    pass_time: float
+    layer_time: float
+    sequence_time: float
+    expert_skew: float
+    contention: float
+    cache_share: float
+    max_sequences: float
+    max_tokens: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share, no time and no count."""
+        fraction(memory=self.memory, attention=self.attention, cache_share=self.cache_share)
+        times = {name: getattr(self, name) for name in ("pass_time", "layer_time", "sequence_time", "expert_skew")}
+        nonnegative(**times)
+        for name in ("overlap_loss", "contention"):
+            (share,) = nonnegative(**{name: getattr(self, name)})
+            if np.any(share > 1):
+                raise ValueError(f"{name} must be at most 1, got {np.max(share):g}")
+        whole(max_sequences=self.max_sequences, max_tokens=self.max_tokens)
+
+
 _SWITCHES = tuple(f.name for f in fields(Software) if f.type == "bool")
 _RECORDS = {"efficiency": Efficiency, "link_efficiency": LinkEfficiency, "nccl": NCCL, "software": Software}
+_RECORDS |= {"serving": ServingSoftware}
 _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
 
 
@@ -198,8 +237,9 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl`` and ``software``, in the form of
-        :func:`clusterlab.hardware.load`; rows of ``software`` take from ``software.default`` what they do not say.
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software`` and ``serving``, in the form of
+        :func:`clusterlab.hardware.load`; rows of ``software`` and ``serving`` take from their row ``default`` what they
+        do not say.
 
     Returns
     -------
@@ -232,7 +272,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
         for name, row in rows.items():
             facts, missing = read_facts(f"{table} {name}", row, sources)
             gaps += missing
-            if table == "software" and name == "default":
+            if table in ("software", "serving") and name == "default":
                 usual = facts
                 continue
             facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
@@ -253,6 +293,7 @@ def _records() -> dict[str, dict[str, Any]]:
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
 
