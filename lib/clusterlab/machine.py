@@ -180,24 +180,29 @@ class Software(_Sourced):
 
 @dataclass(frozen=True, repr=False)
 class ServingSoftware(_Sourced):
-    """What serving software reaches and costs. GEMMs run at the shares of :class:`Efficiency`.
+    """What serving software reaches and costs.
 
-    ``memory``: share of the HBM bandwidth at which weights and caches are read. ``attention``: share of the 16-bit peak
-    in the products of attention. ``overlap_loss``: of a kernel's shorter
-    part (computing or reading), the share that the longer does not hide. ``pass_time``, ``layer_time``,
-    ``sequence_time``: seconds that each pass, each of its layers and each sequence of its batch cost besides (host,
-    launches, small kernels). ``expert_skew``: standard deviation of the experts' popularity over its mean.
-    ``contention``: seconds by which a hidden second of an exchange slows the work that hides it. ``cache_share``: share
-    of the memory left by weights and activations that caches get. ``max_sequences`` and ``max_tokens``: most sequences
-    of a batch, and most tokens of a pass, on one attention rank.
+    ``gemm``: rate of its GEMMs in multiples of what a training step reaches (:class:`Efficiency`); ``grouped_gemm``:
+    rate of the experts' grouped GEMMs, computing and reading, in multiples of the others'. ``memory``: share of
+    the HBM bandwidth at which weights and caches are read. ``attention``: share of the 16-bit peak in the products of
+    attention. ``overlap_loss``: of a kernel's shorter part (computing or reading), the share that the longer does not
+    hide. ``layer_time``: seconds that a layer costs besides (launches, small kernels). ``pass_time`` and
+    ``sequence_time``: seconds of the host for a pass and for each sequence in it; ``host_overlap``: whether it prepares
+    a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
+    experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
+    that hides it. ``cache_share``: share of the memory left by weights and activations that caches get.
+    ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one attention rank.
     """
 
+    gemm: float
+    grouped_gemm: float
     memory: float
     attention: float
     overlap_loss: float
     pass_time: float
     layer_time: float
     sequence_time: float
+    host_overlap: bool
     expert_skew: float
     contention: float
     cache_share: float
@@ -206,6 +211,9 @@ class ServingSoftware(_Sourced):
 
     def __post_init__(self) -> None:
         """Refuse what is no share, no time and no count."""
+        positive(gemm=self.gemm, grouped_gemm=self.grouped_gemm)
+        if not isinstance(self.host_overlap, bool):
+            raise ValueError(f"host_overlap must be True or False, got {self.host_overlap!r}")
         fraction(memory=self.memory, attention=self.attention, cache_share=self.cache_share)
         times = {name: getattr(self, name) for name in ("pass_time", "layer_time", "sequence_time", "expert_skew")}
         nonnegative(**times)

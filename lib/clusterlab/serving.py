@@ -13,7 +13,7 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -382,7 +382,7 @@ def balanced_loads(loads, ranks, *, redundant=0) -> np.ndarray:
 # --- One pass --------------------------------------------------------------------------------------------------------
 
 PARTS = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance", "transfers", "stages")
-PARTS += ("launches",)
+PARTS += ("launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
@@ -406,6 +406,7 @@ class Pass(Explained):
     transfers: float
     stages: float
     launches: float
+    host: float
     sequences: float
     tokens: float
     gpus: float
@@ -483,7 +484,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     layout = replica.layout
     halves = pick(np.asarray(replica.two_batches), 2.0, 1.0)
     job = _Job(layout.tp, layout.pp, layout.dp, layout.ep, layout.expert_tp, halves, replica.redundant)
-    reached = _reached(machine, formats.products)._replace(
+    reached = _reached(machine, formats.products)
+    reached = reached._replace(
+        gemm=reached.gemm * software.gemm,
         memory=software.memory * machine.hbm_bandwidth,
         attention=software.attention * machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"],
         overlap_loss=software.overlap_loss,
@@ -522,13 +525,17 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "imbalance": imbalance,
         "transfers": _transfers(model, machine, reached, job, halves * tokens),
         "stages": larger((pp - 1) * slowest.time - slowest.bubble, 0.0),
-        "launches": host + halves * layers * software.layer_time,
+        "launches": halves * layers * software.layer_time,
+        "host": 0.0,
         "sequences": batch.sequences,
         "tokens": batch.tokens,
         "gpus": tp * pp * dp,
         "flops": _flops(model, batch),
         "peak": reached.peak,
     }
+    # Where there is one stage the host may prepare the next pass meanwhile.
+    meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
+    columns["host"] = _exposed_time(host, meanwhile, 0.0)
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
         return Pass(**{name: float(column) for name, column in columns.items()})
@@ -620,22 +627,26 @@ def _expert_work(model, reached: _Reached, job: _Job, formats: Formats, software
         together, float(model.experts), model.experts_per_token, job.ep, software.expert_skew, job.redundant
     )
 
+    slower = reached._replace(gemm=reached.gemm * software.grouped_gemm, memory=reached.memory * software.grouped_gemm)
+
     def kernel(times):
         touched = experts_touched(times * together, experts=model.experts, experts_per_token=model.experts_per_token)
         moved = 2 * times * rows * (2 * model.hidden + width)
-        return _kernel(reached, 2 * times * rows * weights, formats.weight_bytes * held * touched * weights, moved)
+        filled = times * rows + 64 * held * touched  # each expert's last tile of 128 rows is half empty
+        return _kernel(slower, 2 * filled * weights, formats.weight_bytes * held * touched * weights, moved)
 
     return kernel(1.0), kernel(factor), factor
 
 
 def _exchange(model, reached: _Reached, job: _Job, tokens, prompted):
     """Seconds in which tokens of a layer travel to their experts and back."""
-    sent = tokens / job.tp * model.experts_per_token * model.hidden
+    copies = smaller(1.0 * model.experts_per_token, job.ep) * job.etp  # ... that split an expert need all its tokens
+    sent = tokens / job.tp * copies * model.hidden
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(prompted, 0), 1.0 * model.experts_per_token, 1.0)
-    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep, together)
-    back = reached.expert_all_to_all(2 * sent, job.ep, together)
-    return (there + back) * ((job.dp > 1) & (job.ep > 1))
+    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together)
+    back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together)
+    return (there + back) * ((job.dp > 1) & (job.ep * job.etp > 1))
 
 
 def _transfers(model, machine: Machine, reached: _Reached, job: _Job, tokens):
@@ -976,3 +987,369 @@ def saturation(replica: Replica, requests: Requests):
     tokens = groups * software.max_tokens / (1 + requests.read / requests.output)
     count = smaller(largest_batch(replica, requests.prompt + requests.output), groups * software.max_sequences)
     return np.floor(smaller(count, tokens))
+
+
+# --- Every layout ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Frontier(Explained):
+    """Every layout and batch that fits: what a GPU yields against how fast a user reads.
+
+    ``layouts``, ``two_batches`` and ``service`` go together, element by element.
+    """
+
+    considered: int
+    layouts: Layout
+    two_batches: np.ndarray
+    service: Service
+
+    @property
+    def front(self) -> np.ndarray:
+        """Indices of the Pareto front: nothing else yields more a GPU and is as fast for a user. Fastest first."""
+        speed, yields = self.service.speed, self.service.tokens_per_second_per_gpu
+        order = np.lexsort((-yields, -speed))
+        most = np.maximum.accumulate(yields[order])
+        return order[np.concatenate([[True], yields[order][1:] > most[:-1]])] if order.size else order
+
+    def best(self, *, speed) -> int:
+        """Return the index of the most tokens a second and GPU where each user gets ``speed`` tokens a second at least.
+
+        Raises
+        ------
+        ValueError
+            ``speed`` is not positive, or nothing is as fast.
+        """
+        (least,) = positive(speed=speed)
+        fast = self.service.speed >= least
+        if not np.any(fast):
+            fastest = np.max(self.service.speed, initial=0.0)
+            raise ValueError(f"speed must be at most {fastest:.3g} tokens/s, the fastest of all; got {least:g}")
+        return int(np.argmax(np.where(fast, self.service.tokens_per_second_per_gpu, -1.0)))
+
+    def _rows(self):
+        rows = [("", "value"), ("considered", f"{self.considered:,}"), ("fit", f"{self.two_batches.size:,}")]
+        if self.two_batches.size:
+            service = self.service
+            rows += [("speed of a user", summary(service.speed, "tokens/s")), ("on the front", f"{self.front.size:,}")]
+            rows += [("tokens per second per gpu", summary(service.tokens_per_second_per_gpu, "tokens/s"))]
+        return rows
+
+
+def frontier(replica: Replica, requests: Requests, *, gpus, batches=None, chunk=None) -> Frontier:
+    """Serve requests under every layout of so many GPUs and every batch.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, formats and software. Its layout is not looked at.
+    requests : Requests
+        One kind of request.
+    gpus : int or sequence of int
+        GPUs of a replica. All powers of two that divide them are tried as tp and pp (and what is left of a size that is
+        no power); dp follows. Experts are whole and shared by all GPUs of a stage, or split by tp and all there. Copies
+        of experts fill the ranks evenly; with whole experts two batches are tried too.
+    batches : sequence, optional
+        Sequences for each GPU; by default from 1/64 to 4096 in steps of a quarter of an octave.
+    chunk : float, optional
+        As in :func:`continuous_batch`.
+
+    Returns
+    -------
+    Frontier
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, or nothing fits.
+
+    Examples
+    --------
+    >>> from clusterlab.machine import machine
+    >>> from clusterlab.models import model
+    >>> replica = Replica(model("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8"))
+    >>> found = frontier(replica, Requests(1000, 1000), gpus=8)
+    >>> float(found.layouts[found.front[0]].tp)  # the fastest
+    8.0
+    """
+    model = replica.model
+    sizes = np.unique(whole(gpus=gpus)[0])
+    some = 2.0 ** np.arange(-6, 12.25, 0.25) if batches is None else np.atleast_1d(positive(batches=batches)[0])
+    axes = np.unique(np.concatenate([_divisors(size) for size in sizes]))
+    size, tp, pp, whole_experts, halves, each = (
+        axis.ravel()
+        for axis in np.meshgrid(
+            sizes, axes, axes, np.array([False, True]) & bool(model.experts), [False, True], some, indexing="ij"
+        )
+    )
+    dp = size / (tp * pp)
+    ep = np.where(whole_experts, size / pp, 1.0)
+    redundant = np.where(whole_experts, -max(model.experts, 1) % np.maximum(ep, 1), 0.0)
+    sound = (dp >= 1) & (dp % 1 == 0) & (model.heads % tp == 0) & (pp <= model.layers) & (tp <= replica.machine.domain)
+    if model.experts:
+        sound &= (ep > 1) == whole_experts
+        sound &= ~halves | whole_experts
+    else:
+        sound &= ~halves
+    keep = np.flatnonzero(sound)
+    columns = np.unique(np.stack([c[keep] for c in (tp, pp, dp, ep, redundant, halves, size * each)]), axis=1)
+    tp, pp, dp, ep, redundant, halves, sequences = columns
+    considered = tp.size
+    candidates = replace(
+        replica,
+        layout=Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=np.where(ep > 1, tp * dp / ep, tp)),
+        redundant=redundant,
+        two_batches=halves > 0,
+    )
+    fits = np.flatnonzero((sequences <= saturation(candidates, requests)) & (sequences >= 1))
+    if not fits.size:
+        raise ValueError(f"nothing fits: {model.name} on {summary(sizes)} of {replica.machine.name}")
+    layouts = candidates.layout[fits]
+    chosen = replace(candidates, layout=layouts, redundant=redundant[fits], two_batches=halves[fits] > 0)
+    service = continuous_batch(chosen, requests, sequences=sequences[fits], chunk=chunk)
+    return Frontier(considered, layouts, halves[fits] > 0, service)
+
+
+def _divisors(size) -> np.ndarray:
+    """Powers of two that divide a number, each alone and with the rest of it."""
+    powers = 2.0 ** np.arange(int(np.log2(size)) + 1)
+    powers = powers[size % powers == 0]
+    return np.concatenate([powers, size / powers])
+
+
+# --- A pipeline of racks ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Train(Explained):
+    """Microbatches that follow one another through the stages of a pipeline, each until its answers end.
+
+    ``token_time`` is from one token of a sequence to its next, ``busy`` the share of its time that a stage works, and
+    ``microbatches_to_fill`` the fewest with which no stage waits.
+    """
+
+    token_time: float
+    busy: float
+    microbatches_to_fill: float
+
+    def _rows(self):
+        rows = [("", "value"), ("token time", summary(self.token_time, "s")), ("busy", summary(self.busy, "%"))]
+        return [*rows, ("microbatches to fill", summary(self.microbatches_to_fill))]
+
+
+def train(stages, microbatches, *, stage_time, hand_off=0) -> Train:
+    r"""Decoding in a pipeline: a microbatch returns to the first stage with its next token when the last has drawn it.
+
+    .. math:: T = \max\big(p\,(\tau + h),\; m\,\tau\big), \qquad \text{busy} = m\,\tau / T
+
+    Parameters
+    ----------
+    stages, microbatches : array_like
+        Stages p (racks, say) and microbatches m on the way.
+    stage_time : array_like
+        Seconds of a microbatch in a stage, tau.
+    hand_off : array_like
+        Seconds from a stage to the next, and from the last to the first, h, in which neither stage is kept busy.
+
+    Returns
+    -------
+    Train
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, ``stage_time`` is not positive or ``hand_off`` is negative.
+
+    Notes
+    -----
+    Derived: each microbatch needs p stages and p hand-offs for a token, each stage serves m microbatches in that time.
+    Unlike in training there is no bubble at the end of a step, because decoding has none.
+
+    Examples
+    --------
+    Four racks of 20 ms: one batch keeps them busy a quarter of the time, four all of it. A user waits 80 ms either way.
+
+    >>> many = train(4, [1, 4, 8], stage_time=20e-3)
+    >>> many.busy, many.token_time
+    (array([0.25, 1.  , 1.  ]), array([0.08, 0.08, 0.16]))
+    """
+    p, m = whole(stages=stages, microbatches=microbatches)
+    (tau,), (h,) = positive(stage_time=stage_time), nonnegative(hand_off=hand_off)
+    broadcastable(stages=p, microbatches=m, stage_time=tau, hand_off=h)
+    way = p * (tau + h)
+    time = larger(way, m * tau)
+    return Train(time, m * tau / time, np.ceil(way / tau * (1 - 1e-12)) + 0 * m)
+
+
+# --- Speculation -----------------------------------------------------------------------------------------------------
+
+
+def accepted_tokens(acceptance, drafted):
+    r"""Tokens that a sequence gains in a pass that verifies drafted tokens, its own new one included.
+
+    .. math:: \frac{1 - a^{\gamma + 1}}{1 - a}
+
+    Parameters
+    ----------
+    acceptance : array_like
+        Probability that a drafted token is accepted, each on its own, from 0 to 1, a.
+    drafted : array_like
+        Tokens drafted, gamma.
+
+    Returns
+    -------
+    array_like
+        From 1 to gamma + 1.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, or ``acceptance`` is above 1.
+
+    Notes
+    -----
+    Source: Leviathan, Kalman and Matias 2023, equation 1. Multi-token prediction is the same with heads of the model as
+    the draft: DeepSeek-V3 2024, section 5.4.3, accepts 85 to 90 % of one drafted token.
+
+    Examples
+    --------
+    >>> [round(float(accepted_tokens(a, g)), 2) for a, g in ((0.87, 1), (0.8, 4))]
+    [1.87, 3.36]
+    """
+    a, g = nonnegative(acceptance=acceptance, drafted=drafted)
+    if np.any(np.greater(a, 1)):
+        raise ValueError(f"acceptance must be at most 1, got {np.max(a):g}")
+    sure = np.equal(a, 1)
+    return pick(sure, g + 1.0, (1 - a ** (g + 1)) / (1 - pick(sure, 0.0, a)))
+
+
+def speculative_speedup(acceptance, drafted, *, draft_time, verify_time=1):
+    r"""How much faster a sequence grows when a draft runs ahead and the model verifies.
+
+    .. math:: \frac{1 - a^{\gamma + 1}}{1 - a} \cdot \frac{1}{\gamma\,c + v}
+
+    Parameters
+    ----------
+    acceptance, drafted : array_like
+        As in :func:`accepted_tokens`.
+    draft_time, verify_time : array_like
+        Time of drafting one token, c, and of the pass that verifies all, v, in plain passes. Where reading is the limit
+        v is 1; in a large batch it is up to gamma + 1: :func:`forward_pass` of a batch with ``verified`` tokens knows.
+
+    Returns
+    -------
+    array_like
+        Below 1 it is slower.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``acceptance`` is above 1, or ``verify_time`` is zero.
+
+    Notes
+    -----
+    Source: Leviathan, Kalman and Matias 2023, theorem 3.8, for v = 1.
+
+    Examples
+    --------
+    Four drafts at a twentieth of a pass each; then with a pass that has become compute-bound:
+
+    >>> [round(float(speculative_speedup(0.8, 4, draft_time=0.05, verify_time=v)), 2) for v in (1, 5)]
+    [2.8, 0.65]
+    """
+    (v,) = positive(verify_time=verify_time)
+    _, g, c = nonnegative(acceptance=acceptance, drafted=drafted, draft_time=draft_time)
+    broadcastable(acceptance=acceptance, drafted=drafted, draft_time=draft_time, verify_time=verify_time)
+    return accepted_tokens(acceptance, drafted) / (g * c + v)
+
+
+# --- Prefill and decode apart, and the price -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Split(Explained):
+    """GPUs that only read prompts beside GPUs that only decode.
+
+    ``prefill_share`` is the share of the former, ``requests_per_second`` are those of one GPU of all.
+    """
+
+    prefill_share: float
+    requests_per_second: float
+
+    def _rows(self):
+        rows = [("", "value"), ("prefill share", summary(self.prefill_share, "%"))]
+        return [*rows, ("requests per second per gpu", summary(self.requests_per_second))]
+
+
+def disaggregate(prefill_rate, decode_rate) -> Split:
+    r"""How many GPUs shall read prompts, and how many decode, where each does only one.
+
+    .. math:: \frac{n_p}{n_p + n_d} = \frac{r_d}{r_p + r_d}, \qquad r = \frac{r_p\, r_d}{r_p + r_d}
+
+    Parameters
+    ----------
+    prefill_rate, decode_rate : array_like
+        Requests a second of one GPU that only reads prompts, r_p, and of one that only decodes, r_d.
+
+    Returns
+    -------
+    Split
+        Neither kind waits for the other.
+
+    Raises
+    ------
+    ValueError
+        A rate is not positive.
+
+    Notes
+    -----
+    Source: Zhong et al. 2024 (DistServe), for serving the phases apart; the balance is derived: n_p r_p = n_d r_d.
+
+    Examples
+    --------
+    DeepSeek's day of February 2025: a node decodes 14,800 tokens/s or reads 73,700; 608 billion tokens in, 168 out.
+
+    >>> split = disaggregate(73_700 / 608e9, 14_800 / 168e9)  # days' traffic a second
+    >>> round(float(split.prefill_share), 3), round(1 / split.requests_per_second / 86_400, 1)  # nodes
+    (0.421, 226.9)
+    """
+    r_p, r_d = positive(prefill_rate=prefill_rate, decode_rate=decode_rate)
+    return Split(r_d / (r_p + r_d), r_p * r_d / (r_p + r_d))
+
+
+def token_price(price, tokens_per_second):
+    r"""Price of a token from the price of a GPU's time.
+
+    .. math:: P / R
+
+    Parameters
+    ----------
+    price : array_like
+        $/s of a GPU, P: ``2 / 3600`` for two dollars an hour.
+    tokens_per_second : array_like
+        Tokens a second of one GPU, R: those that it reads for the price in, those that it writes for the price out.
+
+    Returns
+    -------
+    array_like
+        $ of a token. Its energy is the same quotient of watts: :func:`clusterlab.power.energy_per`.
+
+    Raises
+    ------
+    ValueError
+        ``price`` is negative, or ``tokens_per_second`` is not positive.
+
+    Notes
+    -----
+    Derived. An idle GPU costs as much: divide by the share of the day in which it works.
+
+    Examples
+    --------
+    LMSYS 2025: 22,282 tokens/s on eight H100, at two dollars an hour each, for a million tokens:
+
+    >>> round(float(1e6 * token_price(2 / 3600, 22_282 / 8)), 2)
+    0.2
+    """
+    (dollars,), (rate,) = nonnegative(price=price), positive(tokens_per_second=tokens_per_second)
+    broadcastable(price=dollars, tokens_per_second=rate)
+    return dollars / rate
