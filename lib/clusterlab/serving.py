@@ -97,7 +97,7 @@ class Requests(Explained):
     @property
     def mean_context(self):
         """Tokens that a sequence has in its cache, averaged over the passes that write its answer."""
-        return self.prompt + (self.output + 1) / 2
+        return self.prompt + self.output / 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -894,9 +894,11 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
 def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, chunk=None) -> Service:
     r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
 
-    .. math:: R = S / T_\text{pass}(S,\; S\,p/n)
+    .. math:: R = S / \bar{T}, \qquad \bar{T} = (1 - k)\,T_\text{pass}(S,\; 0) + k\,T_\text{pass}(S,\; c)
+        \;\text{ or }\; T_\text{pass}(S,\; k\,c)
 
-    With S sequences in the batch, S/n of them end in each pass, and as many prompts of p tokens are read.
+    With S sequences in the batch, S/n of them end in each pass, and as many prompts of p tokens are read, k = S p/(n c)
+    chunks of c tokens. Where that is less than one, some passes have a chunk and the others none.
 
     Parameters
     ----------
@@ -922,7 +924,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     Notes
     -----
     Source: Yu et al. 2022 (Orca), for batches that change from pass to pass; Agrawal et al. 2024 (Sarathi-Serve) for
-    chunks. Derived: the mean over passes, as if prompts were a fluid.
+    chunks. Derived: the mean over passes. Prompts are spread evenly over attention ranks.
 
     Examples
     --------
@@ -945,7 +947,10 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     held = pick(fits, held, 1.0)
     before = requests.prompt - (requests.read + read) / 2  # tokens of its prompt before the mean chunk
     mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
-    passes = forward_pass(replica, Batch(prompt_tokens=held * requests.read / requests.output, **mixed)).time
+    chunks = held * requests.read / (requests.output * read)
+    alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
+    reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+    passes = reading + (alone - reading) * larger(1 - chunks, 0.0)
     taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
     first = np.ceil(requests.read / read) * taken
     nobody = pick(fits, 1.0, np.nan)
@@ -1072,42 +1077,51 @@ def frontier(replica: Replica, requests: Requests, *, gpus, batches=None, chunk=
     >>> float(found.layouts[found.front[0]].tp)  # the fastest
     8.0
     """
-    model = replica.model
     sizes = np.unique(whole(gpus=gpus)[0])
     some = 2.0 ** np.arange(-6, 12.25, 0.25) if batches is None else np.atleast_1d(positive(batches=batches)[0])
+    candidates = _every_layout(replica, sizes)
+    sequences = candidates.gpus[:, None] * some
+    room = np.broadcast_to(saturation(candidates, requests)[:, None], sequences.shape)
+    which, batch = np.nonzero((sequences <= room) & (sequences >= 1))
+    if not which.size:
+        counts = ", ".join(f"{size:g}" for size in sizes)
+        raise ValueError(f"nothing fits: {replica.model.name} on {counts} of {replica.machine.name}")
+    blocks = []
+    for i in range(0, which.size, _BLOCK):
+        now = which[i : i + _BLOCK]
+        chosen = _taken(candidates, now)
+        blocks.append(continuous_batch(chosen, requests, sequences=sequences[now, batch[i : i + _BLOCK]], chunk=chunk))
+    columns = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
+    chosen = _taken(candidates, which)
+    return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batches), Service(*columns))
+
+
+_BLOCK = 16384  # layouts and batches at a time: their intermediate results stay in the cache of one core
+
+
+def _taken(replicas: Replica, which) -> Replica:
+    """Some of a record of replicas, one dimension of them."""
+    layout = replicas.layout[which]
+    return replace(
+        replicas, layout=layout, redundant=replicas.redundant[which], two_batches=replicas.two_batches[which]
+    )
+
+
+def _every_layout(replica: Replica, sizes) -> Replica:
+    """Every layout of so many GPUs, as :func:`frontier` says, in one record."""
+    model, experts = replica.model, max(replica.model.experts, 1)
     axes = np.unique(np.concatenate([_divisors(size) for size in sizes]))
-    size, tp, pp, whole_experts, halves, each = (
-        axis.ravel()
-        for axis in np.meshgrid(
-            sizes, axes, axes, np.array([False, True]) & bool(model.experts), [False, True], some, indexing="ij"
-        )
-    )
+    shared = [False, True] if model.experts else [False]
+    grid = np.meshgrid(sizes, axes, axes, shared, shared, indexing="ij")
+    size, tp, pp, ep_all, halves = (axis.ravel() for axis in grid)
     dp = size / (tp * pp)
-    ep = np.where(whole_experts, size / pp, 1.0)
-    redundant = np.where(whole_experts, -max(model.experts, 1) % np.maximum(ep, 1), 0.0)
+    ep = np.where(ep_all, size / pp, 1.0)
     sound = (dp >= 1) & (dp % 1 == 0) & (model.heads % tp == 0) & (pp <= model.layers) & (tp <= replica.machine.domain)
-    if model.experts:
-        sound &= (ep > 1) == whole_experts
-        sound &= ~halves | whole_experts
-    else:
-        sound &= ~halves
-    keep = np.flatnonzero(sound)
-    columns = np.unique(np.stack([c[keep] for c in (tp, pp, dp, ep, redundant, halves, size * each)]), axis=1)
-    tp, pp, dp, ep, redundant, halves, sequences = columns
-    considered = tp.size
-    candidates = replace(
-        replica,
-        layout=Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=np.where(ep > 1, tp * dp / ep, tp)),
-        redundant=redundant,
-        two_batches=halves > 0,
-    )
-    fits = np.flatnonzero((sequences <= saturation(candidates, requests)) & (sequences >= 1))
-    if not fits.size:
-        raise ValueError(f"nothing fits: {model.name} on {summary(sizes)} of {replica.machine.name}")
-    layouts = candidates.layout[fits]
-    chosen = replace(candidates, layout=layouts, redundant=redundant[fits], two_batches=halves[fits] > 0)
-    service = continuous_batch(chosen, requests, sequences=sequences[fits], chunk=chunk)
-    return Frontier(considered, layouts, halves[fits] > 0, service)
+    sound &= ((ep > 1) == ep_all) & (ep_all | ~halves)
+    tp, pp, dp, ep, halves = (column[sound] for column in (tp, pp, dp, ep, halves))
+    layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=np.where(ep > 1, 1.0, tp))
+    redundant = np.where(ep > 1, -experts % ep, 0.0)
+    return replace(replica, layout=layout, redundant=redundant, two_batches=halves)
 
 
 def _divisors(size) -> np.ndarray:
