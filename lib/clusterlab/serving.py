@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -224,8 +224,8 @@ class Replica(Explained):
     machine: Machine
     layout: Layout = ONE_GPU
     formats: Formats = Formats()
-    two_batches: bool | np.ndarray = False
-    redundant: float | np.ndarray = 0
+    two_batches: Any = False
+    redundant: Any = 0
     software: ServingSoftware = SERVING["usual"]
 
     def __post_init__(self) -> None:
@@ -381,7 +381,7 @@ def balanced_loads(loads, ranks, *, redundant=0) -> np.ndarray:
 
 # --- One pass --------------------------------------------------------------------------------------------------------
 
-PARTS = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance", "transfers", "stages")
+PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance", "transfers", "stages")
 PARTS += ("launches", "host")
 
 
@@ -515,7 +515,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     layer_time = (halves * work + all_reduces + exposed + imbalance) / layers
     slowest = _critical_stage(layers, layer_time, 0.0, halves * output.time, pp, 1.0, 1.0)
     host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
-    columns = {
+    columns: dict[str, Any] = {
         "weights": halves * (read + output.read),
         "caches": halves * layers * scores.read,
         "gemms": halves * (added + output.added),
@@ -539,7 +539,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
         return Pass(**{name: float(column) for name, column in columns.items()})
-    return Pass(**{name: np.broadcast_to(column, shape) for name, column in columns.items()})
+    columns = {name: np.broadcast_to(column, shape) for name, column in columns.items()}
+    return Pass(**columns)
 
 
 class _Job(NamedTuple):
@@ -743,7 +744,8 @@ class _Each(NamedTuple):
 
 def _bytes(replica: Replica, context):
     """Bytes of weights and of activations on a GPU, and those of a sequence with so many tokens."""
-    model, layout, formats = replica.model, replica.layout, replica.formats
+    model: Any = replica.model
+    layout, formats = replica.layout, replica.formats
     tp, pp, dp, h, gates = layout.tp, layout.pp, layout.dp, model.hidden, 1 + model.gated
     of_heads, for_all = attention_parameters(model)
     layers = np.ceil(model.layers / pp)
@@ -1091,7 +1093,7 @@ def frontier(replica: Replica, requests: Requests, *, gpus, batches=None, chunk=
         now = which[i : i + _BLOCK]
         chosen = _taken(candidates, now)
         blocks.append(continuous_batch(chosen, requests, sequences=sequences[now, batch[i : i + _BLOCK]], chunk=chunk))
-    columns = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
+    columns: Any = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
     chosen = _taken(candidates, which)
     return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batches), Service(*columns))
 
@@ -1119,7 +1121,8 @@ def _every_layout(replica: Replica, sizes) -> Replica:
     sound = (dp >= 1) & (dp % 1 == 0) & (model.heads % tp == 0) & (pp <= model.layers) & (tp <= replica.machine.domain)
     sound &= ((ep > 1) == ep_all) & (ep_all | ~halves)
     tp, pp, dp, ep, halves = (column[sound] for column in (tp, pp, dp, ep, halves))
-    layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=np.where(ep > 1, 1.0, tp))
+    etp: Any = np.where(ep > 1, 1.0, tp)
+    layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=etp)
     redundant = np.where(ep > 1, -experts % ep, 0.0)
     return replace(replica, layout=layout, redundant=redundant, two_batches=halves)
 
