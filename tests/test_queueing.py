@@ -76,13 +76,16 @@ def test_a_batch_with_room_does_not_see_the_distribution_of_lengths(kind, share)
 
 @pytest.mark.parametrize("share", [0.85, 0.92])
 def test_percentiles_near_saturation_are_those_of_an_engine_run_pass_by_pass(share):
-    """Requests also wait for the pass that runs when they come, and answers end with a pass: the law leaves it out."""
+    """Requests also wait for the pass that runs when they come, and answers end with a pass: the law leaves it out.
+
+    The 99th percentile of 100,000 requests so near to saturation spreads by a tenth from seed to seed.
+    """
     rate = share * 64 / (100 * PASSES[-1])
     law = batch_queue(rate, PASSES, tokens=100)
-    runs = [simulate(*poisson(rate, 20_000, seed, LENGTHS["geometric"]), PASSES) for seed in range(3)]
+    runs = [simulate(*poisson(rate, 20_000, seed, LENGTHS["geometric"]), PASSES) for seed in range(5)]
     wait = np.concatenate([run.wait for run in runs])
     assert wait.mean() - PASSES[-1] / 2 == pytest.approx(law.wait, rel=0.15, abs=PASSES[-1] / 3)
-    assert np.quantile(wait, 0.99) == pytest.approx(law.wait_quantile(0.99) + PASSES[-1], rel=0.15)
+    assert np.quantile(wait, 0.99) == pytest.approx(law.wait_quantile(0.99) + PASSES[-1], rel=0.25)
     assert np.mean(wait > PASSES[-1]) == pytest.approx(law.waits, rel=0.1)
     late = np.mean(wait > 0.5 + PASSES[-1] / 2)
     assert 1 - late == pytest.approx(goodput(law, wait=0.5, time_per_token=1), abs=0.03)

@@ -510,8 +510,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     # Two all-reduces a layer; one where the experts' outputs return by an exchange.
     one = 2 * reached.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
-    exposed = _exposed_time(exchange, pick(halves > 1, halves * work, 0.0), software.contention)
-    imbalance = halves * moe * (fullest.time - experts.time) + (factor - 1) * exposed
+    behind = pick(halves > 1, halves * work, 0.0)
+    exposed, waited = (_exposed_time(times * exchange, behind, software.contention) for times in (1.0, factor))
+    imbalance = halves * moe * (fullest.time - experts.time) + waited - exposed
     layer_time = (halves * work + all_reduces + exposed + imbalance) / layers
     slowest = _critical_stage(layers, layer_time, 0.0, halves * output.time, pp, 1.0, 1.0)
     host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
