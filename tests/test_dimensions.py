@@ -436,7 +436,14 @@ NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "evidence", "val
 NOT_LAWS |= {"palette", "scene", "explorer"}
 # Functions that are no laws: simulations, the training step and what is made of passes of a replica (their own tests
 # scale times instead), and look-ups.
-NO_LAWS = {failures.simulate, topology.hierarchy, training.step, layout_search.axes, layout_search.search}
+NO_LAWS = {
+    failures.simulate,
+    topology.hierarchy,
+    training.kind,
+    training.step,
+    layout_search.axes,
+    layout_search.search,
+}
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
