@@ -210,7 +210,7 @@ class ServingSoftware(_Sourced):
     ``sequence_time``: seconds of the host for a pass and for each sequence in it; ``host_overlap``: whether it prepares
     a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
     experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
-    that hides it. ``cache_share``: share of the memory left by weights and activations that caches get.
+    that hides it, where prompts are read. ``cache_share``: share of the memory left by weights and activations that caches get.
     ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one attention rank.
     """
 
@@ -270,9 +270,9 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software``, ``spread`` and ``serving``, in the form
-        of :func:`clusterlab.hardware.load`; rows of ``software`` and ``serving`` take from their row ``default`` what they
-        do not say.
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software``, ``spread`` and ``serving``, in
+        the form of :func:`clusterlab.hardware.load`; rows of ``software`` and ``serving`` take from their row
+        ``default`` what they do not say.
 
     Returns
     -------
@@ -372,6 +372,7 @@ class Machine(Explained):
 
 
 _GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
+_GENERATIONS |= {"RTX": "Blackwell"}
 _GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
 # The network of the reference servers and pods of a generation.
 _NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}

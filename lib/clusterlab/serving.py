@@ -381,8 +381,8 @@ def balanced_loads(loads, ranks, *, redundant=0) -> np.ndarray:
 
 # --- One pass --------------------------------------------------------------------------------------------------------
 
-PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance", "transfers", "stages")
-PARTS += ("launches", "host")
+PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance")
+PARTS += ("transfers", "stages", "launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
@@ -466,7 +466,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     parallelism, copies of experts and two batches. MLA decodes in its latent space (DeepSeek-V2 2024, section 2.1.2):
     scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
     direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
-    crosses to a node once; when all sequences decode it is sent to each expert (DeepEP's two kinds of kernels). Norms,
+    crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing (DeepEP's
+    two kinds of kernels). Norms,
     rotations and sampling are in ``launches``.
 
     Examples
@@ -511,7 +512,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     one = 2 * reached.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
     behind = pick(halves > 1, halves * work, 0.0)
-    exposed, waited = (_exposed_time(times * exchange, behind, software.contention) for times in (1.0, factor))
+    lost = pick(np.greater(prompted, 0), software.contention, 0.0)  # DeepEP's kernels for decoding hold no processors
+    exposed, waited = (_exposed_time(times * exchange, behind, lost) for times in (1.0, factor))
     imbalance = halves * moe * (fullest.time - experts.time) + waited - exposed
     layer_time = (halves * work + all_reduces + exposed + imbalance) / layers
     slowest = _critical_stage(layers, layer_time, 0.0, halves * output.time, pp, 1.0, 1.0)

@@ -1,0 +1,183 @@
+"""Validation of serving: inference runs, published or a reader's own, beside what the laws of serving predict.
+
+``clusterlab validate FILE.csv`` sends tables of inference here (:mod:`clusterlab.evidence.inference_runs`).
+:func:`fit_serving` fits the constants of one serving software to runs of it, and :func:`leave_one_source_out` shows
+what such constants are worth for runs that they have not seen. All fits of a software are made in one go: its constants
+are arrays, one for each fit and each nudge of a constant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..machine import SERVING
+from .inference_runs import InferenceRun, at_peak, predict, predict_inference
+from .training_runs import Skipped
+from .validation import Score, score
+
+# What is fitted of a software, from where a fit begins, and the most that a constant may be.
+START = {"gemm": 0.8, "memory": 0.85, "overlap_loss": 0.1, "layer_time": 50e-6, "sequence_time": 30e-6}
+OF_SOFTWARE: Mapping[str, Mapping[str, float]] = {
+    "LMDeploy": START,
+    "TensorRT-LLM": START | {"grouped_gemm": 0.5, "attention": 0.3},
+    "SGLang": {"layer_time": 20e-6, "expert_skew": 0.2, "contention": 0.2},
+}
+MOST = {"memory": 0.92, "attention": 0.75, "overlap_loss": 1.0, "contention": 1.0, "gemm": 1.2, "grouped_gemm": 1.0}
+_NUDGE = 0.97
+
+
+def compare(runs: Iterable[InferenceRun], skipped: Iterable[Skipped] = ()) -> tuple[list[Score], Score]:
+    """Score every source, and all rows together.
+
+    Parameters
+    ----------
+    runs, skipped : iterable
+        From :func:`clusterlab.evidence.inference_runs.read_inference`.
+
+    Returns
+    -------
+    tuple
+        A list of :class:`~clusterlab.evidence.validation.Score`, in the order of the rows, and one for all rows.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> runs, skipped = published_inference()
+    >>> scores, overall = compare(runs[-4:], skipped)
+    >>> overall.rows, overall.predicted
+    (5, 4)
+    """
+    runs = list(runs)
+    return scores(runs, list(skipped), predict_inference(runs))
+
+
+def scores(runs: Sequence[InferenceRun], skipped: Sequence[Skipped], times) -> tuple[list[Score], Score]:
+    """Score predictions that are there already, as :func:`compare`.
+
+    Examples
+    --------
+    >>> scores([], [], [])[1].rows
+    0
+    """
+    seconds = np.array([run.seconds for run in runs])
+    errors = np.asarray(times, float) / seconds - 1
+    mfu = np.array([at_peak(run) for run in runs]) / seconds
+    where: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        where.setdefault(run.source, []).append(i)
+    left = Counter(row.source for row in skipped)
+    each = [
+        score(source, errors[where.get(source, [])], mfu[where.get(source, [])], skipped=left[source])
+        for source in dict.fromkeys([*where, *left])
+    ]
+    return each, score("overall", errors, mfu, skipped=sum(left.values()))
+
+
+def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8) -> dict[str, float]:
+    """Fit the constants of one serving software to runs of it, from the same neutral start every time.
+
+    Parameters
+    ----------
+    runs : sequence of InferenceRun
+        Every source has one vote, shared by its rows.
+    software : str
+        A name of ``OF_SOFTWARE``, which says what is fitted.
+    rounds : int
+        Steps of Gauss and Newton on the logarithms of times and constants.
+
+    Returns
+    -------
+    dict
+        Constants by their names in :class:`clusterlab.machine.ServingSoftware`.
+
+    Raises
+    ------
+    ValueError
+        There are no runs.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> runs = [run for run in published_inference()[0] if run.source == "lmdeploy_a100_internlm-20b"]
+    >>> 0.8 < fit_serving(runs, "LMDeploy", rounds=4)["memory"] <= 0.92
+    True
+    """
+    if not runs:
+        raise ValueError("runs must be at least one run, got none")
+    found = _fit(list(runs), software, np.ones((1, len(runs)), bool), rounds)
+    return {name: float(value[0]) for name, value in found.items()}
+
+
+def _fit(runs: list[InferenceRun], software: str, kept: np.ndarray, rounds: int) -> dict[str, np.ndarray]:
+    """One fit for each row of ``kept``, which says the runs that it sees."""
+    seconds, sources = np.array([run.seconds for run in runs]), np.array([run.source for run in runs])
+    values = {name: np.full(len(kept), value) for name, value in OF_SOFTWARE[software].items()}
+    weights = np.zeros(kept.shape)
+    for fold, mask in enumerate(kept):
+        sizes = Counter(sources[mask])
+        weights[fold, mask] = [sizes[source] ** -0.5 for source in sources[mask]]
+    for _ in range(rounds):
+        nudged = {name: np.repeat(value[:, None], 1 + len(values), axis=1) for name, value in values.items()}
+        for i, name in enumerate(values):
+            nudged[name][:, 1 + i] *= _NUDGE
+        misses = np.log(_times(runs, nudged) / seconds)
+        for fold, mask in enumerate(kept):
+            now = misses[fold, 0, mask]
+            slopes = (misses[fold, 1:, mask] - now[:, None]) / np.log(_NUDGE)
+            robust = weights[fold, mask] / np.sqrt(np.maximum(np.abs(now), 0.03))  # least absolute, not least squares
+            damped = np.vstack([slopes * robust[:, None], 0.3 * np.eye(len(values))])
+            change = np.linalg.lstsq(damped, np.concatenate([-now * robust, np.zeros(len(values))]), rcond=None)[0]
+            for name, by in zip(values, np.clip(change, -0.4, 0.4), strict=True):
+                values[name][fold] = min(values[name][fold] * np.exp(by), MOST.get(name, np.inf))
+    return values
+
+
+def _times(runs: Sequence[InferenceRun], constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Seconds of every run with other constants, whose arrays come first in the shape of the result."""
+    shape = np.broadcast_shapes(*(np.shape(value) for value in constants.values()))
+    out = np.empty((*shape, len(runs)))
+    for i, run in enumerate(runs):
+        out[..., i] = predict(run, replace(run.replica.software, **constants))
+    return out
+
+
+def leave_one_source_out(runs: Iterable[InferenceRun]) -> dict[str, float]:
+    """Mean absolute error of each source under constants fitted to the other sources of its software.
+
+    Parameters
+    ----------
+    runs : iterable of InferenceRun
+        Software of which nothing is fitted, or with one source alone, is left out. The answer is remembered.
+
+    Returns
+    -------
+    dict
+        Source to error, a share of the measured time.
+
+    Examples
+    --------
+    >>> leave_one_source_out([])
+    {}
+    """
+    return dict(_leave_one_source_out(tuple(runs)))
+
+
+@lru_cache(maxsize=4)
+def _leave_one_source_out(runs: tuple[InferenceRun, ...]) -> dict[str, float]:
+    errors: dict[str, float] = {}
+    for name in OF_SOFTWARE:
+        some = [run for run in runs if run.replica.software.name == SERVING[name].name]
+        sources = list(dict.fromkeys(run.source for run in some))
+        if len(sources) < 2:
+            continue
+        held = np.array([[run.source == source for run in some] for source in sources])
+        found = {name: value[:, None] for name, value in _fit(some, name, ~held, 8).items()}
+        times = _times(some, found)[:, 0]
+        misses = np.abs(times / np.array([run.seconds for run in some]) - 1)
+        errors |= {source: float(miss[mask].mean()) for source, mask, miss in zip(sources, held, misses, strict=True)}
+    return errors
