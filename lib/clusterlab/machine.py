@@ -210,8 +210,9 @@ class ServingSoftware(_Sourced):
     ``sequence_time``: seconds of the host for a pass and for each sequence in it; ``host_overlap``: whether it prepares
     a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
     experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
-    that hides it, where prompts are read. ``cache_share``: share of the memory left by weights and activations that caches get.
-    ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one attention rank.
+    that hides it, where prompts are read. ``cache_share``: share of the memory left by weights and activations that
+    caches get. ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one
+    attention rank.
     """
 
     gemm: float

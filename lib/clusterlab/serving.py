@@ -466,8 +466,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     parallelism, copies of experts and two batches. MLA decodes in its latent space (DeepSeek-V2 2024, section 2.1.2):
     scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
     direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
-    crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing (DeepEP's
-    two kinds of kernels). Norms,
+    crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
+    (DeepEP's two kinds of kernels). Norms,
     rotations and sampling are in ``launches``.
 
     Examples

@@ -28,7 +28,17 @@ import numpy as np
 from .. import hardware
 from ..layout import PRECISIONS, Layout
 from ..machine import SERVING, Machine, ServingSoftware, machine
-from ..serving import Batch, Formats, Replica, Requests, continuous_batch, forward_pass, largest_batch, static_batch
+from ..serving import (
+    Batch,
+    Formats,
+    Replica,
+    Requests,
+    continuous_batch,
+    forward_pass,
+    largest_batch,
+    saturation,
+    static_batch,
+)
 from ..transformer import Transformer, forward_flops
 from .text import name_of, read_text
 from .training_runs import _EMPTY, Skipped, _model_of, _Skip
@@ -192,7 +202,7 @@ class _Row:
 
 _PRECISIONS = {"fp4": "fp4|w4a4|mxfp4", "fp8": "fp8|w8a8|e4m3", "int8": "int8", "fp16": "(?<!b)(?:fp16|float16)|half"}
 _FRAMEWORKS = {
-    "TensorRT-LLM": "tensorrt|trt",
+    "TensorRT-LLM": r"tensorrt|trt|\bnim\b",
     "LMDeploy": "lmdeploy|turbomind",
     "DeepSeek": "deepseek",
     "SGLang": "sglang",
@@ -286,6 +296,8 @@ def _run(row: _Row) -> InferenceRun:
     halves = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
     replica = Replica(shape, chip, layout, _formats(row, chip), halves, redundant, software)
     kind, seconds, requests, sequences, context, tokens = _measured(row, replica, replicas)
+    if kind in ("static", "saturated") and saturation(replica, requests) < 1:
+        raise _Skip("not one sequence fits into the memory")
     return InferenceRun(row.name, row.source, kind, seconds, replica, requests, sequences, context, tokens, row.filled)
 
 
@@ -367,7 +379,7 @@ def _prefill(row: _Row, batch: float | None, replicas: float) -> _Measured:
 
 
 def predict(run: InferenceRun, software: ServingSoftware | None = None):
-    """Seconds that the laws of serving give for what was measured; infinite where the model does not fit.
+    """Seconds that the laws of serving give for what was measured.
 
     Parameters
     ----------
@@ -395,9 +407,8 @@ def predict(run: InferenceRun, software: ServingSoftware | None = None):
     if run.kind == "saturated":
         held = run.sequences
         if held is not None:  # more than fit wait
-            held = np.maximum(np.minimum(held, largest_batch(replica, requests.prompt + requests.output)), 1)
-        rate = np.asarray(continuous_batch(replica, requests, sequences=held).tokens_per_second)
-        return (1 / np.maximum(rate, 1e-300))[()]
+            held = np.minimum(held, saturation(replica, requests))
+        return 1 / continuous_batch(replica, requests, sequences=held).tokens_per_second
     if run.kind == "decode":
         batch = Batch(sequences=run.sequences or 1.0, context=run.context)
     else:

@@ -8,6 +8,9 @@ are arrays, one for each fit and each nudge of a constant.
 
 from __future__ import annotations
 
+import argparse
+import csv
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,9 +19,12 @@ from functools import lru_cache
 import numpy as np
 
 from ..machine import SERVING
-from .inference_runs import InferenceRun, at_peak, predict, predict_inference
+from ..units import fmt
+from . import validation
+from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
+from .text import name_of, read_text
 from .training_runs import Skipped
-from .validation import Score, score
+from .validation import Score, score, score_table
 
 # What is fitted of a software, from where a fit begins, and the most that a constant may be.
 START = {"gemm": 0.8, "memory": 0.85, "overlap_loss": 0.1, "layer_time": 50e-6, "sequence_time": 30e-6}
@@ -181,3 +187,55 @@ def _leave_one_source_out(runs: tuple[InferenceRun, ...]) -> dict[str, float]:
         misses = np.abs(times / np.array([run.seconds for run in some]) - 1)
         errors |= {source: float(miss[mask].mean()) for source, mask, miss in zip(sources, held, misses, strict=True)}
     return errors
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def run_table(runs: Sequence[InferenceRun], times) -> str:
+    """Return a line for each run: what was measured, what is predicted, the error, and what was filled in for it.
+
+    Examples
+    --------
+    >>> run_table([], []).split()[:3]
+    ['row', 'source', 'kind']
+    """
+    rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
+    for run, time in zip(runs, times, strict=True):
+        filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
+        error = f"{time / run.seconds - 1:+.1%}"
+        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), fmt(time, "s"), error, filled))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    align = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
+    lines = (zip(align, row, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(put(cell, width) for put, cell, width in line).rstrip() for line in lines)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict, compare and print; return the exit status. Tables of training go to :func:`.validation.run`."""
+    if arguments.template:
+        return validation.run(arguments)
+    text = read_text(arguments.file)
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    if not is_inference(next(csv.reader([first]), [])):
+        return validation.run(arguments, text)
+    runs, skipped = parse_inference(text, name_of(arguments.file))
+    if arguments.leave_one_out:
+        errors = leave_one_source_out(runs)
+        lines = [f"{error:>6.1%}  {source}" for source, error in errors.items()]
+        print(json.dumps(errors, indent=1) if arguments.json else "\n".join(lines))
+        return 0 if errors else 1
+    times = predict_inference(runs)
+    each, overall = scores(runs, skipped, times)
+    if arguments.json:
+        rows = [validation._object(one, float(time)) for one, time in zip(runs, times, strict=True)]
+        rows += [validation._object(row) for row in skipped]
+        found = {"sources": [vars(one) for one in each], "overall": vars(overall)}
+        found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
+        print(json.dumps(found, indent=1, allow_nan=False))
+    else:
+        if runs and not arguments.summary:
+            print(run_table(runs, times), end="\n\n")
+        print(score_table([*each, overall]))
+        validation._print_skipped(skipped)
+    return validation._status(runs)
