@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..machine import SERVING
+from ..machine import SPREADS
 from ..units import fmt
 from . import validation
 from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
@@ -77,11 +77,14 @@ def scores(runs: Sequence[InferenceRun], skipped: Sequence[Skipped], times) -> t
     for i, run in enumerate(runs):
         where.setdefault(run.source, []).append(i)
     left = Counter(row.source for row in skipped)
-    each = [
-        score(source, errors[where.get(source, [])], mfu[where.get(source, [])], skipped=left[source])
-        for source in dict.fromkeys([*where, *left])
-    ]
-    return each, score("overall", errors, mfu, skipped=sum(left.values()))
+    spreads = [SPREADS[kind(run)] for run in runs]
+    inside = np.array([s.low <= 1 / (1 + e) <= s.high for s, e in zip(spreads, errors, strict=True)], float)
+
+    def scored(source, rows, skipped):
+        return score(source, errors[rows], mfu[rows], skipped=skipped, inside=inside[rows])
+
+    each = [scored(source, where.get(source, []), left[source]) for source in dict.fromkeys([*where, *left])]
+    return each, scored("overall", slice(None), sum(left.values()))
 
 
 def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8) -> dict[str, float]:
@@ -173,20 +176,86 @@ def leave_one_source_out(runs: Iterable[InferenceRun]) -> dict[str, float]:
     return dict(_leave_one_source_out(tuple(runs)))
 
 
-@lru_cache(maxsize=4)
 def _leave_one_source_out(runs: tuple[InferenceRun, ...]) -> dict[str, float]:
-    errors: dict[str, float] = {}
-    for name in OF_SOFTWARE:
-        some = [run for run in runs if run.replica.software.name == SERVING[name].name]
+    ratios = _unseen_ratios(runs)
+    sources = np.array([run.source for run in runs if run.replica.software.name in OF_SOFTWARE])
+    known = np.array([run.replica.software.name in OF_SOFTWARE for run in runs], bool)
+    errors = np.abs(1 / ratios[known] - 1) if known.any() else ratios
+    found = {str(source): float(errors[sources == source].mean()) for source in dict.fromkeys(sources.tolist())}
+    return {source: error for source, error in found.items() if np.isfinite(error)}
+
+
+@lru_cache(maxsize=4)
+def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
+    """Measured over predicted time of every run, under constants that have not seen its source.
+
+    NaN where a source is the only one of a software whose constants are fitted.
+    """
+    seconds = np.array([run.seconds for run in runs])
+    ratios = np.array([run.seconds / float(predict(run)) for run in runs])
+    for software in OF_SOFTWARE:
+        where = np.array([i for i, run in enumerate(runs) if run.replica.software.name == software], int)
+        some = [runs[i] for i in where]
         sources = list(dict.fromkeys(run.source for run in some))
+        ratios[where] = np.nan
         if len(sources) < 2:
             continue
         held = np.array([[run.source == source for run in some] for source in sources])
-        found = {name: value[:, None] for name, value in _fit(some, name, ~held, 8).items()}
+        found = {name: value[:, None] for name, value in _fit(some, software, ~held, 8).items()}
         times = _times(some, found)[:, 0]
-        misses = np.abs(times / np.array([run.seconds for run in some]) - 1)
-        errors |= {source: float(miss[mask].mean()) for source, mask, miss in zip(sources, held, misses, strict=True)}
-    return errors
+        ratios[where] = seconds[where] / times[np.argmax(held, axis=0), np.arange(len(some))]
+    return ratios
+
+
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
+
+def kind(run: InferenceRun) -> str:
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.machine.SPREADS`.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> sorted({kind(run) for run in published_inference()[0]})[:2]
+    ['serving: one pass', 'serving: saturated, dense']
+    """
+    if run.kind in ("decode", "prefill"):
+        return "serving: one pass"
+    if run.kind == "static":
+        return "serving: static batch"
+    return f"serving: saturated, {'experts' if run.replica.model.experts else 'dense'}"
+
+
+def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:
+    """Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
+
+    As :func:`clusterlab.evidence.validation.learn_spreads` does for training: a source of n rows has the votes of
+    sqrt(n).
+
+    Parameters
+    ----------
+    runs : iterable of InferenceRun
+
+    Returns
+    -------
+    dict
+        Kind to its low and high ratio of measured to predicted time.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> some = [run for run in published_inference()[0] if run.source == "deepseek_profile"]
+    >>> list(learn_spreads(some))
+    ['serving: one pass']
+    """
+    runs = tuple(runs)
+    ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
+    sources, seen = np.array([run.source for run in runs]), np.isfinite(_unseen_ratios(runs))
+    return {
+        name: validation._interval(ratios[mask], sources[mask])
+        for name in dict.fromkeys(kinds.tolist())
+        if (mask := seen & (kinds == name)).any()
+    }
 
 
 # --- The command -----------------------------------------------------------------------------------------------------
@@ -228,7 +297,9 @@ def run(arguments: argparse.Namespace) -> int:
     times = predict_inference(runs)
     each, overall = scores(runs, skipped, times)
     if arguments.json:
-        rows = [validation._object(one, float(time)) for one, time in zip(runs, times, strict=True)]
+        spreads = [SPREADS[kind(one)] for one in runs]
+        ends = zip(runs, times, spreads, strict=True)
+        rows = [validation._object(one, float(t), float(t * s.low), float(t * s.high)) for one, t, s in ends]
         rows += [validation._object(row) for row in skipped]
         found = {"sources": [vars(one) for one in each], "overall": vars(overall)}
         found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
