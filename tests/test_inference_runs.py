@@ -207,6 +207,23 @@ def test_counts_of_gpus_become_replicas_and_layouts():
     assert padded.replica.formats.products == "bf16"
 
 
+@pytest.mark.parametrize(
+    ("written", "known"),
+    [
+        ("DeepSeek-R1-0528-FP4", "DeepSeek-V3"),
+        ("deepseek-ai/DeepSeek-V3.1", "DeepSeek-V3"),
+        ("Llama 3.1 405B FP8", "Llama 3.1 405B"),
+        ("Llama-3.1-8B-Instruct-FP8", "Llama 3.1 8B"),
+        ("Qwen3-30B-A3B-Instruct-2507", "Qwen3 30B-A3B"),
+        ("llama2-70b", "Llama 2 70B"),
+    ],
+)
+def test_a_name_may_carry_a_format_and_a_date(written, known):
+    run = one(f"{written},B200,64,8,1,,,,,,100,100,,,9000,")
+    assert run.replica.model.name == known
+    assert run.replica.formats.products == ("fp4" if "FP4" in written else "fp8" if "FP8" in written else "bf16")
+
+
 def test_more_sequences_than_fit_wait():
     many = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,9000,1000,1000,,,9000,")
     full = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,,1000,1000,,,9000,")

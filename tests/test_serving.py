@@ -68,7 +68,7 @@ def gemm_rate(formats, software):
 
 @pytest.mark.parametrize("tp", [1, 4, 16])
 @pytest.mark.parametrize(
-    "batch", [Batch(sequences=48, context=3000), Batch(prompt_tokens=4096, chunk=1024, cached=512)]
+    "batch", [Batch(sequences=48, context=3000, verified=3), Batch(prompt_tokens=4096, chunk=1024, cached=512)]
 )
 def test_a_dense_pass_is_its_kernels_counted_one_by_one(tp, batch):
     """Matrix by matrix, with a head of keys and values on every rank at least (Llama 3.1 70B has eight)."""
@@ -84,13 +84,13 @@ def test_a_dense_pass_is_its_kernels_counted_one_by_one(tp, batch):
         size = sum(rows * columns for rows, columns in matrices)
         total += shape.layers * seconds(2 * tokens * size, size, 2 * tokens * (2 * h + width), BARE, rate)
         weights += shape.layers * size
-    rows = batch.sequences + batch.prompt_tokens / batch.chunk
+    rows = batch.sequences * batch.verified + batch.prompt_tokens / batch.chunk
     logits = shape.vocab * h / tp
     total += seconds(2 * rows * logits, 2 * logits, 0, BARE, rate)
     assert found.weights + found.gemms == pytest.approx(total)
     assert found.weights == pytest.approx((weights + 2 * logits) / (BARE.memory * H100.hbm_bandwidth))
     # Attention: two products of a query with each key and value that it sees.
-    pairs = batch.sequences * batch.context + batch.prompt_tokens / batch.chunk * sum(
+    pairs = batch.sequences * batch.verified * batch.context + batch.prompt_tokens / batch.chunk * sum(
         batch.cached + i + 1 for i in range(int(batch.chunk))
     )
     cached = batch.sequences * batch.context + batch.prompt_tokens / batch.chunk * (batch.cached + batch.chunk)
@@ -168,6 +168,24 @@ def test_tokens_travel_to_their_experts_and_back():
             for size in (1, 2)
         )
         assert forward_pass(replica, batch).exchange == pytest.approx(58 * both)
+
+
+def test_ranks_that_split_an_expert_all_need_its_tokens():
+    """Attention DP with experts split by eight: each token goes to all eight ranks, once for both its experts."""
+    found = forward_pass(
+        Replica(MIXTURE, H100, Layout(dp=8, etp=8), Formats("fp8"), software=BARE), Batch(sequences=8 * 64, context=10)
+    )
+    links = {
+        "bandwidth": 1,
+        "latency": 0,
+        "node_bandwidth": 0.724 * 450e9,
+        "node_latency": 0.91 * H100.scale_up_latency,
+    }
+    both = sum(
+        expert_all_to_all(64 * 8 * 4096 * size, 8, experts_per_token=1, node_size=8, **links).time for size in (1, 2)
+    )
+    assert found.exchange == pytest.approx(32 * both)
+    assert found.all_reduces == 0
 
 
 def test_mla_reads_the_latents_once_for_all_heads_and_scores_in_their_space():

@@ -220,8 +220,21 @@ def _software(row: _Row) -> ServingSoftware:
     return found
 
 
+# What people write behind a model's name: its number format, and the month of a checkpoint.
+_BEHIND = re.compile(
+    r"[-_ ]+(?:nvfp4|mxfp4|fp4|fp8|bf16|fp16|int[48]|awq|gptq|w\d+a\d+|\d{4})(?![\da-z])", re.IGNORECASE
+)
+
+
+def _plain_name(written: str) -> str:
+    """A model's name without what does not change its shape."""
+    if re.search(r"deepseek[-_ ]*(?:v3|r1)", written, re.IGNORECASE):
+        return "DeepSeek-V3"
+    return _BEHIND.sub("", written)
+
+
 def _formats(row: _Row, chip: Machine) -> Formats:
-    text = row.text["precision"].casefold()
+    text = (row.text["precision"] or row.text["model"]).casefold()
     products = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), "bf16")
     weights = PRECISIONS[products][1]
     if re.search("weights? only|weight-only|w4a16|w8a16", f"{text} {row.text['note'].casefold()}") and weights < 2:
@@ -230,7 +243,7 @@ def _formats(row: _Row, chip: Machine) -> Formats:
         products = "fp16"
     if PRECISIONS[products][0] not in chip.peaks:
         raise _Skip(f"no {products} peak of {chip.name}")
-    if not text:
+    if not row.text["precision"]:
         row.filled["precision"] = products
     return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and "deepseek" not in row.source else 2.0)
 
@@ -282,9 +295,7 @@ def _run(row: _Row) -> InferenceRun:
         if not row.text[name]:
             raise _Skip(f"no {name}")
     chip, software = _machine(row.text["gpu"]), _software(row)
-    size, active = row["params_b"], row["active_params_b"]
-    written = row.text["model"]
-    model, note = _model_of(written.split("/")[0] if written.startswith("DeepSeek") else written, (), size, active)
+    model, note = _model_of(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"])
     if note:
         row.filled["model"] = note
     shape, layout, replicas = _layout(row, model)
