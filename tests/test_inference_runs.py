@@ -224,6 +224,20 @@ def test_a_name_may_carry_a_format_and_a_date(written, known):
     assert run.replica.formats.products == ("fp4" if "FP4" in written else "fp8" if "FP8" in written else "bf16")
 
 
+def test_weights_are_unpacked_where_the_chip_has_no_such_peak():
+    run = one("Llama 3.1 8B,A100,1,1,1,,fp8,,,,100,100,,,9000,")
+    assert run.replica.formats == Formats("bf16", 1.0, 2.0)
+    assert dict(run.filled)["products"] == "bf16 (no fp8 peak of A100 80GB)"
+
+
+def test_a_batch_may_be_that_of_each_gpu():
+    line = "DeepSeek-V3,H100,72,,,72,fp8,SGLang,decode,256,,,2000,,150000,"
+    assert one(line + "256 sequences per GPU; 32 redundant experts").sequences == 72 * 256
+    assert one(line + "32 redundant experts").sequences == 256
+    open_batch = one("DeepSeek-V3,H100,72,,,72,fp8,SGLang,decode,,,,100,,150000,")
+    assert open_batch.sequences == 72 * 2048  # as many as the software takes
+
+
 def test_more_sequences_than_fit_wait():
     many = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,9000,1000,1000,,,9000,")
     full = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,,1000,1000,,,9000,")
@@ -235,7 +249,6 @@ def test_more_sequences_than_fit_wait():
     [
         ("no data on the accelerator", "Llama 3.1 8B,Quadro,1,1,1,,,,,,10,10,,,9,"),
         ("the catalogue lacks", "Frobnicator,H100,1,1,1,,,,,,10,10,,,9,"),
-        ("no fp8 peak of A100 80GB", "Llama 3.1 8B,A100,1,1,1,,fp8,,,,10,10,,,9,"),
         ("no n_gpus", "Llama 3.1 8B,H100,,1,1,,,,,,10,10,,,9,"),
         ("do not divide 8 GPUs", "Llama 3.1 8B,H100,8,3,1,,,,,,10,10,,,9,"),
         ("no isl and osl", "Llama 3.1 8B,H100,1,1,1,,,,,,,,,,9,"),

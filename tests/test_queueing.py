@@ -51,6 +51,15 @@ def test_the_steady_state_is_one_and_obeys_little(share, fixed, each, most):
     assert queue.wait_quantile(0.5) <= queue.wait_quantile(0.99)
 
 
+def test_the_pace_of_tokens_counts_a_batch_by_its_tokens():
+    """A pass of two yields two tokens, and passes of one come as often as they are short."""
+    queue = batch_queue(0.5, [1.0, 1.5], tokens=1)
+    alone, both = queue.states[1] / 1.0, 2 * queue.waits / 1.5
+    share = alone / (alone + both)
+    assert queue.token_quantile(share - 1e-6) == 1.0
+    assert queue.token_quantile(share + 1e-6) == 1.5
+
+
 def poisson(rate, n, seed, lengths):
     rng = np.random.default_rng(seed)
     return np.cumsum(rng.exponential(1 / rate, n)), lengths(rng, n)

@@ -246,6 +246,24 @@ def test_the_fullest_rank_makes_all_wait():
     assert second.imbalance > (factor - 1) * second.exchange
 
 
+def test_the_fullest_rank_sees_more_rows_and_touches_more_experts():
+    """Eight ranks with 32 experts each, four tokens: the mean rank touches four of them."""
+    replica = Replica(DEEPSEEK, H100, Layout(dp=8, ep=8), Formats("fp8"), software=BARE)
+    found = forward_pass(replica, Batch(sequences=8, context=10))
+    factor = fullest_rank(8, experts=256, experts_per_token=8, ranks=8)
+    weights, slow = expert_parameters(DEEPSEEK), replace(BARE, memory=BARE.memory * BARE.grouped_gemm)
+
+    def kernel(times):
+        touched = 32 * experts_touched(8 * times, experts=256, experts_per_token=8)
+        filled, moved = 8 * times + 64 * touched, 2 * 8 * times * (2 * 7168 + 3 * 2048)
+        rate = gemm_rate(Formats("fp8"), BARE) * BARE.grouped_gemm
+        return seconds(2 * filled * weights, touched * weights, moved, slow, rate)
+
+    expected = 58 * (kernel(factor) - kernel(1)) + (factor - 1) * found.exchange
+    assert factor > 1.3
+    assert found.imbalance == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("pp", [2, 4, 8])
 def test_a_pipeline_takes_its_layers_and_hand_offs_one_after_the_other(pp):
     """With 80 layers and an output layer, the last stage is the slowest, and the others wait for it."""
@@ -272,6 +290,8 @@ def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
     assert many.time == pytest.approx(1e-3 + 1000 * 100e-6)  # the host is what takes longer
     alone = forward_pass(replace(one, software=replace(slow, host_overlap=False)), Batch(sequences=8, context=100))
     assert alone.host == pytest.approx(1e-3 + 8 * 100e-6)
+    ranks = forward_pass(replace(one, layout=Layout(dp=4)), Batch(sequences=4 * 1000, context=100))
+    assert ranks.time == pytest.approx(many.time)  # each attention rank has a host of its own
     staged = forward_pass(replace(one, layout=Layout(pp=2)), Batch(sequences=8, context=100))
     assert staged.host == pytest.approx(2 * 1e-3 + 8 * 100e-6)
     wide = forward_pass(replace(one, software=replace(BARE, layer_time=10e-6)), Batch(sequences=8, context=100))

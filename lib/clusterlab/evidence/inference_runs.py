@@ -239,10 +239,12 @@ def _formats(row: _Row, chip: Machine) -> Formats:
     weights = PRECISIONS[products][1]
     if re.search("weights? only|weight-only|w4a16|w8a16", f"{text} {row.text['note'].casefold()}") and weights < 2:
         products = "bf16"
-    if products == "bf16" and "bf16" not in chip.peaks:
-        products = "fp16"
-    if PRECISIONS[products][0] not in chip.peaks:
-        raise _Skip(f"no {products} peak of {chip.name}")
+    # Weights are unpacked to what the chip multiplies.
+    wider = ["int8", "bf16", "fp16"] if products == "int8" else ["fp4", "fp8", "bf16", "fp16"]
+    taken = next(name for name in [products, *wider[wider.index(products) :]] if PRECISIONS[name][0] in chip.peaks)
+    if taken != products:
+        row.filled["products"] = f"{taken} (no {products} peak of {chip.name})"
+        products = taken
     if not row.text["precision"]:
         row.filled["precision"] = products
     return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and "deepseek" not in row.source else 2.0)
@@ -326,6 +328,9 @@ def _measured(row: _Row, replica: Replica, replicas: float) -> _Measured:
     mode, batch = row.text["mode"].casefold(), row["batch"] or row["concurrency"]
     isl, osl, rate, latency = row["isl"], row["osl"], _throughput(row), row["latency_s"]
     each, first = row["tpot_ms"], row["ttft_ms"]
+    if batch and re.search(rf"\b{batch:g}\b[^;,.]*?(?:per|a|each|/) ?(?:gpu|device|rank)", row.text["note"].casefold()):
+        batch *= row["n_gpus"] or 1.0
+        row.filled["batch"] = f"{batch:g} (the note says for each GPU)"
     if batch:
         batch = max(batch / max(replicas, 1.0), 1.0)
     if "prefill" in mode or (row["input_tok_s_total"] and not rate):
@@ -340,7 +345,8 @@ def _measured(row: _Row, replica: Replica, replicas: float) -> _Measured:
                 batch = rate * each / 1e3
                 row.filled["batch"] = f"{batch:g} (throughput times time per token)"
             if not batch:
-                batch = float(largest_batch(replica, context))
+                most = replica.software.max_sequences * replica.layout.dp * replica.layout.pp
+                batch = float(np.minimum(largest_batch(replica, context), most))
                 row.filled["batch"] = f"{batch:g} (largest that fits)"
             if batch < 1:
                 raise _Skip("not one sequence fits into the memory")
