@@ -97,6 +97,10 @@ def test_a_dense_pass_is_its_kernels_counted_one_by_one(tp, batch):
     each = seconds(4 * heads * d * pairs, 2 * kv * d * cached, 0, BARE, BARE.attention * H100.peaks["bf16"])
     assert found.caches + found.attention == pytest.approx(shape.layers * each)
     assert found.caches == pytest.approx(shape.layers * 2 * kv * d * cached / (BARE.memory * H100.hbm_bandwidth))
+    # What only moves memory: norms with residuals, rotations, activations.
+    moved = 8 * h + (2 * (shape.heads + shape.kv_heads) * d + 3 * f) / tp
+    memory = BARE.memory * H100.hbm_bandwidth
+    assert found.elementwise == pytest.approx(shape.layers * 2 * tokens * moved / memory)
     links = H100.link_efficiency
     size, nodes = 2 * tokens * h, max(tp // 8, 1)
     one = expert_all_to_all(
@@ -144,6 +148,9 @@ def test_experts_are_counted_one_by_one(ep, etp, dp, tp):
     rest = alone.weights + alone.gemms - shape.layers * (mlp - router)
     assert found.weights + found.gemms == pytest.approx(rest + shape.layers * one)
     assert found.caches + found.attention == pytest.approx(alone.caches + alone.attention)
+    # Middles of two experts instead of one, and rows sorted to experts and back.
+    more = 64 / dp * (3 * shape.ffn / tp + 4 * 2 * shape.hidden) * 2 / (BARE.memory * H100.hbm_bandwidth)
+    assert found.elementwise - alone.elementwise == pytest.approx(shape.layers * more)
     if dp == 1:  # all ranks have all tokens: outputs are summed, nothing is sent
         assert found.exchange == 0
         assert found.all_reduces == pytest.approx(alone.all_reduces)

@@ -381,8 +381,8 @@ def balanced_loads(loads, ranks, *, redundant=0) -> np.ndarray:
 
 # --- One pass --------------------------------------------------------------------------------------------------------
 
-PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "all_reduces", "exchange", "imbalance")
-PARTS += ("transfers", "stages", "launches", "host")
+PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
+PARTS += ("imbalance", "transfers", "stages", "launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
@@ -400,6 +400,7 @@ class Pass(Explained):
     caches: float
     gemms: float
     attention: float
+    elementwise: float  # norms, residuals, rotations, activations, tokens sorted to experts and back
     all_reduces: float
     exchange: float
     imbalance: float
@@ -467,8 +468,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
     direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
     crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
-    (DeepEP's two kinds of kernels). Norms,
-    rotations and sampling are in ``launches``.
+    (DeepEP's two kinds of kernels). Sampling
+    is in ``launches``.
 
     Examples
     --------
@@ -507,7 +508,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     dense = layers - moe
     read = layers * projections.read + dense * ffn.read + moe * (beside.read + experts.read)
     added = layers * projections.added + dense * ffn.added + moe * (beside.added + experts.added)
-    work = layers * scores.time + read + added
+    elementwise = _elementwise(model, reached, job, tokens)
+    work = layers * scores.time + read + added + elementwise
     # Two all-reduces a layer; one where the experts' outputs return by an exchange.
     one = 2 * reached.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
@@ -523,6 +525,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "caches": halves * layers * scores.read,
         "gemms": halves * (added + output.added),
         "attention": halves * layers * scores.added,
+        "elementwise": halves * elementwise,
         "all_reduces": all_reduces,
         "exchange": exposed,
         "imbalance": imbalance,
@@ -595,6 +598,21 @@ def _dense_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Form
     weights = model.vocab * h / tp  # each sequence wants the logits of its last tokens
     rows = tokens - prompted + prompted / batch.chunk
     return projections, ffn, beside, _kernel(reached, 2 * rows * weights, 2 * weights)
+
+
+def _elementwise(model, reached: _Reached, job: _Job, tokens):
+    """Seconds of all layers in kernels that only move memory, 2 bytes an element.
+
+    A norm with its residual reads two tensors of the stream and writes two, twice a layer; queries and keys are
+    rotated, activations read what the MLP has made and write its middle; rows of experts are sorted and put back.
+    """
+    gates, moe = 1 + model.gated, model.moe_layers
+    of_ffn = (model.layers - moe) * model.ffn
+    of_ffn = of_ffn + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    rotated = 2 * (model.heads + model.kv_heads) * model.head_dim
+    split = (model.layers * rotated + (1 + gates) * of_ffn) / job.tp
+    stream = (8 * model.layers + 4 * moe * model.experts_per_token) * model.hidden
+    return 2 * tokens * (stream + split) / reached.memory
 
 
 def _scores(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, sequences, prompted) -> _Kernel:
