@@ -1,85 +1,32 @@
 """Drawings that prove the stage: a ring all-reduce, a fat tree, and a matrix product in shards."""
 
+from clusterlab import topology
 from clusterlab.collectives import ring_all_reduce
+from clusterlab.drawings import fabric
 from clusterlab.explorer import Axis, Explorer, Picture, Select, Step
 from clusterlab.scene import Arrow, Box, Label, Scene
 from clusterlab.units import GB, fmt
 
-GPUS = 4
-STEPS = 2 * (GPUS - 1)
+STEPS = fabric.STEPS
 SIZE, BANDWIDTH = 1 * GB, 50 * GB
-CORNERS = [(0, 22), (240, 22), (240, 148), (0, 148)]  # of the GPUs, clockwise
-CELL, HIGH = 32, 28
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-def ring_sums(step):
-    """How many GPUs' gradients each chunk of each GPU sums after a number of steps of a ring."""
-    held = [[{gpu} for _ in range(GPUS)] for gpu in range(GPUS)]
-    for s in range(step):
-        sent = [(gpu, (gpu - s) % GPUS) for gpu in range(GPUS)]
-        arriving = [(gpu, chunk, set(held[gpu][chunk])) for gpu, chunk in sent]
-        for gpu, chunk, sums in arriving:
-            there = held[(gpu + 1) % GPUS][chunk]
-            held[(gpu + 1) % GPUS][chunk] = sums | there
-    return [[len(sums) for sums in chunks] for chunks in held]
-
-
-def cell(gpu, chunk):
-    x, y = CORNERS[gpu]
-    return x + 10 + chunk * (CELL + 4), y + 24
-
-
 def ring(step):
-    """One step of a ring all-reduce: the chunks of each GPU, those that move next, and the time line."""
-    phase = "reduce-scatter" if step < GPUS - 1 else "all-gather"
-    parts, moves = [], []
-    for gpu, (x, y) in enumerate(CORNERS):
-        parts += [Box(x, y, 160, 62), Label(x, y - 11, f"GPU {gpu}", anchor="start", strong=True)]
-        for chunk, sums in enumerate(ring_sums(step)[gpu]):
-            left, top = cell(gpu, chunk)
-            parts.append(Label(left + CELL / 2, y + 13, "abcd"[chunk]))
-            parts.append(Box(left, top, CELL, HIGH, str(sums), kind="memory", solid=sums == GPUS))
-    ways = [(164, 53, 236, 53), (320, 88, 320, 126), (236, 179, 164, 179), (80, 126, 80, 88)]
-    for gpu, way in enumerate(ways):
-        chunk = (gpu - step) % GPUS
-        if step < STEPS:
-            moves.append(f"GPU {gpu} sends {'abcd'[chunk]} to GPU {(gpu + 1) % GPUS}")
-        parts.append(Arrow(*way, "abcd"[chunk], "wire") if step < STEPS else Arrow(*way, kind="ink"))
-    for chunk in range(GPUS):
-        gpu = (chunk + step) % GPUS
-        kind, sums = ("wire" if step < STEPS else "memory"), ring_sums(step)[gpu][chunk]
-        parts.append(Box(*cell(gpu, chunk), CELL, HIGH, str(sums), kind, solid=True, key="abcd"[chunk]))
-    for x, text, kind, solid in [(4, "partial sum", "memory", False), (130, "sum of all four", "memory", True)]:
-        parts += [Box(x, 228, 14, 14, kind=kind, solid=solid), Label(x + 21, 235, text, anchor="start")]
-    parts += [Box(282, 228, 14, 14, kind="wire", solid=True), Label(303, 235, "moves next", anchor="start")]
-    said = f"After {step} of {STEPS} steps each GPU has {ring_sums(step)[0].count(GPUS)} of 4 chunks complete. "
-    each = float(ring_all_reduce(SIZE, GPUS, bandwidth=BANDWIDTH, latency=0).time) / STEPS
+    """One step of a ring all-reduce, and its time line."""
+    each = float(ring_all_reduce(SIZE, fabric.GPUS, bandwidth=BANDWIDTH, latency=0).time) / STEPS
     spans = [[(row, s * each, (s + 1) * each, str(s + 1)) for s in r] for row, r in enumerate((range(3), range(3, 6)))]
     return Picture(
-        scene=Scene(400, 246, parts, alt=said + (f"{phase.capitalize()}: {', '.join(moves)}." if moves else "Done.")),
+        scene=fabric.ring(step),
         spans={"reduce-scatter": spans[0], "all-gather": spans[1]},
         rules={"now": step * each},
-        readouts={"Sent by each GPU": fmt(step * SIZE / GPUS, "B"), "Time": fmt(step * each, "s")},
+        readouts={"Sent by each GPU": fmt(step * SIZE / fabric.GPUS, "B"), "Time": fmt(step * each, "s")},
     )
 
 
 def fat_tree():
     """Two levels of switches, each leaf with a link to every spine."""
-    parts = []
-    spines, leaves, hosts = 4, 4, 4
-    at = [46 + 102 * i for i in range(4)]  # middles of the columns
-    for x in at:
-        parts += [Arrow(x, 44, to, 104, kind="network", heads=0) for to in at]
-        for i in range(hosts):
-            parts.append(Arrow(x, 132, x - 33 + 22 * i, 182, kind="nvlink", heads=0))
-    for i, x in enumerate(at):
-        parts.append(Box(x - 38, 16, 76, 28, f"Spine {i}", kind="network"))
-        parts.append(Box(x - 38, 104, 76, 28, f"Leaf {i}", kind="network", solid=True))
-        parts += [Box(x - 42 + 22 * k, 182, 18, 22, kind="compute", solid=True) for k in range(hosts)]
-        parts.append(Label(x, 218, f"{hosts} servers"))
-    alt = f"A fat tree: {spines} spines, each linked to all of {leaves} leaves; {hosts} servers below each leaf."
-    return Picture(scene=Scene(398, 228, parts, alt=alt))
+    return Picture(scene=fabric.fat_tree(topology.fat_tree(32, 8), 8))
 
 
 def product(cut):

@@ -74,7 +74,7 @@ def nbval(path, options=()) -> subprocess.CompletedProcess:
         stderr=subprocess.STDOUT,
         text=True,
         timeout=600,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "tests")},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT / "lib"), str(ROOT / "tests")])},
     )
 
 

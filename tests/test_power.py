@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -360,6 +361,15 @@ def test_three_constants_give_time_and_energy_of_bert_at_three_caps(cap):
     capped = power_cap(cap, **V100)
     assert capped.time == pytest.approx(stated["time"], rel=0.01)
     assert capped.energy == pytest.approx(stated["energy_share"], rel=0.01)
+
+
+def test_a_chip_that_is_named_beside_a_default_cap_has_that_cap():
+    """A V100 with a default cap of 250 W is the PCIe card, of which the hardware has no record; an SXM2 has 300 W."""
+    rows = [row for row in published("power", group="cap") if "default cap of" in row["note"]]
+    assert rows
+    for row in rows:
+        cap = float(re.search(r"default cap of (\d+) W", row["note"])[1])
+        assert not row["accelerator"] or hardware.accelerator(row["accelerator"]).tdp == cap, row["row_id"]
 
 
 def test_the_same_constants_predict_bert_training_at_150_w():

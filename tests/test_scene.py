@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import drawings
 from clusterlab import scene
 from clusterlab.scene import Arrow, Band, Box, Label, Scene, grid, legend
 from refusals import unreached
@@ -113,32 +112,7 @@ def test_every_refusal_of_the_source_is_reached_by_one_of_these():
     assert unreached(scene, REFUSALS) == set()
 
 
-# --- the drawings that prove the stage -------------------------------------------------------------------------------
-
-
-def test_the_ring_sums_every_chunk_in_half_of_its_steps_and_gathers_it_in_the_other():
-    after = [np.array(drawings.ring_sums(step)) for step in range(drawings.STEPS + 1)]
-    assert (after[0] == 1).all()
-    assert (after[-1] == drawings.GPUS).all()
-    complete = [(sums == drawings.GPUS).sum() for sums in after]
-    n = drawings.GPUS
-    assert complete == [0] * (n - 1) + [n * k for k in range(1, n + 1)]
-
-
-@pytest.mark.parametrize("step", range(1, drawings.STEPS + 1))
-def test_each_step_of_the_ring_changes_the_chunks_that_moved_and_no_other(step):
-    before, now = drawings.ring(step - 1).scene, drawings.ring(step).scene
-    sums = [np.array(drawings.ring_sums(s)) for s in (step - 1, step)]
-    places = [
-        {part.key: (part.x, part.y) for part in s.parts if isinstance(part, Box) and part.key} for s in (before, now)
-    ]
-    assert places[0].keys() == places[1].keys() == set("abcd")
-    changed = {drawings.cell(gpu, chunk) for gpu, chunk in np.argwhere(sums[0] != sums[1])}
-    assert changed == set(places[1].values())
-    assert f"After {step} of 6 steps" in now.alt
-    sent = set(re.findall(r"GPU (\d) sends ([a-d]) to GPU (\d)", before.alt))
-    cells = {(drawings.cell(int(to), "abcd".index(chunk)), chunk) for _, chunk, to in sent}
-    assert cells == {(at, chunk) for chunk, at in places[1].items()}
+# --- parts that belong together --------------------------------------------------------------------------------------
 
 
 def test_a_grid_fills_its_room_with_boxes_of_one_size():
