@@ -29,7 +29,7 @@ from .transformer import Transformer, _forward_flops, attention_parameters, expe
 from .units import Explained, broadcastable, larger, nonnegative, pick, positive, smaller, summary, whole
 
 _Numbers = float | np.ndarray
-ONE_GPU = Layout()
+_ONE_GPU = Layout()
 
 # --- What is served --------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Replica(Explained):
 
     model: Transformer
     machine: Machine
-    layout: Layout = ONE_GPU
+    layout: Layout = _ONE_GPU
     formats: Formats = Formats()
     two_batches: Any = False
     redundant: Any = 0
