@@ -281,7 +281,10 @@ def run_table(runs: Sequence[InferenceRun], times) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Predict, compare and print; return the exit status. Tables of training go to :func:`clusterlab.evidence.validation.run`."""
+    """Predict, compare and print; return the exit status.
+
+    Tables of training go to :func:`clusterlab.evidence.validation.run`.
+    """
     if arguments.template:
         return validation.run(arguments)
     text = read_text(arguments.file)
