@@ -16,7 +16,7 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, layout_search, memory, pipeline, topology, training
+from clusterlab import failures, layout_search, memory, pipeline, queueing, serving, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -93,6 +93,7 @@ from clusterlab.power import (
     pue,
     site,
 )
+from clusterlab.queueing import little_law, network_time
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -105,6 +106,13 @@ from clusterlab.roofline import (
     lower_bound,
     matmul,
     ridge_point,
+)
+from clusterlab.serving import (
+    accepted_tokens,
+    disaggregate,
+    speculative_speedup,
+    token_price,
+    train,
 )
 from clusterlab.speedup import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
 from clusterlab.topology import (
@@ -411,12 +419,23 @@ DIMENSIONS = {
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
     ),
     capacity: (lambda: capacity(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
+    train: (
+        lambda: train(q(""), q(""), stage_time=SECONDS, hand_off=SECONDS),
+        {"token_time": "s", "busy": "", "microbatches_to_fill": ""},
+    ),
+    accepted_tokens: (lambda: accepted_tokens(q("", 0.4), q("")), {"": ""}),
+    speculative_speedup: (lambda: speculative_speedup(0.4, q(""), draft_time=q("")), {"": ""}),
+    disaggregate: (lambda: disaggregate(q("1/s"), q("1/s")), {"prefill_share": "", "requests_per_second": "1/s"}),
+    token_price: (lambda: token_price(q("kg/s"), q("1/s")), {"": "kg"}),  # kilograms stand for dollars
+    little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
+    network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "evidence", "validate", "__main__"}
 NOT_LAWS |= {"palette", "scene", "explorer"}
-# Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
+# Functions that are no laws: simulations, the training step and what is made of passes of a replica (their own tests
+# scale times instead), and look-ups.
 NO_LAWS = {
     failures.simulate,
     topology.hierarchy,
@@ -425,6 +444,9 @@ NO_LAWS = {
     layout_search.axes,
     layout_search.search,
 }
+NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
+NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
+NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
 
 
 @pytest.mark.parametrize(

@@ -223,6 +223,7 @@ WRITTEN = {
     "GB200": ["GB200 NVL72 (NVLS)", "NVIDIA GB200", "GB200 NVL", "GB200 (4-GPU tray)"],
     "B300": ["B300", "8xB300"],
     "GB300": ["NVIDIA GB300", "GB300NVL72"],
+    "RTX PRO 6000": ["RTX 6000 Pro Blackwell SE", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000"],
     "MI250X": ["AMD Instinct MI250X"],
     "MI300X": ["MI300X", "AMD Instinct MI300X", "8x MI300"],
     "MI325X": ["MI325X"],

@@ -22,7 +22,7 @@ from textwrap import dedent, fill
 from typing import Any, NamedTuple
 
 from . import __version__, hardware, machine, models
-from .evidence import link_fit, validation
+from .evidence import inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
 
@@ -189,15 +189,16 @@ _COMMANDS = {
     "fit": Command(*link_fit.FIT_HELP, link_fit.add_arguments, link_fit.run),
     "predict": Command(*link_fit.PREDICT_HELP, link_fit.add_arguments, link_fit.run),
     "validate": Command(
-        "predict training runs and compare with their measured times",
-        "Predict the step time of published training runs, or of your own, and compare source by source.",
+        "predict training or inference runs and compare with their measured times",
+        "Predict published training or inference runs, or your own, and compare source by source. The columns say "
+        "which: those of inference have isl, osl or context_len.",
         """\
         %(prog)s --template > mine.csv
         %(prog)s mine.csv
         %(prog)s --json - < mine.csv
         """,
         validation.add_arguments,
-        validation.run,
+        inference_validation.run,
     ),
 }
 

@@ -346,6 +346,7 @@ _SPELLINGS = {
     **{f"{name} SXM": name.casefold() for name in ("H200", "H800", "H100")},
     "A100 80GB": "a100",
     "V100 SXM2": "v100",
+    "RTX PRO 6000": "rtx[ -]?(?:pro[ -]?6000|6000[ -]?pro)",
     "MI250X": "mi250x",
     **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 355)},
     "TPU v4": r"tpu[ -]?v?4|v4(?=-\d)",

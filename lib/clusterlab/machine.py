@@ -198,6 +198,53 @@ class Software(_Sourced):
         return self.attention is not None
 
 
+@dataclass(frozen=True, repr=False)
+class ServingSoftware(_Sourced):
+    """What serving software reaches and costs.
+
+    ``gemm``: rate of its GEMMs in multiples of what a training step reaches (:class:`Efficiency`); ``grouped_gemm``:
+    rate of the experts' grouped GEMMs, computing and reading, in multiples of the others'. ``memory``: share of
+    the HBM bandwidth at which weights and caches are read. ``attention``: share of the 16-bit peak in the products of
+    attention. ``overlap_loss``: of a kernel's shorter part (computing or reading), the share that the longer does not
+    hide. ``layer_time``: seconds that a layer costs besides (launches, small kernels). ``pass_time`` and
+    ``sequence_time``: seconds of the host for a pass and for each sequence in it; ``host_overlap``: whether it prepares
+    a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
+    experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
+    that hides it, where prompts are read. ``cache_share``: share of the memory left by weights and activations that
+    caches get. ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one
+    attention rank.
+    """
+
+    gemm: float
+    grouped_gemm: float
+    memory: float
+    attention: float
+    overlap_loss: float
+    pass_time: float
+    layer_time: float
+    sequence_time: float
+    host_overlap: bool
+    expert_skew: float
+    contention: float
+    cache_share: float
+    max_sequences: float
+    max_tokens: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share, no time and no count."""
+        positive(gemm=self.gemm, grouped_gemm=self.grouped_gemm)
+        if not isinstance(self.host_overlap, bool):
+            raise ValueError(f"host_overlap must be True or False, got {self.host_overlap!r}")
+        fraction(memory=self.memory, attention=self.attention, cache_share=self.cache_share)
+        times = {name: getattr(self, name) for name in ("pass_time", "layer_time", "sequence_time", "expert_skew")}
+        nonnegative(**times)
+        for name in ("overlap_loss", "contention"):
+            (share,) = nonnegative(**{name: getattr(self, name)})
+            if np.any(share > 1):
+                raise ValueError(f"{name} must be at most 1, got {np.max(share):g}")
+        whole(max_sequences=self.max_sequences, max_tokens=self.max_tokens)
+
+
 _SWITCHES = tuple(f.name for f in fields(Software) if f.type == "bool")
 _RECORDS: dict[str, type] = {
     "efficiency": Efficiency,
@@ -205,7 +252,7 @@ _RECORDS: dict[str, type] = {
     "nccl": NCCL,
     "software": Software,
 }
-_RECORDS |= {"spread": Spread}
+_RECORDS |= {"spread": Spread, "serving": ServingSoftware}
 _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
 
 
@@ -224,8 +271,9 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software`` and ``spread``, in the form of
-        :func:`clusterlab.hardware.load`; rows of ``software`` take from ``software.default`` what they do not say.
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software``, ``spread`` and ``serving``, in
+        the form of :func:`clusterlab.hardware.load`; rows of ``software`` and ``serving`` take from their row
+        ``default`` what they do not say.
 
     Returns
     -------
@@ -258,7 +306,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
         for name, row in rows.items():
             facts, missing = read_facts(f"{table} {name}", row, sources)
             gaps += missing
-            if table == "software" and name == "default":
+            if table in ("software", "serving") and name == "default":
                 usual = facts
                 continue
             facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
@@ -279,6 +327,7 @@ def _records() -> dict[str, dict[str, Any]]:
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
@@ -324,6 +373,7 @@ class Machine(Explained):
 
 
 _GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
+_GENERATIONS |= {"RTX": "Blackwell"}
 _GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
 # The network of the reference servers and pods of a generation.
 _NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}

@@ -119,7 +119,19 @@ def read_runs(path) -> tuple[list[Run], list[Skipped]]:
     ValueError
         It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
     """
-    text, name = read_text(path), name_of(path)
+    return parse_runs(read_text(path), name_of(path))
+
+
+def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
+    r"""Read the text of a table, as :func:`read_runs`; ``name`` stands in messages.
+
+    Examples
+    --------
+    >>> head = "model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s"
+    >>> (run,), _ = parse_runs(f"{head}\nGPT 175B,A100,64,8,8,64,2048,13.75", "mine.csv")
+    >>> run.seconds
+    13.75
+    """
     lines = csv.reader(io.StringIO(text))
     heading, rows, skipped = [], [], []
     try:

@@ -22,7 +22,8 @@ import numpy as np
 from ..training import Step, kind, step
 from ..transformer import parameters
 from ..units import Explained, fmt
-from .training_runs import Batch, Run, Skipped, batches, predict_runs, published_runs, read_runs
+from .text import name_of
+from .training_runs import Batch, Run, Skipped, batches, parse_runs, predict_runs, published_runs, read_runs
 
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
@@ -580,12 +581,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--leave-one-out", action="store_true", help=text)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Predict, compare and print; return the exit status: 1 where nothing could be predicted."""
+def run(arguments: argparse.Namespace, text: str | None = None) -> int:
+    """Predict, compare and print; return the exit status: 1 where nothing could be predicted.
+
+    ``text`` is what stands in the file, where it has been read already.
+    """
     if arguments.template:
         print(TEMPLATE, end="")
         return 0
-    runs, skipped = read_runs(arguments.file)
+    runs, skipped = read_runs(arguments.file) if text is None else parse_runs(text, name_of(arguments.file))
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
     steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])

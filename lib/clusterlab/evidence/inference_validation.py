@@ -1,0 +1,315 @@
+"""Validation of serving: inference runs, published or a reader's own, beside what the laws of serving predict.
+
+``clusterlab validate FILE.csv`` sends tables of inference here (:mod:`clusterlab.evidence.inference_runs`).
+:func:`fit_serving` fits the constants of one serving software to runs of it, and :func:`leave_one_source_out` shows
+what such constants are worth for runs that they have not seen. All fits of a software are made in one go: its constants
+are arrays, one for each fit and each nudge of a constant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..machine import SPREADS
+from ..units import fmt
+from . import validation
+from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
+from .text import name_of, read_text
+from .training_runs import Skipped
+from .validation import Score, score, score_table
+
+# What is fitted of a software, from where a fit begins, and the most that a constant may be.
+START = {"gemm": 0.8, "memory": 0.85, "overlap_loss": 0.1, "sequence_time": 30e-6}
+OF_SOFTWARE: Mapping[str, Mapping[str, float]] = {
+    "LMDeploy": START | {"layer_time": 50e-6},
+    "TensorRT-LLM": START | {"grouped_gemm": 0.5, "attention": 0.3},  # replays graphs: launches are not fitted
+    "SGLang": {"layer_time": 20e-6, "expert_skew": 0.2, "contention": 0.2},
+}
+MOST = {"memory": 0.92, "attention": 0.75, "overlap_loss": 1.0, "contention": 1.0, "gemm": 1.2, "grouped_gemm": 1.0}
+_NUDGE = 0.97
+
+
+def compare(runs: Iterable[InferenceRun], skipped: Iterable[Skipped] = ()) -> tuple[list[Score], Score]:
+    """Score every source, and all rows together.
+
+    Parameters
+    ----------
+    runs, skipped : iterable
+        From :func:`clusterlab.evidence.inference_runs.read_inference`.
+
+    Returns
+    -------
+    tuple
+        A list of :class:`~clusterlab.evidence.validation.Score`, in the order of the rows, and one for all rows.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> runs, skipped = published_inference()
+    >>> scores, overall = compare(runs[-4:], skipped)
+    >>> overall.rows, overall.predicted
+    (5, 4)
+    """
+    runs = list(runs)
+    return scores(runs, list(skipped), predict_inference(runs))
+
+
+def scores(runs: Sequence[InferenceRun], skipped: Sequence[Skipped], times) -> tuple[list[Score], Score]:
+    """Score predictions that are there already, as :func:`compare`.
+
+    Examples
+    --------
+    >>> scores([], [], [])[1].rows
+    0
+    """
+    seconds = np.array([run.seconds for run in runs])
+    errors = np.asarray(times, float) / seconds - 1
+    mfu = np.array([at_peak(run) for run in runs]) / seconds
+    where: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        where.setdefault(run.source, []).append(i)
+    left = Counter(row.source for row in skipped)
+    spreads = [SPREADS[kind(run)] for run in runs]
+    inside = np.array([s.low <= 1 / (1 + e) <= s.high for s, e in zip(spreads, errors, strict=True)], float)
+
+    def scored(source, rows, skipped):
+        return score(source, errors[rows], mfu[rows], skipped=skipped, inside=inside[rows])
+
+    each = [scored(source, where.get(source, []), left[source]) for source in dict.fromkeys([*where, *left])]
+    return each, scored("overall", slice(None), sum(left.values()))
+
+
+def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8) -> dict[str, float]:
+    """Fit the constants of one serving software to runs of it, from the same neutral start every time.
+
+    Parameters
+    ----------
+    runs : sequence of InferenceRun
+        Every source has one vote, shared by its rows.
+    software : str
+        A name of ``OF_SOFTWARE``, which says what is fitted.
+    rounds : int
+        Steps of Gauss and Newton on the logarithms of times and constants.
+
+    Returns
+    -------
+    dict
+        Constants by their names in :class:`clusterlab.machine.ServingSoftware`.
+
+    Raises
+    ------
+    ValueError
+        There are no runs.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> runs = [run for run in published_inference()[0] if run.source == "lmdeploy_a100_internlm-20b"]
+    >>> 0.8 < fit_serving(runs, "LMDeploy", rounds=4)["memory"] <= 0.92
+    True
+    """
+    if not runs:
+        raise ValueError("runs must be at least one run, got none")
+    found = _fit(list(runs), software, np.ones((1, len(runs)), bool), rounds)
+    return {name: float(value[0]) for name, value in found.items()}
+
+
+def _fit(runs: list[InferenceRun], software: str, kept: np.ndarray, rounds: int) -> dict[str, np.ndarray]:
+    """One fit for each row of ``kept``, which says the runs that it sees."""
+    seconds, sources = np.array([run.seconds for run in runs]), np.array([run.source for run in runs])
+    values = {name: np.full(len(kept), value) for name, value in OF_SOFTWARE[software].items()}
+    weights = np.zeros(kept.shape)
+    for fold, mask in enumerate(kept):
+        sizes = Counter(sources[mask])
+        weights[fold, mask] = [sizes[source] ** -0.5 for source in sources[mask]]
+    for _ in range(rounds):
+        nudged = {name: np.repeat(value[:, None], 1 + len(values), axis=1) for name, value in values.items()}
+        for i, name in enumerate(values):
+            nudged[name][:, 1 + i] *= _NUDGE
+        misses = np.log(_times(runs, nudged) / seconds)
+        for fold, mask in enumerate(kept):
+            now = misses[fold, 0, mask]
+            slopes = (misses[fold, 1:, mask] - now[:, None]) / np.log(_NUDGE)
+            robust = weights[fold, mask] / np.sqrt(np.maximum(np.abs(now), 0.03))  # least absolute, not least squares
+            damped = np.vstack([slopes * robust[:, None], 0.3 * np.eye(len(values))])
+            change = np.linalg.lstsq(damped, np.concatenate([-now * robust, np.zeros(len(values))]), rcond=None)[0]
+            for name, by in zip(values, np.clip(change, -0.4, 0.4), strict=True):
+                values[name][fold] = min(values[name][fold] * np.exp(by), MOST.get(name, np.inf))
+    return values
+
+
+def _times(runs: Sequence[InferenceRun], constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Seconds of every run with other constants, whose arrays come first in the shape of the result."""
+    shape = np.broadcast_shapes(*(np.shape(value) for value in constants.values()))
+    out = np.empty((*shape, len(runs)))
+    for i, run in enumerate(runs):
+        out[..., i] = predict(run, replace(run.replica.software, **constants))
+    return out
+
+
+def leave_one_source_out(runs: Iterable[InferenceRun]) -> dict[str, float]:
+    """Mean absolute error of each source under constants fitted to the other sources of its software.
+
+    Parameters
+    ----------
+    runs : iterable of InferenceRun
+        Software of which nothing is fitted, or with one source alone, is left out. The answer is remembered.
+
+    Returns
+    -------
+    dict
+        Source to error, a share of the measured time.
+
+    Examples
+    --------
+    >>> leave_one_source_out([])
+    {}
+    """
+    return dict(_leave_one_source_out(tuple(runs)))
+
+
+def _leave_one_source_out(runs: tuple[InferenceRun, ...]) -> dict[str, float]:
+    ratios = _unseen_ratios(runs)
+    sources = np.array([run.source for run in runs if run.replica.software.name in OF_SOFTWARE])
+    known = np.array([run.replica.software.name in OF_SOFTWARE for run in runs], bool)
+    errors = np.abs(1 / ratios[known] - 1) if known.any() else ratios
+    found = {str(source): float(errors[sources == source].mean()) for source in dict.fromkeys(sources.tolist())}
+    return {source: error for source, error in found.items() if np.isfinite(error)}
+
+
+@lru_cache(maxsize=4)
+def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
+    """Measured over predicted time of every run, under constants that have not seen its source.
+
+    NaN where a source is the only one of a software whose constants are fitted.
+    """
+    seconds = np.array([run.seconds for run in runs])
+    ratios = np.array([run.seconds / float(predict(run)) for run in runs])
+    for software in OF_SOFTWARE:
+        where = np.array([i for i, run in enumerate(runs) if run.replica.software.name == software], int)
+        some = [runs[i] for i in where]
+        sources = list(dict.fromkeys(run.source for run in some))
+        ratios[where] = np.nan
+        if len(sources) < 2:
+            continue
+        held = np.array([[run.source == source for run in some] for source in sources])
+        found = {name: value[:, None] for name, value in _fit(some, software, ~held, 8).items()}
+        times = _times(some, found)[:, 0]
+        ratios[where] = seconds[where] / times[np.argmax(held, axis=0), np.arange(len(some))]
+    return ratios
+
+
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
+
+def kind(run: InferenceRun) -> str:
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.machine.SPREADS`.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> sorted({kind(run) for run in published_inference()[0]})[:2]
+    ['serving: one pass', 'serving: saturated, dense']
+    """
+    if run.kind in ("decode", "prefill"):
+        return "serving: one pass"
+    if run.kind == "static":
+        return "serving: static batch"
+    return f"serving: saturated, {'experts' if run.replica.model.experts else 'dense'}"
+
+
+def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:
+    """Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
+
+    As :func:`clusterlab.evidence.validation.learn_spreads` does for training: a source of n rows has the votes of
+    sqrt(n).
+
+    Parameters
+    ----------
+    runs : iterable of InferenceRun
+
+    Returns
+    -------
+    dict
+        Kind to its low and high ratio of measured to predicted time.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> some = [run for run in published_inference()[0] if run.source == "deepseek_profile"]
+    >>> list(learn_spreads(some))
+    ['serving: one pass']
+    """
+    runs = tuple(runs)
+    ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
+    sources, seen = np.array([run.source for run in runs]), np.isfinite(_unseen_ratios(runs))
+    return {
+        name: validation._interval(ratios[mask], sources[mask])
+        for name in dict.fromkeys(kinds.tolist())
+        if (mask := seen & (kinds == name)).any()
+    }
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def run_table(runs: Sequence[InferenceRun], times) -> str:
+    """Return a line for each run: what was measured, what is predicted, the error, and what was filled in for it.
+
+    Examples
+    --------
+    >>> run_table([], []).split()[:3]
+    ['row', 'source', 'kind']
+    """
+    rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
+    for run, time in zip(runs, times, strict=True):
+        filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
+        error = f"{time / run.seconds - 1:+.1%}"
+        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), fmt(time, "s"), error, filled))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    align = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
+    lines = (zip(align, row, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(put(cell, width) for put, cell, width in line).rstrip() for line in lines)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict, compare and print; return the exit status.
+
+    Tables of training go to :func:`clusterlab.evidence.validation.run`.
+    """
+    if arguments.template:
+        return validation.run(arguments)
+    text = read_text(arguments.file)
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    if not is_inference(next(csv.reader([first]), [])):
+        return validation.run(arguments, text)
+    runs, skipped = parse_inference(text, name_of(arguments.file))
+    if arguments.leave_one_out:
+        errors = leave_one_source_out(runs)
+        lines = [f"{error:>6.1%}  {source}" for source, error in errors.items()]
+        print(json.dumps(errors, indent=1) if arguments.json else "\n".join(lines))
+        return 0 if errors else 1
+    times = predict_inference(runs)
+    each, overall = scores(runs, skipped, times)
+    if arguments.json:
+        spreads = [SPREADS[kind(one)] for one in runs]
+        ends = zip(runs, times, spreads, strict=True)
+        rows = [validation._object(one, float(t), float(t * s.low), float(t * s.high)) for one, t, s in ends]
+        rows += [validation._object(row) for row in skipped]
+        found = {"sources": [vars(one) for one in each], "overall": vars(overall)}
+        found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
+        print(json.dumps(found, indent=1, allow_nan=False))
+    else:
+        if runs and not arguments.summary:
+            print(run_table(runs, times), end="\n\n")
+        print(score_table([*each, overall]))
+        validation._print_skipped(skipped)
+    return validation._status(runs)
