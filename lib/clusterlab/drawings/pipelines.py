@@ -99,13 +99,13 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
 
     Examples
     --------
-    >>> cluster(Layout(tp=8, pp=16, dp=128), {"tensor": 3e11, "pipeline": 8e9, "data": 19e9}).alt
-    '128 replicas of 16 servers of 8 GPUs. A GPU sends 300 GB a step inside a server, 8 GB to stages, 19 GB to replicas.'
+    >>> cluster(Layout(tp=8, pp=16, dp=128), {"tensor": 3e11, "pipeline": 8e9, "data": 2e10}).alt
+    '128 replicas of 16 servers of 8 GPUs. A GPU sends 300 GB inside a server, 8 GB to stages, 20 GB to replicas.'
     """
     tp, pp, dp = (int(n) for n in (layout.tp, layout.pp, layout.dp))
     wires = {axis: fmt(size, "B", 2) for axis, size in sent.items()}
     wide, high, side, gap = 72, 46, 14, 3
-    columns, rows = [84, 206, 328], [24, 104, 184]
+    columns, rows = [87, 207, 327], [24, 104, 184]
     parts: list[Part] = []
     for x, stage in zip(columns, (0, 1, pp - 1), strict=True):
         parts.append(Label(x + wide / 2, 9, f"stage {stage}", strong=True))
@@ -137,7 +137,7 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     for i, (text, kind) in enumerate(lines):
         parts += legend(2, 252 + 20 * i, [(text, kind, True)])
     alt = (
-        f"{dp} replicas of {pp} servers of {tp} GPUs. A GPU sends {wires['tensor']} a step inside a server, "
+        f"{dp} replicas of {pp} servers of {tp} GPUs. A GPU sends {wires['tensor']} inside a server, "
         f"{wires['pipeline']} to stages, {wires['data']} to replicas."
     )
     return Scene(400, 302, parts, alt=alt)
@@ -357,8 +357,7 @@ def pipeline_now(run: Timeline, now: float) -> Scene:
             parts.append(Arrow(right, 47, left, 47, kind="wire" if sent["B"] else "ink"))
         count = len(held) / run.chunks
         told.append(f"tage {stage} {'runs ' + text if text != 'idle' else 'is idle'} and holds {count:g}")
-    entries = [("forward", "forward", True), ("backward", "backward", True), ("idle", "bubble", True)]
-    parts += legend(0, 134, [*entries, ("held", "activations", False)], gap=26)
+    parts += legend(0, 134, [("activations that a stage holds", "activations", False)])
     return Scene(400, 144, parts, alt="S" + "; s".join(told) + ".")
 
 
