@@ -119,6 +119,8 @@ def layouts() -> dict[str, float]:
         need = footprint(shape, workload, layout, software=software)
         for kind, record in {"step": took, "memory": need}.items():
             for part, values in vars(record).items():
+                if part.startswith("spread"):
+                    continue  # an interval learned from residuals, no prediction
                 for i, value in enumerate(np.broadcast_to(values, 40)):
                     found[f"{name} {era} {i} {kind} {part}"] = float(value)
     return found

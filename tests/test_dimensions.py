@@ -417,7 +417,14 @@ DIMENSIONS = {
 NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "evidence", "validate", "__main__"}
 NOT_LAWS |= {"palette", "scene", "explorer"}
 # Functions that are no laws: a simulation and the training step (their own tests scale times instead), and look-ups.
-NO_LAWS = {failures.simulate, topology.hierarchy, training.step, layout_search.axes, layout_search.search}
+NO_LAWS = {
+    failures.simulate,
+    topology.hierarchy,
+    training.kind,
+    training.step,
+    layout_search.axes,
+    layout_search.search,
+}
 
 
 @pytest.mark.parametrize(

@@ -11,24 +11,32 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterlab.evidence import validation
 from clusterlab.evidence.training_runs import predict_runs, published_runs, read_runs
 from clusterlab.evidence.validation import (
     compare,
+    coverage,
     fit_efficiency,
+    learn_spreads,
     leave_one_source_out,
     relative_errors,
+    rivals,
     score,
     score_table,
 )
+from clusterlab.machine import SPREADS
+from clusterlab.training import kind, step
 
 CSV = str(files("clusterlab") / "data" / "training_throughput.csv")
 RUNS, SKIPPED = published_runs()
 SCORES, OVERALL = compare(RUNS, SKIPPED)
 BY_SOURCE = {score.source: score for score in SCORES}
 KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
-KEYS += ["baseline_mean_abs_error", "skill"]
+ROW_KEYS = ["row", "source", "measured", "predicted", "low", "high", "skipped", "filled"]
+KEYS += ["baseline_mean_abs_error", "skill", "coverage", "generation_mean_abs_error", "nearest_mean_abs_error"]
 
 
 # Sources that no constant was fitted to: their errors are those that a reader's own table should expect.
@@ -199,6 +207,78 @@ def test_one_fit_is_what_leaving_one_out_does():
         fit_efficiency([])
 
 
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
+
+def test_four_runs_in_five_of_a_source_left_out_lie_inside_and_the_interval_is_narrower_than_a_constant_s():
+    found = coverage(RUNS)
+    assert {one.kind for one in found} == set(SPREADS)
+    for one in found:
+        assert one.runs >= 30
+        assert 0.75 <= one.share <= 0.85, one
+        assert one.width < one.constant_width, one
+
+
+def test_the_stored_spreads_are_those_that_the_published_runs_teach():
+    taught = learn_spreads(RUNS)
+    assert taught.keys() == SPREADS.keys()
+    for name, ends in taught.items():
+        assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=6e-4), name
+
+
+def test_a_step_carries_the_spread_of_its_kind():
+    for run in RUNS[::40]:
+        found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
+        spread = SPREADS[kind(run.model, run.workload.precision)]
+        assert (found.low, found.high) == (spread.low * found.time, spread.high * found.time)
+    assert {kind(run.model, run.workload.precision) for run in RUNS} == set(SPREADS)
+
+
+def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():
+    """Two hundred sources of five rows, each with an error of its own and one for each row."""
+    rng = np.random.default_rng(1)
+    sources = np.repeat([f"lab {i}" for i in range(200)], 5)
+    ratios = np.exp(np.repeat(rng.normal(0, 0.1, 200), 5) + rng.normal(0, 0.05, 1000))
+    share, width = validation._covered(ratios, sources)
+    assert share == pytest.approx(0.8, abs=0.02)
+    assert width == pytest.approx(np.exp(2 * 1.2816 * np.hypot(0.1, 0.05)), rel=0.05)
+
+
+@given(st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0.01, 0.99))
+def test_a_weighted_quantile_leaves_its_share_of_the_weight_below(rows, share):
+    values, weights = np.array(rows).T
+    found = validation._weighted_quantile(values, weights, share)
+    assert found in values
+    assert weights[values < found].sum() <= share * weights.sum() * (1 + 1e-9)
+    assert weights[values <= found].sum() >= share * weights.sum() * (1 - 1e-9)
+
+
+def test_rivals_know_nothing_of_a_run_s_own_source():
+    alone = [replace(run, seconds=3 * run.seconds) for run in RUNS if run.source == "llmfoundry_h100_80gb"]
+    as_published = [run for run in RUNS if run.source == "llmfoundry_h100_80gb"]
+    for changed, before in zip(rivals(alone), rivals(as_published), strict=True):
+        np.testing.assert_array_equal(changed, before)
+
+
+def test_the_nearest_run_of_another_source_is_the_same_model_on_the_same_machine_where_there_is_one():
+    twin = replace(next(run for run in RUNS if run.source == "mcore_h100_weak"), source="my own")
+    one, nearest = rivals([twin])
+    found = predict_runs([twin])
+    assert nearest[0] == pytest.approx((found.model_flops / (found.gpus * found.peak) / twin.seconds)[0])
+    of_generation = [
+        run
+        for run in RUNS
+        if (run.machine.efficiency.generation, run.workload.precision) == ("Hopper", twin.workload.precision)
+    ]
+    steps = predict_runs(of_generation)
+    mfus = steps.model_flops / (steps.gpus * steps.peak) / [run.seconds for run in of_generation]
+    assert mfus.min() < one[0] < mfus.max()
+
+
+def test_the_model_beats_both_fair_rivals():
+    assert OVERALL.mean_abs_error < min(OVERALL.generation_mean_abs_error, OVERALL.nearest_mean_abs_error) / 2
+
+
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +349,7 @@ def test_the_command_prints_every_run_before_the_scores(table, capsys):
     assert command(table(FAST, FAST_RUN, FAST_RUN.replace("8.5", "fast"))) == 0
     first, row, empty, *rest = capsys.readouterr().out.splitlines()
     assert first.split() == ["row", "source", "measured", "predicted", "error", "filled", "in"]
-    assert row.startswith("line 2  runs       8.5 s     7.72 s  -9.2%  memory does not fit: ")
+    assert row.startswith("line 2  runs       8.5 s  7.72 s (6.93 s to 9.06 s)  -9.2%  memory does not fit: ")
     assert ", microbatch 1 (takes least memory), " in row
     assert (empty, rest[0].split()[0]) == ("", "source")
     assert rest[-1] == "skipped line 3 (runs): step_time_s must be a number, got 'fast'"
@@ -286,14 +366,15 @@ def test_json_holds_these_keys_and_no_others(capsys):
     assert all(one["rows"] == one["predicted"] + one["skipped"] for one in found["sources"])
     rows = {row["row"]: row for row in found["rows"]}
     assert len(rows) == len(found["rows"]) == len(RUNS) + len(SKIPPED)
-    assert all(list(row) == ["row", "source", "measured", "predicted", "skipped", "filled"] for row in found["rows"])
+    assert all(list(row) == ROW_KEYS for row in found["rows"])
     for run in RUNS:
         row = rows[run.row]
         assert (row["measured"], row["skipped"], row["filled"]) == (run.seconds, None, dict(run.filled))
+        assert row["low"] < row["predicted"] < row["high"]
         assert abs(row["predicted"] / row["measured"] - 1) == pytest.approx(PUBLISHED[run.row], abs=1e-12)
     for row in SKIPPED:
-        nothing = {"measured": None, "predicted": None, "skipped": row.why, "filled": {}}
-        assert rows[row.row] == {"row": row.row, "source": row.source} | nothing
+        nothing = dict.fromkeys(("measured", "predicted", "low", "high"))
+        assert rows[row.row] == {"row": row.row, "source": row.source, **nothing, "skipped": row.why, "filled": {}}
 
 
 def test_numbers_beyond_all_bounds_give_a_reason_and_no_nan(table, capsys):

@@ -2,8 +2,9 @@
 
 A :class:`Machine` is a datasheet (:mod:`clusterlab.hardware`) with two sets of shares: those of a generation of
 accelerators (:class:`Efficiency`) and those of links (:class:`LinkEfficiency`). :class:`Software` says what a training
-stack does at the same time, and what it keeps in memory. All of it is data with a source or a basis for each value:
-``data/efficiencies.toml``, printed by ``clusterlab audit``. What-ifs are made with ``dataclasses.replace``.
+stack does at the same time, and what it keeps in memory, and :class:`Spread` how far predictions are off. All of it is
+data with a source or a basis for each value: ``data/efficiencies.toml``, printed by ``clusterlab audit``. What-ifs are
+made with ``dataclasses.replace``.
 """
 
 from __future__ import annotations
@@ -118,6 +119,25 @@ class NCCL(_Sourced):
 
 
 @dataclass(frozen=True, repr=False)
+class Spread(_Sourced):
+    """How far measured steps lie from predicted ones, for one kind of run: an 80 % interval, in multiples of a time.
+
+    Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
+    than ``high`` times it. Every source has a vote with the square root of its rows:
+    :func:`clusterlab.evidence.validation.learn_spreads`.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no interval."""
+        positive(low=self.low, high=self.high)
+        if np.any(np.asarray(self.low) >= self.high):
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+
+@dataclass(frozen=True, repr=False)
 class Software(_Sourced):
     """What training software of an era does at once, what one after the other, and what it keeps in memory.
 
@@ -179,7 +199,13 @@ class Software(_Sourced):
 
 
 _SWITCHES = tuple(f.name for f in fields(Software) if f.type == "bool")
-_RECORDS = {"efficiency": Efficiency, "link_efficiency": LinkEfficiency, "nccl": NCCL, "software": Software}
+_RECORDS: dict[str, type] = {
+    "efficiency": Efficiency,
+    "link_efficiency": LinkEfficiency,
+    "nccl": NCCL,
+    "software": Software,
+}
+_RECORDS |= {"spread": Spread}
 _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
 
 
@@ -198,7 +224,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl`` and ``software``, in the form of
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software`` and ``spread``, in the form of
         :func:`clusterlab.hardware.load`; rows of ``software`` take from ``software.default`` what they do not say.
 
     Returns
@@ -253,6 +279,7 @@ def _records() -> dict[str, dict[str, Any]]:
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
 

@@ -18,7 +18,7 @@ from .palette import colour
 WIDEST = 400  # units
 TEXT = 13  # units; explorer.css says so too
 _LINE = 16  # units from line to line
-_LETTER = 6.4  # units, about the width of a letter
+_LETTER = 7.0  # units, about the width of a letter
 _HEAD = 7.0, 3.2  # an arrow's head: its length and half its width
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from .collectives import _expert_all_to_all, _exposed_time, _multi_node_ring, _pipelined_time
 from .layout import PRECISIONS, Layout, Workload
-from .machine import SOFTWARE, Machine, Software
+from .machine import SOFTWARE, SPREADS, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
 from .transformer import ForwardFlops, _forward_flops, attention_parameters
@@ -36,8 +36,10 @@ PARTS += ("data", "optimizer")
 class Step(Explained):
     """The time of a training step, seconds, as the slowest pipeline stage spends it. ``PARTS`` sum to ``time``.
 
-    Of collectives, what is exposed is a part; ``communication`` is all their time, hidden or not. ``model_flops`` and
-    ``hardware_flops`` are those of the step, ``peak`` the FLOP/s of one accelerator at the precision.
+    ``spread_low`` and ``spread_high`` are those of its kind of run, in multiples of ``time``
+    (:data:`clusterlab.machine.SPREADS`). Of collectives, what is exposed is a part; ``communication`` is all their
+    time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the step, ``peak`` the FLOP/s of one
+    accelerator at the precision.
     """
 
     gemms: float
@@ -57,11 +59,23 @@ class Step(Explained):
     model_flops: float
     hardware_flops: float
     peak: float
+    spread_low: float
+    spread_high: float
 
     @property
     def time(self):
         """Seconds of the step: the sum of its parts."""
         return sum(getattr(self, name) for name in PARTS)
+
+    @property
+    def low(self):
+        """Seconds below which one run in ten of this kind is faster: the lower end of an 80 % interval."""
+        return self.spread_low * self.time
+
+    @property
+    def high(self):
+        """Seconds above which one run in ten of this kind is slower: the upper end of an 80 % interval."""
+        return self.spread_high * self.time
 
     @property
     def compute(self):
@@ -99,7 +113,37 @@ class Step(Explained):
         parts = {name: getattr(self, name) for name in PARTS}
         rows += [(name, summary(t, "s"), summary(t / whole_step, "%")) for name, t in parts.items() if np.any(t)]
         rows.append(("step", summary(whole_step, "s"), ""))
+        rows += [("1 in 10 below", summary(self.low, "s"), ""), ("1 in 10 above", summary(self.high, "s"), "")]
         return [*rows, ("MFU", "", summary(self.mfu, "%")), ("HFU", "", summary(self.hfu, "%"))]
+
+
+def kind(model, precision: str) -> str:
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.machine.SPREADS`.
+
+    Parameters
+    ----------
+    model : Transformer
+        One shape.
+    precision : str
+        Of its GEMMs, as in :class:`~clusterlab.layout.Workload`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from clusterlab.models import model
+    >>> kind(model("Llama 3.1 8B"), "bf16"), kind(model("DeepSeek-V3"), "fp8")
+    ('dense, 16 bits', 'mixture of experts')
+    """
+    return _kind(model, PRECISIONS[precision][1])
+
+
+def _kind(model, operand_bytes: float) -> str:
+    if model.experts:
+        return "mixture of experts"
+    return "dense, 16 bits" if operand_bytes == 2 else "dense, 8 or 4 bits"
 
 
 _BLOCK = 16384  # layouts at a time: their intermediate results stay in the cache of one core
@@ -179,6 +223,8 @@ def step(
     bubble          451 ms   3.39%
     optimizer      70.4 ms  0.528%
     step            13.3 s
+    1 in 10 below     12 s
+    1 in 10 above   15.6 s
     MFU                        53%
     HFU                      53.5%
     """
@@ -813,6 +859,7 @@ def _ends(model, reached: _Reached, job: _Job, compute: _Compute) -> _Ends:
 
 def _step(model, machine: Machine, reached: _Reached, software: Software, job: _Job) -> Step:
     """The step itself, its arguments checked."""
+    spread = SPREADS[_kind(model, reached.operand_bytes)]
     layers = _layers(model, job)
     compute = _compute(model, reached, software, job, layers)
     comm = _communication(model, reached, software, job, layers, compute)
@@ -849,6 +896,8 @@ def _step(model, machine: Machine, reached: _Reached, software: Software, job: _
         "model_flops": wanted * tokens,
         "hardware_flops": (wanted + compute.recomputed_flops) * tokens,
         "peak": reached.peak,
+        "spread_low": spread.low,
+        "spread_high": spread.high,
     }
     shapes = [column.shape for column in columns.values() if isinstance(column, np.ndarray)]
     if not shapes:

@@ -2,7 +2,8 @@
 
 ``clusterlab validate FILE.csv`` predicts every run of a table (:mod:`clusterlab.evidence.training_runs`) and compares,
 run by run and source by source. :func:`fit_efficiency` fits the constants of one generation of accelerators to runs on
-it, and :func:`leave_one_source_out` shows what such constants are worth for runs that they have not seen.
+it, and :func:`leave_one_source_out` shows what such constants are worth for runs that they have not seen. Its residuals
+are what the intervals of predictions are learned from (:func:`learn_spreads`), and :func:`coverage` tests these.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
-from ..training import step
+from ..training import Step, kind, step
+from ..transformer import parameters
 from ..units import Explained, fmt
-from .training_runs import Batch, Run, Skipped, batches, predict_runs, read_runs
+from .training_runs import Batch, Run, Skipped, batches, predict_runs, published_runs, read_runs
 
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
@@ -29,7 +32,9 @@ class Score(Explained):
     """How well a source is predicted. Errors are shares of the measured step time; ``None`` where nothing is known.
 
     ``baseline_mean_abs_error`` is that of the one constant MFU that fits these rows best, ``skill`` is 1 minus the
-    ratio of the two errors: above 0 the model beats that constant.
+    ratio of the two errors: above 0 the model beats that constant. ``coverage`` is the share of rows inside their 80 %
+    interval. The last two are the errors of fair rivals, which know published runs of other sources only
+    (:func:`rivals`): one MFU for a generation and precision, and the MFU of the nearest run.
     """
 
     source: str
@@ -41,9 +46,12 @@ class Score(Explained):
     bias: float | None
     baseline_mean_abs_error: float | None
     skill: float | None
+    coverage: float | None = None
+    generation_mean_abs_error: float | None = None
+    nearest_mean_abs_error: float | None = None
 
 
-def score(source: str, errors, mfu, *, skipped: int = 0) -> Score:
+def score(source: str, errors, mfu, *, skipped: int = 0, inside=None, rival_errors=None) -> Score:
     """Score one source.
 
     Parameters
@@ -56,6 +64,10 @@ def score(source: str, errors, mfu, *, skipped: int = 0) -> Score:
         Time at the full peak over measured time: the published MFU of each row.
     skipped : int
         Rows that could not be predicted.
+    inside : array_like of bool, optional
+        Whether the measured time lies in the interval of the prediction.
+    rival_errors : tuple of two array_like, optional
+        Of the two rivals, as ``errors``; NaN where a rival knows nothing.
 
     Returns
     -------
@@ -76,7 +88,14 @@ def score(source: str, errors, mfu, *, skipped: int = 0) -> Score:
     error = float(np.mean(np.abs(errors)))
     skill = 1 - error / baseline if baseline > 0 else None
     median, bias = float(np.median(np.abs(errors))), float(errors.mean())
-    return Score(source, n + skipped, n, skipped, error, median, bias, baseline, skill)
+    covered = None if inside is None else float(np.mean(inside))
+    others = [_mean_of_known(np.abs(np.asarray(errors))) for errors in rival_errors or ((), ())]
+    return Score(source, n + skipped, n, skipped, error, median, bias, baseline, skill, covered, *others)
+
+
+def _mean_of_known(values: np.ndarray) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if known.size else None
 
 
 def relative_errors(runs: Iterable[Run]) -> np.ndarray:
@@ -84,7 +103,6 @@ def relative_errors(runs: Iterable[Run]) -> np.ndarray:
 
     Examples
     --------
-    >>> from clusterlab.evidence.training_runs import published_runs
     >>> bool(np.median(np.abs(relative_errors(published_runs()[0]))) < 0.06)
     True
     """
@@ -107,7 +125,6 @@ def compare(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[list[
 
     Examples
     --------
-    >>> from clusterlab.evidence.training_runs import published_runs
     >>> scores, overall = compare(*published_runs())
     >>> scores[0].source, overall.rows, overall.predicted
     ('megatron_sc21_tab1', 652, 625)
@@ -119,16 +136,83 @@ def compare(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[list[
 
 def _compare(runs: list[Run], skipped: list[Skipped], predicted, seconds) -> tuple[list[Score], Score]:
     errors = predicted.time / seconds - 1
+    inside = (predicted.low <= seconds) & (seconds <= predicted.high)
     mfu = predicted.model_flops / (predicted.gpus * predicted.peak) / seconds
+    rival_errors = [mfu / guess - 1 for guess in rivals(runs)] if runs else [errors, errors]
     where: dict[str, list[int]] = {}
     for i, run in enumerate(runs):
         where.setdefault(run.source, []).append(i)
     left = Counter(row.source for row in skipped)
-    scores = [
-        score(source, errors[where.get(source, [])], mfu[where.get(source, [])], skipped=left[source])
-        for source in dict.fromkeys([*where, *left])
-    ]
-    return scores, score("overall", errors, mfu, skipped=sum(left.values()))
+
+    def of(name: str, rows: list[int] | slice, skipped: int) -> Score:
+        others = (rival_errors[0][rows], rival_errors[1][rows])
+        return score(name, errors[rows], mfu[rows], skipped=skipped, inside=inside[rows], rival_errors=others)
+
+    scores = [of(source, where.get(source, []), left[source]) for source in dict.fromkeys([*where, *left])]
+    return scores, of("overall", slice(None), sum(left.values()))
+
+
+# --- Rivals that know published runs of other sources ----------------------------------------------------------------
+
+
+class _Known(NamedTuple):
+    """What rivals know of runs, as arrays."""
+
+    source: np.ndarray
+    group: np.ndarray  # generation of accelerators and precision
+    place: np.ndarray  # where runs are near each other: a row for each
+    mfu: np.ndarray
+
+
+def _known(runs: Sequence[Run]) -> _Known:
+    steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
+    mfu = steps.model_flops / (steps.gpus * steps.peak) / seconds
+    names = np.array([f"{run.machine.efficiency.generation}, {run.workload.precision}" for run in runs])
+    # A factor of ten in parameters, accelerators or tokens is as far as dense is from a mixture; another generation or
+    # precision is farther than any of these.
+    counted = {run.model: parameters(run.model).total for run in runs}
+    sizes = [[counted[run.model] for run in runs], steps.gpus, steps.tokens]
+    place = np.column_stack([*np.log10(sizes), [bool(run.model.experts) for run in runs]])
+    return _Known(np.array([run.source for run in runs]), names, place, mfu)
+
+
+@lru_cache(maxsize=1)
+def _published() -> _Known:
+    return _known(published_runs()[0])
+
+
+def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
+    """MFU of each run by two rules that know the published runs of other sources, and no law.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        From :func:`clusterlab.evidence.training_runs.read_runs`.
+
+    Returns
+    -------
+    tuple of array
+        The median MFU of the same generation of accelerators and precision, every source having one vote shared by its
+        rows, and the MFU of the nearest run: of that generation and precision, if there is one, by parameters,
+        accelerators, tokens of a step, and whether it is a mixture. NaN where there is no such run for the first.
+
+    Examples
+    --------
+    >>> one, nearest = rivals(published_runs()[0][:3])
+    >>> bool(np.all((0.3 < one) & (one < 0.6)))
+    True
+    """
+    here, known = _known(runs), _published()
+    one, nearest = np.full(len(here.mfu), np.nan), np.full(len(here.mfu), np.nan)
+    for i, source in enumerate(here.source):
+        other = known.source != source
+        same = other & (known.group == here.group[i])
+        if same.any():
+            one[i] = _weighted_quantile(known.mfu[same], _votes(known.source[same], 1.0), 0.5)
+        distance = np.abs(known.place - here.place[i]).sum(axis=1) + 100.0 * (known.group != here.group[i])
+        if other.any():
+            nearest[i] = known.mfu[other][np.argmin(distance[other])]
+    return one, nearest
 
 
 # --- Fitting the shares of a generation, and leaving sources out -----------------------------------------------------
@@ -160,7 +244,6 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
 
     Examples
     --------
-    >>> from clusterlab.evidence.training_runs import published_runs
     >>> runs = [run for run in published_runs()[0] if run.source.startswith("megatron_sc21")]
     >>> 0.8 < fit_efficiency(runs)["gemm"] < 0.9
     True
@@ -227,7 +310,6 @@ def leave_one_source_out(runs: Iterable[Run]) -> dict[str, float]:
 
     Examples
     --------
-    >>> from clusterlab.evidence.training_runs import published_runs
     >>> runs = [run for run in published_runs()[0] if run.source in ("megatron_sc21_tab1", "korthikanti_tab5")]
     >>> max(leave_one_source_out(runs).values()) < 0.1
     True
@@ -237,21 +319,179 @@ def leave_one_source_out(runs: Iterable[Run]) -> dict[str, float]:
 
 @lru_cache(maxsize=8)
 def _leave_one_source_out(runs: tuple[Run, ...]) -> dict[str, float]:
-    generations: dict[str, list[Run]] = {}
-    for run in runs:
-        generations.setdefault(run.machine.efficiency.generation, []).append(run)
+    misses, sources = np.abs(unseen_times(runs) / [run.seconds for run in runs] - 1), [run.source for run in runs]
     errors: dict[str, list] = {}
-    for some in generations.values():
+    for source, miss in zip(sources, misses, strict=True):
+        if not np.isnan(miss):
+            errors.setdefault(source, []).append(miss)  # a source may have runs of several generations
+    return {source: float(np.mean(found)) for source, found in errors.items()}
+
+
+def unseen_times(runs: Iterable[Run]) -> np.ndarray:
+    """Predicted seconds of each run under shares fitted to the other sources of its generation.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        From :func:`clusterlab.evidence.training_runs.read_runs`.
+
+    Returns
+    -------
+    array
+        Seconds, in the order of the runs; NaN where a run's source is alone in its generation.
+
+    Examples
+    --------
+    >>> runs = [run for run in published_runs()[0] if run.source in ("megatron_sc21_tab1", "korthikanti_tab5")]
+    >>> times = unseen_times(runs)
+    >>> bool(np.max(np.abs(times / [run.seconds for run in runs] - 1)) < 0.2)
+    True
+    """
+    return _unseen_times(tuple(runs)).copy()
+
+
+@lru_cache(maxsize=8)
+def _unseen_times(runs: tuple[Run, ...]) -> np.ndarray:
+    generations: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        generations.setdefault(run.machine.efficiency.generation, []).append(i)
+    out = np.full(len(runs), np.nan)
+    for where in generations.values():
+        some = [runs[i] for i in where]
         sources = list(dict.fromkeys(run.source for run in some))
         if len(sources) < 2:
             continue
         held = np.array([[run.source == source for run in some] for source in sources])
         questions = batches(some)
         times = _times(questions, len(some), _fit(some, questions, ~held, 4))
-        misses = np.abs(times / np.array([run.seconds for run in some]) - 1)
-        for source, mask, miss in zip(sources, held, misses, strict=True):
-            errors.setdefault(source, []).extend(miss[mask])  # a source may have runs of several generations
-    return {source: float(np.mean(found)) for source, found in errors.items()}
+        for mask, of_fold in zip(held, times, strict=True):
+            out[np.array(where)[mask]] = of_fold[mask]
+    return out
+
+
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
+_TENTH = 0.1  # of runs below the interval, and of runs above it
+
+
+def _votes(sources: np.ndarray, power: float) -> np.ndarray:
+    """Weights of rows: a source with n of them has n to the power of 1 less ``power`` votes."""
+    _, where, counts = np.unique(sources, return_inverse=True, return_counts=True)
+    return counts[where] ** -power
+
+
+def _weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The least of the values at or below which lies a share of the weight."""
+    order = np.argsort(values)
+    heaped = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(heaped, share * heaped[-1])])
+
+
+def _interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
+    votes = _votes(sources, 0.5)
+    low, high = (_weighted_quantile(ratios, votes, share) for share in (_TENTH, 1 - _TENTH))
+    return low, high
+
+
+def learn_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
+    r"""Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
+
+    A run's ratio is its measured time over the time under shares fitted to the other sources of its generation. Between
+    the ends of the interval lie four fifths of the ratios of the kind; a source of n rows has the votes of
+    :math:`\sqrt{n}`.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        Of two sources or more in a generation.
+
+    Returns
+    -------
+    dict
+        Kind (:func:`clusterlab.training.kind`) to its low and high ratio.
+
+    Examples
+    --------
+    >>> low, high = learn_spreads(published_runs()[0])["dense, 16 bits"]
+    >>> round(low, 2), round(high, 2)
+    (0.9, 1.17)
+    """
+    runs = list(runs)
+    ratios, kinds, sources = _residuals(runs)
+    return {kind: _interval(ratios[kinds == kind], sources[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())}
+
+
+def _residuals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Measured over unseen time, kind and source, of the runs that have an unseen time."""
+    ratios = np.array([run.seconds for run in runs]) / unseen_times(runs)
+    kinds = np.array([kind(run.model, run.workload.precision) for run in runs])
+    seen = np.isnan(ratios)
+    return ratios[~seen], kinds[~seen], np.array([run.source for run in runs])[~seen]
+
+
+@dataclass(frozen=True, repr=False)
+class Coverage(Explained):
+    """How often runs of a kind lie in an interval that was learned from other sources only.
+
+    ``width`` is the mean of the interval's upper end over its lower end; ``constant_width`` is that of the same kind of
+    interval around one MFU for each generation and precision, which covers ``constant_share``.
+    """
+
+    kind: str
+    runs: int
+    sources: int
+    share: float
+    width: float
+    constant_share: float
+    constant_width: float
+
+
+def coverage(runs: Iterable[Run]) -> list[Coverage]:
+    """Test the intervals: leave every source out, learn the interval from the others, and count who lies inside.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        Of two sources or more of a kind.
+
+    Returns
+    -------
+    list of Coverage
+        One for each kind of run.
+
+    Examples
+    --------
+    >>> [found.kind for found in coverage(published_runs()[0]) if 0.75 < found.share < 0.85]
+    ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
+    """
+    runs = list(runs)
+    ratios, kinds, sources = _residuals(runs)
+    steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
+    mfu = steps.model_flops / (steps.gpus * steps.peak) / seconds
+    constant = rivals(runs)[0] / mfu  # measured time over that at the constant MFU
+    all_kinds = np.array([kind(run.model, run.workload.precision) for run in runs])
+    all_sources = np.array([run.source for run in runs])
+    found = []
+    for name in dict.fromkeys(kinds.tolist()):
+        ours = kinds == name
+        theirs = (all_kinds == name) & ~np.isnan(constant)
+        share, width = _covered(ratios[ours], sources[ours])
+        other_share, other_width = _covered(constant[theirs], all_sources[theirs])
+        found.append(Coverage(name, int(ours.sum()), len(set(sources[ours])), share, width, other_share, other_width))
+    return found
+
+
+def _covered(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
+    """The share of ratios inside the interval of the other sources, and its mean width as a ratio."""
+    inside, widths = np.zeros(len(ratios), bool), np.zeros(len(ratios))
+    for source in dict.fromkeys(sources.tolist()):
+        mine = sources == source
+        if mine.all():
+            return float("nan"), float("nan")
+        low, high = _interval(ratios[~mine], sources[~mine])
+        inside[mine] = (low <= ratios[mine]) & (ratios[mine] <= high)
+        widths[mine] = high / low
+    return float(inside.mean()), float(widths.mean())
 
 
 # --- Tables ----------------------------------------------------------------------------------------------------------
@@ -263,32 +503,35 @@ def score_table(scores: Iterable[Score]) -> str:
     Examples
     --------
     >>> print(score_table([score("lab", [0.02, -0.02], [0.40, 0.50], skipped=1)]))
-    source  rows  predicted   mean  median    bias  constant MFU  skill
-    lab        3          2   2.0%    2.0%   +0.0%         10.0%  +0.80
+    source  rows  predicted   mean  median    bias  constant MFU  skill  inside  one MFU  nearest
+    lab        3          2   2.0%    2.0%   +0.0%         10.0%  +0.80       -        -        -
     """
     scores = list(scores)
     width = max([len("source"), *(len(found.source) for found in scores)])
-    lines = [f"{'source':<{width}}  rows  predicted   mean  median    bias  constant MFU  skill"]
+    head = f"{'source':<{width}}  rows  predicted   mean  median    bias  constant MFU  skill"
+    lines = [f"{head}  inside  one MFU  nearest"]
     for found in scores:
         cells = [
             "-" if value is None else format(value, form)
             for value, form in (
                 *((found.mean_abs_error, ".1%"), (found.median_abs_error, ".1%"), (found.bias, "+.1%")),
-                *((found.baseline_mean_abs_error, ".1%"), (found.skill, "+.2f")),
+                *((found.baseline_mean_abs_error, ".1%"), (found.skill, "+.2f"), (found.coverage, ".0%")),
+                *((found.generation_mean_abs_error, ".1%"), (found.nearest_mean_abs_error, ".1%")),
             )
         ]
-        padded = (cell.rjust(size) for cell, size in zip(cells, (5, 6, 6, 12, 5), strict=True))
+        padded = (cell.rjust(size) for cell, size in zip(cells, (5, 6, 6, 12, 5, 6, 7, 7), strict=True))
         lines.append("  ".join([found.source.ljust(width), f"{found.rows:>4}", f"{found.predicted:>9}", *padded]))
     return "\n".join(lines)
 
 
-def run_table(runs: Sequence[Run], times) -> str:
-    """Return a line for each run: its measured step, the predicted one, the error, and what was filled in for it."""
+def run_table(runs: Sequence[Run], steps: Step) -> str:
+    """Return a line for each run: its step, measured and predicted with an 80 % interval, and what was filled in."""
     rows = [("row", "source", "measured", "predicted", "error", "filled in")]
-    for run, time in zip(runs, times, strict=True):
+    for run, time, low, high in zip(runs, steps.time, steps.low, steps.high, strict=True):
         filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
         error = f"{time / run.seconds - 1:+.1%}"
-        rows.append((run.row, run.source, fmt(run.seconds, "s"), fmt(time, "s"), error, filled))
+        predicted = f"{fmt(time, 's')} ({fmt(low, 's')} to {fmt(high, 's')})"
+        rows.append((run.row, run.source, fmt(run.seconds, "s"), predicted, error, filled))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     align = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
     lines = (zip(align, row, widths, strict=True) for row in rows)
@@ -330,24 +573,24 @@ def run(arguments: argparse.Namespace) -> int:
     steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
     scores, overall = _compare(runs, skipped, steps, seconds)
     if arguments.json:
-        rows = [_object(run, time) for run, time in zip(runs, steps.time, strict=True)]
-        rows += [_object(row, None) for row in skipped]
+        ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
+        rows = [_object(run, *map(float, of_run)) for run, *of_run in ends]
+        rows += [_object(row) for row in skipped]
         found = {"sources": [vars(one) for one in scores], "overall": vars(overall)}
         found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
-            print(run_table(runs, steps.time), end="\n\n")
+            print(run_table(runs, steps), end="\n\n")
         print(score_table([*scores, overall]))
         _print_skipped(skipped)
     return _status(runs)
 
 
-def _object(row: Run | Skipped, time) -> dict:
-    found = {"row": row.row, "source": row.source}
-    if isinstance(row, Skipped):
-        return found | {"measured": None, "predicted": None, "skipped": row.why, "filled": {}}
-    return found | {"measured": row.seconds, "predicted": float(time), "skipped": None, "filled": dict(row.filled)}
+def _object(row: Run | Skipped, predicted=None, low=None, high=None) -> dict:
+    why, filled = (row.why, {}) if isinstance(row, Skipped) else (None, dict(row.filled))
+    found = {"row": row.row, "source": row.source, "measured": getattr(row, "seconds", None), "predicted": predicted}
+    return found | {"low": low, "high": high, "skipped": why, "filled": filled}
 
 
 def _print_skipped(skipped: Iterable[Skipped], file=None) -> None:

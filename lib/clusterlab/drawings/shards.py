@@ -1,0 +1,437 @@
+"""Shards: one layer of two matrices on four GPUs, cut in eight ways, step by step forward and backward.
+
+The layer is H = relu(X W1), Y = H W2, with B tokens, D values a token and F in between. What a GPU holds at a step is
+written as in ``"X:rows W1:columns *Y+"``: an array and which of its axes is cut, ``*`` for what the step computes and
+``@`` for what it receives, ``+`` for a sum whose other parts are on the other GPUs, and ``d`` for a gradient.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .. import collectives
+from ..memory import model_state
+from ..scene import Arrow, Box, Label, Part, Scene, legend
+from ..units import fmt
+
+GPUS = 4
+PHASES = (
+    "what each GPU keeps",
+    "forward: before GEMM 1",
+    "forward: GEMM 1",
+    "forward: GEMM 2",
+    "forward: after GEMM 2",
+    "backward: GEMM 2",
+    "backward: GEMM 1",
+    "backward: exchange",
+    "update",
+)
+
+
+class Move(NamedTuple):
+    """A collective: what it exchanges, and how many bytes a value has.
+
+    ``what`` names arrays whose whole sizes are added, as in ``"dW1 dW2"``; ``ranks`` is how many GPUs take part.
+    """
+
+    collective: str
+    what: str
+    value_bytes: int = 2
+    ranks: int = GPUS
+
+
+class Phase(NamedTuple):
+    """What each GPU holds at a step (one text for all, or one for each), what it computes, and what moves."""
+
+    holds: str | tuple[str, ...]
+    says: str
+    moves: tuple[Move, ...] = ()
+
+
+class Way(NamedTuple):
+    """A way to cut the layer: its phases, and what a GPU keeps from step to step.
+
+    ``share`` is the share of the layer's weights that are a GPU's, and ``zero`` the ZeRO stage over ``shards`` GPUs.
+    """
+
+    phases: tuple[Phase, ...]
+    share: float
+    zero: int = 0
+    shards: int = 1
+
+
+_KV = "K V"
+_GRADIENTS = Move("all-reduce", "dW1 dW2", 4)
+
+
+def _ways() -> dict[str, Way]:
+    stays = "Nothing to send."
+    dp = (
+        Phase("W1 W2 X:rows", "Every GPU has all weights\nand a quarter of the tokens:\nX[B_dp, D]"),
+        Phase("W1 W2 X:rows", stays),
+        Phase("W1 W2 X:rows *H:rows", "H[B_dp, F] =\nrelu(X[B_dp, D] W1[D, F])"),
+        Phase("W1 W2 X:rows H:rows *Y:rows", "Y[B_dp, D] =\nH[B_dp, F] W2[F, D]"),
+        Phase("W1 W2 X:rows H:rows Y:rows", stays),
+        Phase(
+            "W1 X:rows *dH:rows *dW2+ dY:rows",
+            "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over dp.",
+        ),
+        Phase("*dX:rows *dW1+ dH:rows dW2+ dY:rows", "dW1[D, F] likewise:\na part of the sum over dp."),
+        Phase("@dW1 @dW2", "All-reduce the gradients:\nevery GPU has the sums.", (_GRADIENTS,)),
+        Phase("*W1 *W2", "Every GPU makes the same\nupdate to its own replica."),
+    )
+    zero1 = (
+        Phase(dp[0].holds, "As DP, but each GPU keeps\na quarter of the optimizer\nstate."),
+        *dp[1:7],
+        Phase(
+            "@dW1:rows @dW2:rows",
+            "Reduce-scatter: each GPU\ngets the sum of the quarter\nthat it will update.",
+            (Move("reduce-scatter", "dW1 dW2", 4),),
+        ),
+        Phase("@W1 @W2", "Update a quarter, then\nall-gather the new weights.", (Move("all-gather", "W1 W2"),)),
+    )
+    zero3 = (
+        Phase("W1:rows W2:rows X:rows", "A quarter of everything:\nW1[D_dp, F], W2[F_dp, D],\nX[B_dp, D]"),
+        Phase("@W1 W2:rows X:rows", "All-gather W1,\njust in time.", (Move("all-gather", "W1"),)),
+        Phase("W1 W2:rows X:rows *H:rows", "H[B_dp, F] =\nrelu(X[B_dp, D] W1[D, F])\nThen drop W1."),
+        Phase(
+            "W1:rows @W2 X:rows H:rows *Y:rows", "All-gather W2. Y = H W2.\nThen drop W2.", (Move("all-gather", "W2"),)
+        ),
+        Phase("W1:rows W2:rows X:rows H:rows Y:rows", stays),
+        Phase(
+            "W1:rows X:rows *dH:rows @dW2:rows dY:rows",
+            "Gather W2 again for dH;\nreduce-scatter dW2.",
+            (Move("all-gather", "W2"), Move("reduce-scatter", "dW2", 4)),
+        ),
+        Phase(
+            "*dX:rows @dW1:rows dH:rows dW2:rows dY:rows",
+            "Gather W1 again for dX;\nreduce-scatter dW1.",
+            (Move("all-gather", "W1"), Move("reduce-scatter", "dW1", 4)),
+        ),
+        Phase("dW1:rows dW2:rows", "Nothing is left to send."),
+        Phase("*W1:rows *W2:rows", "Each GPU updates the\nquarter that it keeps."),
+    )
+    tp = (
+        Phase(
+            "W1:columns W2:rows X", "W1 by columns: W1[D, F_tp].\nW2 by rows: W2[F_tp, D].\nEvery GPU has all tokens."
+        ),
+        Phase("W1:columns W2:rows X", stays),
+        Phase(
+            "W1:columns W2:rows X *H:columns", "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nrelu needs no other column."
+        ),
+        Phase(
+            "W1:columns W2:rows X H:columns *Y+",
+            "H[B, F_tp] W2[F_tp, D] sums\nover a quarter of F only:\na part of Y[B, D].",
+        ),
+        Phase(
+            "W1:columns W2:rows X H:columns @Y",
+            "All-reduce: every GPU has\nthe sum over tp.",
+            (Move("all-reduce", "Y"),),
+        ),
+        Phase("W1:columns X *dH:columns *dW2:rows dY", "dH[B, F_tp], dW2[F_tp, D]:\nthe GPU's own, complete."),
+        Phase(
+            "*dX+ *dW1:columns dH:columns dW2:rows dY",
+            "dW1[D, F_tp] is complete.\ndX[B, D] is a part of\nits sum over tp.",
+        ),
+        Phase(
+            "@dX dW1:columns dW2:rows",
+            "All-reduce dX for the layer\nbelow. The weights'\ngradients stay.",
+            (Move("all-reduce", "dX"),),
+        ),
+        Phase("*W1:columns *W2:rows", "Each GPU updates its own\nslice of the weights."),
+    )
+    sp = (
+        Phase("W1:columns W2:rows X:rows", "Weights as TP. Between the\nGEMMs the tokens are cut\ntoo: X[B_tp, D]"),
+        Phase("W1:columns W2:rows @X", "All-gather X.", (Move("all-gather", "X"),)),
+        Phase("W1:columns W2:rows X *H:columns", "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nThen keep a quarter of X."),
+        Phase("W1:columns W2:rows X:rows H:columns *Y+", tp[3].says),
+        Phase(
+            "W1:columns W2:rows X:rows H:columns @Y:rows",
+            "Reduce-scatter: each GPU\nhas the sum for a quarter\nof the tokens: Y[B_tp, D]",
+            (Move("reduce-scatter", "Y"),),
+        ),
+        Phase(
+            "W1:columns X:rows *dH:columns *dW2:rows @dY",
+            "All-gather dY.\ndH and dW2 as in TP.",
+            (Move("all-gather", "dY"),),
+        ),
+        Phase(
+            "*dX+ *dW1:columns dH:columns dW2:rows dY",
+            "All-gather X once more\nfor dW1: nobody kept it.",
+            (Move("all-gather", "X"),),
+        ),
+        Phase(
+            "@dX:rows dW1:columns dW2:rows",
+            "Reduce-scatter dX:\ndX[B_tp, D]",
+            (Move("reduce-scatter", "dX"),),
+        ),
+        tp[8],
+    )
+    first, second = "W1 X:half", "W2"
+    hand = Move("send", "H:half", ranks=2)
+    pp = (
+        Phase((first, second) * 2, "GPUs 0 and 2 have layer 1,\nGPUs 1 and 3 have layer 2.\nTwo such pipelines: DP2."),
+        Phase((first, second) * 2, stays),
+        Phase((first + " *H:half", second) * 2, "The first stage computes H,\none microbatch at a time."),
+        Phase(
+            (first + " H:half", second + " @H:half *Y:half") * 2,
+            "Hand H on to the second\nstage, which computes Y.",
+            (hand,),
+        ),
+        Phase((first + " H:half", second + " H:half Y:half") * 2, "No sum is pending:\nnothing else to send."),
+        Phase((first + " H:half", "*dH:half *dW2+ dY:half") * 2, "The second stage computes\ndH and its gradient dW2."),
+        Phase(
+            ("*dX:half *dW1+ @dH:half", "dW2+") * 2,
+            "Hand dH back. The first\nstage computes dX and dW1.",
+            (Move("send", "dH:half", ranks=2),),
+        ),
+        Phase(
+            ("@dW1", "@dW2") * 2,
+            "All-reduce between the two\nreplicas: GPUs 0 and 2 dW1,\nGPUs 1 and 3 dW2.",
+            (Move("all-reduce", "dW1", 4, ranks=2),),
+        ),
+        Phase(("*W1", "*W2") * 2, "Each stage updates its own\nlayer."),
+    )
+    cp = (
+        Phase("W1 W2 X:rows", "As DP, but B are the tokens\nof one sequence: X[B_cp, D]"),
+        Phase(
+            "W1 W2 *X:rows",
+            "Before the MLP, attention\nneeds the keys and values\nof all tokens: K, V[B, ..]",
+            (Move("all-gather", _KV),),
+        ),
+        *(Phase(phase.holds, phase.says.replace("B_dp", "B_cp")) for phase in dp[2:5]),
+        Phase(dp[5].holds, "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over cp."),
+        Phase(dp[6].holds, "dW1[D, F] likewise.\nNext comes attention."),
+        Phase(
+            "@dW1 @dW2",
+            "K and V again, their\ngradients back, and the\nweights' all-reduce.",
+            (Move("all-gather", _KV), Move("reduce-scatter", "dK dV"), _GRADIENTS),
+        ),
+        dp[8],
+    )
+    ep = (
+        Phase("W1 W2 X:rows", "Another expert on each GPU:\nW1[E_ep, D, F]. Tokens as\nin DP: X[B_ep, D]"),
+        Phase("W1 W2 @X:routed", "Dispatch: each token to the\nGPU of its expert.", (Move("all-to-all", "X"),)),
+        Phase("W1 W2 X:routed *H:routed", "H = relu(X W1) with the\nexpert's own W1, over the\ntokens that chose it."),
+        Phase("W1 W2 X:routed H:routed *Y:routed", "Y = H W2, complete for\nthese tokens."),
+        Phase(
+            "W1 W2 X:routed H:routed @Y:rows",
+            "Combine: each token back\nto where it came from.",
+            (Move("all-to-all", "Y"),),
+        ),
+        Phase(
+            "W1 X:routed *dH:routed *dW2 @dY:routed",
+            "Dispatch dY the same way.\ndW2 is complete: no other\nGPU has this expert.",
+            (Move("all-to-all", "dY"),),
+        ),
+        Phase("*dX:routed *dW1 dH:routed dW2 dY:routed", "dW1 is complete too."),
+        Phase("@dX:rows dW1 dW2", "Combine dX. The experts'\ngradients stay.", (Move("all-to-all", "dX"),)),
+        Phase("*W1 *W2", "Each GPU updates its own\nexpert."),
+    )
+    return {
+        "DP": Way(dp, 1),
+        "ZeRO 1": Way(zero1, 1, 1, GPUS),
+        "ZeRO 3": Way(zero3, 1, 3, GPUS),
+        "TP": Way(tp, 1 / GPUS),
+        "TP + SP": Way(sp, 1 / GPUS),
+        "PP": Way(pp, 1 / 2),
+        "CP": Way(cp, 1),
+        "EP": Way(ep, 1),
+    }
+
+
+WAYS = _ways()
+
+
+class Sizes(NamedTuple):
+    """Of the layer, in values: B tokens, D values a token, F in between, and the keys and values of a token."""
+
+    tokens: int
+    width: int
+    hidden: int
+    kv: int = 0
+
+    def of(self, arrays: str) -> int:
+        """Values of whole arrays together; ``:half`` is half of one.
+
+        Examples
+        --------
+        >>> Sizes(tokens=8, width=4, hidden=16).of("dW1 dW2"), Sizes(8, 4, 16).of("H:half")
+        (128, 64)
+        """
+        b, d, f = self.tokens, self.width, self.hidden
+        whole = {"X": b * d, "W1": d * f, "H": b * f, "W2": f * d, "Y": b * d, "K": b * self.kv // 2}
+        whole["V"] = whole["K"]
+        total = 0
+        for array in arrays.split():
+            name, _, cut = array.removeprefix("d").partition(":")
+            total += whole[name] // (2 if cut == "half" else 1)
+        return total
+
+
+def sent_bytes(move: Move, sizes: Sizes) -> float:
+    """Bytes that a GPU sends in an exchange, by the law of its collective.
+
+    Examples
+    --------
+    >>> sent_bytes(Move("all-reduce", "Y"), Sizes(tokens=8, width=4, hidden=16))
+    96.0
+    """
+    size: float = move.value_bytes * sizes.of(move.what)
+    law = {
+        "all-reduce": collectives.ring_all_reduce,
+        "all-gather": collectives.ring_all_gather,
+        "reduce-scatter": collectives.ring_reduce_scatter,
+        "all-to-all": collectives.pairwise_all_to_all,
+    }
+    free = {"bandwidth": 1.0, "latency": 0.0}  # only the bytes are asked for
+    if move.collective == "send":
+        return float(collectives.point_to_point(size, **free).sent_bytes)
+    if move.collective == "all-to-all":  # the law's size is what one rank has to give
+        size /= move.ranks
+    return float(law[move.collective](size, move.ranks, **free).sent_bytes)
+
+
+def kept_bytes(way: str, sizes: Sizes) -> float:
+    """Bytes of weights, gradients and optimizer state on a GPU: :func:`clusterlab.memory.model_state`.
+
+    Examples
+    --------
+    >>> sizes = Sizes(tokens=8, width=4, hidden=16)
+    >>> [kept_bytes(way, sizes) for way in ("DP", "ZeRO 1", "ZeRO 3", "TP")]
+    [2304.0, 1152.0, 576.0, 576.0]
+    """
+    cut = WAYS[way]
+    own = cut.share * sizes.of("W1 W2")
+    return float(model_state(own, shards=cut.shards, zero=cut.zero).total)
+
+
+# --- The picture -----------------------------------------------------------------------------------------------------
+
+_B, _D, _F = 32.0, 20.0, 40.0  # of a GPU's tile: tokens, width and hidden width; a schema, not to scale
+_GAP = 4.0
+_TILE = _D + _F + _D + 2 * _GAP
+_ROUTED = {rank: [(3 * t + 1) % 8 for t in (rank, rank + 4)] for rank in range(GPUS)}  # of eight pieces of the tokens
+_KINDS = {"X": "activations", "H": "activations", "Y": "activations", "W1": "weights", "W2": "weights"}
+_HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|half|routed))?(\+?)")
+
+
+def _places(x: float, y: float, scale: float = 1.0) -> dict[str, tuple[float, float, float, float]]:
+    """Each array of the layer where a product is written: X left of H, W1 above it, and W2 above Y."""
+    b, d, f, gap = (v * scale for v in (_B, _D, _F, _GAP))
+    low = y + f + gap  # W2 is the highest
+    return {
+        "X": (x, low, d, b),
+        "W1": (x + d + gap, low - gap - d, f, d),
+        "H": (x + d + gap, low, f, b),
+        "W2": (x + d + 2 * gap + f, y, d, f),
+        "Y": (x + d + 2 * gap + f, low, d, b),
+    }
+
+
+def _pieces(place, cut: str | None, rank: int) -> list[tuple[float, float, float, float]]:
+    """The part of an array's place that a rank holds."""
+    x, y, width, height = place
+    if cut == "columns":
+        return [(x + rank * width / GPUS, y, width / GPUS, height)]
+    if cut == "rows":
+        return [(x, y + rank * height / GPUS, width, height / GPUS)]
+    if cut == "half":
+        return [(x, y + rank // 2 * height / 2, width, height / 2)]
+    if cut == "routed":
+        return [(x, y + piece * height / 8, width, height / 8) for piece in sorted(_ROUTED[rank])]
+    return [place]
+
+
+def _tile(x: float, y: float, rank: int, holds: str, optimizer: float) -> list[Part]:
+    """What one GPU holds, over the outline of the whole layer, and below it its share of the optimizer state."""
+    places = _places(x, y)
+    parts: list[Part] = [Box(*place) for place in places.values()]
+    for how, gradient, name, cut, partial in _HELD.findall(holds):
+        kind = {"*": "compute", "@": "wire", "": "gradients" if gradient else _KINDS[name]}[how]
+        pieces = _pieces(places[name], cut or None, rank)
+        parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
+    low = y + _F + _B + 2 * _GAP
+    start = x + _TILE * (rank * optimizer % 1)
+    return [*parts, Box(x, low, _TILE, 8), Box(start, low, _TILE * optimizer, 8, kind="optimizer", solid=True)]
+
+
+def layer(way: str, step: int, sizes: Sizes) -> Scene:
+    """One step of the layer on four GPUs: above the whole layer and what happens, below what each GPU holds.
+
+    Parameters
+    ----------
+    way : str
+        How it is cut: a name of :data:`WAYS`.
+    step : int
+        Which of :data:`PHASES`.
+    sizes : Sizes
+        Of the layer, for the bytes that move.
+
+    Examples
+    --------
+    >>> scene = layer("TP", 4, Sizes(tokens=8192, width=8192, hidden=28_672))
+    >>> scene.alt.split(". ")[0]
+    'TP, forward: after GEMM 2: All-reduce: every GPU has the sum over tp'
+    """
+    phase = WAYS[way].phases[step]
+    holds = phase.holds if isinstance(phase.holds, tuple) else (phase.holds,) * GPUS
+    backward = PHASES[step].startswith("backward")
+    parts: list[Part] = []
+    for name, place in _places(0, 4, 1.6).items():
+        parts.append(Box(*place, "d" * backward + name, "gradients" if backward else _KINDS[name]))
+    parts += [
+        Label(152, 16, f"{way}, {PHASES[step]}", anchor="start", strong=True),
+        Label(152, 40 + 8 * phase.says.count("\n"), phase.says, anchor="start"),
+    ]
+    cut = WAYS[way]
+    for rank in range(GPUS):
+        x = rank * (400 - _TILE) / (GPUS - 1)
+        parts.append(Label(x, 150, f"GPU {rank}", anchor="start", strong=True))
+        parts += _tile(x, 162, rank, holds[rank], cut.share / (cut.shards if cut.zero else 1))
+    return Scene(400, 342, [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)], alt=_alt(way, step, phase))
+
+
+def _meaning(y: float) -> list[Part]:
+    """What the colours say, in two rows."""
+    first = [("weights", "weights", True), ("activations", "activations", True), ("gradients", "gradients", True)]
+    second = [("computed now", "compute", True), ("received now", "wire", True)]
+    return [
+        *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),
+        *legend(0, y + 20, second, 18),
+        Box(248, y + 14, 12, 12, "+", "compute", solid=True),
+        Label(266, y + 20, "a part of a sum", anchor="start"),
+    ]
+
+
+def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
+    """The exchange of a step, with the bytes that a GPU sends, below the GPUs that take part."""
+    if not moves:
+        return []
+    texts = [f"{move.collective} {_named(move.what)}: {fmt(sent_bytes(move, sizes), 'B')}" for move in moves]
+    if moves[0].collective == "send":
+        apart = (400 - _TILE) / (GPUS - 1)
+        ends = (_TILE / 2, apart + _TILE / 2) if "d" not in moves[0].what else (apart + _TILE / 2, _TILE / 2)
+        return [
+            part
+            for shift in (0.0, 2 * apart)
+            for part in (
+                Arrow(ends[0] + shift, y - 6, ends[1] + shift, y - 6, bend=0.0),
+                Label((ends[0] + ends[1]) / 2 + shift, y + 12, texts[0]),
+            )
+        ]
+    lines = [", ".join(texts[:2]), ", ".join(texts[2:])] if len(texts) > 2 else [", ".join(texts)]
+    text = "\n".join(lines)
+    return [Box(0, y - 10, 400, 6 + 16 * len(lines), text, "wire")]
+
+
+def _named(what: str) -> str:
+    return ", ".join(name.partition(":")[0] for name in what.split())
+
+
+def _alt(way: str, step: int, phase: Phase) -> str:
+    """The step in words."""
+    says = " ".join(phase.says.split()).rstrip(".")
+    moved = [f"{move.collective} of {_named(move.what)} among {move.ranks} GPUs" for move in phase.moves]
+    return f"{way}, {PHASES[step]}: {says}. " + (f"Exchange: {'; '.join(moved)}." if moved else "No exchange.")
