@@ -399,9 +399,9 @@ def _meaning(y: float) -> list[Part]:
     second = [("computed now", "compute", True), ("received now", "wire", True)]
     return [
         *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),
-        *legend(0, y + 20, second, 18),
-        Box(248, y + 14, 12, 12, "+", "compute", solid=True),
-        Label(266, y + 20, "a part of a sum", anchor="start"),
+        *legend(0, y + 20, second, 26),
+        Box(256, y + 14, 12, 12, "+", "compute", solid=True),
+        Label(274, y + 20, "a part of a sum", anchor="start"),
     ]
 
 
