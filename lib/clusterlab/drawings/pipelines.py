@@ -104,8 +104,8 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     """
     tp, pp, dp = (int(n) for n in (layout.tp, layout.pp, layout.dp))
     wires = {axis: fmt(size, "B", 2) for axis, size in sent.items()}
-    wide, high, side, gap = 72, 46, 14, 3
-    columns, rows = [87, 207, 327], [24, 104, 184]
+    wide, high, side, gap = 68, 46, 14, 3
+    columns, rows = [88, 210, 332], [24, 104, 184]
     parts: list[Part] = []
     for x, stage in zip(columns, (0, 1, pp - 1), strict=True):
         parts.append(Label(x + wide / 2, 9, f"stage {stage}", strong=True))
@@ -123,8 +123,9 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
                 parts.append(Arrow(x + wide + 2, y + high / 2, columns[i + 1] - 2, y + high / 2, kind="network"))
             if j < 2:
                 parts.append(Arrow(x + wide / 2, y + high + 2, x + wide / 2, rows[j + 1] - 2, kind="network", heads=2))
-    parts.append(Label(columns[0] + wide + 25, rows[0] + high / 2 - 12, wires["pipeline"]))
-    parts.append(Label(columns[1] + wide + 25, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
+    first, second = ((columns[i] + wide + columns[i + 1]) / 2 for i in (0, 1))  # between the stages
+    parts.append(Label(first, rows[0] + high / 2 - 12, wires["pipeline"]))
+    parts.append(Label(second, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
     parts.append(Label(columns[0] + wide / 2 + 8, rows[0] + high + 17, wires["data"], anchor="start"))
     parts.append(
         Label(columns[0] + wide / 2 + 10, rows[1] + high + 17, "\N{VERTICAL ELLIPSIS}", anchor="start", strong=True)
