@@ -84,7 +84,7 @@ def test_what_a_gpu_keeps_is_the_law_of_the_model_s_state():
 
 
 def test_the_picture_tells_tensor_from_data_parallelism():
-    """TP sends activations, DP gradients; sequence parallelism sends a half more than TP, in the backward pass."""
+    """TP sends activations, DP gradients; sequence parallelism sends a quarter more than TP, in the backward pass."""
 
     def total(way):
         return sum(shards.sent_bytes(m, SIZES) for phase in shards.WAYS[way].phases for m in phase.moves)
@@ -95,3 +95,13 @@ def test_the_picture_tells_tensor_from_data_parallelism():
     for way, grows in {"DP": 1, "TP": 2, "EP": 2}.items():
         sums = [sum(shards.sent_bytes(m, s) for p in shards.WAYS[way].phases for m in p.moves) for s in (SIZES, more)]
         assert sums[1] == pytest.approx(grows * sums[0])
+
+
+@pytest.mark.parametrize("way", shards.WAYS)
+def test_gpu_0_has_sent_what_stands_on_the_wires_of_its_steps(way):
+    last = len(shards.PHASES) - 1
+    moves = [move for phase in shards.WAYS[way].phases for move in phase.moves]
+    every = sum(shards.sent_bytes(move, SIZES) for move in moves)
+    back = shards.sent_bytes(shards.Move("send", "dH:half", ranks=2), SIZES) if way == "PP" else 0  # by GPU 1
+    assert shards.sent_so_far(way, last, SIZES) == every - back
+    assert shards.sent_so_far(way, 0, SIZES) == 0

@@ -293,6 +293,21 @@ def sent_bytes(move: Move, sizes: Sizes) -> float:
     return float(law[move.collective](size, move.ranks, **free).sent_bytes)
 
 
+def sent_so_far(way: str, step: int, sizes: Sizes) -> float:
+    """Bytes that GPU 0 has sent up to a step; in a pipeline it is the first stage, which hands on H and gets dH back.
+
+    Examples
+    --------
+    >>> sizes = Sizes(tokens=8, width=4, hidden=16)
+    >>> sent_so_far("TP", 4, sizes), sent_so_far("TP", 8, sizes)
+    (96.0, 192.0)
+    >>> sent_so_far("PP", 6, sizes) == sizes.of("H:half") * 2
+    True
+    """
+    moves = [move for phase in WAYS[way].phases[: step + 1] for move in phase.moves]
+    return sum(sent_bytes(move, sizes) for move in moves if not (move.collective == "send" and "d" in move.what))
+
+
 def kept_bytes(way: str, sizes: Sizes) -> float:
     """Bytes of weights, gradients and optimizer state on a GPU: :func:`clusterlab.memory.model_state`.
 
@@ -399,9 +414,9 @@ def _meaning(y: float) -> list[Part]:
     second = [("computed now", "compute", True), ("received now", "wire", True)]
     return [
         *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),
-        *legend(0, y + 20, second, 18),
-        Box(248, y + 14, 12, 12, "+", "compute", solid=True),
-        Label(266, y + 20, "a part of a sum", anchor="start"),
+        *legend(0, y + 20, second, 26),
+        Box(256, y + 14, 12, 12, "+", "compute", solid=True),
+        Label(274, y + 20, "a part of a sum", anchor="start"),
     ]
 
 
