@@ -106,7 +106,23 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
-from clusterlab.speedup import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
+from clusterlab.speedup import (
+    amdahl_speedup,
+    batch_cost,
+    chain,
+    critical_batch,
+    data_parallel_ratio,
+    geometric_efficiency,
+    gpus_needed,
+    gustafson_speedup,
+    kept_per_doubling,
+    logarithmic_efficiency,
+    marginal_return,
+    most_useful_size,
+    strong_scaling,
+    tensor_parallel_ratio,
+    training_run,
+)
 from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,
@@ -366,6 +382,20 @@ DIMENSIONS = {
     ),
     amdahl_speedup: (lambda: amdahl_speedup(q("", 0.1), RANKS), {"": ""}),
     gustafson_speedup: (lambda: gustafson_speedup(q("", 0.1), RANKS), {"": ""}),
+    strong_scaling: (lambda: strong_scaling(RANKS, bubble=q("", 0.1)), {"time": "", "speedup": "", "limit": ""}),
+    logarithmic_efficiency: (lambda: logarithmic_efficiency(RANKS, first=q("", 0.4), drop=0.01), {"": ""}),
+    geometric_efficiency: (lambda: geometric_efficiency(RANKS, at=8, efficiency=q("", 0.4), kept=0.9), {"": ""}),
+    kept_per_doubling: (lambda: kept_per_doubling((RANKS, 0.5), (4 * RANKS, 0.4)), {"": ""}),
+    marginal_return: (lambda: marginal_return(lambda n: 1 / n, RANKS), {"": ""}),
+    most_useful_size: (lambda: most_useful_size(first=q("", 0.4), drop=0.1), {"": ""}),
+    chain: (lambda: chain(PEAK, MFU=q("", 0.4), goodput=0.9), {"result": "FLOP/s", "share": ""}),
+    critical_batch: (lambda: critical_batch(q("")), {"": ""}),
+    batch_cost: (lambda: batch_cost(q(""), q("")), {"steps": "", "tokens": ""}),
+    training_run: (
+        lambda: training_run(q("FLOP"), RANKS, peak=PEAK, efficiency=q("", 0.4)),
+        {"flops": "FLOP", "rate": "FLOP/s", "time": "s", "gpu_time": "s"},
+    ),
+    gpus_needed: (lambda: gpus_needed(q("FLOP", 40), SECONDS, peak=PEAK, efficiency=0.5), {"": ""}),
     # FLOPs of tokens and parameters alone are a plain count here, so what is left of a rate is a FLOP.
     data_parallel_ratio: (
         lambda: data_parallel_ratio(q("", 8), rate=PEAK, bandwidth=BANDWIDTH, gradient_bytes=q("octet")),

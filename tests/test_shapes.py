@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from clusterlab.roofline import Work, lower_bound
+from clusterlab.speedup import chain, kept_per_doubling, strong_scaling
 from clusterlab.transformer import Transformer, parameters
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
@@ -25,11 +26,13 @@ ARRAYS = {
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }
+# What is no array at all.
+OTHERS = {"rule": lambda count: 1 / count}
 
 
 def array(name: str, n: int):
     """A sound argument of that name with the shape (n,)."""
-    return ARRAYS.get(name, np.ones)(n)
+    return OTHERS[name] if name in OTHERS else ARRAYS.get(name, np.ones)(n)
 
 
 def laws() -> dict:
@@ -70,9 +73,12 @@ def test_a_law_refuses_shapes_that_do_not_fit_when_it_is_called(law, pair):
 
 
 def test_every_argument_of_a_law_is_read_from_its_docstring():
-    """A law whose docstring calls nothing an array would go untested: these take one record, or none."""
+    """A law whose docstring calls nothing an array would go untested: these take one record, none, or pairs."""
     few = {law.__name__ for law, arguments in LAWS.items() if len(arguments) < 2}
     assert few == {"lower_bound", "torus", "hierarchy", "network_hops"} | {
+        "chain",
+        "kept_per_doubling",
+        "strong_scaling",
         "attention_parameters",
         "expert_parameters",
         "parameters",
@@ -91,6 +97,9 @@ def test_a_record_of_lists_is_a_record_of_arrays():
     "record",
     [
         lambda a, b: Work(a, b),
+        lambda a, b: chain(a, MFU=b),
+        lambda a, b: strong_scaling(a, bubble=b / 10),
+        lambda a, b: kept_per_doubling((a, 0.5), (2, b)),
         lambda a, b: lower_bound(compute=(a, b)),
         lambda a, b: lower_bound(compute=(a, 1), memory=(b, 1)),
         lambda a, b: lower_bound(compute=(a, 1), memory=(1, b)),
