@@ -620,7 +620,9 @@ def gpus_needed(flops, time, *, peak, efficiency, goodput=1, most=2**24):
     ----------
     flops, time : array_like
         Model FLOPs of the run, F, and seconds, t.
-    peak, efficiency, goodput : array_like, array_like or callable, array_like
+    peak, goodput : array_like
+        As in :func:`training_run`.
+    efficiency : array_like or callable
         As in :func:`training_run`. n eta(n) must not fall up to ``most``.
     most : int
         Accelerators that there are at most.
