@@ -161,14 +161,14 @@ def spares(kinds: Mapping[str, Redundancy]) -> Scene:
     parts: list[Part] = [Label(400, 8, "short of power", "end", strong=True)]
     said = []
     for i, (name, kind) in enumerate(kinds.items()):
-        y, hours = 22 + i * row, fmt(float(kind.downtime), "h")
+        y, short = 22 + i * row, fmt(float(kind.downtime), "h" if kind.downtime >= 3600 else "min")
         parts.append(Label(0, y + 12, name, "start", strong=True))
         for unit in range(int(kind.installed)):
             carries = unit < kind.needed
             at = left + unit * width
             parts.append(Box(at, y, width - 2, 24, kind="ochre" if carries else "idle", solid=carries))
-        parts.append(Label(400, y + 12, f"{hours} a year", "end"))
-        said.append(f"{name}: {int(kind.installed)} units for {int(kind.needed)}, {hours} a year without enough.")
+        parts.append(Label(400, y + 12, f"{short} a year", "end"))
+        said.append(f"{name}: {int(kind.installed)} units for {int(kind.needed)}, {short} a year without enough.")
     return Scene(400, 22 + row * len(kinds), parts, alt=" ".join(said))
 
 
