@@ -15,17 +15,19 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, reduce
+from functools import cache
 from importlib.resources import files
-from operator import add
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .units import (
     Explained,
+    Parts,
+    amounts,
+    at_least_one,
     broadcastable,
     fraction,
     hour,
@@ -197,7 +199,7 @@ def price_list(name: str) -> PriceList:
 
 
 @dataclass(frozen=True, repr=False)
-class Bill(Explained):
+class Bill(Parts):
     """Dollars by part; ``total`` is their sum.
 
     Bills add (parts of the same name are summed) and scale (``2 * bill``). Parts broadcast.
@@ -213,35 +215,8 @@ class Bill(Explained):
     total      $29.5M   100%
     """
 
-    parts: Mapping[str, float]
-
-    __array_ufunc__ = None  # an array times a Bill is a Bill of arrays, not an array of Bills
-
-    def __post_init__(self) -> None:
-        """Refuse a negative part, and parts whose shapes do not fit together."""
-        nonnegative(**self.parts)
-
-    @property
-    def total(self):
-        """Sum of all parts, dollars."""
-        return reduce(add, self.parts.values())
-
-    def __add__(self, other: Bill) -> Bill:
-        """Return the bill of both together."""
-        if isinstance(other, int) and other == 0:  # where sum() starts
-            return self
-        parts = dict(self.parts)
-        for name, dollars in other.parts.items():
-            parts[name] = parts[name] + dollars if name in parts else dollars
-        return Bill(MappingProxyType(parts))
-
-    __radd__ = __add__
-
-    def __rmul__(self, times) -> Bill:
-        """Return ``times`` such bills."""
-        return Bill(MappingProxyType({name: times * dollars for name, dollars in self.parts.items()}))
-
-    __mul__ = __rmul__
+    _heading: ClassVar[str] = "dollars"
+    _unit: ClassVar[str] = "$"
 
     def lost(self, share, name: str = "lost") -> Bill:
         """Return the same total with a ``share`` of every part under a name of its own: what bought nothing.
@@ -255,12 +230,6 @@ class Bill(Explained):
         if np.any(part > 1):
             raise ValueError(f"share must be at most 1, got {np.max(part):g}")
         return (1 - part) * self + Bill({name: part * self.total})
-
-    def _rows(self):
-        whole_bill = np.where(self.total > 0, self.total, 1.0)[()]  # a bill of nothing has no shares
-        rows = [("", "dollars", "share")]
-        parts = {**self.parts, "total": self.total}
-        return rows + [(n.replace("_", " "), summary(d, "$"), summary(d / whole_bill, "%")) for n, d in parts.items()]
 
 
 def bill(**parts) -> Bill:
@@ -287,14 +256,7 @@ def bill(**parts) -> Bill:
     >>> bill(servers=(2048, 310e3), switches=(768, 36e3)).total
     662528000.0
     """
-    if not parts:
-        raise ValueError("bill needs at least one part, as name=dollars or name=(count, dollars each)")
-    dollars = {}
-    for name, part in parts.items():
-        count, each = part if isinstance(part, tuple) and len(part) == 2 else (1.0, part)
-        number, price = nonnegative(**{f"{name} count": count, name: each})
-        dollars[name] = number * price
-    return Bill(MappingProxyType(dollars))
+    return Bill(amounts("bill", "dollars", parts))
 
 
 _SITE = ("generators", "electrical", "building")  # what a site of so many watts has, and keeps for longer than servers
@@ -553,7 +515,7 @@ def competitive_rent(rent, age, *, gain, period=2 * year):
     """
     price, tau = positive(rent=rent, period=period)
     (seconds,) = nonnegative(age=age)
-    (times,) = _at_least_one(gain=gain)
+    (times,) = at_least_one(gain=gain)
     broadcastable(rent=price, age=seconds, gain=times, period=tau)
     return price * times ** (-seconds / tau)
 
@@ -589,7 +551,7 @@ def economic_life(rent, running, *, gain, period=2 * year):
     6.0
     """
     price, cost, tau = positive(rent=rent, running=running, period=period)
-    (times,) = _at_least_one(gain=gain)
+    (times,) = at_least_one(gain=gain)
     broadcastable(rent=price, running=cost, gain=times, period=tau)
     if np.any(times <= 1):
         raise ValueError(f"gain must be above 1, got {np.min(times):g}: rents would never fall")
@@ -645,14 +607,6 @@ def required_rent(capital, *, running, rate, life, decline):
     safe = np.where(both > 0, both, 1.0)
     of_one = np.where(both > 0, -np.expm1(years * (np.log1p(-fall) - np.log1p(interest))) / safe, years)[()]
     return (money + cost / _annuity_factor(interest, years)) / of_one
-
-
-def _at_least_one(**values) -> list:
-    numbers = positive(**values)
-    for name, number in zip(values, numbers, strict=True):
-        if np.any(np.less(number, 1)):
-            raise ValueError(f"{name} must be at least 1, got {np.min(number):g}")
-    return numbers
 
 
 # --- Outages, and what it costs to avoid them ------------------------------------------------------------------------
