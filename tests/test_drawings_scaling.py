@@ -15,7 +15,7 @@ COMPOUND = chain(1024 * 989e12, MFU=0.5, scaling=0.5, goodput=0.77)
 GIGAWATT = capital(72 * 5932, 1e9, price_list("GB200 NVL72"))
 YEAR = yearly_bill(72 * 5932, 1e9, price_list("GB200 NVL72"), rate=0.08)
 WAYS = {"N": redundancy(10, 0.995), "N+1": redundancy(10, 0.995, spares=1), "2N": redundancy(10, 0.995, paths=2)}
-FACTS = {"for the site": "45.9 MW", "a year": "$485M", "to train 405B": "does not fit"}
+FACTS = {"for the site": "45.9 MW", "a year": "$485M", "if you double it": "does not fit"}
 
 
 def machine(gpus=32768, share=0.32):
@@ -73,8 +73,8 @@ def test_a_machine_is_drawn_to_scale():
     assert kept.width0 / peak.width0 == pytest.approx(0.32)
     assert kept.width0 + lost.width0 == pytest.approx(peak.width0)
     assert (kept.kind, lost.kind) == ("compute", "waste")
-    assert "realise 10.5 EFLOP/s of it, 32%" in machine().alt
-    assert machine(1, 0.5).alt.startswith("1 GPU has a peak of 1 PFLOP/s, and realises")
+    assert "10.5 EFLOP/s of it are useful, 32%" in machine().alt
+    assert machine(1, 0.5).alt.startswith("1 GPU has a peak of 1 PFLOP/s; 500 TFLOP/s")
     assert len({machine(n, s).height for n, s in ((1, 0.62), (131072, 0.02), (8, 1.0))}) == 1
 
 

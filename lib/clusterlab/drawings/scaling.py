@@ -17,7 +17,7 @@ _LINE = 16.0  # units from line to line
 
 
 def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
-    """A cluster, the peak that it has, what is realised of it, and what the cluster takes.
+    """A cluster, the peak that it has, what is useful of it, and what the cluster takes.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
     --------
     >>> from clusterlab.speedup import chain
     >>> machine(chain(32768e15, MFU=0.32), gpus=32768, facts={"power": "45.9 MW"}).alt
-    '32,768 GPUs have a peak of 32.8 EFLOP/s, and realise 10.5 EFLOP/s of it, 32%. power: 45.9 MW.'
+    '32,768 GPUs have a peak of 32.8 EFLOP/s; 10.5 EFLOP/s of it are useful, 32%. power: 45.9 MW.'
     """
     top, high, gap = 26.0, 92.0, 16.0
     kept = high * float(chain.share)
@@ -43,7 +43,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
         Band(92, top, 186, top, high, high, "grey"),
         Label(139, 11, f"peak {peak}", strong=True),
         Band(186, top, 280, top, kept, kept, "compute"),
-        Label(287, top + max(kept / 2, 14), f"{left}\nrealised, {share}", "start", strong=True),
+        Label(287, top + max(kept / 2, 14), f"{left}\nuseful, {share}", "start", strong=True),
     ]
     if high - kept > 0.1:
         parts += [
@@ -54,8 +54,8 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
     y = top + high + gap + 14
     for i, (name, text) in enumerate(facts.items()):
         parts.append(Box(i * (width + 8), y, width, 40, f"{text}\n{name}", "ochre"))
-    have, do = ("GPU has", "realises") if gpus == 1 else ("GPUs have", "realise")
-    said = f"{gpus:,} {have} a peak of {peak}, and {do} {left} of it, {share}."
+    have = "GPU has" if gpus == 1 else "GPUs have"
+    said = f"{gpus:,} {have} a peak of {peak}; {left} of it are useful, {share}."
     return Scene(400, y + 40 if facts else y, parts, alt=" ".join([said, *(f"{n}: {t}." for n, t in facts.items())]))
 
 
@@ -78,7 +78,7 @@ def cascade(chain: Chain, unit: str = "FLOP/s") -> Scene:
     top, high, end = 26.0, 130.0, 236.0
     step, scale = end / (len(chain.factors) + 1), high / float(chain.start)
     left, x = float(chain.start), 0.0
-    trunk: list[Part] = [Label(step / 2, 11, "peak", strong=True)]
+    trunk: list[Part] = [Label(0, 11, f"peak {fmt(left, unit)}", "start", strong=True)]
     trunk.append(Band(0, top, step, top, high, high, "grey"))
     leaving: list[tuple[float, float, str]] = []
     for name in chain.factors:
