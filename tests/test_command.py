@@ -172,7 +172,7 @@ def test_whatever_stands_in_a_catalogue_is_read_or_refused(catalogue, data):
     try:
         _CATALOGUES[catalogue](document)
     except ValueError as error:
-        assert str(error).startswith(("hardware data:\n", "model data:\n", "efficiency data:\n"))  # noqa: PT017, some draws are sound
+        assert str(error).startswith(("hardware data:\n", "model data:\n", "efficiency data:\n", "economics data:\n"))  # noqa: PT017, some draws are sound
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------------

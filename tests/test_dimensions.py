@@ -16,7 +16,7 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, layout_search, memory, pipeline, queueing, serving, topology, training
+from clusterlab import economics, failures, layout_search, memory, pipeline, queueing, serving, topology, training
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -46,6 +46,25 @@ from clusterlab.collectives import (
     ring_reduce_scatter,
     scatter_all_gather_broadcast,
     tree_all_reduce,
+)
+from clusterlab.economics import (
+    annuity,
+    bill,
+    break_even_utilisation,
+    capital,
+    competitive_rent,
+    compute_ledger,
+    compute_optimal,
+    cost_per,
+    economic_life,
+    lifetime_optimal,
+    loss,
+    outage_bill,
+    price_list,
+    redundancy,
+    required_rent,
+    tokens_for_loss,
+    yearly_bill,
 )
 from clusterlab.failures import (
     Job,
@@ -114,7 +133,23 @@ from clusterlab.serving import (
     token_price,
     train,
 )
-from clusterlab.speedup import amdahl_speedup, data_parallel_ratio, gustafson_speedup, tensor_parallel_ratio
+from clusterlab.speedup import (
+    amdahl_speedup,
+    batch_cost,
+    chain,
+    critical_batch,
+    data_parallel_ratio,
+    geometric_efficiency,
+    gpus_needed,
+    gustafson_speedup,
+    kept_per_doubling,
+    logarithmic_efficiency,
+    marginal_return,
+    most_useful_size,
+    strong_scaling,
+    tensor_parallel_ratio,
+    training_run,
+)
 from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,
@@ -140,6 +175,7 @@ from clusterlab.transformer import (
 
 registry = pint.UnitRegistry()
 registry.define("FLOP = [flop]")
+registry.define("dollar = [money]")
 registry.define("octet = [memory]")  # Pint's own byte is a dimensionless count of bits
 
 
@@ -204,6 +240,13 @@ def counted(window, mtbf):
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
 COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
 CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
+MONEY = q("dollar")
+IN_DOLLARS = replace(
+    price_list("GB200 NVL72"),
+    **{name: q("dollar", 2.0) for name in ("gpus", "servers", "network", "storage")},
+    **{name: q("dollar/W", 2.0) for name in ("generators", "electrical", "building", "operations")},
+    energy=q("dollar/W", 2.0),  # a year's energy is so many of the library's seconds, without a unit
+)
 CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
@@ -374,6 +417,43 @@ DIMENSIONS = {
     ),
     amdahl_speedup: (lambda: amdahl_speedup(q("", 0.1), RANKS), {"": ""}),
     gustafson_speedup: (lambda: gustafson_speedup(q("", 0.1), RANKS), {"": ""}),
+    bill: (lambda: bill(gpus=(q("", 8), MONEY), network=MONEY), {"total": "dollar"}),
+    capital: (lambda: capital(q("", 8), WATTS, IN_DOLLARS), {"total": "dollar"}),
+    # Yearly amounts count years, so a life is a number of the library's seconds and a year has no unit.
+    annuity: (lambda: annuity(MONEY, rate=q("", 0.1), life=1e8), {"": "dollar"}),
+    yearly_bill: (lambda: yearly_bill(q("", 8), WATTS, IN_DOLLARS, rate=0.1), {"total": "dollar"}),
+    required_rent: (lambda: required_rent(MONEY, running=MONEY, rate=0.1, life=1e8, decline=0.1), {"": "dollar"}),
+    cost_per: (lambda: cost_per(q("dollar/s"), PEAK), {"": "dollar/FLOP"}),
+    break_even_utilisation: (lambda: break_even_utilisation(q("dollar/s"), q("dollar/s")), {"": ""}),
+    competitive_rent: (
+        lambda: competitive_rent(q("dollar/s"), SECONDS, gain=q(""), period=SECONDS),
+        {"": "dollar/s"},
+    ),
+    economic_life: (lambda: economic_life(MONEY, MONEY, gain=q(""), period=SECONDS), {"": "s"}),
+    outage_bill: (
+        lambda: outage_bill(q("dollar/s"), SECONDS, lost_work=SECONDS, restart=SECONDS, revenue=q("dollar/s")),
+        {"total": "dollar"},
+    ),
+    redundancy: (lambda: redundancy(q("", 8), q("", 0.4)), {"availability": "", "overbuild": ""}),
+    compute_ledger: (lambda: compute_ledger(q(""), q(""), served_tokens=q("")), {"total": "", "training": ""}),
+    loss: (lambda: loss(q("", 1e9), q("", 1e9)), {"": ""}),
+    compute_optimal: (lambda: compute_optimal(q("", 1e20)), {"parameters": "", "tokens": "", "ratio": ""}),
+    tokens_for_loss: (lambda: tokens_for_loss(q("", 1e10), q("", 2.5)), {"": ""}),
+    lifetime_optimal: (lambda: lifetime_optimal(q("", 2.5), q("", 1e12)), {"parameters": "", "tokens": ""}),
+    strong_scaling: (lambda: strong_scaling(RANKS, bubble=q("", 0.1)), {"time": "", "speedup": "", "limit": ""}),
+    logarithmic_efficiency: (lambda: logarithmic_efficiency(RANKS, first=q("", 0.4), drop=0.01), {"": ""}),
+    geometric_efficiency: (lambda: geometric_efficiency(RANKS, at=8, efficiency=q("", 0.4), kept=0.9), {"": ""}),
+    kept_per_doubling: (lambda: kept_per_doubling((RANKS, 0.5), (4 * RANKS, 0.4)), {"": ""}),
+    marginal_return: (lambda: marginal_return(lambda n: 1 / n, RANKS), {"": ""}),
+    most_useful_size: (lambda: most_useful_size(first=q("", 0.4), drop=0.1), {"": ""}),
+    chain: (lambda: chain(PEAK, MFU=q("", 0.4), goodput=0.9), {"result": "FLOP/s", "share": ""}),
+    critical_batch: (lambda: critical_batch(q("")), {"": ""}),
+    batch_cost: (lambda: batch_cost(q(""), q("")), {"steps": "", "tokens": ""}),
+    training_run: (
+        lambda: training_run(q("FLOP"), RANKS, peak=PEAK, efficiency=q("", 0.4)),
+        {"flops": "FLOP", "rate": "FLOP/s", "time": "s", "gpu_time": "s"},
+    ),
+    gpus_needed: (lambda: gpus_needed(q("FLOP", 40), SECONDS, peak=PEAK, efficiency=0.5), {"": ""}),
     # FLOPs of tokens and parameters alone are a plain count here, so what is left of a rate is a FLOP.
     data_parallel_ratio: (
         lambda: data_parallel_ratio(q("", 8), rate=PEAK, bandwidth=BANDWIDTH, gradient_bytes=q("octet")),
@@ -440,6 +520,8 @@ NO_LAWS = {
     failures.simulate,
     topology.hierarchy,
     training.kind,
+    economics.load,
+    economics.price_list,
     training.step,
     layout_search.axes,
     layout_search.search,

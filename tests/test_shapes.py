@@ -11,25 +11,33 @@ import re
 import numpy as np
 import pytest
 
+from clusterlab.economics import bill, price_list
 from clusterlab.roofline import Work, lower_bound
+from clusterlab.speedup import chain, kept_per_doubling, strong_scaling
 from clusterlab.transformer import Transformer, parameters
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
-MODULES = ["roofline", "speedup", "topology", "transformer"]
+MODULES = ["economics", "roofline", "speedup", "topology", "transformer"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
 ARRAYS = {
     "radix": lambda n: np.full(n, 64),
+    "gain": lambda n: np.full(n, 2),
+    "decline": lambda n: np.full(n, 0.1),
+    "target": lambda n: np.full(n, 3),
+    "parameters": lambda n: np.full(n, 1e10),
     "tiers": lambda n: np.full(n, 2),
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }
+# What is no array at all.
+OTHERS = {"rule": lambda count: 1 / count, "prices": price_list("GB200 NVL72")}
 
 
 def array(name: str, n: int):
     """A sound argument of that name with the shape (n,)."""
-    return ARRAYS.get(name, np.ones)(n)
+    return OTHERS[name] if name in OTHERS else ARRAYS.get(name, np.ones)(n)
 
 
 def laws() -> dict:
@@ -70,9 +78,16 @@ def test_a_law_refuses_shapes_that_do_not_fit_when_it_is_called(law, pair):
 
 
 def test_every_argument_of_a_law_is_read_from_its_docstring():
-    """A law whose docstring calls nothing an array would go untested: these take one record, or none."""
+    """A law whose docstring calls nothing an array would go untested: these take one record, none, or pairs."""
     few = {law.__name__ for law, arguments in LAWS.items() if len(arguments) < 2}
     assert few == {"lower_bound", "torus", "hierarchy", "network_hops"} | {
+        "bill",
+        "chain",
+        "compute_optimal",
+        "load",
+        "price_list",
+        "kept_per_doubling",
+        "strong_scaling",
         "attention_parameters",
         "expert_parameters",
         "parameters",
@@ -91,6 +106,11 @@ def test_a_record_of_lists_is_a_record_of_arrays():
     "record",
     [
         lambda a, b: Work(a, b),
+        lambda a, b: bill(gpus=(a, b)),
+        lambda a, b: bill(gpus=a, network=b),
+        lambda a, b: chain(a, MFU=b),
+        lambda a, b: strong_scaling(a, bubble=b / 10),
+        lambda a, b: kept_per_doubling((a, 0.5), (2, b)),
         lambda a, b: lower_bound(compute=(a, b)),
         lambda a, b: lower_bound(compute=(a, 1), memory=(b, 1)),
         lambda a, b: lower_bound(compute=(a, 1), memory=(1, b)),

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import units
+from clusterlab.economics import bill
+from clusterlab.power import load
 from clusterlab.units import (
     Explained,
+    Parts,
     broadcastable,
     choose,
     fmt,
@@ -335,6 +338,14 @@ def test_a_record_in_a_notebook_is_a_table_whose_text_is_escaped():
     assert "<td>energy cost</td><td>1200</td>" in page
     assert "<b>" not in page
     assert "&lt;b&gt;&quot;R&amp;D&quot;&lt;/b&gt;" in page
+
+
+def test_watts_and_dollars_have_one_base_and_do_not_add():
+    for one in (load(fans=(2, 100)), bill(servers=(2, 100))):
+        assert isinstance(one, Parts)
+        assert type(one + one) is type(sum([one])) is type(3 * one) is type(one)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        load(fans=100) + bill(servers=100)
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pathlib import Path
 from textwrap import dedent, fill
 from typing import Any, NamedTuple
 
-from . import __version__, hardware, machine, models
+from . import __version__, economics, hardware, machine, models
 from .evidence import inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
@@ -34,6 +34,7 @@ _CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping]]] = {
     "hardware.toml": hardware.load,
     "models.toml": lambda document: {"model": models.load(document)},
     "efficiencies.toml": machine.load,
+    "economics.toml": economics.load,
 }
 
 

@@ -14,21 +14,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
-from operator import add
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 
-from .units import Explained, fraction, nonnegative, positive, summary, whole
-
-
-def _at_least_one(**values) -> list:
-    """Return the values, or raise a ValueError naming the one below 1."""
-    numbers = positive(**values)
-    for name, number in zip(values, numbers, strict=True):
-        if np.any(np.less(number, 1)):
-            raise ValueError(f"{name} must be at least 1, got {np.min(number):g}")
-    return numbers
+from .units import Explained, Parts, amounts, at_least_one, fraction, nonnegative, positive, summary, whole
 
 
 def _floor(count):
@@ -40,7 +31,7 @@ def _floor(count):
 
 
 @dataclass(frozen=True, repr=False)
-class Load(Explained):
+class Load(Parts):
     """Watts drawn, part by part; ``total`` is their sum.
 
     Loads add (parts of the same name are summed) and scale (``4 * server``). Parts broadcast.
@@ -57,41 +48,8 @@ class Load(Explained):
     total         42.5 kW   100%
     """
 
-    parts: Mapping[str, float]
-
-    __array_ufunc__ = None  # an array times a Load is a Load of arrays, not an array of Loads
-
-    def __post_init__(self) -> None:
-        """Refuse a negative part, and parts whose shapes do not fit together."""
-        nonnegative(**self.parts)
-
-    @property
-    def total(self):
-        """Sum of all parts, W."""
-        return reduce(add, self.parts.values())
-
-    def __add__(self, other: Load) -> Load:
-        """Return the load of both together."""
-        if isinstance(other, int) and other == 0:  # where sum() starts
-            return self
-        parts = dict(self.parts)
-        for name, watts in other.parts.items():
-            parts[name] = parts[name] + watts if name in parts else watts
-        return Load(MappingProxyType(parts))
-
-    __radd__ = __add__
-
-    def __rmul__(self, times) -> Load:
-        """Return the load of ``times`` such loads."""
-        return Load(MappingProxyType({name: times * watts for name, watts in self.parts.items()}))
-
-    __mul__ = __rmul__
-
-    def _rows(self):
-        whole_load = np.where(self.total > 0, self.total, 1.0)[()]  # nothing drawn has no shares
-        rows = [("", "power", "share")]
-        parts = {**self.parts, "total": self.total}
-        return rows + [(n.replace("_", " "), summary(w, "W"), summary(w / whole_load, "%")) for n, w in parts.items()]
+    _heading: ClassVar[str] = "power"
+    _unit: ClassVar[str] = "W"
 
 
 def load(**parts) -> Load:
@@ -129,14 +87,7 @@ def load(**parts) -> Load:
     fans   1.02 kW  13.9%
     total  7.32 kW   100%
     """
-    if not parts:
-        raise ValueError("load needs at least one part, as name=watts or name=(count, watts)")
-    watts = {}
-    for name, part in parts.items():
-        count, each = part if isinstance(part, tuple) and len(part) == 2 else (1.0, part)
-        number, power = nonnegative(**{f"{name} count": count, name: each})
-        watts[name] = number * power
-    return Load(MappingProxyType(watts))
+    return Load(amounts("load", "watts", parts))
 
 
 def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
@@ -220,7 +171,7 @@ def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_
     """
     (count,) = whole(accelerators=accelerators)
     (each,) = positive(accelerator_power=accelerator_power)
-    (k,) = _at_least_one(server_overhead=server_overhead)
+    (k,) = at_least_one(server_overhead=server_overhead)
     (s,) = nonnegative(network_share=network_share)
     chips = count * each
     return load(**{"accelerators": chips, "rest of servers": chips * (k - 1), "network and storage": chips * k * s})
@@ -296,7 +247,7 @@ def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
     >>> float(facility(load(H100=(10_000, 700)), 1.4).total)
     9800000.0
     """
-    (ratio,) = _at_least_one(pue=pue)
+    (ratio,) = at_least_one(pue=pue)
     return it + Load({name: it.total * (ratio - 1)})
 
 
@@ -413,7 +364,7 @@ def energy_footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, wa
     >>> round(run.energy / MWh), round(run.carbon / 1000)
     (1289, 553)
     """
-    (ratio,) = _at_least_one(pue=pue)
+    (ratio,) = at_least_one(pue=pue)
     power, time, p, c, w = nonnegative(
         it_power=it_power,
         duration=duration,

@@ -13,6 +13,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import add
+from types import MappingProxyType
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -334,6 +338,19 @@ def fraction(**values) -> list:
     return _checked("above 0 and at most 1", lambda x: (x > 0) & (x <= 1), values)
 
 
+def at_least_one(**values) -> list:
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that is below 1.
+
+    Examples
+    --------
+    >>> at_least_one(pue=0.9)
+    Traceback (most recent call last):
+    ...
+    ValueError: pue must be at least 1, got 0.9
+    """
+    return _checked("at least 1", lambda x: x >= 1, values)
+
+
 def whole(**values) -> list:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a positive integer.
 
@@ -473,6 +490,75 @@ class Table(Explained):
     def __repr__(self) -> str:
         """Return the table as aligned text."""
         return "\n".join(_aligned(self.rows))
+
+
+@dataclass(frozen=True, repr=False)
+class Parts(Explained):
+    """An amount part by part: the base of loads, in watts, and of bills, in dollars; ``total`` is their sum.
+
+    Two of the same kind add (parts of the same name are summed), and each scales (``4 * load``). Parts broadcast.
+    """
+
+    parts: Mapping[str, float]
+
+    _heading: ClassVar[str] = "amount"
+    _unit: ClassVar[str] = ""
+
+    __array_ufunc__ = None  # an array times it is one record of arrays, not an array of records
+
+    def __post_init__(self) -> None:
+        """Refuse a negative part, and parts whose shapes do not fit together."""
+        nonnegative(**self.parts)
+
+    @property
+    def total(self):
+        """Sum of all parts."""
+        return reduce(add, self.parts.values())
+
+    def __add__(self, other: Self) -> Self:
+        """Return both together."""
+        if isinstance(other, int) and other == 0:  # where sum() starts
+            return self
+        if type(other) is not type(self):
+            return NotImplemented
+        parts = dict(self.parts)
+        for name, amount in other.parts.items():
+            parts[name] = parts[name] + amount if name in parts else amount
+        return type(self)(MappingProxyType(parts))
+
+    __radd__ = __add__
+
+    def __rmul__(self, times) -> Self:
+        """Return ``times`` as much of every part."""
+        return type(self)(MappingProxyType({name: times * amount for name, amount in self.parts.items()}))
+
+    __mul__ = __rmul__
+
+    def _rows(self):
+        everything = np.where(self.total > 0, self.total, 1.0)[()]  # nothing has no shares
+        rows = [("", self._heading, "share")]
+        parts = {**self.parts, "total": self.total}
+        return rows + [
+            (n.replace("_", " "), summary(a, self._unit), summary(a / everything, "%")) for n, a in parts.items()
+        ]
+
+
+def amounts(what: str, each: str, parts: Mapping) -> Mapping[str, float]:
+    """Return amounts by name from numbers and pairs of a count and the amount of one, as ``load`` and ``bill`` do.
+
+    Examples
+    --------
+    >>> dict(amounts("load", "watts", {"GPUs": (8, 700), "fans": 1020}))
+    {'GPUs': 5600.0, 'fans': 1020.0}
+    """
+    if not parts:
+        raise ValueError(f"{what} needs at least one part, as name={each} or name=(count, {each} each)")
+    total = {}
+    for name, part in parts.items():
+        count, one = part if isinstance(part, tuple) and len(part) == 2 else (1.0, part)
+        number, amount = nonnegative(**{f"{name} count": count, name: one})
+        total[name] = number * amount
+    return MappingProxyType(total)
 
 
 def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "", digits: int = 3) -> Table:

@@ -44,8 +44,9 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
     ),
     "failures": ("gpus", "nodes", "period", "low", "high"),
     "power": ("n_accelerators",),
+    "economics": (),
 }
-_CONVERSIONS: Mapping[str, Callable[[dict], dict]] = {"power": _in_si_units}
+_CONVERSIONS: Mapping[str, Callable[[dict], dict]] = {"power": _in_si_units, "economics": _in_si_units}
 
 
 def published(table: str, **where: str) -> tuple[Mapping, ...]:
@@ -55,9 +56,9 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
     ----------
     table : str
         ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"failures"`` (failures,
-        repairs and checkpoints of large runs: ``run``) or ``"power"`` (power, cooling, energy, carbon, prices:
-        ``group``). In ``failures``, ``low`` and ``high`` hold the value: equal where one number is printed, ``high``
-        None where the source says "more than".
+        repairs and checkpoints of large runs: ``run``), ``"power"`` (power, cooling, energy, carbon, prices:
+        ``group``) or ``"economics"`` (bills, training runs, tiers: ``group``). In ``failures``, ``low`` and ``high``
+        hold the value: equal where one number is printed, ``high`` None where the source says "more than".
     **where : str
         Columns and the value that a row must have there.
 
