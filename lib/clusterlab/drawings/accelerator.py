@@ -175,7 +175,7 @@ def ridge_points(chips: Sequence[Accelerator]) -> Scene:
     'Ridge points at 16 bits, in FLOP/byte: V100 SXM2 139, B200 281. Narrower numbers have higher ones.'
     """
     rows = sorted(chips, key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name))
-    left, right, top, low, high = 128.0, 390.0, 50.0, 100.0, 2000.0
+    left, right, top, low, high = 140.0, 390.0, 50.0, 100.0, 2000.0
 
     def at(ridge: float) -> float:
         return left + (right - left) * math.log(ridge / low) / math.log(high / low)
