@@ -276,7 +276,8 @@ def kept_per_doubling(one, other):
     Raises
     ------
     ValueError
-        A number of accelerators is not a positive integer or is the same twice, or an efficiency is outside (0, 1].
+        A number of accelerators is not a positive integer or is the same twice, an efficiency is outside (0, 1], or the
+        numbers are too close for what the efficiencies differ.
 
     Examples
     --------
@@ -289,7 +290,11 @@ def kept_per_doubling(one, other):
     broadcastable(**{"one": n1, "other": n2, "efficiency of one": eta1, "efficiency of other": eta2})
     if np.any(np.equal(n1, n2)):
         raise ValueError(f"other must have another number of accelerators than one, got {np.max(n2):g} twice")
-    return (eta2 / eta1) ** (1 / np.log2(n2 / n1))
+    with np.errstate(over="ignore"):
+        kept = (eta2 / eta1) ** (1 / np.log2(n2 / n1))
+    if not np.all(np.isfinite(kept)):
+        raise ValueError(f"one and other must be further apart for efficiencies so different, got {one} and {other}")
+    return kept
 
 
 def marginal_return(rule: Callable, n, *, factor=2):
