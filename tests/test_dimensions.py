@@ -520,6 +520,7 @@ NO_LAWS = {
     failures.simulate,
     topology.hierarchy,
     training.kind,
+    training.sent_bytes,
     economics.load,
     economics.price_list,
     training.step,

@@ -15,7 +15,7 @@ from clusterlab.models import model
 from clusterlab.pipeline import simulate
 from clusterlab.scene import Box, Label
 from clusterlab.speedup import data_parallel_ratio, tensor_parallel_ratio
-from clusterlab.training import step
+from clusterlab.training import sent_bytes, step
 from clusterlab.units import GB, fmt
 
 LETTER = 7.2  # a generous width of a letter
@@ -39,7 +39,7 @@ def held(shape):
 
 
 def sent(layout, shape=LLAMA405, work=WORK):
-    return pipelines.sent_bytes(shape, work, layout)
+    return sent_bytes(shape, work, layout)
 
 
 SCENES = {

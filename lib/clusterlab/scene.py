@@ -18,7 +18,7 @@ from .palette import colour
 WIDEST = 400  # units
 TEXT = 13  # units; explorer.css says so too
 _LINE = 16  # units from line to line
-_LETTER = 7.0  # units, about the width of a letter
+LETTER = 7.2  # units, no less than the width of a letter in most faces
 _HEAD = 7.0, 3.2  # an arrow's head: its length and half its width
 
 
@@ -385,7 +385,7 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, str, bool]], gap: fl
     parts: list[Part] = []
     for text, kind, solid in entries:
         parts += [Box(x, y - 6, 12, 12, kind=kind, solid=solid), Label(x + 18, y, text, anchor="start")]
-        x += 18 + _LETTER * len(text) + gap
+        x += 18 + LETTER * len(text) + gap
     return parts
 
 

@@ -20,12 +20,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .collectives import _expert_all_to_all, _exposed_time, _multi_node_ring, _pipelined_time
+from .collectives import (
+    _expert_all_to_all,
+    _exposed_time,
+    _multi_node_ring,
+    _pipelined_time,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+)
 from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, SPREADS, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
-from .transformer import ForwardFlops, _forward_flops, attention_parameters
+from .transformer import ForwardFlops, _forward_flops, attention_parameters, parameters
 from .units import Explained, larger, pick, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
@@ -247,6 +255,63 @@ def step(
         blocks.append(_step(model, machine, reached, software, some))
     columns = ([np.atleast_1d(getattr(block, f.name)) for block in blocks] for f in fields(Step))
     return Step(*(np.concatenate(column).reshape(shape) for column in columns))
+
+
+_BYTES_ONLY = {"bandwidth": 1.0, "latency": 0.0}
+
+
+def sent_bytes(model, workload: Workload, layout: Layout) -> dict[str, float]:
+    """Bytes that an accelerator of an average stage sends in a training step of a dense model, by axis.
+
+    Gradients travel in FP32, weights and activations in BF16. Tensor-parallel ranks reduce twice a layer in each
+    direction, and gather their inputs once more under sequence parallelism; keys and values go around once forward and,
+    with their gradients, twice backward.
+
+    Parameters
+    ----------
+    model : Transformer
+        A dense shape.
+    workload : Workload
+        Sequence and global batch.
+    layout : Layout
+        One layout.
+
+    Returns
+    -------
+    dict
+        Bytes under ``"tensor"``, ``"context"``, ``"pipeline"`` and ``"data"``.
+
+    Examples
+    --------
+    The 70B model on eight GPUs, cut one way: tensor parallelism sends 280 times what a pipeline does.
+
+    >>> from clusterlab.models import model
+    >>> llama, work = model("Llama 3.1 70B"), Workload(sequence=8192, global_batch=8)
+    >>> summary(sent_bytes(llama, work, Layout(tp=8, sequence_parallel=False))["tensor"], "B")
+    '601 GB'
+    >>> summary(sent_bytes(llama, work, Layout(pp=8))["pipeline"], "B")
+    '2.15 GB'
+    """
+    m, ranks = layout.microbatches(workload), layout.dp * layout.cp
+    tokens, layers = layout.microbatch * workload.sequence / layout.cp, model.layers / layout.pp
+    stream = 2 * tokens * model.hidden
+    halves = 10 if layout.sequence_parallel else 8
+    keys = 2 * tokens * layout.cp * 2 * larger(float(model.kv_heads), layout.tp) * model.head_dim / layout.tp
+    weights = parameters(model).total / (layout.tp * layout.pp)
+    scatter = ring_reduce_scatter(4 * weights, ranks, **_BYTES_ONLY).sent_bytes
+    gather = ring_all_gather(2 * weights, ranks, **_BYTES_ONLY).sent_bytes
+    data = {
+        0: ring_all_reduce(4 * weights, ranks, **_BYTES_ONLY).sent_bytes,
+        1: scatter + gather,
+        2: m * scatter + gather,
+        3: m * (scatter + 2 * gather),
+    }
+    return {
+        "tensor": float(halves * layers * m * ring_all_gather(stream, layout.tp, **_BYTES_ONLY).sent_bytes),
+        "context": float(3 * layers * m * ring_all_gather(keys, layout.cp, **_BYTES_ONLY).sent_bytes),
+        "pipeline": float(2 * layout.chunks * m * stream / layout.tp * (layout.pp > 1)),
+        "data": float(data[int(layout.zero)]),
+    }
 
 
 # --- What all parts need: the layout in numbers, what the accelerator and the links reach -----------------------------

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from ..hardware import Accelerator, Link, Memory
 from ..roofline import Work, attainable, attention, decode, lower_bound, matmul, ridge_point
-from ..scene import Arrow, Box, Label, Part, Scene, legend
+from ..scene import LETTER, Arrow, Box, Label, Part, Scene, legend
 from ..transformer import Transformer, kv_cache_bytes, parameters
 from ..units import fmt
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-_LETTER = 7.2  # units, a letter of a wide face
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line
 _FORMATS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}  # by width in bits
 _TOKEN = 4.0  # units from the left edge to where a time line starts
@@ -355,7 +354,7 @@ def roofline(chip: Accelerator, works: Mapping[str, Work]) -> Scene:
         x, y = at(float(work.intensity), rate)
         said.append(f"{name} {fmt(rate, 'FLOP/s')}")
         parts.append(Box(x - 4, y - 4, 8, 8, kind="ink", solid=True))
-        flat, wide = work.intensity >= ridge, _LETTER * len(name)
+        flat, wide = work.intensity >= ridge, LETTER * len(name)
         if flat:
             parts.append(Label(min(x, right - wide / 2 - 3), y + 15, name))
         elif x + 12 + wide < knee:

@@ -1,7 +1,7 @@
 """Drawings of parallelism: who talks to whom under a layout, what a rank holds, and what a pipeline does when.
 
-Each function takes records and laws of the library, or plain numbers, and returns a scene; :func:`sent_bytes` counts
-the bytes that stand on the wires.
+Each function takes records and laws of the library, or plain numbers, and returns a scene. The bytes on the wires are
+those that :func:`clusterlab.training.sent_bytes` counts.
 """
 
 from __future__ import annotations
@@ -10,74 +10,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..collectives import exposed_time, ring_all_gather, ring_all_reduce, ring_reduce_scatter
-from ..layout import Layout, Workload
+from ..collectives import exposed_time
+from ..layout import Layout
 from ..memory import Footprint
 from ..pipeline import Timeline
-from ..scene import Arrow, Box, Label, Part, Scene, legend
-from ..transformer import parameters
-from ..units import fmt, larger
+from ..scene import LETTER, Arrow, Box, Label, Part, Scene, legend
+from ..units import fmt
 
-_FREE = {"bandwidth": 1.0, "latency": 0.0}  # where only the bytes are asked for
 _LETTERS = "ABCD"
-_LETTER = 7.2  # units, a generous width of a letter
-
-
-# --- What travels ----------------------------------------------------------------------------------------------------
-
-
-def sent_bytes(model, workload: Workload, layout: Layout) -> dict[str, float]:
-    """Bytes that an accelerator of an average stage sends in a training step of a dense model, by axis.
-
-    Gradients travel in FP32, weights and activations in BF16. Tensor-parallel ranks reduce twice a layer in each
-    direction, and gather their inputs once more under sequence parallelism; keys and values go around once forward and,
-    with their gradients, twice backward.
-
-    Parameters
-    ----------
-    model : Transformer
-        A dense shape.
-    workload : Workload
-        Sequence and global batch.
-    layout : Layout
-        One layout.
-
-    Returns
-    -------
-    dict
-        Bytes under ``"tensor"``, ``"context"``, ``"pipeline"`` and ``"data"``.
-
-    Examples
-    --------
-    The 70B model on eight GPUs, cut one way: tensor parallelism sends 280 times what a pipeline does.
-
-    >>> from clusterlab.models import model
-    >>> llama, work = model("Llama 3.1 70B"), Workload(sequence=8192, global_batch=8)
-    >>> fmt(sent_bytes(llama, work, Layout(tp=8, sequence_parallel=False))["tensor"], "B")
-    '601 GB'
-    >>> fmt(sent_bytes(llama, work, Layout(pp=8))["pipeline"], "B")
-    '2.15 GB'
-    """
-    m, ranks = layout.microbatches(workload), layout.dp * layout.cp
-    tokens, layers = layout.microbatch * workload.sequence / layout.cp, model.layers / layout.pp
-    stream = 2 * tokens * model.hidden
-    halves = 10 if layout.sequence_parallel else 8
-    keys = 2 * tokens * layout.cp * 2 * larger(float(model.kv_heads), layout.tp) * model.head_dim / layout.tp
-    weights = parameters(model).total / (layout.tp * layout.pp)
-    scatter = ring_reduce_scatter(4 * weights, ranks, **_FREE).sent_bytes
-    gather = ring_all_gather(2 * weights, ranks, **_FREE).sent_bytes
-    data = {
-        0: ring_all_reduce(4 * weights, ranks, **_FREE).sent_bytes,
-        1: scatter + gather,
-        2: m * scatter + gather,
-        3: m * (scatter + 2 * gather),
-    }
-    return {
-        "tensor": float(halves * layers * m * ring_all_gather(stream, layout.tp, **_FREE).sent_bytes),
-        "context": float(3 * layers * m * ring_all_gather(keys, layout.cp, **_FREE).sent_bytes),
-        "pipeline": float(2 * layout.chunks * m * stream / layout.tp * (layout.pp > 1)),
-        "data": float(data[int(layout.zero)]),
-    }
 
 
 # --- Layouts on servers ----------------------------------------------------------------------------------------------
@@ -91,7 +31,7 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     layout : Layout
         One layout with even ``tp`` up to eight, three or more stages and three or more replicas.
     sent : mapping
-        Bytes of a step, as :func:`sent_bytes` counts them.
+        Bytes of a step, as :func:`clusterlab.training.sent_bytes` counts them.
 
     Returns
     -------
@@ -252,6 +192,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
 
     Examples
     --------
+    >>> from clusterlab.layout import Workload
     >>> from clusterlab.memory import footprint
     >>> from clusterlab.models import model
     >>> held = footprint(model("Llama 3.1 8B"), Workload(sequence=8192, global_batch=8), Layout(dp=8, zero=3))
@@ -549,7 +490,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         for size, text, colour in ((work, name, kind), (slowed, "", "lost"), (rest - slowed, "", "idle")):
             if size * scale > 0.5:
                 names = [text, text.split()[-1]] if text else []
-                fits = next((t for t in names if _LETTER * len(t) + 6 < size * scale), "")
+                fits = next((t for t in names if LETTER * len(t) + 6 < size * scale), "")
                 parts.append(Box(x, 20, size * scale, 40, fits, colour, solid=True))
                 x += size * scale
         start = x - (work + rest - slowed) * scale
@@ -558,7 +499,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         places = (start + i * each for i in range(buckets))
         parts += [Box(at, 95, max(each - 1, 0.5), 28, kind="network", solid=True) for at in places]
         text = f"{carried} {fmt(exchange, 's', 2)}"
-        half = _LETTER * len(text) / 2
+        half = LETTER * len(text) / 2
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "

@@ -12,7 +12,6 @@ from ..scene import Arrow, Band, Box, Label, Part, Scene
 from ..speedup import Chain
 from ..units import fmt
 
-_LETTER = 7.0  # units, no less than the width of a letter in most faces
 _LINE = 16.0  # units from line to line
 
 

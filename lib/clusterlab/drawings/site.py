@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..power import AIR, WATER, EnergyFootprint, Load, coolant_flow
-from ..scene import Arrow, Band, Box, Label, Part, Scene, legend
+from ..scene import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
 from ..units import fmt
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
-_LETTER = 7.0  # units, no less than the width of a letter in most faces
 _RACK = 0.6, 2.0  # m, the front of a rack
 _METRE = 58.0  # units for each
 _UNITS, _UNIT = 48, 3.5  # rack units, and how high one is drawn
@@ -61,7 +60,7 @@ def load_bars(
         for part, kind in kinds.items():
             if width := load.parts.get(part, 0) * unit:
                 text = fmt(load.parts[part], "W")
-                room = width > _LETTER * len(text) + 6
+                room = width > LETTER * len(text) + 6
                 parts.append(Box(x, y + 18, width, 24, text if room else "", kind, solid=True))
                 x += width
         parts.append(Label(400, y + 30, fmt(load.total, "W"), anchor="end", strong=True))
