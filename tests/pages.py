@@ -82,7 +82,7 @@ def jupyter_lab(notebooks: Path, scratch: Path):
 
 
 def run_all_cells(page):
-    """Run the notebook that JupyterLab shows, and wait until its kernel is idle."""
+    """Run the notebook that JupyterLab shows, and wait until no cell of it is waiting for its kernel."""
     page.set_default_timeout(60_000)
     page.locator(".jp-MarkdownCell h1").first.wait_for()
     page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
@@ -90,6 +90,7 @@ def run_all_cells(page):
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
     page.locator(".jp-Notebook .cl-explorer[data-ready]").first.wait_for(state="attached")
     page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
+    page.wait_for_function("![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('*'))")
 
 
 def static_page(*widgets) -> str:
@@ -127,25 +128,23 @@ def commit_prediction(page, figure, answer: int = 0) -> bool:
     """Answer, by keyboard, the question that some figures ask first; return whether this one did."""
     if not figure.locator(".cl-predict:visible").count():
         return False
-    figure.locator(".cl-predict input").first.focus()
-    page.keyboard.press("Space")
+    figure.locator(".cl-predict input").first.press("Space")
     for _ in range(answer):
         page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
+    figure.locator(".cl-predict input:checked").press("Enter")
     return True
 
 
-def move_by_keyboard(page, figure, control) -> bool:
+def move_by_keyboard(figure, control) -> bool:
     """Press keys on a control, up to its last stop, until its figure shows something else; return whether it did."""
     before = drawn(figure)
-    control.focus()
     if control.get_attribute("type") == "checkbox":
         keys = ["Space"]
     else:
         stops = control.evaluate("c => c.options ? c.options.length : Number(c.max) + 1")
         keys = ["ArrowLeft"] * stops + ["ArrowRight"] * stops
     for key in keys:
-        page.keyboard.press(key)
+        control.press(key)
         if drawn(figure) != before:
             return True
     return False

@@ -281,7 +281,7 @@ def test_every_control_is_reached_by_tab_and_moves_its_figure_by_keyboard_alone(
             continue
         if name := focused.get_attribute("name"):
             figure = focused.locator("xpath=ancestor::figure")
-            assert move_by_keyboard(page, figure, focused), name
+            assert move_by_keyboard(figure, focused), name
             reached.append(name)
     assert sorted(reached) == sorted(names)
 
@@ -325,7 +325,7 @@ def test_a_question_hides_the_answer_alone_and_nobody_can_peek(gallery, explorer
     assert legend(figure) == {"Rent": "$90", "Own": "?"}
     told = figure.inner_text() + figure.aria_snapshot() + str(area.get_attribute("aria-valuetext"))
     assert fmt(40 + 0.2 * 90, "$") not in told
-    assert move_by_keyboard(page, figure, figure.get_by_label("Price")), "the rest of the figure moves"
+    assert move_by_keyboard(figure, figure.get_by_label("Price")), "the rest of the figure moves"
     assert figure.locator("dd").all_inner_texts() == ["?"]
 
 
@@ -683,7 +683,7 @@ def test_two_views_of_one_explorer_move_together(explorers, tmp_path, visit):
     page = visit(path.as_uri())
     roof, cost, roof_again, cost_again = widgets_ready(page)
     before = drawn(roof_again)
-    assert move_by_keyboard(page, roof, roof.get_by_label("Batch"))
+    assert move_by_keyboard(roof, roof.get_by_label("Batch"))
     assert before != drawn(roof_again) == drawn(roof)
     assert roof_again.get_by_label("Batch").input_value() == roof.get_by_label("Batch").input_value()
     commit_prediction(page, cost)
