@@ -546,6 +546,16 @@ def test_a_prompt_in_chunks_waits_longer_and_stalls_others_less():
     assert cached.tokens_per_second > whole.tokens_per_second
 
 
+def test_prompts_read_elsewhere_leave_passes_that_only_decode():
+    replica = Replica(DEEPSEEK, H100, Layout(dp=32, ep=32), Formats("fp8", cache_bytes=1))
+    both = continuous_batch(replica, Requests(4000, 1000, cached=[0.5, 1.0]), sequences=2048)
+    alone = forward_pass(replica, Batch(sequences=2048, context=4500)).time
+    assert both.time_per_token[1] == pytest.approx(alone)
+    assert both.time_per_token[0] > 1.2 * alone
+    assert both.time_to_first_token[1] == 0
+    assert both.latency[1] == pytest.approx(999 * alone)
+
+
 def test_saturation_is_the_first_limit_that_is_reached():
     replica = Replica(SMALL, H100, Layout(dp=2), Formats("fp8", cache_bytes=1))
     soft = replica.software
@@ -702,7 +712,8 @@ MISTAKES = {
     ),
     "cache_bytes must be positive": lambda: Formats(cache_bytes=0),
     "output must be at least 1": lambda: Requests(10, 0.5),
-    "cached must be below 1": lambda: Requests(10, 10, 1.0),
+    "cached must be at most 1": lambda: Requests(10, 10, 1.1),
+    "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
     "tokens must be positive": lambda: Batch(),
     "verified must be at least 1": lambda: Batch(sequences=1, verified=0.5),
     "two_batches must be True or False": lambda: Replica(SMALL, H100, two_batches=1),

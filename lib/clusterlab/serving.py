@@ -65,6 +65,8 @@ class Formats(Explained):
 class Requests(Explained):
     """What users ask: tokens of a prompt, tokens of its answer, and the share of the prompt that a cache has already.
 
+    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes.
+
     Examples
     --------
     >>> Requests(prompt=4000, output=500, cached=0.5).read
@@ -85,8 +87,8 @@ class Requests(Explained):
             object.__setattr__(self, name, value)
         if np.any(np.less(self.output, 1)):
             raise ValueError(f"output must be at least 1, got {np.min(self.output):g}")
-        if np.any(np.greater_equal(self.cached, 1)):
-            raise ValueError(f"cached must be below 1, got {np.max(self.cached):g}")
+        if np.any(np.greater(self.cached, 1)):
+            raise ValueError(f"cached must be at most 1, got {np.max(self.cached):g}")
         broadcastable(prompt=self.prompt, output=self.output, cached=self.cached)
 
     @property
@@ -888,7 +890,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
     Raises
     ------
     ValueError
-        ``sequences`` is not positive, or not one sequence fits.
+        ``sequences`` is not positive, not one sequence fits, or there is nothing to read.
 
     Notes
     -----
@@ -907,7 +909,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
     if np.any(room < 1):
         raise ValueError("not one sequence fits into the memory")
     held = smaller(wanted, room)
-    read = requests.read
+    (read,) = positive(read=requests.read)
     prefill = forward_pass(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read)).time
     decode = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
     latency = (prefill + (requests.output - 1) * decode) * wanted / held
@@ -961,6 +963,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     True
     """
     read, layout = requests.read, replica.layout
+    read = pick(np.greater(read, 0), read, 1.0)  # nothing to read: no chunk, of any size
     if chunk is not None:
         (most,) = positive(chunk=chunk)
         read = smaller(most, read)
@@ -968,7 +971,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     held = room if sequences is None else positive(sequences=sequences)[0]
     fits = (held <= room) & (held > 0)
     held = pick(fits, held, 1.0)
-    before = requests.prompt - (requests.read + read) / 2  # tokens of its prompt before the mean chunk
+    before = larger(requests.prompt - (requests.read + read) / 2, 0.0)  # of its prompt, before the mean chunk
     mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
     chunks = held * requests.read / (requests.output * read)
     alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
