@@ -131,7 +131,9 @@ def test_racks_are_as_busy_as_the_train(microbatches):
         for slot in range(round_)
     ]
     assert np.mean(inside) / 4 == pytest.approx(float(train(4, microbatches, stage_time=20e-3).busy))
-    assert f"{train(4, microbatches, stage_time=20e-3).token_time * 1e3:.0f} ms for a token" in racks(microbatches, 9).alt
+    assert (
+        f"{train(4, microbatches, stage_time=20e-3).token_time * 1e3:.0f} ms for a token" in racks(microbatches, 9).alt
+    )
 
 
 def test_a_microbatch_moves_a_rack_a_step():
