@@ -472,6 +472,19 @@ def test_the_largest_batch_fits_and_no_other(layout):
     assert one.total == one.weights + one.activations + one.caches
 
 
+@pytest.mark.parametrize("layout", [{"tp": 4}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
+@pytest.mark.parametrize("shape", [LARGE, model("gpt-oss 120B")], ids=["70B", "windows"])
+def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
+    soft = replace(SERVING["usual"], cache_share=1.0)
+    replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
+    dp = replica.layout.dp
+    most = largest_batch(replica, 4096, shared=1000)
+    once = footprint(replica, sequences=dp, context=1000).caches
+    own = [footprint(replica, sequences=n, context=3096).total for n in (most, most + dp)]
+    assert own[0] + once <= H100.hbm_capacity < own[1] + once
+    assert largest_batch(replica, 4096, shared=0) == largest_batch(replica, 4096) < most
+
+
 def test_what_does_not_fit_serves_nobody():
     replica = Replica(LARGE, H100, formats=Formats("bf16"))
     assert largest_batch(replica, 100) == 0
@@ -712,6 +725,7 @@ MISTAKES = {
     ),
     "cache_bytes must be positive": lambda: Formats(cache_bytes=0),
     "output must be at least 1": lambda: Requests(10, 0.5),
+    "shared must be below context, got 10 of 10": lambda: largest_batch(Replica(SMALL, H100), 10, shared=10),
     "cached must be at most 1": lambda: Requests(10, 10, 1.1),
     "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
     "tokens must be positive": lambda: Batch(),

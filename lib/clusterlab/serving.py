@@ -787,11 +787,11 @@ def _bytes(replica: Replica, context):
     return formats.weight_bytes * weights + 2 * ends, activations, each
 
 
-def largest_batch(replica: Replica, context):
+def largest_batch(replica: Replica, context, *, shared=0):
     r"""Sequences that a replica can hold, each with so many tokens in its cache.
 
-    .. math:: S = dp \left\lfloor \frac{\gamma\,(\text{memory} - \text{weights} - \text{activations})}
-        {dp\;\text{bytes of a sequence}} \right\rfloor
+    .. math:: S = dp \left\lfloor \frac{\gamma\,(\text{memory} - \text{weights} - \text{activations})
+        - \text{shared cache}}{dp\;\text{bytes of a sequence}} \right\rfloor
 
     Parameters
     ----------
@@ -799,6 +799,8 @@ def largest_batch(replica: Replica, context):
         Model, machine, layout and software, whose ``cache_share`` is :math:`\gamma`.
     context : array_like
         Tokens of each sequence at its longest: prompt and answer.
+    shared : array_like
+        Tokens with which all of them begin: their cache is there once on each attention rank.
 
     Returns
     -------
@@ -808,12 +810,12 @@ def largest_batch(replica: Replica, context):
     Raises
     ------
     ValueError
-        ``context`` is not positive.
+        ``context`` is not positive, or ``shared`` is negative or not below it.
 
     Notes
     -----
-    Source: Kwon et al. 2023 (paged attention): with pages nothing is lost between sequences, and memory alone decides.
-    Derived for the rest.
+    Source: Kwon et al. 2023 (paged attention): with pages nothing is lost between sequences, a page of a common
+    beginning serves all, and memory alone decides. Derived for the rest.
 
     Examples
     --------
@@ -825,10 +827,14 @@ def largest_batch(replica: Replica, context):
     >>> float(largest_batch(rack, 8192)) > 10_000
     True
     """
-    (s,) = positive(context=context)
-    weights, activations, each = _bytes(replica, s)
+    (s,), (common,) = positive(context=context), nonnegative(shared=shared)
+    broadcastable(context=s, shared=common)
+    if np.any(np.greater_equal(common, s)):
+        raise ValueError(f"shared must be below context, got {shared} of {context}")
+    weights, activations, each = _bytes(replica, s - common)
     dp = replica.layout.dp
     left = replica.software.cache_share * (replica.machine.hbm_capacity - weights - activations)
+    left = left - dp * _bytes(replica, common)[2].cache  # once in each attention group
     return dp * np.floor(larger(left, 0.0) / (dp * (each.cache + each.logits)) * (1 + 1e-12))
 
 
