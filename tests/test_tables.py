@@ -5,7 +5,7 @@ import pytest
 from clusterlab.evidence.tables import published
 from clusterlab.units import hour, kWh, parse
 
-TABLES = ("device_measurements", "failures", "power", "economics")
+TABLES = ("device_measurements", "failures", "operations", "power", "economics")
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -55,7 +55,7 @@ def test_other_units_are_those_of_the_library():
 @pytest.mark.parametrize(
     ("table", "where", "message"),
     [
-        ("collectives", {}, "table must be one of device_measurements, failures, power, economics, got 'collectives'"),
+        ("collectives", {}, "table must be one of device_measurements, failures, operations, power, .*, got 'collectives'"),
         (["power"], {}, r"table must be one of .*, got \['power'\]"),
         ("power", {"colour": "red"}, "no column 'colour' in power; there are: row_id, "),
         ("failures", {"run": "Llama 5"}, "run must be one of .*Llama 3 405B.*, got 'Llama 5'"),
