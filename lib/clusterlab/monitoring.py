@@ -79,14 +79,16 @@ def heartbeat(timeout, *, pause, every, mtbf, restart) -> Detector:
     Pauses of 20 s every ten minutes, hangs every three hours, and a restart that costs 15 minutes:
 
     >>> job = {"pause": 20, "every": 600, "mtbf": 3 * 3600, "restart": 900}
-    >>> heartbeat(600, **job)
+    >>> heartbeat(120, **job)
     Detector
-                                    value
-    delay                          10 min
-    between false alarms  203,000,000 yr
-    late                            5.56%
-    false                              0%
-    lost                            5.56%
+                           value
+    delay                  2 min
+    between false alarms  67.2 h
+    late                   1.11%
+    false                 0.372%
+    lost                   1.48%
+    >>> round(heartbeat(600, **job).lost, 3)
+    0.056
     """
     given = {"timeout": timeout, "pause": pause, "every": every, "mtbf": mtbf, "restart": restart}
     wait, mean, gap, between, cost = positive(**given)
@@ -176,12 +178,12 @@ def step_alarm(threshold, *, steps, slowdown, spread, step_time, mtbf, false_cos
     >>> job = {"slowdown": 0.05, "spread": 0.02, "step_time": 6, "mtbf": 172800, "false_cost": 600}
     >>> step_alarm(0.03, steps=10, **job)
     Detector
-                            value
-    delay                    90 s
-    between false alarms    658 d
-    late                 0.00249%
-    false                0.00105%
-    lost                 0.00354%
+                             value
+    delay                     90 s
+    between false alarms     661 d
+    late                  0.00248%
+    false                 0.00105%
+    lost                  0.00353%
     """
     whole(steps=steps)
     given = {"threshold": threshold, "steps": steps, "slowdown": slowdown, "spread": spread}
@@ -335,8 +337,8 @@ def find_bad(n, fails) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     bad : tuple of int
         The bad machines.
     tests : tuple of groups
-        Every group that was tested, in order. A lone bad one among n takes 1 + log2 n tests, for a half that passes
-        leaves the fault to the other, and one last test that nothing else is bad.
+        Every group that was tested, in order. A lone bad one among n takes 2 + log2 n: all of them, one half a level
+        (where it passes, the other is bad), and the rest at the end.
 
     Raises
     ------

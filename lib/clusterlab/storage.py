@@ -292,7 +292,7 @@ def fair_shares(demands, capacity):
     ordered = np.sort(wanted, axis=-1)
     before = np.cumsum(ordered, axis=-1) - ordered
     left = np.arange(ordered.shape[-1], 0, -1)
-    level = np.max((np.asarray(whole_link)[..., None] - before) / left, axis=-1, keepdims=True)
+    level = np.max((np.expand_dims(whole_link, -1) - before) / left, axis=-1, keepdims=True)
     return np.minimum(wanted, level)
 
 
@@ -319,7 +319,7 @@ def time_to_starve(buffered, *, demand, supply):
     Raises
     ------
     ValueError
-        ``demand`` is not positive, another argument is negative, or one is not finite.
+        ``buffered`` or ``demand`` is not positive, ``supply`` is negative, or one is not finite.
 
     Notes
     -----
@@ -332,11 +332,11 @@ def time_to_starve(buffered, *, demand, supply):
     >>> time_to_starve(8 * 20e9, demand=20e9, supply=[15e9, 0]).tolist()
     [32.0, 8.0]
     """
-    positive(demand=demand)
+    positive(buffered=buffered, demand=demand)
     held, wanted, given = nonnegative(buffered=buffered, demand=demand, supply=supply)
     missing = wanted - given
     enough = missing <= 0 * missing
-    return np.where(enough, np.inf, held / np.where(enough, wanted, missing))[()]
+    return (np.where(enough, np.inf, 1.0) * (held / np.where(enough, wanted, missing)))[()]
 
 
 @dataclass(frozen=True, repr=False)
