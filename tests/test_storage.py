@@ -1,4 +1,4 @@
-"""Storage: published file systems and benchmark results, brute force, a reader played in simpy, conservation, refusals."""
+"""Storage: published file systems and results, brute force, a reader played in simpy, conservation, refusals."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Stragglers: order statistics in closed form, ranks drawn one by one, published tails, the power of a test, refusals."""
+"""Stragglers: order statistics in closed form, ranks drawn one by one, published tails, power of a test, refusals."""
 
 import math
 

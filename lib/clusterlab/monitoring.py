@@ -87,8 +87,8 @@ def heartbeat(timeout, *, pause, every, mtbf, restart) -> Detector:
     late                   1.11%
     false                 0.372%
     lost                   1.48%
-    >>> round(heartbeat(600, **job).lost, 3)
-    0.056
+    >>> f"{heartbeat(600, **job).lost:.1%}"
+    '5.6%'
     """
     given = {"timeout": timeout, "pause": pause, "every": every, "mtbf": mtbf, "restart": restart}
     wait, mean, gap, between, cost = positive(**given)
