@@ -55,7 +55,7 @@ def test_other_units_are_those_of_the_library():
 @pytest.mark.parametrize(
     ("table", "where", "message"),
     [
-        ("collectives", {}, "table must be one of device_measurements, failures, operations, power, .*, got 'collectives'"),
+        ("collectives", {}, "table must be one of device_measurements, .*, power, economics, got 'collectives'"),
         (["power"], {}, r"table must be one of .*, got \['power'\]"),
         ("power", {"colour": "red"}, "no column 'colour' in power; there are: row_id, "),
         ("failures", {"run": "Llama 5"}, "run must be one of .*Llama 3 405B.*, got 'Llama 5'"),
