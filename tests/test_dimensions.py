@@ -16,7 +16,18 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import economics, failures, layout_search, memory, pipeline, queueing, serving, topology, training
+from clusterlab import (
+    economics,
+    failures,
+    layout_search,
+    memory,
+    pipeline,
+    queueing,
+    scheduling,
+    serving,
+    topology,
+    training,
+)
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -113,6 +124,7 @@ from clusterlab.power import (
     site,
 )
 from clusterlab.queueing import little_law, network_time
+from clusterlab.scheduling import drain
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -509,6 +521,7 @@ DIMENSIONS = {
     token_price: (lambda: token_price(q("kg/s"), q("1/s")), {"": "kg"}),  # kilograms stand for dollars
     little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
     network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
+    drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
@@ -529,6 +542,8 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
+NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait}
+NO_LAWS |= {scheduling.packing_bound, scheduling.makespan_bound, scheduling.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
 
 
