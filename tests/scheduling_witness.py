@@ -1,7 +1,5 @@
 """A second opinion on schedules: jobs as simpy processes, nodes as plain counts, written without the library's laws."""
 
-import itertools
-
 import simpy
 
 
@@ -171,8 +169,10 @@ class EventDriven:
         old = [job for job in weaker if self.env.now - job["begun"] >= self.preemption[1]]
         old.sort(key=lambda job: (job["priority"], -job["begun"], -job["name"]))
         trial = self.floor.copy()
-        for count, job in enumerate(old, 1):
+        out = []
+        for job in old:
             trial.change(job["places"], +1)
+            out.append(job)
             if trial.find(head["gpus"]) is not None:
                 break
         else:
@@ -180,14 +180,13 @@ class EventDriven:
             if waits := [w for w in waits if w > 0]:
                 self.env.process(self.wake(min(waits)))
             return False
-        out = old[: count - 1]
-        for job in reversed(old[: count - 1]):
+        for job in reversed(out[:-1]):
             trial.change(job["places"], -1)
             if trial.find(head["gpus"]) is not None:
                 out.remove(job)
             else:
                 trial.change(job["places"], +1)
-        for job in [*out, old[count - 1]]:
+        for job in out:
             self.free(job)
             job["process"].interrupt()
         return True
@@ -198,11 +197,11 @@ class EventDriven:
 
     def backfill(self, head):
         trial, ends = self.floor.copy(), sorted(self.running, key=lambda job: job["promised"])
-        for promised, together in itertools.groupby(ends, key=lambda job: job["promised"]):
-            for job in together:
-                trial.change(job["places"], +1)
-            if trial.find(head["least"]) is not None:
-                break
+        promised = self.env.now
+        while trial.find(head["least"]) is None:
+            promised = ends[0]["promised"]
+            while ends and ends[0]["promised"] == promised:
+                trial.change(ends.pop(0)["places"], +1)
 
         def allowed(places, end):
             if end <= promised:

@@ -24,6 +24,7 @@ from clusterlab import (
     monitoring,
     pipeline,
     queueing,
+    scheduling,
     serving,
     storage,
     topology,
@@ -133,6 +134,7 @@ from clusterlab.power import (
     site,
 )
 from clusterlab.queueing import little_law, network_time
+from clusterlab.scheduling import drain
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -567,6 +569,7 @@ DIMENSIONS = {
     result_checks: (lambda: result_checks(SECONDS, cost=SECONDS, mtbf=SECONDS, coverage=0.5), DETECTOR),
     best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
     least_tests: (lambda: least_tests(8, 2), {"": ""}),
+    drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
@@ -588,6 +591,8 @@ NO_LAWS = {
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {storage.feed, monitoring.find_bad}
+NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait}
+NO_LAWS |= {scheduling.packing_bound, scheduling.makespan_bound, scheduling.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
 
 
