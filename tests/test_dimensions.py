@@ -124,7 +124,6 @@ from clusterlab.power import (
     site,
 )
 from clusterlab.queueing import little_law, network_time
-from clusterlab.scheduling import drain
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -138,6 +137,7 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
+from clusterlab.scheduling import drain
 from clusterlab.serving import (
     accepted_tokens,
     disaggregate,
