@@ -9,10 +9,51 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..scene import Arrow, Band, Box, Label, Part, Scene
+from ..speedup import Chain
 from ..storage import FileSystem
 from ..units import fmt
 
 _NAMES = {"drives": "drives", "network": "servers' ports", "clients": "clients' ports"}
+
+
+def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
+    """What is left of a cluster from cause to cause: a bar for each, and at its end what the cause takes.
+
+    Parameters
+    ----------
+    chain : Chain
+        How many there are, and the share that each cause leaves.
+    names : mapping
+        Cause to what those that it takes do.
+    unit : str
+        What is counted.
+
+    Examples
+    --------
+    >>> from clusterlab.speedup import chain
+    >>> losses(chain(2048, allocated=0.9, fed=0.95), {"allocated": "idle", "fed": "starve"}).alt
+    'Of 2,048 GPUs, 1,751 do useful work: 205 idle, 92 starve.'
+    """
+    left, right, row, high = 116.0, 396.0, 34.0, 24.0
+    per = (right - left) / float(chain.start)
+    now = float(chain.start)
+    drawn: list[Part] = [Label(left - 8, 12, f"all {unit}", "end", strong=True)]
+    drawn.append(Box(left, 0, now * per, high, f"{now:,.0f}", "grey"))
+    said = []
+    for i, (name, factor) in enumerate(chain.factors.items(), start=1):
+        y, lost = i * row, now * (1 - float(factor))
+        now -= lost
+        drawn.append(Label(left - 8, y + 12, names[name], "end"))
+        drawn.append(Box(left, y, now * per, high, f"{now:,.0f}", "compute", solid=i == len(chain.factors)))
+        if lost * per > 0.4:
+            text = f"{lost:,.0f}" if lost * per > 30 else ""
+            drawn.append(Box(left + now * per, y, lost * per, high, text, "waste", solid=True))
+        said.append(f"{lost:,.0f} {names[name]}")
+    end = row * (len(chain.factors) + 1)
+    drawn.append(Label(left, end - 2, "left, the last bar does useful work", "start"))
+    drawn.append(Label(right, end - 2, "lost", "end"))
+    alt = f"Of {float(chain.start):,.0f} {unit}, {now:,.0f} do useful work: {', '.join(said)}."
+    return Scene(400, end + 8, drawn, alt=alt)
 
 
 def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
@@ -72,25 +113,26 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
     >>> burst({"data": 60e9, "checkpoint": 400e9}, {"data": 60e9, "checkpoint": 140e9}, 200e9, flows).alt
     'They share 200 GB/s: data wants 60 GB/s and gets 60 GB/s, checkpoint wants 400 GB/s and gets 140 GB/s.'
     """
-    top, high, left, right, gap = 6.0, 150.0, 128.0, 296.0, 18.0
-    scale = (high - gap * (len(wants) - 1)) / max(sum(wants.values()), capacity)
+    top, high, left, right, gap = 6.0, 150.0, 128.0, 296.0, 20.0
+    scale = high / max(sum(wants.values()), capacity)
+    least = 34.0  # room of a flow's label
+    height = top + high + (gap + least) * len(wants)
+    rooms = [max(wanted * scale, least) for wanted in wants.values()]
     inside = capacity * scale
-    at, into = top, top + (high - inside) / 2
+    at, into = top, top + (sum(rooms) + gap * (len(rooms) - 1) - inside) / 2
+    into = max(into, top)
     drawn: list[Part] = [Box(right, into, 12, inside, kind="wire", solid=True)]
-    for name, wanted in wants.items():
+    drawn.append(Label(right + 12, height - 8, f"file system: {fmt(capacity, 'B/s')}", "end", strong=True))
+    for (name, wanted), room in zip(wants.items(), rooms, strict=True):
         given = gets[name]
-        # What is not granted is drawn behind: the same band at its full width.
-        if wanted > given:
-            drawn.append(Band(left, at, right - 60, at, max(wanted * scale, 0.5), max(given * scale, 0.5), "idle"))
         width = max(given * scale, 0.5)
+        if wanted > given:  # what is not granted, behind what is
+            drawn.append(Band(left, at, right, into, max(wanted * scale, 0.5), width, "idle"))
         drawn.append(Band(left, at, right, into, width, width, kinds[name]))
-        text = f"{name} wants\n{fmt(wanted, 'B/s')}"
-        drawn.append(Label(left - 8, at + max(wanted * scale, 30) / 2, text, "end"))
-        drawn.append(Label(right + 18, into + max(width, 1) / 2, f"{fmt(given, 'B/s')}", "start", strong=True))
-        at += max(wanted * scale, 34) + gap
+        drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
+        drawn.append(Label(right + 18, into + width / 2, f"gets {fmt(given, 'B/s')}", "start", strong=True))
+        at += room + gap
         into += width
-    height = max(at - gap, top + high) + 22
-    drawn.append(Label(right, height - 8, f"file system: {fmt(capacity, 'B/s')}", strong=True))
     said = ", ".join(f"{n} wants {fmt(w, 'B/s')} and gets {fmt(gets[n], 'B/s')}" for n, w in wants.items())
     return Scene(400, height, drawn, alt=f"They share {fmt(capacity, 'B/s')}: {said}.")
 
