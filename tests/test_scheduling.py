@@ -285,7 +285,9 @@ def test_the_simulation_waits_as_the_law_says(size, load, variation):
 def test_drawn_jobs_are_the_mix():
     mix = {1: (0.8, 600), 16: (0.15, 3600), 64: (0.05, 7200)}
     jobs = draw_jobs(mix, gpus=256, load=0.6, jobs=40_000, variation=0.5, seed=3)
-    assert jobs.work.sum() / (256 * jobs.arrival[-1]) == pytest.approx(0.6, rel=0.03)
+    assert jobs.work.sum() / (256 * jobs.arrival[-1]) == pytest.approx(0.6)
+    gaps = np.diff(jobs.arrival)
+    assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.03)
     for size, (share, duration) in mix.items():
         chosen = jobs.duration[jobs.gpus == size]
         assert len(chosen) / 40_000 == pytest.approx(share, rel=0.05)

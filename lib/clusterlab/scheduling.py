@@ -120,9 +120,9 @@ class Jobs(Explained):
 
 
 def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> Jobs:
-    r"""Jobs that arrive at random, in a mix of sizes, and fill a share of the cluster.
+    r"""Jobs that arrive at random, in a mix of sizes, and would fill a share of the cluster.
 
-    .. math:: \lambda = \rho\,G / \sum_i p_i g_i d_i
+    .. math:: t_n = \frac{\sum_{i \le n} g_i d_i}{\rho\,G}
 
     Parameters
     ----------
@@ -131,7 +131,8 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
     gpus : int
         GPUs of the cluster, G.
     load : float
-        GPU-seconds that arrive for each that the cluster has, rho.
+        GPU-seconds that arrive for each that the cluster has until the last arrival at t_n, rho: of this very sample,
+        as a few large jobs weigh much.
     jobs, seed : int
         How many, and the seed of the random numbers.
     variation : float
@@ -148,14 +149,14 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
 
     Notes
     -----
-    Derived. Poisson arrivals; published traces are burstier, by day and by night.
+    Derived. Poisson arrivals, stretched to the load; published traces are burstier, by day and by night.
 
     Examples
     --------
     >>> draw_jobs({1: (0.9, 3600), 64: (0.1, 7200)}, gpus=128, load=0.7)
     Jobs
                        1,000 jobs
-    arrival     6.24 min to 156 h
+    arrival     6.89 min to 173 h
     gpus                  1 to 64
     duration  3.46 min to 615 min
     priority               0 to 0
@@ -168,10 +169,11 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
     if abs(np.sum(shares) - 1) > 1e-9:
         raise ValueError(f"the shares of the mix must sum to 1, got {np.sum(shares):g}")
     random = np.random.default_rng(seed)
-    arrival = np.cumsum(random.exponential(np.sum(shares * sizes * means) / (rho * machine), int(count)))
+    come = np.cumsum(random.exponential(size=int(count)))
     kind = random.choice(len(sizes), int(count), p=shares)
     sigma = np.sqrt(np.log1p(spread**2))
-    return Jobs(arrival, sizes[kind], means[kind] * random.lognormal(-(sigma**2) / 2, sigma, int(count)))
+    duration = means[kind] * random.lognormal(-(sigma**2) / 2, sigma, int(count))
+    return Jobs(come / come[-1] * np.sum(sizes[kind] * duration) / (rho * machine), sizes[kind], duration)
 
 
 class Attempt(NamedTuple):
