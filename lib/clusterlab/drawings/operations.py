@@ -34,7 +34,7 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
     >>> losses(chain(2048, allocated=0.9, fed=0.95), {"allocated": "idle", "fed": "starve"}).alt
     'Of 2,048 GPUs, 1,751 do useful work: 205 idle, 92 starve.'
     """
-    left, right, row, high = 116.0, 396.0, 34.0, 24.0
+    left, right, row, high = 116.0, 348.0, 34.0, 24.0
     per = (right - left) / float(chain.start)
     now = float(chain.start)
     drawn: list[Part] = [Label(left - 8, 12, f"all {unit}", "end", strong=True)]
@@ -46,14 +46,14 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
         drawn.append(Label(left - 8, y + 12, names[name], "end"))
         drawn.append(Box(left, y, now * per, high, f"{now:,.0f}", "compute", solid=i == len(chain.factors)))
         if lost * per > 0.4:
-            text = f"{lost:,.0f}" if lost * per > 30 else ""
-            drawn.append(Box(left + now * per, y, lost * per, high, text, "waste", solid=True))
+            drawn.append(Box(left + now * per, y, lost * per, high, kind="waste", solid=True))
+        drawn.append(Label(396, y + 12, f"{lost:,.0f}", "end"))
         said.append(f"{lost:,.0f} {names[name]}")
     end = row * (len(chain.factors) + 1)
-    drawn.append(Label(left, end - 2, "left, the last bar does useful work", "start"))
-    drawn.append(Label(right, end - 2, "lost", "end"))
+    drawn.append(Label(396, 12, "lost", "end", strong=True))
+    drawn.append(Label(left, end + 2, "do useful work", "start", strong=True))
     alt = f"Of {float(chain.start):,.0f} {unit}, {now:,.0f} do useful work: {', '.join(said)}."
-    return Scene(400, end + 8, drawn, alt=alt)
+    return Scene(400, end + 12, drawn, alt=alt)
 
 
 def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
@@ -98,6 +98,8 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
 def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float, kinds: Mapping[str, str]) -> Scene:
     """Flows that share a file system: as wide as what each wants on the left, as what it gets on the right.
 
+    Who wants more than 1.4 times the whole file system is drawn as if it wanted that.
+
     Parameters
     ----------
     wants, gets : mapping
@@ -113,24 +115,24 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
     >>> burst({"data": 60e9, "checkpoint": 400e9}, {"data": 60e9, "checkpoint": 140e9}, 200e9, flows).alt
     'They share 200 GB/s: data wants 60 GB/s and gets 60 GB/s, checkpoint wants 400 GB/s and gets 140 GB/s.'
     """
-    top, high, left, right, gap = 6.0, 150.0, 128.0, 296.0, 20.0
-    scale = high / max(sum(wants.values()), capacity)
-    least = 34.0  # room of a flow's label
-    height = top + high + (gap + least) * len(wants)
-    rooms = [max(wanted * scale, least) for wanted in wants.values()]
-    inside = capacity * scale
-    at, into = top, top + (sum(rooms) + gap * (len(rooms) - 1) - inside) / 2
-    into = max(into, top)
+    top, inside, left, right, gap, least = 6.0, 96.0, 128.0, 284.0, 22.0, 36.0
+    scale, most = inside / capacity, 1.4 * inside  # a wider wish is cut off: its number says how wide it is
+    rooms = [max(min(wanted * scale, most), least) for wanted in wants.values()]
+    height = top + len(wants) * most + gap * (len(wants) - 1) + 24
+    at = top + (height - 24 - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
+    into = top + (height - 24 - top - inside) / 2
     drawn: list[Part] = [Box(right, into, 12, inside, kind="wire", solid=True)]
-    drawn.append(Label(right + 12, height - 8, f"file system: {fmt(capacity, 'B/s')}", "end", strong=True))
+    drawn.append(Label(right + 6, into + inside + 14, f"file system: {fmt(capacity, 'B/s')}", strong=True))
+    said_at = into - least
     for (name, wanted), room in zip(wants.items(), rooms, strict=True):
         given = gets[name]
         width = max(given * scale, 0.5)
         if wanted > given:  # what is not granted, behind what is
-            drawn.append(Band(left, at, right, into, max(wanted * scale, 0.5), width, "idle"))
+            drawn.append(Band(left, at, right, into, max(min(wanted * scale, most), 0.5), width, "idle"))
         drawn.append(Band(left, at, right, into, width, width, kinds[name]))
         drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
-        drawn.append(Label(right + 18, into + width / 2, f"gets {fmt(given, 'B/s')}", "start", strong=True))
+        said_at = max(into + width / 2, said_at + least)
+        drawn.append(Label(right + 18, said_at, f"{name} gets\n{fmt(given, 'B/s')}", "start", strong=True))
         at += room + gap
         into += width
     said = ", ".join(f"{n} wants {fmt(w, 'B/s')} and gets {fmt(gets[n], 'B/s')}" for n, w in wants.items())
