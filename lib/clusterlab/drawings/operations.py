@@ -98,7 +98,7 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
 def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float, kinds: Mapping[str, str]) -> Scene:
     """Flows that share a file system: as wide as what each wants on the left, as what it gets on the right.
 
-    Who wants more than 1.4 times the whole file system is drawn as if it wanted that.
+    Who wants more than 1.2 times the whole file system is drawn as if it wanted that.
 
     Parameters
     ----------
@@ -116,13 +116,13 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
     'They share 200 GB/s: data wants 60 GB/s and gets 60 GB/s, checkpoint wants 400 GB/s and gets 140 GB/s.'
     """
     top, inside, left, right, gap, least = 6.0, 96.0, 128.0, 284.0, 22.0, 36.0
-    scale, most = inside / capacity, 1.4 * inside  # a wider wish is cut off: its number says how wide it is
+    scale, most = inside / capacity, 1.2 * inside  # a wider wish is cut off: its number says how wide it is
     rooms = [max(min(wanted * scale, most), least) for wanted in wants.values()]
     height = top + len(wants) * most + gap * (len(wants) - 1) + 24
     at = top + (height - 24 - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
     into = top + (height - 24 - top - inside) / 2
     drawn: list[Part] = [Box(right, into, 12, inside, kind="wire", solid=True)]
-    drawn.append(Label(right + 6, into + inside + 14, f"file system: {fmt(capacity, 'B/s')}", strong=True))
+    drawn.append(Label(400, height - 10, f"file system: {fmt(capacity, 'B/s')}", "end", strong=True))
     said_at = into - least
     for (name, wanted), room in zip(wants.items(), rooms, strict=True):
         given = gets[name]
@@ -132,7 +132,7 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
         drawn.append(Band(left, at, right, into, width, width, kinds[name]))
         drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
         said_at = max(into + width / 2, said_at + least)
-        drawn.append(Label(right + 18, said_at, f"{name} gets\n{fmt(given, 'B/s')}", "start", strong=True))
+        drawn.append(Label(right + 18, said_at, f"gets\n{fmt(given, 'B/s')}", "start", strong=True))
         at += room + gap
         into += width
     said = ", ".join(f"{n} wants {fmt(w, 'B/s')} and gets {fmt(gets[n], 'B/s')}" for n, w in wants.items())
