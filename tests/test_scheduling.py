@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import scheduling
@@ -39,11 +39,27 @@ def few_jobs(seed, most=12):
     gpus = random.choice([1, 2, 3, 4, 5, 8, 12, 16], count)
     duration = random.integers(1, 20, count)
     return Jobs(
-        arrival=np.sort(random.integers(0, 30, count)),
+        arrival=np.sort(random.integers(0, random.choice([6, 30]), count)),
         gpus=gpus,
         duration=duration,
         priority=random.integers(0, 3, count) * int(random.integers(0, 2)),
         least=np.maximum(gpus // random.choice([1, 1, 2, 4]), 1),
+        limit=duration + random.integers(0, 10, count) * int(random.integers(0, 2)),
+    )
+
+
+def long_queue(seed):
+    """Many small jobs and a few large ones that come almost at once: backfill has much to decide."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(8, 31))
+    gpus = random.choice([1, 2, 3, 4, 5, 6, 8, 12, 16], count, p=[0.2, 0.25, 0.2, 0.05, *[0.06] * 5])
+    duration = random.integers(1, 20, count)
+    return Jobs(
+        arrival=np.sort(random.integers(0, 20, count)),
+        gpus=gpus,
+        duration=duration,
+        priority=random.integers(0, 3, count) * int(random.integers(0, 2)),
+        least=np.maximum(gpus // random.choice([1, 1, 1, 2]), 1),
         limit=duration + random.integers(0, 10, count) * int(random.integers(0, 2)),
     )
 
@@ -56,6 +72,7 @@ def by_witness(jobs, cluster, **how):
 
 
 SEEDS = st.integers(0, 10**9)
+fewer = settings(max_examples=settings.default.max_examples // 3)  # each example is a simulation or two
 HOW = st.fixed_dictionaries(
     {
         "policy": st.sampled_from(POLICIES),
@@ -70,6 +87,14 @@ HOW = st.fixed_dictionaries(
 def test_simpy_finds_the_same_schedule(seed, how):
     jobs = few_jobs(seed)
     assert [tuple(stay) for stay in simulate(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("preemption", [None, (3, 5)])
+def test_simpy_goes_around_a_long_queue_in_the_same_way(placement, preemption):
+    for seed in range(30):
+        jobs, how = long_queue(seed), {"policy": "backfill", "placement": placement, "preemption": preemption}
+        assert [tuple(stay) for stay in simulate(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
 
 
 def test_the_cases_that_simpy_holds_are_cases():
@@ -95,6 +120,7 @@ def occupied(run):
     return moments, held
 
 
+@fewer
 @given(SEEDS, HOW)
 def test_no_gpu_is_used_twice_and_all_work_is_done(seed, how):
     jobs = few_jobs(seed)
@@ -111,6 +137,7 @@ def test_no_gpu_is_used_twice_and_all_work_is_done(seed, how):
     np.testing.assert_array_equal(run.free[np.searchsorted(run.times, moments, side="right") - 1], free)
 
 
+@fewer
 @given(SEEDS, HOW)
 def test_the_parts_of_use_are_the_whole(seed, how):
     run = simulate(few_jobs(seed), SMALL, **how)
@@ -145,6 +172,7 @@ def test_use_by_hand():
     assert run.slowdown.tolist() == [1.5, 1.0]
 
 
+@fewer
 @given(SEEDS, st.sampled_from(PLACEMENTS))
 def test_fcfs_keeps_the_order(seed, placement):
     jobs = few_jobs(seed)
@@ -164,6 +192,7 @@ def test_the_shortest_first_wait_least_in_the_mean():
     assert by["shortest"] < by["arrival"] / 2
 
 
+@fewer
 @given(SEEDS, st.sampled_from(PLACEMENTS))
 def test_backfill_never_delays_the_first_in_line(seed, placement):
     """It starts by the time at which it fits if all that run when it comes to the front run to their limits."""
@@ -197,6 +226,7 @@ def test_an_evicted_job_goes_around_only_if_its_restart_leaves_time(restart, bac
     assert [stay.begin for stay in run.attempts if stay.job == 2] == [1, back]
 
 
+@fewer
 @given(SEEDS, st.sampled_from(PLACEMENTS))
 def test_greedy_leaves_nothing_that_fits(seed, placement):
     jobs = few_jobs(seed)
@@ -207,6 +237,7 @@ def test_greedy_leaves_nothing_that_fits(seed, placement):
             assert not scheduling._fits(SMALL.node_size - taken, int(jobs.least[job]), SMALL.node_size, placement)
 
 
+@fewer
 @given(SEEDS)
 def test_more_nodes_never_delay_the_start_of_equal_jobs(seed):
     """First come, first served with jobs of one size is the G/G/k queue; with mixed sizes Graham's anomalies remain."""
@@ -216,6 +247,7 @@ def test_more_nodes_never_delay_the_start_of_equal_jobs(seed):
     assert np.all(more <= few)
 
 
+@fewer
 @given(SEEDS, st.sampled_from(["fcfs", "greedy", "backfill"]))
 def test_no_schedule_beats_its_bound(seed, policy):
     jobs = few_jobs(seed)
@@ -370,6 +402,7 @@ def fewest_nodes(sizes, node):
     return best
 
 
+@fewer
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=7))
 def test_the_packing_bound_holds_and_is_often_reached(sizes):
     bound = packing_bound(sizes, node_size=8)
