@@ -70,10 +70,10 @@ class Floor:
 class EventDriven:
     """Jobs (dicts of arrival, gpus, duration, priority, least, limit) through a cluster; ``stays`` is what happened."""
 
-    def __init__(self, jobs, racks, rack, node_size, *, policy, placement, preemption=None):
+    def __init__(self, jobs, racks, rack, node_size, *, policy, placement, order="arrival", preemption=None):
         self.env = simpy.Environment()
         self.floor = Floor(racks, rack, node_size, placement)
-        self.rack, self.policy, self.preemption = rack, policy, preemption
+        self.rack, self.policy, self.by, self.preemption = rack, policy, order, preemption
         self.jobs = [dict(job, name=i, work=job["gpus"] * job["duration"], extra=0.0) for i, job in enumerate(jobs)]
         for job in self.jobs:
             job["asked"] = job["gpus"] * job["limit"]
@@ -126,7 +126,10 @@ class EventDriven:
         self.floor.change(job["places"], +1)
 
     def order(self):
-        return sorted(self.queue, key=lambda job: (-job["priority"], job["name"]))
+        def turn(job):
+            return -job["priority"], job["gpus"] * job["limit"] * (self.by == "shortest"), job["name"]
+
+        return sorted(self.queue, key=turn)
 
     def sizes(self, job):
         size = job["gpus"]

@@ -358,6 +358,7 @@ class Schedule(Explained):
 # --- The simulation --------------------------------------------------------------------------------------------------
 
 _POLICIES = {"fcfs": "fcfs", "backfill": "backfill", "greedy": "greedy"}
+_ORDERS = {"arrival": "arrival", "shortest": "shortest"}
 _PLACEMENTS = {"pack": "pack", "spread": "spread", "anywhere": "anywhere"}
 
 
@@ -406,7 +407,7 @@ def _place(free, size, cluster, placement):
 class _Run:
     """The state of a simulation at one moment."""
 
-    def __init__(self, jobs, cluster, policy, placement, preemption):
+    def __init__(self, jobs, cluster, policy, placement, order, preemption):
         self.jobs, self.cluster, self.policy, self.placement = jobs, cluster, policy, placement
         self.restart: float
         self.protected: float
@@ -418,7 +419,9 @@ class _Run:
         self.asked = (jobs.limit * jobs.gpus).tolist()  # GPU-seconds that the scheduler expects
         self.extra = [0.0] * len(jobs)  # seconds of restart before the next work
         self.running: dict[int, tuple[float, float, float]] = {}  # job: begin, end, latest end that was asked for
-        self.waiting: list[tuple[int, int]] = []  # (-priority, job), in order
+        first = jobs.limit * jobs.gpus if order == "shortest" else jobs.arrival
+        self.turn = list(zip((-jobs.priority).tolist(), first.tolist(), range(len(jobs)), strict=True))
+        self.waiting: list[tuple[int, float, int]] = []  # whose turn it is, in order; the last entry is the job
         self.wanted = 0  # GPUs for which they ask
         self.attempts: list[Attempt] = []
         self.log: list[tuple[float, int, int, int]] = []
@@ -447,7 +450,7 @@ class _Run:
         self.held[job] = taken
         end = now + self.extra[job] + self.left[job] / size
         self.running[job] = now, end, now + self.extra[job] + self.asked[job] / size
-        self.waiting.remove((-self.priority[job], job))
+        self.waiting.remove(self.turn[job])
         self.wanted -= self.gpus[job]
         heapq.heappush(self.events, (end, 0, job))
 
@@ -464,7 +467,7 @@ class _Run:
         self.held[job] = 0
 
     def wait(self, job):
-        insort(self.waiting, (-self.priority[job], job))
+        insort(self.waiting, self.turn[job])
         self.wanted += self.gpus[job]
 
     def evict(self, now, job):
@@ -508,7 +511,7 @@ class _Run:
         reserved = None  # the head's: from when, and what is free then
         at = 0
         while at < len(self.waiting):
-            job = self.waiting[at][1]
+            job = self.waiting[at][-1]
             size = self.size(job, fit)
             if not size and at == 0 and self.protected < np.inf and self.evict(now, job):
                 fit.clear()
@@ -516,13 +519,13 @@ class _Run:
             if not self.free.any():
                 return
             if size and at and self.policy == "backfill":
-                reserved = reserved or self.reserve(self.waiting[0][1])
+                reserved = reserved or self.reserve(self.waiting[0][-1])
                 if now + self.extra[job] + self.asked[job] / size > reserved[0]:
                     if size in refused:
                         size = 0
                     else:
                         later = reserved[1] - self.place(size)
-                        if self.fits(later, self.least[self.waiting[0][1]]):
+                        if self.fits(later, self.least[self.waiting[0][-1]]):
                             reserved = reserved[0], later
                         else:
                             refused.add(size)
@@ -553,18 +556,20 @@ class _Run:
                 changed = True
             if changed:
                 self.schedule(now)
-                first = self.least[self.waiting[0][1]] if self.waiting else 0
+                first = self.least[self.waiting[0][-1]] if self.waiting else 0
                 self.log.append((now, int(self.free.sum()), self.wanted, first))
         return self
 
 
-def simulate(jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack", preemption=None) -> Schedule:
+def simulate(
+    jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack", order="arrival", preemption=None
+) -> Schedule:
     r"""Run jobs through a cluster: who starts when, and on which GPUs.
 
     Parameters
     ----------
     jobs : Jobs
-        They wait in order of priority, then of arrival; the first that cannot start is the head of the queue.
+        They wait in order of priority, and then as ``order`` says; the first of them is the head of the queue.
     cluster : Cluster
         Its shape.
     policy : str
@@ -574,6 +579,8 @@ def simulate(jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack
     placement : str
         ``"pack"``: a job that fits a node gets one node, the fullest that holds it, and larger ones get full nodes, in
         the rack that just holds them. ``"spread"``: the same, but the emptiest node and rack. ``"anywhere"``: any GPUs.
+    order : str
+        ``"arrival"``, or ``"shortest"``: by the GPU-seconds that the limits ask for, the least first.
     preemption : (restart, protected), optional
         The head may evict jobs of lower priority that have run for ``protected`` seconds, those of the lowest priority
         and the latest start first. They keep their work, wait in their old place, and first spend ``restart`` seconds
@@ -590,7 +597,8 @@ def simulate(jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack
 
     Notes
     -----
-    Source: Lifka 1995 (EASY backfilling), Feitelson and Rudolph 1995 for the terms. Exact, event by event.
+    Source: Lifka 1995 (EASY backfilling), Feitelson and Rudolph 1995 for the terms, Hu et al. 2021 for the shortest by
+    GPU time first. Exact, event by event.
 
     Examples
     --------
@@ -603,12 +611,13 @@ def simulate(jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack
     array([   0., 3599.,    0.])
     """
     policy, placement = choose(_POLICIES, policy=policy), choose(_PLACEMENTS, placement=placement)
+    order = choose(_ORDERS, order=order)
     if preemption is not None:
         restart, protected = preemption
         preemption = tuple(nonnegative(restart=restart, protected=protected))
     if np.any(jobs.gpus > cluster.gpus):
         raise ValueError(f"gpus must be at most {cluster.gpus:,}, those of the cluster; got {np.max(jobs.gpus):,}")
-    done = _Run(jobs, cluster, policy, placement, preemption).run()
+    done = _Run(jobs, cluster, policy, placement, order, preemption).run()
     attempts = tuple(sorted(done.attempts, key=lambda attempt: (attempt.begin, attempt.job)))
     return Schedule(cluster, jobs, attempts, *np.array(done.log, dtype=float).T)
 

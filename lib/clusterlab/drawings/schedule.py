@@ -155,7 +155,8 @@ def outcome(load: float, mix: str, policy: str, *, nodes: int = 32, jobs: int = 
     mix, policy : str
         Names of ``MIXES`` and ``POLICIES``.
     nodes, jobs : int
-        Size of the cluster, nodes of eight GPUs, and of the sample; the shares are those from a tenth of it to the last arrival.
+        Size of the cluster, in nodes of eight GPUs, and of the sample; the shares leave out its first tenth, in which
+        the cluster fills.
 
     Returns
     -------
