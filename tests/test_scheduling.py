@@ -532,6 +532,9 @@ def test_records_print_themselves():
     assert repr(run).split("\n")[1].split() == ["size", "jobs", "mean", "wait", "99", "%", "mean", "slowdown"]
     assert [line.split()[0] for line in repr(run.use()).split("\n")[2:]] == list(scheduling.CAUSES)
     assert len(jobs) == 20
+    assert Cluster(8.0).gpus == 64
+    with pytest.raises(ValueError, match="node_size must be a whole number"):
+        Cluster(8, node_size=0)
     assert sum(run.by_size(run.wait, len).values()) == 20
 
 
@@ -545,6 +548,7 @@ MISTAKES = {
     "the shares of the mix must sum to 1, got 0.5": lambda: draw_jobs({1: (0.5, 1)}, gpus=8, load=1),
     "start must be before stop, got 5 and 5": lambda: simulate(JOBS, Cluster(4)).use(5, 5),
     "gpus must be at most 32, those of the cluster; got 33": lambda: simulate(Jobs([0], 33, 1), Cluster(4)),
+    "preemption must be a pair (restart, protected), got 600": lambda: simulate(JOBS, Cluster(4), preemption=600),
     "needed must be at most places, got 5 of 4": lambda: drain(4, 1.0, needed=5),
     "gpus must be at most node_size, 8; got 9": lambda: packing_bound([9], node_size=8),
 }

@@ -15,6 +15,18 @@ def test_every_row_carries_its_source(table):
     assert all(row["source"].strip() for row in rows)
 
 
+@pytest.mark.parametrize("table", ["failures", "operations"])
+def test_every_row_says_what_it_is_and_where_it_was_found(table):
+    rows = published(table)
+    assert len({row["row_id"] for row in rows}) == len(rows)
+    for row in rows:
+        assert row["kind"] in ("specified", "measured", "derived"), row["row_id"]
+        assert row["source_check"] in ("read", "cited"), row["row_id"]
+        assert row["url"].startswith("https://"), row["row_id"]
+        assert row["date"][:2] == "20", row["row_id"]
+        assert row["low"] is not None, row["row_id"]
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_numbers_are_numbers_or_none_and_the_rows_are_read_only(table):
     for row in published(table):

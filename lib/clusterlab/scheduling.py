@@ -50,7 +50,8 @@ class Cluster(Explained):
 
     def __post_init__(self) -> None:
         """Refuse what is no count, and racks that are not full."""
-        whole(nodes=self.nodes, node_size=self.node_size, rack=self.rack)
+        for name, count in vars(self).items():
+            object.__setattr__(self, name, int(*whole(**{name: count})))
         if self.nodes % self.rack:
             raise ValueError(f"rack must divide nodes, got {self.rack} and {self.nodes}")
 
@@ -96,7 +97,7 @@ class Jobs(Explained):
         for name, value in ({"arrival": arrival} | rows).items():
             if np.size(value) not in (1, np.size(arrival)):
                 raise ValueError(f"{name} must have one value for each of {np.size(arrival)} arrivals, or one for all")
-            kind = int if name in ("gpus", "least", "priority") else float
+            kind = int if name in ("gpus", "least") else float
             object.__setattr__(self, name, np.broadcast_to(value, np.shape(arrival)).astype(kind))
         if np.any(self.least > self.gpus):
             raise ValueError(f"least must be at most gpus, got {np.max(self.least - self.gpus)} more")
@@ -613,6 +614,8 @@ def simulate(
     policy, placement = choose(_POLICIES, policy=policy), choose(_PLACEMENTS, placement=placement)
     order = choose(_ORDERS, order=order)
     if preemption is not None:
+        if np.shape(preemption) != (2,):
+            raise ValueError(f"preemption must be a pair (restart, protected), got {preemption!r}")
         restart, protected = preemption
         preemption = tuple(nonnegative(restart=restart, protected=protected))
     if np.any(jobs.gpus > cluster.gpus):
