@@ -170,6 +170,16 @@ def test_use_by_hand():
     assert vars(run.use()) == {"useful": 104.0, "restart": 16.0, "fragmented": 0.0, "gathering": 0.0, "idle": 0.0}
     assert (run.wait.tolist(), run.end.tolist(), run.evictions.tolist()) == ([3.0, 0.0], [15.0, 7.0], [1, 0])
     assert run.slowdown.tolist() == [1.5, 1.0]
+    short = simulate(Jobs([0, 0], [8, 8], [20, 5]), Cluster(1, rack=1))
+    assert short.slowdown.tolist() == [1.0, 2.5]  # 25 s for a job of 5 s, which counts as 10 s
+
+
+def test_a_job_evicted_while_it_restarts_loses_only_the_seconds_that_it_had():
+    """It works for 4, is evicted, restarts for 2 of 5, is evicted again, and needs 5 and the other 6."""
+    jobs = Jobs([0, 4, 7], [8, 8, 8], [10, 1, 1], priority=[0, 1, 1])
+    run = simulate(jobs, Cluster(1, rack=1), preemption=(5, 0))
+    mine = [(stay.begin, stay.finish, stay.restart) for stay in run.attempts if stay.job == 0]
+    assert mine == [(0, 4, 0), (5, 7, 2), (8, 19, 5)]
 
 
 @fewer
@@ -257,6 +267,12 @@ def test_no_schedule_beats_its_bound(seed, policy):
     together = Jobs(np.zeros(len(jobs)), jobs.gpus, jobs.duration)
     listed = simulate(together, SMALL, policy="greedy", placement="anywhere")
     assert listed.end.max() <= 2 * makespan_bound(together, SMALL.gpus)
+
+
+def test_nothing_ends_before_the_last_to_come_has_run():
+    late = Jobs([5, 40], [1, 8], [10, 7])
+    assert makespan_bound(late, 8) == 47 - 5
+    assert makespan_bound(Jobs([0, 0], [8, 4], [10, 10]), 8) == 15
 
 
 # --- Placement -------------------------------------------------------------------------------------------------------
@@ -424,6 +440,7 @@ def test_powers_of_two_of_small_sizes_fill_nodes():
     assert packing_bound(sizes, node_size=8) == fewest_nodes(sizes, 8) == sum(sizes) / 8
     assert packing_bound([3, 3, 3], node_size=8) == 2
     assert packing_bound([5, 4, 4, 3], node_size=8) == 2
+    assert packing_bound([7, 7, 7, 3, 3, 3], node_size=8) == fewest_nodes([7, 7, 7, 3, 3, 3], 8) == 5
 
 
 def test_rounding_up_to_powers_of_two_loses_a_quarter():
