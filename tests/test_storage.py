@@ -181,6 +181,13 @@ def test_the_servers_needed_suffice_and_one_fewer_does_not(read, write, capacity
     assert servers_needed(seven, read=read, write=write, capacity=capacity) == n
 
 
+def test_what_n_servers_hold_asks_for_n_servers():
+    """Whatever the last digit of a floating-point number says."""
+    one = file_system(1, copies=1.5, **PARTS | {"drive_capacity": 14 * TiB})
+    n = np.arange(1, 400)
+    assert np.array_equal(servers_needed(one, capacity=n * one.capacity), n)
+
+
 def test_a_file_system_shows_what_it_reads_writes_and_holds():
     text = repr(file_system(180, copies=3, clients=12.5e12, **PARTS))
     assert [line.split()[0] for line in text.splitlines()[2:]] == ["drives", "network", "clients", "all", "holds"]
@@ -259,7 +266,9 @@ def test_feeding_is_what_a_reader_and_a_trainer_play(reads, compute, prefetch):
 
 @given(st.lists(st.floats(0, 4), min_size=2, max_size=20), st.floats(0.1, 3))
 def test_without_prefetch_nothing_overlaps_and_with_all_of_it_nothing_is_read_late(reads, compute):
-    assert feed(reads, compute, prefetch=0).time == pytest.approx(sum(reads) + len(reads) * compute)
+    serial = feed(reads, compute, prefetch=0)
+    assert serial.time == pytest.approx(sum(reads) + len(reads) * compute)
+    assert serial.starved == pytest.approx(sum(reads) / serial.time)
     ahead = feed(reads, compute, prefetch=len(reads))
     assert ahead.read_end == pytest.approx(np.cumsum(reads))
 

@@ -417,9 +417,8 @@ def feed(reads, compute, *, prefetch) -> Feeding:
     begin, end, start = (np.zeros((*lead, steps)) for _ in range(3))
     for i in range(steps):
         last = end[..., i - 1] if i else 0.0
-        if i >= prefetch:
-            free = start[..., i - prefetch] if prefetch else (start[..., i - 1] + work if i else 0.0)
-            last = np.maximum(last, free)
+        if i > prefetch:
+            last = np.maximum(last, start[..., i - prefetch] if prefetch else start[..., i - 1] + work)
         begin[..., i] = last
         end[..., i] = last + times[..., i]
         start[..., i] = np.maximum(start[..., i - 1] + work if i else 0.0, end[..., i])
