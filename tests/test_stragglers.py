@@ -29,6 +29,13 @@ def test_many_normal_ranks_have_the_slowest_of_the_tables():
     assert (slowest([10, 100, 400], spread=0.5) - 1) / 0.5 == pytest.approx([1.53875, 2.50759, 2.96818], abs=1e-5)
 
 
+@pytest.mark.parametrize("spread", [0.05, 0.4, 0.9])
+def test_two_log_normal_ranks_have_their_slowest_in_closed_form(spread):
+    """The larger of two of mean 1 has the mean 2 Phi(sigma / sqrt 2)."""
+    sigma = math.sqrt(math.log(1 + spread**2))
+    assert slowest(2, spread=spread, shape="lognormal") == pytest.approx(1 + math.erf(sigma / 2), rel=1e-10)
+
+
 def pareto(n, spread, dropped):
     """E[X_(n-k)] of n Pareto times of mean 1: a ratio of gamma functions."""
     tail = 1 + math.sqrt(1 + 1 / spread**2)
