@@ -47,7 +47,7 @@ def pareto(n, spread, dropped):
 def test_heavy_tails_have_their_slowest_in_closed_form(n, spread, dropped):
     dropped = min(dropped, n - 1)
     assert slowest(n, spread=spread, shape="pareto", dropped=dropped) == pytest.approx(
-        pareto(n, spread, dropped), rel=1e-7
+        pareto(n, spread, dropped), rel=1e-8
     )
 
 
