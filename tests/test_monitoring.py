@@ -63,6 +63,11 @@ def test_the_default_of_ten_minutes_loses_four_times_what_it_must():
     assert heartbeat(best, **PAUSES).false == pytest.approx(PAUSES["pause"] / PAUSES["mtbf"])
 
 
+def test_where_pauses_are_long_and_hangs_frequent_waiting_never_pays():
+    assert best_timeout(pause=100, every=10, mtbf=60, restart=1) == 0
+    assert best_timeout(pause=[100, 20], every=600, mtbf=3 * hour, restart=[0.01, 900]).tolist()[0] == 0
+
+
 # --- slow ranks ------------------------------------------------------------------------------------------------------
 
 
