@@ -155,7 +155,7 @@ def search(
     >>> workload = Workload(sequence=8192, global_batch=128)
     >>> found = search(model("Llama 3.1 8B"), machine("H100 SXM"), workload, gpus=8)
     >>> found.best().tp, found.considered == sum(found.rejected.values()) + found.memory.size
-    (1.0, True)
+    (2.0, True)
     """
     (limit,) = positive(capacity=0.9 * machine.hbm_capacity if capacity is None else capacity)
     grid = _grid(axes(model, machine, workload, gpus=gpus), values or {})

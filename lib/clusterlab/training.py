@@ -232,7 +232,7 @@ def step(
     optimizer      70.4 ms  0.528%
     step            13.3 s
     1 in 10 below     12 s
-    1 in 10 above   15.6 s
+    1 in 10 above     15 s
     MFU                        53%
     HFU                      53.5%
     """

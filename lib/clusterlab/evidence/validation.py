@@ -444,7 +444,7 @@ def learn_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
     --------
     >>> low, high = learn_spreads(published_runs()[0])["dense, 16 bits"]
     >>> round(low, 2), round(high, 2)
-    (0.9, 1.17)
+    (0.9, 1.12)
     """
     runs = list(runs)
     ratios, kinds, sources = residuals(runs)
