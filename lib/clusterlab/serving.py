@@ -34,6 +34,9 @@ _ONE_GPU = Layout()
 # --- What is served --------------------------------------------------------------------------------------------------
 
 
+_PRODUCTS = tuple(name for name in PRECISIONS if name != "fp8-row")  # whose rate was measured in training alone
+
+
 @dataclass(frozen=True, repr=False)
 class Formats(Explained):
     """Number formats: of the GEMMs, of the weights in memory, of the caches.
@@ -53,8 +56,8 @@ class Formats(Explained):
 
     def __post_init__(self) -> None:
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
-        if self.products not in tuple(PRECISIONS):
-            raise ValueError(f"products must be one of {', '.join(PRECISIONS)}; got {self.products!r}")
+        if self.products not in _PRODUCTS:
+            raise ValueError(f"products must be one of {', '.join(_PRODUCTS)}; got {self.products!r}")
         if self.weight_bytes is None:
             object.__setattr__(self, "weight_bytes", PRECISIONS[self.products][1])
         for name in ("weight_bytes", "cache_bytes"):
@@ -235,7 +238,7 @@ class Replica(Explained):
         faults(self.model, self.layout, redundant=self.redundant).refuse()
         peaks = self.machine.peaks
         if PRECISIONS[self.formats.products][0] not in peaks:
-            known = [name for name, (peak, _) in PRECISIONS.items() if peak in peaks]
+            known = [name for name in _PRODUCTS if PRECISIONS[name][0] in peaks]
             got = self.formats.products
             raise ValueError(f"products must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
         if np.asarray(self.two_batches).dtype != bool:
