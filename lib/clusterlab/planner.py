@@ -6,8 +6,9 @@ law of this library, and each law's result is what the next one is given. A plan
 (:attr:`Plan.joints`), the interval of each result, and which assumption matters most.
 
 A :class:`Design` is what is decided, a :class:`World` what is assumed, and an :class:`Outcome` what follows from the
-two. All three may hold arrays: one call plans thousands of clusters, or one cluster in thousands of worlds. Assumptions,
-switches and published clusters are data with a source each: ``data/planner.toml``, printed by ``clusterlab audit``.
+two. All three may hold arrays: one call plans thousands of clusters, or one cluster in thousands of worlds. What is
+assumed, switches and published clusters are data with a source each: ``data/planner.toml``, which ``clusterlab audit``
+prints.
 """
 
 from __future__ import annotations
@@ -35,10 +36,17 @@ from .machine import SOFTWARE, SPREADS, Machine, machine
 from .memory import model_state
 from .power import EnergyFootprint, Load
 from .queueing import little_law
+from .serving import Formats, Replica, Requests, Service, frontier
 from .speedup import critical_batch, training_run
 from .training import Step, kind, step
 from .transformer import Transformer, parameters, training_flops
 from .units import Explained, fmt, hour, kWh, nonnegative, parse, positive, summary, whole, year
+
+
+def _count(value) -> str:
+    """A count in full, and the range of an array."""
+    return f"{float(value):,.0f}" if np.ndim(value) == 0 else summary(value)
+
 
 # --- Data: assumptions, switches, published clusters -----------------------------------------------------------------
 
@@ -78,7 +86,7 @@ def quantity(text) -> float:
     if per not in ("", *_PER):
         raise ValueError(f"cannot read {text!r}: an amount is per {' or per '.join(_PER)}")
     if match := _COUNT.fullmatch(amount.strip()):
-        return parse(match[1]) * _COUNTED[match[2]]
+        return parse(match[1]) * _COUNTED[match[2]] / _PER.get(per, 1.0)
     return parse(amount) / _PER.get(per, 1.0)
 
 
@@ -243,7 +251,7 @@ class Training(Explained):
     Examples
     --------
     >>> Training("Llama 3.1 8B", 15e12).global_batch
-    512.0
+    1024.0
     """
 
     model: Any
@@ -353,11 +361,10 @@ class Site(Explained):
             hardware.accelerator(self.accelerator)
         if self.network is not None:
             hardware.link(self.network)
-        names = ("power", "rack_power", "budget", "rent", "storage_bandwidth", "memory", "server_power")
-        names += ("oversubscription",)
-        positive(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})
-        names = ("gpus", "racks", "servers_per_rack")
-        whole(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) is not None}
+        counts, texts = ("gpus", "racks", "servers_per_rack"), ("accelerator", "network", "layout", "software")
+        positive(**{n: v for n, v in given.items() if n not in (*counts, *texts, "spares")})
+        whole(**{n: v for n, v in given.items() if n in counts})
         if self.spares is not None and nonnegative(spares=self.spares)[0] % 1:
             raise ValueError(f"spares must be a whole number, got {self.spares:g}")
         find("software", self.software, SOFTWARE)
@@ -391,7 +398,7 @@ def _from_inputs(inputs: Mapping) -> tuple[Training, Site]:
         raise ValueError(f"unknown input {unknown[0]!r}; known: {', '.join(known)}")
     if missing := [name for name in ("model", "tokens") if name not in inputs]:
         raise ValueError(f"{missing[0]} must be given")
-    given = {key: str(v) if key == "software" else v for key, v in inputs.items()}
+    given: dict[str, Any] = {key: str(v) if key == "software" else v for key, v in inputs.items()}
     training = Training(**{key: v for key, v in given.items() if key in _OF_TRAINING})
     layout = {key: v for key, v in given.items() if key in _AXES}
     rest = {key: v for key, v in given.items() if key not in _OF_TRAINING and key not in _AXES}
@@ -489,7 +496,7 @@ def _spreads(step_kind: str) -> dict[str, tuple[float, float]]:
     step_spread = find("kind of step", step_kind, SPREADS)
     spreads = {"step": (step_spread.low, step_spread.high)}
     for name, one in ASSUMPTIONS.items():
-        if one.low is not None:
+        if one.low is not None and one.high is not None:
             spreads[name] = (one.low / one.value, one.high / one.value)
     return spreads
 
@@ -530,7 +537,7 @@ class Fabric(Explained):
     def _rows(self):
         rows = [("", "count"), ("switch", str(self.name))]
         names = ("leaves", "spines", "cores", "host_cables", "spine_cables", "core_cables", "transceivers")
-        rows += [(name.replace("_", " "), summary(getattr(self, name))) for name in names]
+        rows += [(name.replace("_", " "), _count(getattr(self, name))) for name in names]
         return [*rows, ("bisection", summary(self.bisection, "B/s")), ("power", summary(self.power, "W"))]
 
 
@@ -579,14 +586,15 @@ def _fabric(gpus, hosts, chips: Machine, site: Site) -> Fabric:
         return np.choose(least, [np.broadcast_to(get(*one), hosts.shape) for one in options]).astype(float)[()]
 
     watts = taken(lambda _, __, watts: watts)
-    columns = [taken(lambda _, tree, __, n=n: getattr(tree, n)) for n in ("leaves", "spines", "cores")]
+    columns: list[Any] = [taken(lambda _, tree, __, n=n: getattr(tree, n)) for n in ("leaves", "spines", "cores")]
     columns += [taken(lambda _, t, __, n=n: getattr(t, n)) for n in ("host_cables", "spine_cables", "core_cables")]
     names = np.array([switch.name for switch, *_ in options])[least]
     half = hosts / 2  # of the cut of a full fabric as much as there are hosts
     full = taken(lambda s, t, _: np.minimum(topology.bisection_bandwidth(t.bisection_links, s.port), half * s.port))
     optics = taken(lambda _, tree, __: tree.transceivers)
     name = str(names) if not np.ndim(names) else names
-    return Fabric(name, hosts[()], *columns, optics, full, watts)
+    columns += [optics, full, watts]
+    return Fabric(name, hosts[()], *columns)
 
 
 def _possible_ratio(ports, wanted: float) -> float:
@@ -633,10 +641,10 @@ class Design(Explained):
 
     def _rows(self):
         layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1])
-        rows = [("", "value"), ("accelerator", self.accelerator), ("GPUs", summary(self.gpus)), ("layout", layout)]
-        rows += [("servers", summary(self.servers)), ("spare servers", summary(self.spares))]
-        rows += [("racks", summary(self.racks)), ("switches", f"{summary(self.fabric.switches)} {self.fabric.name}")]
-        rows += [("cables", summary(self.fabric.cables)), ("storage", summary(self.storage_bandwidth, "B/s"))]
+        rows = [("", "value"), ("accelerator", self.accelerator), ("GPUs", _count(self.gpus)), ("layout", layout)]
+        rows += [("servers", _count(self.servers)), ("spare servers", _count(self.spares))]
+        rows += [("racks", _count(self.racks)), ("switches", f"{_count(self.fabric.switches)} {self.fabric.name}")]
+        rows += [("cables", _count(self.fabric.cables)), ("storage", summary(self.storage_bandwidth, "B/s"))]
         rows += [("checkpoint", summary(self.checkpoint.size, "B")), ("every", summary(self.interval, "s"))]
         return [*rows, ("step", summary(self.step.time, "s")), ("MFU", summary(self.step.mfu, "%"))]
 
@@ -675,6 +683,18 @@ def _spare_servers(servers, node_mtbf, world: World):
     return high[()]
 
 
+def _racks(servers, per_server: float, watts: float, rack: float, site: Site, world: World):
+    """Racks of so many servers; infinitely many where a rack cannot feed what it must hold."""
+    if rack:
+        in_rack = rack / per_server
+        fed = site.rack_power is None or site.rack_power >= watts * in_rack
+        return (np.ceil(servers / in_rack) if fed else np.inf * servers)[()]
+    in_rack = float(site.servers_per_rack or max(world.servers_per_rack * 8 // per_server, 1))
+    if site.rack_power is not None:
+        in_rack = float(np.minimum(in_rack, power.capacity(power=(site.rack_power, watts)).count))
+    return np.ceil(servers / in_rack) if in_rack else np.inf * servers
+
+
 def design(training: Training, site: Site, chips: Machine, layout: Layout, *, world: World | None = None) -> Design:
     """Decide everything but the layout: spares, racks, fabric, storage and checkpoints, in a central world.
 
@@ -702,10 +722,10 @@ def design(training: Training, site: Site, chips: Machine, layout: Layout, *, wo
 
     Examples
     --------
-    >>> chips = machine("H100 SXM")
-    >>> made = design(Training("Llama 3.1 405B", 15.6e12), Site(), chips, Layout(tp=8, pp=16, dp=128, chunks=8))
-    >>> made.servers, made.spares, made.fabric.name
-    (2048.0, 26.0, 'QM9700')
+    >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
+    >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
+    >>> float(made.servers), float(made.spares), made.fabric.name
+    (2048.0, 38.0, 'QM9700')
     """
     world = WORLD if world is None else world
     timed = step(training.model, chips, training.workload, layout, software=SOFTWARE[site.software])
@@ -720,16 +740,7 @@ def design(training: Training, site: Site, chips: Machine, layout: Layout, *, wo
         worst = _spreads("dense, 16 bits")["gpu_mttf"][0]
         spares = _spare_servers(servers, world.gpu_mttf * worst / per_server, world)
     hosts = (servers + spares) * per_server
-    if rack:
-        in_rack = rack / per_server
-    else:
-        in_rack = float(site.servers_per_rack or max(world.servers_per_rack * 8 // per_server, 1))
-        if site.rack_power is not None:
-            in_rack = np.minimum(in_rack, power.capacity(power=(site.rack_power, watts)).count)
-    with np.errstate(divide="ignore"):
-        racks = np.ceil((servers + spares) / in_rack)
-    if rack and site.rack_power is not None and site.rack_power < watts * in_rack:
-        racks = np.inf * racks
+    racks = _racks(servers + spares, per_server, watts, rack, site, world)
     network = _fabric(gpus, hosts, chips, site)
     software = SOFTWARE[site.software]
     size = failures.checkpoint_size(
@@ -754,7 +765,7 @@ def design(training: Training, site: Site, chips: Machine, layout: Layout, *, wo
         spares=spares,
         hosts=hosts,
         server_power=watts,
-        racks=racks[()],
+        racks=racks,
         liquid=liquid,
         fabric=network,
         storage_bandwidth=storage,
@@ -826,14 +837,15 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
 
     Examples
     --------
-    >>> chips = machine("H100 SXM")
-    >>> made = design(Training("Llama 3.1 405B", 15.6e12), Site(), chips, Layout(tp=8, pp=16, dp=128, chunks=8))
+    >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
+    >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> fmt(outcome(made).time, "s"), fmt(outcome(made).run.goodput, "%", 2)
-    ('69.6 d', '93%')
+    ('69.7 d', '93%')
     """
     world = WORLD if world is None else world
     training, site = made.training, made.site
-    work = training.steps * made.step.time * world.step
+    slower = np.maximum(world.step, made.step.hfu)  # no world computes beyond the peak
+    work = training.steps * made.step.time * slower
     mtbf = failures.system_mtbf(world.gpu_mttf, made.gpus)
     node_mtbf = world.gpu_mttf / made.per_server
     pool = failures.spare_pool(made.spares, nodes=made.servers, node_mtbf=node_mtbf, repair=world.repair)
@@ -847,21 +859,7 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
         restart=world.restart + made.checkpoint.lag,  # a checkpoint is read as fast as it is written
     )
     run = failures.expected_run_time(work, job)
-    chip = hardware.accelerator(made.accelerator)
-    rated: dict[str, Any] = {"servers": made.server_power / made.per_server}
-    if chip.tdp and chip.tdp < rated["servers"]:
-        rated = {"accelerators": chip.tdp, "rest of servers": rated["servers"] - chip.tdp}
-    it = power.load(**{name: (made.hosts, watts) for name, watts in rated.items()}, switches=made.fabric.power)
-    whole_site = power.facility(it, world.pue)
-    used = power.energy_footprint(
-        world.draw * it.total,
-        run.total,
-        pue=world.pue,
-        price=world.energy_price,
-        carbon_intensity=world.carbon_intensity,
-    )
-    rise, fluid = (world.water_rise, power.WATER) if made.liquid else (world.air_rise, power.AIR)
-    capital, bill = _money(made, world, whole_site.total, run.total)
+    supplied = _supply(made, world, run.total)
     return Outcome(
         work=work,
         mtbf=mtbf,
@@ -869,23 +867,46 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
         job=job,
         run=run,
         failures=run.detection / world.detection if np.all(world.detection) else run.total / mtbf,
-        load=it,
-        site=whole_site,
-        mean_power=world.draw * whole_site.total,
-        coolant=power.coolant_flow(it.total, rise, fluid),
-        energy=used,
-        capital=capital,
-        bill=bill,
+        **supplied,
     )
+
+
+def _supply(made: Any, world: World, time) -> dict[str, Any]:
+    """What a training design or a fleet draws for so many seconds, what cools it, and what it costs."""
+    chip = hardware.accelerator(made.machine.name)
+    rated: dict[str, Any] = {"servers": made.server_power / made.per_server}
+    if chip.tdp and chip.tdp < rated["servers"]:
+        rated = {"accelerators": chip.tdp, "rest of servers": rated["servers"] - chip.tdp}
+    it = power.load(**{name: (made.hosts, watts) for name, watts in rated.items()}, switches=made.fabric.power)
+    whole_site = power.facility(it, world.pue)
+    used = power.energy_footprint(
+        world.draw * it.total, time, pue=world.pue, price=world.energy_price, carbon_intensity=world.carbon_intensity
+    )
+    rise, fluid = _coolant(made, world)
+    capital, bill = _money(made, world, whole_site.total, time)
+    return {
+        "load": it,
+        "site": whole_site,
+        "mean_power": world.draw * whole_site.total,
+        "coolant": power.coolant_flow(it.total, rise, fluid),
+        "energy": used,
+        "capital": capital,
+        "bill": bill,
+    }
+
+
+def _coolant(made: Any, world: World):
+    return (world.water_rise, power.WATER) if made.liquid else (world.air_rise, power.AIR)
 
 
 _BUILT = ("gpus", "servers", "network", "storage", "generators", "electrical", "building")
 
 
-def _money(made: Design, world: World, watts, time) -> tuple[Bill | None, Bill | None]:
+def _money(made: Any, world: World, watts, time) -> tuple[Bill | None, Bill | None]:
     """What it costs to build, and what the run costs: rent, or the share of each year that it takes."""
-    if made.site.rent is not None:
-        return None, economics.bill(rent=made.gpus * time * made.site.rent)
+    rent = (made.place if isinstance(made, Fleet) else made.site).rent
+    if rent is not None:
+        return None, economics.bill(rent=made.gpus * time * rent)
     if made.prices is None:
         return None, None
     scaled = {name: getattr(made.prices, name) for name in _BUILT}
@@ -901,35 +922,44 @@ METRICS: Mapping[str, tuple[str, Callable[[Design, Outcome], Any]]] = MappingPro
     {
         "step_time": ("s", lambda d, o: o.work / d.training.steps),
         "mfu": ("%", lambda d, o: d.step.mfu * d.step.time * d.training.steps / o.work),
-        "time": ("s", lambda d, o: o.time),
-        "effective_time": ("%", lambda d, o: o.run.goodput),
-        "interruptions": ("", lambda d, o: o.failures),
-        "interruptions_per_day": ("", lambda d, o: 86400 / o.mtbf),
+        "time": ("s", lambda _d, o: o.time),
+        "effective_time": ("%", lambda _d, o: o.run.goodput),
+        "interruptions": ("", lambda _d, o: o.failures),
+        "interruptions_per_day": ("", lambda _d, o: 86400 / o.mtbf),
         "gpu_hours": ("", lambda d, o: d.gpus * o.time / hour),
-        "cost": ("$", lambda d, o: o.cost),
-        "capital": ("$", lambda d, o: np.nan * o.time if o.capital is None else o.capital.total),
-        "site_power": ("W", lambda d, o: o.site.total),
-        "mean_power": ("W", lambda d, o: o.mean_power),
-        "server_power": ("W", lambda d, o: d.hosts * d.server_power / d.per_server),
-        "energy": ("MWh", lambda d, o: o.energy.energy),
-        "carbon": ("t", lambda d, o: o.energy.carbon / 1000),
+        "cost": ("$", lambda _d, o: o.cost),
+        "capital": ("$", lambda _d, o: np.nan * o.time if o.capital is None else o.capital.total),
+        "site_power": ("W", lambda _d, o: o.site.total),
+        "mean_power": ("W", lambda _d, o: o.mean_power),
+        "server_power": ("W", lambda d, _o: d.hosts * d.server_power / d.per_server),
+        "energy": ("MWh", lambda _d, o: o.energy.energy),
+        "carbon": ("t", lambda _d, o: o.energy.carbon / 1000),
         "chip_carbon": ("t", lambda d, o: _chip_carbon(d, o) / 1000),
-        "gpus": ("", lambda d, o: d.gpus),
-        "peak": ("FLOP/s", lambda d, o: d.gpus * d.step.peak),
-        "racks": ("", lambda d, o: d.racks),
-        "leaf_switches": ("", lambda d, o: d.fabric.leaves),
-        "spine_switches": ("", lambda d, o: d.fabric.spines),
-        "core_switches": ("", lambda d, o: d.fabric.cores),
-        "host_cables": ("", lambda d, o: d.fabric.host_cables),
-        "spine_cables": ("", lambda d, o: d.fabric.spine_cables),
-        "core_cables": ("", lambda d, o: d.fabric.core_cables),
-        "cables": ("", lambda d, o: d.fabric.cables),
-        "transceivers": ("", lambda d, o: d.fabric.transceivers),
-        "bisection": ("B/s", lambda d, o: d.fabric.bisection),
-        "storage_bandwidth": ("B/s", lambda d, o: d.storage_bandwidth),
+        "gpus": ("", lambda d, _o: d.gpus),
+        "peak": ("FLOP/s", lambda d, _o: d.gpus * d.step.peak),
+        "racks": ("", lambda d, _o: d.racks),
+        "leaf_switches": ("", lambda d, _o: d.fabric.leaves),
+        "spine_switches": ("", lambda d, _o: d.fabric.spines),
+        "core_switches": ("", lambda d, _o: d.fabric.cores),
+        "host_cables": ("", lambda d, _o: d.fabric.host_cables),
+        "spine_cables": ("", lambda d, _o: d.fabric.spine_cables),
+        "core_cables": ("", lambda d, _o: d.fabric.core_cables),
+        "cables": ("", lambda d, _o: d.fabric.cables),
+        "transceivers": ("", lambda d, _o: d.fabric.transceivers),
+        "bisection": ("B/s", lambda d, _o: d.fabric.bisection),
+        "storage_bandwidth": ("B/s", lambda d, _o: d.storage_bandwidth),
     }
 )
-_UNCERTAIN = ("step_time", "mfu", "time", "effective_time", "interruptions", "gpu_hours", "cost", "capital")
+_UNCERTAIN: tuple[str, ...] = (
+    "step_time",
+    "mfu",
+    "time",
+    "effective_time",
+    "interruptions",
+    "gpu_hours",
+    "cost",
+    "capital",
+)
 _UNCERTAIN += ("site_power", "mean_power", "energy", "carbon")
 
 
@@ -964,7 +994,11 @@ class Joint(Explained):
         return bool(np.all(self.error < 1e-9))
 
     def _rows(self):
-        rows = [("", "value"), ("left", summary(self.left, self.unit)), ("right", summary(self.right, self.unit))]
+        rows: list[tuple[str, ...]] = [
+            ("", "value"),
+            ("left", summary(self.left, self.unit)),
+            ("right", summary(self.right, self.unit)),
+        ]
         return [(self.name, "value"), *rows[1:], ("holds", "yes" if self.holds else "no")]
 
 
@@ -1002,9 +1036,7 @@ def certificate(made: Design, done: Outcome, world: World | None = None) -> tupl
     shards = made.layout.dp * made.layout.cp
     each = model_state(parameters(model).total, shards=shards, zero=3, **kept)  # of every rank that shares
     up = run.total - run.detection - run.repair - run.maintenance
-    fluid, rise = (power.WATER, world.water_rise) if made.liquid else (power.AIR, world.air_rise)
     tokens_per_second = workload.tokens / (timed.time * slower * made.gpus)
-    of_servers = done.load.total - done.load.parts["switches"]
     joints = [
         Joint(
             "FLOPs of the steps = FLOPs of the tokens",
@@ -1022,23 +1054,32 @@ def certificate(made: Design, done: Outcome, world: World | None = None) -> tupl
             little_law(made.servers * made.per_server / world.gpu_mttf, world.repair),
             "",
         ),
-        Joint("GPUs of servers and spares = ends of the fabric", _ends(made), made.fabric.ends, ""),
-        Joint("watts of servers = GPUs x rating", of_servers, made.hosts * made.server_power / made.per_server, "W"),
-        Joint("watts of IT = heat removed", done.load.total, power.heat_removed(done.coolant, rise, fluid), "W"),
-        Joint("watts at the meter = joules / time", done.mean_power, done.energy.energy / run.total, "W"),
     ]
     if done.bill is not None:
         a_token = cost_per(done.cost / (run.total * made.gpus), tokens_per_second, utilisation=run.goodput)
         joints.append(Joint("dollars of the run = tokens x $", done.cost, a_token * workload.tokens * steps, "$"))
-        if "energy" in done.bill.parts:
-            joints.append(Joint("dollars for energy = joules x $", done.bill.parts["energy"], done.energy.cost, "$"))
+    return (*joints, *_supply_joints(made, done, world, run.total))
+
+
+def _supply_joints(made: Any, done: Any, world: World, time) -> list[Joint]:
+    """The joints of whatever stands in a hall: GPUs, watts, joules and dollars."""
+    rise, fluid = _coolant(made, world)
+    of_servers = done.load.total - done.load.parts["switches"]
+    joints = [
+        Joint("GPUs of servers and spares = ends of the fabric", _ends(made), made.fabric.ends, ""),
+        Joint("watts of servers = GPUs x rating", of_servers, made.hosts * made.server_power / made.per_server, "W"),
+        Joint("watts of IT = heat removed", done.load.total, power.heat_removed(done.coolant, rise, fluid), "W"),
+        Joint("watts at the meter = joules / time", done.mean_power, done.energy.energy / time, "W"),
+    ]
+    if done.bill is not None and "energy" in done.bill.parts:
+        joints.append(Joint("dollars for energy = joules x $", done.bill.parts["energy"], done.energy.cost, "$"))
     if done.capital is not None and made.prices is not None:
         price = made.prices.network * world.capital
         joints.append(Joint("GPUs paid for = GPUs built", done.capital.parts["network"] / price, made.hosts, ""))
-    return tuple(joints)
+    return joints
 
 
-def _ends(made: Design):
+def _ends(made: Any):
     return made.gpus if made.fabric.name is not None and np.all(np.equal(made.fabric.name, "torus")) else made.hosts
 
 
@@ -1049,8 +1090,12 @@ def _drain(made: Design):
 # --- The plan --------------------------------------------------------------------------------------------------------
 
 
-class Infeasible(ValueError):
-    """No plan keeps within the limits; the message says which limit would have to move, and to where."""
+class InfeasibleError(ValueError):
+    """No plan keeps within the limits. ``nearest`` maps a limit to the value that alone would do, where one would."""
+
+    def __init__(self, message: str, nearest: Mapping[str, float] | None = None) -> None:
+        super().__init__(message)
+        self.nearest = dict(nearest or {})
 
 
 @dataclass(frozen=True, repr=False)
@@ -1104,7 +1149,10 @@ class Swing(Explained):
     cost: tuple[float, float]
 
     def _rows(self):
-        rows = [(self.name, "low", "high"), ("assumption", summary(self.low), summary(self.high))]
+        rows: list[tuple[str, ...]] = [
+            (self.name, "low", "high"),
+            ("assumption", summary(self.low), summary(self.high)),
+        ]
         rows.append(("time", *(summary(t, "s") for t in self.time)))
         return [*rows, ("cost", *(summary(c, "$") for c in self.cost))]
 
@@ -1163,7 +1211,7 @@ class Plan(Explained):
         return all(joint.holds for joint in self.joints)
 
     def _rows(self):
-        rows = [("", "value", "1 in 10 below", "1 in 10 above")]
+        rows: list[tuple[str, ...]] = [("", "value", "1 in 10 below", "1 in 10 above")]
         made = [(name, *value, "", "") for name, *value in self.design._rows()[1:] if name not in ("step", "MFU")]
         rows += [(name, str(value), "", "") for name, value, *_ in made]
         for name, one in self.intervals.items():
@@ -1190,11 +1238,13 @@ def _candidates(training: Training, site: Site, world: World, progress: Callable
         else:
             sizes = _sizes(training, site, chips, world)
         best: list[Layout] = []
-        for j, size in enumerate(sizes):
+        left = sizes
+        while left:
             if progress:
-                progress((i + j / len(sizes)) / len(names), f"{size:,} {name}")
-            layout = _best_layout(training, site, chips, size, fixed)
-            best += [layout] if layout else []
+                progress((i + 1 - len(left) / len(sizes)) / len(names), f"{left[0]:,} {name}")
+            now, values = _together(training, site, chips, left, fixed)
+            best += _best_layouts(training, site, chips, now, values)
+            left = left[len(now) :]
         if best:
             columns: dict[str, Any] = {f.name: [getattr(one, f.name) for one in best] for f in fields(Layout)}
             columns |= {name: columns[name][0] for name in ("etp", "shard_group", "sequence_parallel")}
@@ -1208,37 +1258,53 @@ def _own(price: Price) -> bool:
 
 def _sizes(training: Training, site: Site, chips: Machine, world: World) -> list[int]:
     """Numbers of accelerators that are worth a search: from what can hold the model to what the limits allow."""
-    _, watts, *_ = _server(chips.name, site, world)
-    per_server, *_ = _server(chips.name, site, world)
+    per_server, watts, *_ = _server(chips.name, site, world)
     most = float(min(_MOST_GPUS, training.workload.global_batch * 8 * 16))
     if site.power is not None:
-        most = min(most, site.power / float(world.pue) / (watts / per_server))
+        most = min(most, 4 * site.power / float(world.pue) / (watts / per_server))  # beyond it, to say what would do
     state = 6 * parameters(training.model).total  # weights and gradients, the optimizer's state shared out
     least = state / chips.hbm_capacity
-    return [n for n in _COUNTS if least <= n <= most]
+    if training.deadline is not None:  # around what the peak alone would take
+        peak = chips.peaks.get(PRECISIONS[training.precision][0], max(chips.peaks.values()))
+        flops = training_flops(training.model, training.sequence).model * training.tokens
+        bare = flops / (peak * training.deadline)
+        least, most = max(least, bare / 8), max(min(most, 32 * bare), least)
+    return [n for n in _COUNTS if least <= n <= most] or [n for n in _COUNTS if n >= least][:1]
 
 
-def _best_layout(training: Training, site: Site, chips: Machine, size: int, fixed: Mapping) -> Layout | None:
-    """The fastest layout of so many accelerators, or None where none can run."""
-    usual = axes(training.model, chips, training.workload, gpus=size)
-    some = {"chunks": [1, 2, 4, 8], "zero": [1, 3], "microbatch": [1, 2, 4]}
-    some |= {"cp": [c for c in usual["cp"] if c == 1 or training.sequence / c >= 4096]}
-    some["microbatch"] = [b for b in some["microbatch"] if b in usual["microbatch"]]
+_MOST_LAYOUTS = 300_000  # that one search looks at: more at once would fill the memory, fewer take longer in all
+
+
+def _together(training: Training, site: Site, chips: Machine, sizes: list[int], fixed: Mapping):
+    """The first of these sizes that one search takes together, and the values of its axes."""
     software = SOFTWARE[site.software]
-    try:
-        values = some | dict(fixed)
-        found = search(
-            training.model,
-            chips,
-            training.workload,
-            gpus=size,
-            software=software,
-            capacity=site.memory,
-            values=values,
-        )
-    except MemoryError:
-        return None
-    return found.best() if found.memory.size else None
+    for count in (64, 16, 4, 1):
+        now = sizes[:count]
+        usual = axes(training.model, chips, training.workload, gpus=now)
+        some: dict[str, Any] = {"chunks": [1, 2, 4, 8], "zero": [1] if training.model.experts else [1, 3]}
+        some |= {"microbatch": [b for b in (1, 2) if b in usual["microbatch"]]}
+        some |= {"cp": [c for c in usual["cp"] if c == 1 or training.sequence / c >= 4096]}
+        some |= {"recompute": ["none", "full"] if software.fused_attention else ["none", "selective", "full"]}
+        some |= dict(fixed)
+        if math.prod(len(values) for values in (usual | some).values()) <= _MOST_LAYOUTS:
+            break
+    return now, some
+
+
+def _best_layouts(training: Training, site: Site, chips: Machine, sizes: list[int], values: Mapping) -> list[Layout]:
+    """The fastest layout of each number of accelerators for which one can run."""
+    found = search(
+        training.model,
+        chips,
+        training.workload,
+        gpus=sizes,
+        software=SOFTWARE[site.software],
+        capacity=site.memory,
+        values=values,
+    )
+    order = np.argsort(found.step.time, kind="stable") if found.memory.size else np.array([], int)
+    gpus, first = np.unique(np.broadcast_to(found.layouts.gpus, found.memory.shape)[order], return_index=True)
+    return [found.layouts[int(order[i])] for i in first[np.argsort(gpus)]]
 
 
 # Limits: what they are of, and what one more of it is.
@@ -1288,7 +1354,7 @@ def plan(
 
     Raises
     ------
-    Infeasible
+    InfeasibleError
         No plan keeps within the limits. The message says the nearest that does.
     ValueError
         There is no limit at all, or an argument cannot be used.
@@ -1297,17 +1363,19 @@ def plan(
     --------
     >>> made = plan(Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=512))
     >>> made.holds, fmt(made.outcome.time, "s"), made.binding.name
-    (True, '9.5 d', 'gpus')
+    (True, '67 h', 'gpus')
     """
     world = WORLD if world is None else world
     limits = _limits(training, site)
     if not limits and site.gpus is None:
-        raise ValueError("give at least one of gpus, deadline, budget, power and racks: without a limit no plan is best")
+        raise ValueError(
+            "give at least one of gpus, deadline, budget, power and racks: without a limit no plan is best"
+        )
     if "budget" in limits and site.rent is None and site.accelerator and site.accelerator not in PRICES:
         raise ValueError(f"budget needs a rent: no price list is on record for {site.accelerator}")
     groups = list(_candidates(training, site, world, progress))
     if not groups:
-        raise Infeasible(_does_not_fit(training, site))
+        raise _does_not_fit(training, site)
     table = _table(groups, world)
     chosen = _choose(table, limits, site)
     group, at = table["group"][chosen], table["at"][chosen]
@@ -1330,19 +1398,25 @@ def plan(
     )
 
 
-def _does_not_fit(training: Training, site: Site) -> str:
+def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
     """Why not one layout runs, and the fewest accelerators with which one does."""
     name = site.accelerator or next(n for n, one in PRICES.items() if _own(one))
     chips, fixed = machine(name, network=site.network), {n: [v] for n, v in site.layout.items()}
-    what = f"{training.model.name} on {summary(site.gpus)} {name}" if site.gpus else f"{training.model.name} on {name}"
+    what = f"{training.model.name} on {site.gpus:,.0f} {name}" if site.gpus else f"{training.model.name} on {name}"
     more = [n for n in _COUNTS if site.gpus is None or n > site.gpus]
-    nearest = next((n for n in more if _best_layout(training, site, chips, n, fixed)), None)
+    nearest = None
+    while more and nearest is None:
+        now, values = _together(training, site, chips, more, fixed)
+        runs = _best_layouts(training, site, chips, now, values)
+        nearest = int(runs[0].gpus) if runs else None
+        more = more[len(now) :]
     if nearest:
-        return f"no layout of {what} fits and divides the batch; the nearest that does: gpus {nearest:,}"
+        why = f"no layout of {what} fits and divides the batch; the nearest that does: gpus {nearest:,}"
+        return InfeasibleError(why, {"gpus": nearest})
     if fixed:
         given = ", ".join(f"{n} {v[0]}" for n, v in fixed.items())
-        return f"no layout of {what} fits with {given} fixed; leave some of them free"
-    return f"no layout of {what} fits, with any number of GPUs up to {_MOST_GPUS:,}; take one with more memory"
+        return InfeasibleError(f"no layout of {what} fits with {given} fixed; leave some of them free")
+    return InfeasibleError(f"no layout of {what} fits, with any number up to {_MOST_GPUS:,}; take one with more memory")
 
 
 def _table(groups: list[Design], world: World) -> dict[str, np.ndarray]:
@@ -1364,10 +1438,12 @@ def _table(groups: list[Design], world: World) -> dict[str, np.ndarray]:
         columns.setdefault("at", []).append(np.arange(count))
         for name in ("gpus", "time", "cost", "site_power", "racks"):
             columns.setdefault(name, []).append(np.broadcast_to(METRICS[name][1](made, done), (count,)))
+        _, watts, rack, _ = _server(made.accelerator, made.site, world)
+        columns.setdefault("rack_needs", []).append(np.full(count, watts * max(rack / made.per_server, 1.0)))
     if not columns:
-        raise Infeasible("failures come faster than any plan can save its work: gpu_mttf must be longer")
+        raise InfeasibleError("failures come faster than any plan can save its work: gpu_mttf must be longer")
     table = {name: np.concatenate(column) for name, column in columns.items()}
-    table["cost"] = np.where(np.isnan(table["cost"]), np.inf, table["cost"])
+    table["cost"] = np.where(np.isnan(table["cost"]), np.inf, table["cost"])  # of no known price
     return table
 
 
@@ -1394,23 +1470,27 @@ def _choose(table: Mapping, limits: Mapping[str, float], site: Site) -> int:
     if chosen is not None:
         return chosen
     # The nearest feasible change: each limit alone, then the one candidate that is the least beyond all of them.
-    ways = []
+    nearest: dict[str, float] = {}
     for name in limits:
         others = _within(table, {n: v for n, v in limits.items() if n != name}, site)
         if np.any(others):
-            column, _, unit = _LIMITS[name]
-            ways.append(f"{name} {fmt(np.min(table[column][others]), unit)} in place of {fmt(limits[name], unit)}")
+            nearest[name] = float(np.min(table[_LIMITS[name][0]][others]))
+    ways = [f"{n} {fmt(v, _LIMITS[n][2])} in place of {fmt(limits[n], _LIMITS[n][2])}" for n, v in nearest.items()]
     if site.gpus is not None:
         free = _within(table, limits, replace(site, gpus=None))
         if np.any(free):
-            ways.append(f"gpus {np.min(table['gpus'][free]):,.0f}")
+            nearest["gpus"] = float(np.min(table["gpus"][free]))
+            ways.append(f"gpus {nearest['gpus']:,.0f}")
     if ways:
-        raise Infeasible(f"no plan keeps within {_said(limits, site)}; each of these alone would do: {'; '.join(ways)}")
+        why = f"no plan keeps within {_said(limits, site)}; each of these alone would do: {'; '.join(ways)}"
+        raise InfeasibleError(why, nearest)
     anyhow = _within(table, {}, site)
     if not np.any(anyhow):
-        rack = f" within racks of {fmt(site.rack_power, 'W')}" if site.rack_power else ""
-        count = f"{site.gpus:,.0f} " if site.gpus else ""
-        raise Infeasible(f"nothing runs{rack}: no switch, rack or layout holds {count}accelerators of this kind")
+        if site.rack_power and not np.any(np.isfinite(table["racks"])):
+            least = float(np.min(table["rack_needs"]))
+            why = f"rack_power {fmt(site.rack_power, 'W')} feeds no server; the nearest that does: {fmt(least, 'W')}"
+            raise InfeasibleError(why, {"rack_power": least})
+        raise InfeasibleError(f"no switch on record joins {np.min(table['gpus']):,.0f} accelerators; take fewer gpus")
     ratio = np.max([table[_LIMITS[n][0]] / v for n, v in limits.items()], axis=0)
     near = int(np.argmin(np.where(anyhow, ratio, np.inf)))
     parts = [
@@ -1418,7 +1498,7 @@ def _choose(table: Mapping, limits: Mapping[str, float], site: Site) -> int:
         for n, v in limits.items()
         if table[_LIMITS[n][0]][near] > v
     ]
-    raise Infeasible(f"no plan keeps within {_said(limits, site)}; the nearest needs all of: {', '.join(parts)}")
+    raise InfeasibleError(f"no plan keeps within {_said(limits, site)}; the nearest needs all of: {', '.join(parts)}")
 
 
 def _said(limits: Mapping[str, float], site: Site) -> str:
@@ -1434,7 +1514,9 @@ def _binding(table: Mapping, chosen: int, limits: Mapping[str, float], site: Sit
         others = {n: v for n, v in limits.items() if n != name}
         best = _pick(table, _within(table, others, site), cheapest and name != "deadline")
         if best is not None and best != chosen:
-            gains[name] = table["time"][chosen] / table["time"][best] + table["cost"][chosen] / table["cost"][best]
+            gains[name] = table["time"][chosen] / table["time"][best]
+            if np.isfinite(table["cost"][chosen]):
+                gains[name] += table["cost"][chosen] / table["cost"][best]
     n, time, cost = (float(table[name][chosen]) for name in ("gpus", "time", "cost"))
     of_time, of_cost = _slopes(table, chosen)
     if gains:
@@ -1471,7 +1553,7 @@ def _slopes(table: Mapping, chosen: int) -> tuple[float, float]:
     across = math.log(table["gpus"][ends[1]] / table["gpus"][ends[0]])
     of_time = math.log(table["time"][ends[1]] / table["time"][ends[0]]) / across
     costs = table["cost"][list(ends)]
-    of_cost = math.log(costs[1] / costs[0]) / across if np.all(np.isfinite(costs)) else 0.0
+    of_cost = math.log(costs[1] / costs[0]) / across if np.all(np.isfinite(costs)) else math.nan
     return of_time, of_cost
 
 
@@ -1479,7 +1561,8 @@ def _front(table: Mapping, limits: Mapping[str, float], site: Site, groups: list
     """Plans within the limits of which none is both faster and cheaper, the fastest first."""
     good = np.flatnonzero(_within(table, limits, site))
     order = good[np.lexsort((table["cost"][good], table["time"][good]))]
-    front, least = [], np.inf
+    front: list[Point] = []
+    least = np.inf
     for i in order:
         if not front or table["cost"][i] < least:
             least = table["cost"][i]
@@ -1501,7 +1584,7 @@ def _intervals(made: Design, done: Outcome, drawn: Outcome) -> Mapping[str, Esti
 
 
 def _tornado(made: Design, world: World, step_kind: str) -> tuple[Swing, ...]:
-    """Each uncertain assumption moved alone from one end of its interval to the other, what moves the cost most first."""
+    """Each uncertain assumption moved alone from one end of its interval to the other, the widest first."""
     bars = []
     for name, times in _spreads(step_kind).items():
         central = getattr(world, name)
@@ -1516,9 +1599,357 @@ def _tornado(made: Design, world: World, step_kind: str) -> tuple[Swing, ...]:
 
     def width(bar: Swing) -> float:
         low, high = bar.cost if paid else bar.time
-        return abs(math.log(high / low))
+        return abs(math.log(high / low)) if low > 0 else 0.0
 
     return tuple(sorted(bars, key=width, reverse=True))
+
+
+# --- A fleet that serves ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Serving(Explained):
+    """A model to serve to users.
+
+    Parameters
+    ----------
+    model : Transformer or str
+        A shape, or the name of one in the catalogue.
+    rate : float
+        Requests a second at the peak.
+    prompt, output : float
+        Tokens of a request and of its answer.
+    speed : float
+        Tokens a second that each user must get.
+    first_token : float, optional
+        Seconds within which the first token must come, once the request is taken up.
+    precision : str
+        Of products and weights: ``"bf16"``, ``"fp8"``, ``"fp4"``.
+
+    Raises
+    ------
+    ValueError
+        An unknown model or precision, or a number that is not positive.
+
+    Examples
+    --------
+    >>> Serving("Llama 3.1 70B", 100, 1000, 300, speed=30).requests.output
+    300.0
+    """
+
+    model: Any
+    rate: float
+    prompt: float
+    output: float
+    speed: float = 20.0
+    first_token: float | None = None
+    precision: str = "bf16"
+
+    def __post_init__(self) -> None:
+        """Look up the model, and refuse what nobody asks."""
+        if not isinstance(self.model, Transformer):
+            object.__setattr__(self, "model", models.model(self.model))
+        positive(rate=self.rate, speed=self.speed)
+        if self.first_token is not None:
+            positive(first_token=self.first_token)
+        self.requests, self.formats  # noqa: B018, they raise what is wrong with them
+
+    @property
+    def requests(self) -> Requests:
+        """One request."""
+        return Requests(self.prompt, self.output)
+
+    @property
+    def formats(self) -> Formats:
+        """Its number formats; caches are in 16 bits."""
+        return Formats(self.precision)
+
+    def _rows(self):
+        rows = [("", "value"), ("model", self.model.name), ("requests a second", summary(self.rate))]
+        rows += [("prompt", summary(self.prompt)), ("answer", summary(self.output))]
+        rows += [("speed at least", summary(self.speed, "tokens/s")), ("precision", self.precision)]
+        return rows + ([("first token within", summary(self.first_token, "s"))] if self.first_token else [])
+
+
+@dataclass(frozen=True, repr=False)
+class Fleet(Explained):
+    """Replicas that serve a model, in a hall, for a year: what is decided and what follows.
+
+    ``replicas`` carry the load at its peak with ``utilisation`` of what they can; ``spare_replicas`` are for those in
+    repair. ``site`` is what there is, ``halls`` the rated watts of the site. ``intervals`` and ``joints`` are as in a
+    :class:`Plan`.
+    """
+
+    serving: Serving
+    place: Site
+    machine: Machine
+    layout: Layout
+    service: Service
+    replicas: Any
+    spare_replicas: Any
+    per_server: float
+    hosts: Any
+    server_power: float
+    racks: Any
+    liquid: bool
+    fabric: Fabric
+    prices: PriceList | None
+    load: Load
+    site: Load
+    mean_power: Any
+    coolant: Any
+    energy: EnergyFootprint
+    capital: Bill | None
+    bill: Bill | None
+    joints: tuple[Joint, ...] = ()
+    intervals: Mapping[str, Estimate] = field(default_factory=dict)
+    front: tuple[Point, ...] = ()
+
+    @property
+    def gpus(self):
+        """Accelerators of the replicas that work."""
+        return self.replicas * self.service.gpus
+
+    @property
+    def cost(self):
+        """Dollars a year; NaN where no price is known."""
+        return np.nan if self.bill is None else self.bill.total
+
+    @property
+    def busy(self):
+        """Load at the peak over what the replicas can carry."""
+        return self.serving.rate * self.serving.output / (self.replicas * self.service.tokens_per_second)
+
+    @property
+    def token_cost(self):
+        """Dollars for a token of an answer, if the peak lasted all year."""
+        return cost_per(self.cost / (year * self.gpus), self.service.tokens_per_second_per_gpu, utilisation=self.busy)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every joint does."""
+        return all(joint.holds for joint in self.joints)
+
+    def _rows(self):
+        layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1] if name != "zero")
+        rows: list[tuple[str, ...]] = [
+            ("", "value", "1 in 10 below", "1 in 10 above"),
+            ("accelerator", self.machine.name, "", ""),
+        ]
+        rows += [("GPUs", _count(self.gpus), "", ""), ("replicas", _count(self.replicas), "", "")]
+        rows += [("spare replicas", _count(self.spare_replicas), "", ""), ("layout", layout or "one GPU", "", "")]
+        rows += [("sequences of a replica", _count(self.service.sequences), "", "")]
+        rows += [("racks", _count(self.racks), "", "")]
+        rows += [("switches", f"{_count(self.fabric.switches)} {self.fabric.name}", "", "")]
+        for name, one in self.intervals.items():
+            shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
+            rows.append((name.replace("_", " "), *shown))
+        good = sum(joint.holds for joint in self.joints)
+        return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
+
+
+_REPLICAS = (1, 2, 4, 8, 16, 32, 64)  # accelerators of a replica that are tried
+
+
+def serve(
+    asked: Serving,
+    site: Site,
+    *,
+    world: World | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    progress: Callable[[float, str], None] | None = None,
+) -> Fleet:
+    """Plan a fleet that serves a model: accelerators, layout of a replica, batch, replicas, spares, power and money.
+
+    Parameters
+    ----------
+    asked : Serving
+        What is served, and what users are promised.
+    site : Site
+        As in :func:`plan`; ``budget`` is for a year. Axes of the layout are not fixed but searched.
+    world, draws, seed, progress
+        As in :func:`plan`.
+
+    Returns
+    -------
+    Fleet
+        The cheapest a year that keeps the promise (the one of fewest accelerators, where no price is known).
+
+    Raises
+    ------
+    InfeasibleError
+        Nothing keeps the promise within the limits. The message says the nearest that does.
+
+    Examples
+    --------
+    >>> fleet = serve(Serving("Llama 3.1 70B", 50, 1000, 300, speed=30, precision="fp8"), Site("H100 SXM"))
+    >>> fleet.holds, float(fleet.service.speed) > 30
+    (True, True)
+    """
+    world = WORLD if world is None else world
+    names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
+    fleets, fastest, nothing_fits = [], 0.0, True
+    for i, name in enumerate(names):
+        chips = machine(name, network=site.network)
+        for j, size in enumerate(_REPLICAS):
+            if progress:
+                progress((i + j / len(_REPLICAS)) / len(names), f"replicas of {size} {name}")
+            try:
+                replica = Replica(asked.model, chips, formats=asked.formats)
+                found = frontier(replica, asked.requests, gpus=size)
+            except ValueError as error:
+                if "nothing fits" in str(error):
+                    continue
+                raise
+            nothing_fits = False
+            service = found.service
+            prompt = np.inf if asked.first_token is None else asked.first_token
+            fast = (service.speed >= asked.speed) & (service.time_to_first_token <= prompt)
+            fastest = max(fastest, float(np.max(service.speed[service.time_to_first_token <= prompt], initial=0.0)))
+            if not np.any(fast):
+                continue
+            best = int(np.argmax(np.where(fast, service.tokens_per_second_per_gpu, -1.0)))
+            one = Service(*(float(getattr(service, f.name)[best]) for f in fields(Service)))
+            fleets.append(_fleet(asked, site, chips, found.layouts[best], one, world))
+    if not fleets:
+        if nothing_fits:
+            raise InfeasibleError(f"{asked.model.name} fits on no replica of up to {_REPLICAS[-1]} accelerators")
+        first = f" with a first token within {fmt(asked.first_token, 's')}" if asked.first_token else ""
+        why = f"no replica gives each user {asked.speed:g} tokens/s{first}; the nearest that does: speed {fastest:.3g}"
+        raise InfeasibleError(why, {"speed": fastest})
+    there_are = {"power": site.power, "racks": site.racks, "budget": site.budget, "gpus": site.gpus}
+    limits = {name: value for name, value in there_are.items() if value is not None}
+    good = [one for one in fleets if all(_of_fleet(one, name) <= value for name, value in limits.items())]
+    good = [one for one in good if np.isfinite(one.racks)]
+    if not good:
+        nearest = {}
+        for name in limits:
+            rest = [o for o in fleets if all(_of_fleet(o, n) <= v for n, v in limits.items() if n != name)]
+            if rest:
+                nearest[name] = min(_of_fleet(one, name) for one in rest)
+        if not limits:
+            racks = min(one.server_power / one.per_server * (72 if one.liquid else 8) for one in fleets)
+            given = fmt(site.rack_power or 0.0, "W")
+            why = f"rack_power {given} feeds no server; the nearest that does: {fmt(racks, 'W')}"
+            raise InfeasibleError(why, {"rack_power": racks})
+        ways = [f"{name} {fmt(value, _FLEET_UNITS[name])}" for name, value in nearest.items()]
+        why = f"each of these alone would do: {'; '.join(ways)}" if ways else "no one of them alone would do"
+        raise InfeasibleError(f"no fleet keeps within the limits; {why}", nearest)
+    chosen = min(good, key=lambda one: (one.cost if np.isfinite(one.cost) else np.inf, one.gpus))
+    step_kind = "serving: saturated, experts" if asked.model.experts else "serving: saturated, dense"
+    front = [
+        Point(
+            o.machine.name,
+            float(o.gpus),
+            float(o.service.time_per_token),
+            float(o.cost),
+            *map(float, (o.site.total, o.racks)),
+        )
+        for o in sorted(good, key=lambda one: one.service.time_per_token)
+    ]
+    drawn = worlds(world, draws, step_kind=step_kind, seed=seed)
+    return replace(
+        chosen,
+        joints=_fleet_joints(chosen, world),
+        intervals=_fleet_intervals(chosen, drawn),
+        front=tuple(front),
+    )
+
+
+_FLEET_UNITS = {"power": "W", "racks": "", "budget": "$", "gpus": ""}
+
+
+def _of_fleet(fleet: Fleet, name: str) -> float:
+    """What a fleet takes of a limit."""
+    taken = {"power": fleet.site.total, "racks": fleet.racks, "budget": fleet.cost, "gpus": fleet.hosts}
+    return float(taken[name])
+
+
+def _fleet(asked: Serving, site: Site, chips: Machine, layout: Layout, service: Service, world: World) -> Fleet:
+    """Replicas for the peak, spares for those in repair, and the hall."""
+    need = asked.rate * asked.output / service.tokens_per_second
+    replicas = float(np.ceil(need / world.utilisation * (1 - 1e-12)))
+    up = world.gpu_mttf / (world.gpu_mttf + service.gpus * world.repair)
+    spares = next(
+        (s for s in range(1000) if economics.redundancy(replicas, up, spares=s).availability >= world.availability),
+        1000,
+    )
+    spares = 0 if site.rent is not None else spares
+    if site.spares is not None:
+        spares = int(site.spares)
+    per_server, watts, rack, liquid = _server(chips.name, site, world)
+    servers = np.ceil((replicas + spares) * service.gpus / per_server)
+    hosts = servers * per_server
+    made = Fleet(
+        serving=asked,
+        place=site,
+        machine=chips,
+        layout=layout,
+        service=service,
+        replicas=replicas,
+        spare_replicas=spares,
+        per_server=per_server,
+        hosts=hosts,
+        server_power=watts,
+        racks=_racks(servers, per_server, watts, rack, site, world),
+        liquid=liquid,
+        fabric=_fabric(hosts, hosts, chips, site),
+        prices=PRICE_LISTS[PRICES[chips.name].list] if chips.name in PRICES else None,
+        **dict.fromkeys(("load", "site", "mean_power", "coolant", "energy", "capital", "bill")),  # type: ignore[arg-type]
+    )
+    return replace(made, **_supply(made, world, year))
+
+
+def _fleet_joints(fleet: Fleet, world: World) -> tuple[Joint, ...]:
+    asked, service = fleet.serving, fleet.service
+    tokens = asked.rate * asked.output
+    in_flight = fleet.replicas * fleet.busy * service.sequences
+    joints = [
+        Joint(
+            "sequences in flight = tokens a second x seconds a token",
+            in_flight,
+            little_law(tokens, service.time_per_token),
+            "",
+        ),
+        Joint(
+            "requests a second asked = carried",
+            asked.rate,
+            fleet.busy * fleet.gpus * service.tokens_per_second_per_gpu / asked.output,
+            "",
+        ),
+    ]
+    if fleet.bill is not None:
+        joints.append(Joint("dollars a year = tokens x $", fleet.cost, fleet.token_cost * tokens * year, "$"))
+    return (*joints, *_supply_joints(fleet, fleet, world, year))
+
+
+def _fleet_intervals(fleet: Fleet, drawn: World) -> Mapping[str, Estimate]:
+    """Intervals over worlds: a slower pass takes from every user, and from what the fleet can carry."""
+    many = replace(fleet, **_supply(fleet, drawn, year))
+    service = fleet.service
+    results: dict[str, tuple[str, Any, Any]] = {
+        "speed": ("tokens/s", service.speed, service.speed / drawn.step),
+        "first_token": ("s", service.time_to_first_token, service.time_to_first_token * drawn.step),
+        "requests_at_most": (
+            "",
+            fleet.replicas * service.tokens_per_second / fleet.serving.output,
+            fleet.replicas * service.tokens_per_second / fleet.serving.output / drawn.step,
+        ),
+        "site_power": ("W", fleet.site.total, many.site.total),
+        "mean_power": ("W", fleet.mean_power, many.mean_power),
+        "cost_a_year": ("$", fleet.cost, many.cost),
+        "capital": ("$", None, None) if fleet.capital is None else ("$", fleet.capital.total, many.capital.total),  # type: ignore[union-attr]
+    }
+    if fleet.bill is not None:
+        per = 1e6 / (fleet.serving.rate * fleet.serving.output * year)
+        results["cost_of_a_million_tokens"] = ("$", fleet.cost * per, many.cost * per)
+    found = {}
+    for name, (unit, central, values) in results.items():
+        if central is not None and np.isfinite(central):
+            low, high = np.quantile(np.atleast_1d(values), (0.1, 0.9))
+            found[name] = Estimate(float(central), min(float(low), central), max(float(high), central), unit)
+    return MappingProxyType(found)
 
 
 # --- Published clusters ----------------------------------------------------------------------------------------------
