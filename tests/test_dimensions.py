@@ -16,7 +16,19 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import economics, failures, layout_search, memory, pipeline, queueing, serving, topology, training
+from clusterlab import (
+    economics,
+    failures,
+    layout_search,
+    memory,
+    pipeline,
+    plan_report,
+    planner,
+    queueing,
+    serving,
+    topology,
+    training,
+)
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -526,6 +538,10 @@ NO_LAWS = {
     training.step,
     layout_search.axes,
     layout_search.search,
+    *(getattr(planner, name) for name in ("certificate", "checks", "design", "from_inputs", "load", "outcome")),
+    *(getattr(planner, name) for name in ("plan", "preset", "quantity", "serve", "worlds")),
+    plan_report.as_object,
+    plan_report.page,
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}

@@ -157,7 +157,7 @@ class Preset(_Sourced):
 
     def __post_init__(self) -> None:
         """Refuse inputs and results that no plan has."""
-        _from_inputs(self.inputs)
+        from_inputs(self.inputs)
         if unknown := sorted(set(self.published) - set(METRICS)):
             raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(METRICS)}")
 
@@ -391,8 +391,30 @@ _AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero", "recompute")
 _OF_TRAINING = ("model", "tokens", "sequence", "global_batch", "precision", "deadline")
 
 
-def _from_inputs(inputs: Mapping) -> tuple[Training, Site]:
-    """A workload and a site from names and values, as presets and files of inputs give them."""
+def from_inputs(inputs: Mapping) -> tuple[Training, Site]:
+    """Make a workload and a site from names and values, as presets and files of inputs give them.
+
+    Parameters
+    ----------
+    inputs : mapping
+        Fields of :class:`Training` and :class:`Site`, and axes of the layout, in SI units.
+
+    Returns
+    -------
+    tuple
+        A :class:`Training` and a :class:`Site`.
+
+    Raises
+    ------
+    ValueError
+        An input is unknown, or model or tokens are missing.
+
+    Examples
+    --------
+    >>> training, site = from_inputs({"model": "Llama 3.1 8B", "tokens": 1e12, "gpus": 64, "tp": 1})
+    >>> training.model.name, dict(site.layout)
+    ('Llama 3.1 8B', {'tp': 1})
+    """
     known = (*_OF_TRAINING, *_AXES, *(f.name for f in fields(Site) if f.name != "layout"))
     if unknown := sorted(set(inputs) - set(known)):
         raise ValueError(f"unknown input {unknown[0]!r}; known: {', '.join(known)}")
@@ -484,11 +506,15 @@ def worlds(world: World, draws: int, *, step_kind: str = "dense, 16 bits", seed:
     changed = {}
     for name, (low, high) in _spreads(step_kind).items():
         times = _drawn(low, high, random.normal(size=count))
-        changed[name] = getattr(world, name) * times
-    changed["draw"] = np.minimum(changed["draw"], 1.0)
-    changed["pue"] = np.maximum(changed["pue"], 1.0)
-    changed["utilisation"] = np.minimum(changed["utilisation"], 1.0)
+        changed[name] = _possible(name, getattr(world, name) * times)
     return replace(world, **changed)
+
+
+def _possible(name: str, value):
+    """A value of an assumption, kept where it can be: no more draw than the rating, no less power than the IT's."""
+    if name in ("draw", "utilisation"):
+        return np.minimum(value, 1.0)
+    return np.maximum(value, 1.0) if name == "pue" else value
 
 
 def _spreads(step_kind: str) -> dict[str, tuple[float, float]]:
@@ -1111,8 +1137,8 @@ class Point(Explained):
 
     def _rows(self):
         units = {"time": "s", "cost": "$", "power": "W"}
-        names = [f.name for f in fields(self)][1:]
-        return [("", self.accelerator), *((n, summary(getattr(self, n), units.get(n, ""))) for n in names)]
+        shown = {n: summary(getattr(self, n), unit) for n, unit in units.items()}
+        return [("", self.accelerator), ("gpus", _count(self.gpus)), *shown.items(), ("racks", _count(self.racks))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -1132,10 +1158,13 @@ class Binding(Explained):
     cost: float
 
     def _rows(self):
-        rows = [(self.name, "value"), ("limit", summary(self.limit, self.dimension))]
-        rows.append(("one more", summary(self.unit, self.dimension)))
+        def shown(value):
+            return summary(value, self.dimension) if self.dimension else _count(value)
+
+        rows = [(self.name, "value"), ("limit", shown(self.limit)), ("one more", shown(self.unit))]
         units = {"gpus": "", "time": "s", "cost": "$"}
-        return rows + [(f"adds {n}", summary(getattr(self, n), units[n])) for n in units]
+        added = {n: getattr(self, n) for n in units}
+        return rows + [(f"adds {n}", summary(v, units[n])) for n, v in added.items() if math.isfinite(v)]
 
 
 @dataclass(frozen=True, repr=False)
@@ -1588,9 +1617,7 @@ def _tornado(made: Design, world: World, step_kind: str) -> tuple[Swing, ...]:
     bars = []
     for name, times in _spreads(step_kind).items():
         central = getattr(world, name)
-        ends = [central * one for one in times]
-        if name in ("draw", "utilisation"):
-            ends = [min(end, 1.0) for end in ends]
+        ends = [float(_possible(name, central * one)) for one in times]
         moved = [outcome(made, replace(world, **{name: end})) for end in ends]
         times_, costs = (tuple(float(get(one)) for one in moved) for get in (lambda o: o.time, lambda o: o.cost))
         if times_[0] != times_[1] or costs[0] != costs[1]:
@@ -1981,7 +2008,7 @@ def preset(name: str, **plan_options) -> Plan:
     '+0%'
     """
     one = find("preset", name, PRESETS)
-    made = plan(*_from_inputs(one.inputs), **plan_options)
+    made = plan(*from_inputs(one.inputs), **plan_options)
     return replace(made, published=checks(made, one))
 
 
