@@ -26,6 +26,7 @@ from clusterlab import (
     planner,
     queueing,
     serving,
+    sweep,
     topology,
     training,
 )
@@ -542,6 +543,8 @@ NO_LAWS = {
     *(getattr(planner, name) for name in ("plan", "preset", "quantity", "serve", "worlds")),
     plan_report.as_object,
     plan_report.page,
+    sweep.run_chunk,
+    sweep.sweep,
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}

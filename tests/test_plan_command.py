@@ -235,8 +235,10 @@ words = st.sampled_from(
     ["", "8", "64", "1e400", "nan", "-1", "0", "Llama 3.1 8B", "H100 SXM", "15T", "30d", "tp=1", "$5M"]
 )
 options = st.sampled_from(
-    "--model --tokens --gpus --accelerator --rate --sequence --global-batch --precision --rent --layout "
-    "--assume --draws --prompt --output --speed --network --rack-power".split()
+    [
+        *("--model", "--tokens", "--gpus", "--accelerator", "--rate", "--sequence", "--global-batch", "--precision"),
+        *("--rent", "--layout", "--assume", "--draws", "--prompt", "--output", "--speed", "--network", "--rack-power"),
+    ]
 )
 
 

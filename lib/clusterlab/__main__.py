@@ -1,4 +1,4 @@
-"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, plan.
+"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, plan, sweep.
 
 It exits with 0, with 1 where the input cannot be used or an audit finds a gap, and with 2 where it was called wrongly;
 results go to stdout, and everything else to stderr.
@@ -14,14 +14,15 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, fill
 from typing import Any, NamedTuple
 
-from . import __version__, economics, hardware, machine, models, plan_report, planner
+from . import __version__, economics, hardware, machine, models, plan_report, planner, sweep
 from .evidence import inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
@@ -320,6 +321,82 @@ def _to_serve(inputs: Mapping[str, Any]) -> tuple[planner.Serving, planner.Site]
     return planner.Serving(**asked), planner.Site(**rest)
 
 
+# --- sweep -----------------------------------------------------------------------------------------------------------
+
+
+def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", metavar="NAMES", required=True, help="models of the catalogue, between commas")
+    parser.add_argument("--accelerators", metavar="NAMES", required=True, help="accelerators, between commas")
+    parser.add_argument("--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256")
+    parser.add_argument("--tokens", metavar="N", required=True, help="tokens to train on: 15T")
+    parser.add_argument("--sequence", metavar="N", help="tokens of a sequence (8192)")
+    parser.add_argument("--global-batch", metavar="N", help="sequences of a step (next to the critical batch)")
+    parser.add_argument("--precision", metavar="NAME", help="of the GEMMs: bf16, fp8, fp4")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
+    parser.add_argument("--draws", metavar="N", default="200", help="worlds drawn for each interval (200)")
+    parser.add_argument("--folder", metavar="DIR", help="keep what is done, and go on from it")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--processes", metavar="N", help="processes of this machine (1)")
+    where.add_argument(
+        "--dask", metavar="ADDRESS", help="scheduler of a Dask cluster: tcp://host:8786 (needs distributed)"
+    )
+    parser.add_argument("--json", action="store_true", help="print a list of objects, one for each cell, not CSV")
+
+
+def _run_sweep(arguments: argparse.Namespace) -> int:
+    """Plan every cell of an atlas and print it."""
+    shared = {"tokens": arguments.tokens, "sequence": arguments.sequence, "global_batch": arguments.global_batch}
+    shared |= {"precision": arguments.precision}
+    inputs = {name: _input(name, value) for name, value in shared.items() if value is not None}
+    names = [name.strip() for name in arguments.models.split(",") if name.strip()]
+    chips = [name.strip() for name in arguments.accelerators.split(",") if name.strip()]
+    sizes = [planner.quantity(size.strip()) for size in arguments.gpus.split(",") if size.strip()]
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    with _executor(arguments.processes, arguments.dask) as executor:
+        atlas = sweep.sweep(
+            [{"model": name, **inputs} for name in names],
+            chips,
+            sizes,  # type: ignore[arg-type]  # whole numbers, which the sweep checks
+            executor=executor,
+            folder=arguments.folder,
+            draws=planner.quantity(arguments.draws),  # type: ignore[arg-type]
+            world=_assumed(arguments.assume or []),
+            progress=_show_progress if shown else None,
+        )
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+    rows = [asdict(cell) for cell in atlas.cells]
+    if arguments.json:
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        print(json.dumps(plain, indent=1))
+        return 0
+    writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return 0
+
+
+@contextmanager
+def _executor(processes: str | None, address: str | None) -> Iterator[Executor | None]:
+    """What runs a sweep: this process, others of this machine, or a Dask cluster."""
+    if address is not None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ValueError("--dask needs the package distributed: pip install 'clusterlab[dask]'") from None
+        with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
+            yield executor
+        return
+    count = int(planner.quantity(processes)) if processes is not None else 1
+    if count < 1:
+        raise ValueError(f"processes must be a whole number of at least 1, got {processes}")
+    if count == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count) as executor:
+        yield executor
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -375,6 +452,18 @@ _COMMANDS = {
         """,
         _plan_arguments,
         _run_plan,
+    ),
+    "sweep": Command(
+        "plan many models on many machines in many sizes",
+        "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
+        "a row for each. With a folder what is done is kept, and a sweep that was cut short goes on where it was.",
+        """\
+        %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
+        %(prog)s ... --folder atlas --processes 8 > atlas.csv
+        %(prog)s ... --folder atlas --dask tcp://scheduler:8786 --json
+        """,
+        _sweep_arguments,
+        _run_sweep,
     ),
 }
 

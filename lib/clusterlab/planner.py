@@ -3,7 +3,7 @@ r"""Plans: what to build for a model, what it will do, what it will cost, and ho
 :func:`plan` takes what shall be done (:class:`Training`, :class:`Serving`) and what there is (:class:`Site`), and
 decides: accelerators and their number, layout, fabric, checkpoints, spares. It decides only: each number is that of a
 law of this library, and each law's result is what the next one is given. A plan carries a certificate of that
-(:attr:`Plan.joints`), the interval of each result, and which assumption matters most.
+(its ``joints``), the interval of each result, and which assumption matters most.
 
 A :class:`Design` is what is decided, a :class:`World` what is assumed, and an :class:`Outcome` what follows from the
 two. All three may hold arrays: one call plans thousands of clusters, or one cluster in thousands of worlds. What is
@@ -139,7 +139,7 @@ class Switch(_Sourced):
 
 @dataclass(frozen=True, repr=False)
 class Price(_Sourced):
-    """The list of :data:`clusterlab.economics.PRICE_LISTS` that holds for an accelerator."""
+    """The list of ``clusterlab.economics.PRICE_LISTS`` that holds for an accelerator."""
 
     list: str
 
@@ -157,7 +157,7 @@ class Preset(_Sourced):
 
     def __post_init__(self) -> None:
         """Refuse inputs and results that no plan has."""
-        from_inputs(self.inputs)
+        _known_inputs(self.inputs)
         if unknown := sorted(set(self.published) - set(METRICS)):
             raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(METRICS)}")
 
@@ -322,7 +322,7 @@ class Site(Explained):
     oversubscription : float
         Of the leaves, as in :func:`clusterlab.topology.fat_tree`.
     software : str
-        An era of :data:`clusterlab.machine.SOFTWARE`.
+        An era of ``clusterlab.machine.SOFTWARE``.
 
     Raises
     ------
@@ -391,6 +391,15 @@ _AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero", "recompute")
 _OF_TRAINING = ("model", "tokens", "sequence", "global_batch", "precision", "deadline")
 
 
+def _known_inputs(inputs: Mapping) -> None:
+    """Refuse inputs that no plan has, and those without what every plan needs."""
+    known = (*_OF_TRAINING, *_AXES, *(f.name for f in fields(Site) if f.name != "layout"))
+    if unknown := sorted(set(inputs) - set(known)):
+        raise ValueError(f"unknown input {unknown[0]!r}; known: {', '.join(known)}")
+    if missing := [name for name in ("model", "tokens") if name not in inputs]:
+        raise ValueError(f"{missing[0]} must be given")
+
+
 def from_inputs(inputs: Mapping) -> tuple[Training, Site]:
     """Make a workload and a site from names and values, as presets and files of inputs give them.
 
@@ -415,11 +424,7 @@ def from_inputs(inputs: Mapping) -> tuple[Training, Site]:
     >>> training.model.name, dict(site.layout)
     ('Llama 3.1 8B', {'tp': 1})
     """
-    known = (*_OF_TRAINING, *_AXES, *(f.name for f in fields(Site) if f.name != "layout"))
-    if unknown := sorted(set(inputs) - set(known)):
-        raise ValueError(f"unknown input {unknown[0]!r}; known: {', '.join(known)}")
-    if missing := [name for name in ("model", "tokens") if name not in inputs]:
-        raise ValueError(f"{missing[0]} must be given")
+    _known_inputs(inputs)
     given: dict[str, Any] = {key: str(v) if key == "software" else v for key, v in inputs.items()}
     training = Training(**{key: v for key, v in given.items() if key in _OF_TRAINING})
     layout = {key: v for key, v in given.items() if key in _AXES}
@@ -1371,7 +1376,7 @@ def plan(
         What there is. Accelerators, their number and the axes of the layout are searched where they are not fixed. With
         a deadline the cheapest plan that keeps it is taken, otherwise the fastest within the limits.
     world : World, optional
-        What is assumed; :data:`WORLD` by default.
+        What is assumed; ``WORLD`` by default.
     draws, seed : int
         Worlds that are drawn for the intervals, and the seed of their random numbers.
     progress : callable, optional
