@@ -539,7 +539,10 @@ NO_LAWS = {
     training.step,
     layout_search.axes,
     layout_search.search,
-    *(getattr(planner, name) for name in ("certificate", "checks", "design", "from_inputs", "load", "outcome")),
+    *(
+        getattr(planner, name)
+        for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
+    ),
     *(getattr(planner, name) for name in ("plan", "preset", "quantity", "serve", "worlds")),
     plan_report.as_object,
     plan_report.page,

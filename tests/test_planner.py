@@ -33,7 +33,7 @@ from clusterlab.planner import (
     worlds,
 )
 from clusterlab.training import step
-from clusterlab.units import MW, day, hour, kWh, minute, year
+from clusterlab.units import MW, day, fmt, hour, kWh, minute, year
 
 LLAMA = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
 H100 = machine("H100 SXM")
@@ -589,6 +589,23 @@ def test_progress_is_told_and_only_rises():
     plan(Training("Llama 3.1 8B", 1e12, deadline=20 * day), site, draws=10, progress=lambda *said: told.append(said[0]))
     assert told == sorted(told)
     assert 0 <= told[0] < told[-1] < 1
+
+
+def test_plans_stand_side_by_side_with_their_intervals(small):
+    heading, row = planner.compare({"small": small}, "gpus", "time").rows
+    assert heading == ("", "gpus", "time", "time, 8 in 10")
+    time = small.intervals["time"]
+    assert row == ("small", "64", fmt(time.value, "s"), f"{fmt(time.low, 's')} to {fmt(time.high, 's')}")
+    with pytest.raises(ValueError, match="unknown result 'luck'"):
+        planner.compare({"small": small}, "luck")
+
+
+def test_the_certificate_as_a_table_has_both_numbers_of_every_joint(small):
+    _, *rows = small.certificate.rows
+    assert [row[0] for row in rows] == [joint.name for joint in small.joints]
+    for (_, left, right), joint in zip(rows, small.joints, strict=True):
+        assert float(left.split()[0]) == pytest.approx(float(joint.left), rel=1e-5)
+        assert float(right.split()[0]) == pytest.approx(float(joint.right), rel=1e-5)
 
 
 def test_the_default_batch_is_next_to_the_critical_one():

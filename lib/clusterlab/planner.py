@@ -40,7 +40,7 @@ from .serving import Formats, Replica, Requests, Service, frontier
 from .speedup import critical_batch, training_run
 from .training import Step, kind, step
 from .transformer import Transformer, parameters, training_flops
-from .units import Explained, fmt, hour, kWh, nonnegative, parse, positive, summary, whole, year
+from .units import Explained, Table, fmt, hour, kWh, nonnegative, parse, positive, summary, tabulate, whole, year
 
 
 def _count(value) -> str:
@@ -1244,6 +1244,13 @@ class Plan(Explained):
         """Whether every joint does."""
         return all(joint.holds for joint in self.joints)
 
+    @property
+    def certificate(self) -> Table:
+        """The joints, both numbers of each, as a table."""
+        names = [joint.name for joint in self.joints]
+        sides = ([f"{float(getattr(joint, side)):.6g} {joint.unit}" for joint in self.joints] for side in _SIDES)
+        return tabulate({"joint": names} | dict(zip(_SIDES, sides, strict=True)))
+
     def _rows(self):
         rows: list[tuple[str, ...]] = [("", "value", "1 in 10 below", "1 in 10 above")]
         made = [(name, *value, "", "") for name, *value in self.design._rows()[1:] if name not in ("step", "MFU")]
@@ -1254,6 +1261,56 @@ class Plan(Explained):
         rows.append(("binds", self.binding.name, "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
+
+
+_SIDES = ("left", "right")
+
+
+def compare(plans: Mapping[str, Plan], *results: str) -> Table:
+    """Set plans side by side: a row for each, a column for each result and, where it is uncertain, its interval.
+
+    Parameters
+    ----------
+    plans : mapping
+        Plans by name.
+    *results : str
+        Keys of ``METRICS``: ``"time"``, ``"cost"``, ``"site_power"``, ...
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        There is no plan, or no such result.
+
+    Examples
+    --------
+    >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
+    >>> compare({n: plan(run, Site("H100 SXM", gpus=n), draws=10) for n in (64, 128)}, "gpus", "racks")
+         gpus  racks
+    64     64      3
+    128   128      5
+    """
+    if unknown := [name for name in results if name not in METRICS]:
+        raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(METRICS)}")
+    columns: dict[str, list[str]] = {"": [str(name) for name in plans]}
+    for name in results:
+        unit, get = METRICS[name]
+        values = [float(get(one.design, one.outcome)) for one in plans.values()]
+        heading = name.replace("_", " ")
+        columns[heading] = [_shown(value, unit) for value in values]
+        ends = [one.intervals.get(name) for one in plans.values()]
+        if any(one and one.low < one.high for one in ends):
+            columns[f"{heading}, 8 in 10"] = [f"{fmt(e.low, unit)} to {fmt(e.high, unit)}" if e else "" for e in ends]
+    return tabulate(columns)
+
+
+def _shown(value: float, unit: str) -> str:
+    if not math.isfinite(value):
+        return ""
+    return fmt(value, unit) if unit or value < 1000 else _count(value)
 
 
 _MOST_GPUS = 2**18
