@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import failures, hardware, planner, topology
+from clusterlab.economics import redundancy
 from clusterlab.layout import Layout
 from clusterlab.layout_search import search
 from clusterlab.machine import SPREADS, machine
@@ -219,7 +220,7 @@ def test_a_certificate_of_another_world_does_not_hold(name, llama):
 def test_the_run_is_what_a_simulation_of_its_job_finds(llama):
     done = outcome(llama)
     job = replace(done.job, interval=float(done.job.interval), write=float(done.job.write))
-    runs = failures.simulate(float(done.work), job, runs=100, seed=1)
+    runs = failures.simulate(float(done.work), job, runs=60, seed=1)
     assert np.mean(runs.total) == pytest.approx(done.time, rel=0.01)
     assert np.mean(runs.failures) == pytest.approx(done.failures, rel=0.03)
 
@@ -477,6 +478,46 @@ def test_a_rack_that_feeds_no_server_says_what_would():
         plan(Training("Llama 3.1 8B", 1e12), Site("GB200", gpus=64, rack_power=12e3))
 
 
+def test_more_gpus_than_any_switch_joins_are_refused_with_the_most_that_are():
+    with pytest.raises(
+        InfeasibleError, match=r"no switch on record joins 700,000 accelerators.*reach 524,288"
+    ) as refused:
+        design(replace(LLAMA, global_batch=7000), Site(spares=0), H100, Layout(tp=8, pp=25, dp=3500))
+    assert refused.value.nearest == {"gpus": 524288}
+    most = plan(Training("Llama 3.1 8B", 1e12, global_batch=2**19), Site("H100 SXM", gpus=2**19, spares=0, layout=FEW))
+    assert most.design.fabric.ends == 2**19
+    with pytest.raises(InfeasibleError, match="no switch on record joins"):
+        serve(replace(ASKED, rate=1e9), Site("H100 SXM"))
+
+
+def test_servers_that_break_faster_than_they_are_repaired_are_no_cluster():
+    with pytest.raises(InfeasibleError, match="servers break faster than they are repaired"):
+        plan(LLAMA, Site("H100 SXM", gpus=16384, layout=EIGHT), world=replace(WORLD, gpu_mttf=10))
+    with pytest.raises(InfeasibleError, match="gpu_mttf or storage_bandwidth must be larger"):
+        plan(LLAMA, Site("H100 SXM", gpus=16384, layout=EIGHT, storage_bandwidth=1))
+
+
+def test_a_deadline_that_nothing_keeps_says_one_that_something_does():
+    run, site = Training("Llama 3.1 8B", 1e12, global_batch=512, deadline=1), Site("H100 SXM", layout=FEW)
+    with pytest.raises(InfeasibleError, match="no plan keeps within deadline 1 s") as refused:
+        plan(run, site)
+    again = replace(run, deadline=refused.value.nearest["deadline"] * 1.001)
+    assert plan(again, site, draws=10).holds
+
+
+def test_of_a_number_that_does_not_divide_the_nearest_is_said_on_either_side():
+    with pytest.raises(InfeasibleError, match="the nearest that does: gpus") as refused:
+        plan(Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=1_000_001, layout=FEW))
+    assert refused.value.nearest["gpus"] == 512
+
+
+def test_a_first_token_that_no_replica_has_says_the_soonest():
+    with pytest.raises(InfeasibleError, match="no replica has a first token within 1 µs") as refused:
+        serve(replace(ASKED, first_token=1e-6), Site("H100 SXM"))
+    soonest = refused.value.nearest["first_token"]
+    assert serve(replace(ASKED, first_token=soonest * 1.001), Site("H100 SXM"), draws=10).holds
+
+
 def test_a_fixed_layout_is_kept_and_one_that_cannot_be_is_refused():
     made = plan(
         LLAMA, Site("H100 SXM", gpus=16384, layout={"tp": 8, "pp": 8, "zero": 1, "recompute": "full"}), draws=10
@@ -562,6 +603,17 @@ def test_ten_times_the_requests_take_ten_times_the_replicas():
     many, more = (serve(replace(ASKED, rate=r), Site("H100 SXM"), draws=10) for r in (1e3, 1e4))
     assert more.gpus / many.gpus == pytest.approx(10, rel=0.02)
     assert more.cost / many.cost == pytest.approx(10, rel=0.05)
+
+
+def test_spare_replicas_are_the_fewest_that_keep_the_promise():
+    for rate in (5, 100, 1e4):
+        fleet = serve(replace(ASKED, rate=rate), Site("H100 SXM"), draws=10)
+        up = WORLD.gpu_mttf / (WORLD.gpu_mttf + fleet.service.gpus * WORLD.repair)
+        kept = [
+            redundancy(fleet.replicas, up, spares=s).availability
+            for s in (fleet.spare_replicas, max(fleet.spare_replicas - 1, 0))
+        ]
+        assert kept[0] >= WORLD.availability > kept[1] if fleet.spare_replicas else kept[0] >= WORLD.availability
 
 
 def test_a_speed_that_no_replica_has_says_the_fastest():

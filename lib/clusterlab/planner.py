@@ -604,6 +604,19 @@ def _fabric(gpus, hosts, chips: Machine, site: Site) -> Fabric:
     if not fitting:
         known = ", ".join(f"{s.name} of {fmt(s.port, 'B/s')}" for s in SWITCHES.values())
         raise ValueError(f"network must have a switch on record, got {fmt(chips.network_bandwidth, 'B/s')}; {known}")
+    reach = max(
+        float(
+            topology.fat_tree_capacity(
+                s.ports, tiers=3, oversubscription=_possible_ratio(s.ports, site.oversubscription)
+            )
+        )
+        for s in fitting
+    )
+    if np.any(hosts > reach):
+        why = (
+            f"no switch on record joins {np.max(hosts):,.0f} accelerators; {max(s.name for s in fitting)} and its like"
+        )
+        raise InfeasibleError(f"{why} reach {reach:,.0f}; take fewer gpus", {"gpus": reach})
     options = []
     for switch in fitting:
         ratio = _possible_ratio(switch.ports, site.oversubscription)
@@ -706,6 +719,8 @@ def _spare_servers(servers, node_mtbf, world: World):
     about = {"nodes": servers, "node_mtbf": node_mtbf, "repair": world.repair}
     low = np.full(servers.shape, -1.0)  # too few
     load = failures.spare_pool(0, **about).load
+    if np.any(load > servers):
+        raise InfeasibleError("servers break faster than they are repaired: gpu_mttf must be longer, or repair shorter")
     high = np.ceil(load + 8 * np.sqrt(load) + 8)
     while np.any(high - low > 1):
         middle = np.maximum(np.floor((low + high) / 2), 0.0)
@@ -1339,7 +1354,15 @@ def _candidates(training: Training, site: Site, world: World, progress: Callable
         if best:
             columns: dict[str, Any] = {f.name: [getattr(one, f.name) for one in best] for f in fields(Layout)}
             columns |= {name: columns[name][0] for name in ("etp", "shard_group", "sequence_parallel")}
-            yield design(training, site, chips, Layout(**columns), world=world)
+            layouts = Layout(**columns)
+            try:
+                yield design(training, site, chips, layouts, world=world)
+            except InfeasibleError as error:  # more of them than any switch joins, with their spares
+                most = site.gpus or error.nearest.get("gpus", 0.0) / 1.2
+                few = np.flatnonzero(np.asarray(layouts.gpus) <= most)
+                if not 0 < few.size < len(best):
+                    raise
+                yield design(training, site, chips, layouts[few], world=world)
 
 
 def _own(price: Price) -> bool:
@@ -1465,6 +1488,8 @@ def plan(
     if "budget" in limits and site.rent is None and site.accelerator and site.accelerator not in PRICES:
         raise ValueError(f"budget needs a rent: no price list is on record for {site.accelerator}")
     groups = list(_candidates(training, site, world, progress))
+    if not groups and training.deadline is not None:  # where all that would be in time is too much for the model
+        groups = list(_candidates(replace(training, deadline=None), site, world, progress))
     if not groups:
         raise _does_not_fit(training, site)
     table = _table(groups, world)
@@ -1494,13 +1519,13 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
     name = site.accelerator or next(n for n, one in PRICES.items() if _own(one))
     chips, fixed = machine(name, network=site.network), {n: [v] for n, v in site.layout.items()}
     what = f"{training.model.name} on {site.gpus:,.0f} {name}" if site.gpus else f"{training.model.name} on {name}"
-    more = [n for n in _COUNTS if site.gpus is None or n > site.gpus]
+    near = sorted(_COUNTS, key=lambda n: abs(math.log(n / site.gpus)) if site.gpus else n)
     nearest = None
-    while more and nearest is None:
-        now, values = _together(training, site, chips, more, fixed)
-        runs = _best_layouts(training, site, chips, now, values)
-        nearest = int(runs[0].gpus) if runs else None
-        more = more[len(now) :]
+    while near and nearest is None:
+        now, values = _together(training, site, chips, near[:8], fixed)
+        runs = {int(one.gpus) for one in _best_layouts(training, site, chips, now, values)}
+        nearest = next((n for n in now if n in runs), None)
+        near = near[len(now) :]
     if nearest:
         why = f"no layout of {what} fits and divides the batch; the nearest that does: gpus {nearest:,}"
         return InfeasibleError(why, {"gpus": nearest})
@@ -1532,7 +1557,9 @@ def _table(groups: list[Design], world: World) -> dict[str, np.ndarray]:
         _, watts, rack, _ = _server(made.accelerator, made.site, world)
         columns.setdefault("rack_needs", []).append(np.full(count, watts * max(rack / made.per_server, 1.0)))
     if not columns:
-        raise InfeasibleError("failures come faster than any plan can save its work: gpu_mttf must be longer")
+        raise InfeasibleError(
+            "failures come faster than any plan can save its work: gpu_mttf or storage_bandwidth must be larger"
+        )
     table = {name: np.concatenate(column) for name, column in columns.items()}
     table["cost"] = np.where(np.isnan(table["cost"]), np.inf, table["cost"])  # of no known price
     return table
@@ -1581,7 +1608,7 @@ def _choose(table: Mapping, limits: Mapping[str, float], site: Site) -> int:
             least = float(np.min(table["rack_needs"]))
             why = f"rack_power {fmt(site.rack_power, 'W')} feeds no server; the nearest that does: {fmt(least, 'W')}"
             raise InfeasibleError(why, {"rack_power": least})
-        raise InfeasibleError(f"no switch on record joins {np.min(table['gpus']):,.0f} accelerators; take fewer gpus")
+        raise InfeasibleError(f"nothing runs on {_said(limits, site)}")
     ratio = np.max([table[_LIMITS[n][0]] / v for n, v in limits.items()], axis=0)
     near = int(np.argmin(np.where(anyhow, ratio, np.inf)))
     parts = [
@@ -1878,7 +1905,7 @@ def serve(
     """
     world = WORLD if world is None else world
     names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
-    fleets, fastest, nothing_fits = [], 0.0, True
+    fleets, fastest, soonest, nothing_fits = [], 0.0, np.inf, True
     for i, name in enumerate(names):
         chips = machine(name, network=site.network)
         for j, size in enumerate(_REPLICAS):
@@ -1895,6 +1922,8 @@ def serve(
             service = found.service
             prompt = np.inf if asked.first_token is None else asked.first_token
             fast = (service.speed >= asked.speed) & (service.time_to_first_token <= prompt)
+            first_tokens = np.asarray(service.time_to_first_token)
+            soonest = min(soonest, float(np.min(first_tokens[service.speed >= asked.speed], initial=np.inf)))
             fastest = max(fastest, float(np.max(service.speed[service.time_to_first_token <= prompt], initial=0.0)))
             if not np.any(fast):
                 continue
@@ -1904,6 +1933,11 @@ def serve(
     if not fleets:
         if nothing_fits:
             raise InfeasibleError(f"{asked.model.name} fits on no replica of up to {_REPLICAS[-1]} accelerators")
+        if not fastest:
+            why = f"no replica has a first token within {fmt(asked.first_token or 0.0, 's')}"
+            if not np.isfinite(soonest):
+                raise InfeasibleError(f"{why}, or gives each user {asked.speed:g} tokens/s")
+            raise InfeasibleError(f"{why}; the nearest that does: {fmt(soonest, 's')}", {"first_token": soonest})
         first = f" with a first token within {fmt(asked.first_token, 's')}" if asked.first_token else ""
         why = f"no replica gives each user {asked.speed:g} tokens/s{first}; the nearest that does: speed {fastest:.3g}"
         raise InfeasibleError(why, {"speed": fastest})
@@ -1959,11 +1993,18 @@ def _fleet(asked: Serving, site: Site, chips: Machine, layout: Layout, service: 
     """Replicas for the peak, spares for those in repair, and the hall."""
     need = asked.rate * asked.output / service.tokens_per_second
     replicas = float(np.ceil(need / world.utilisation * (1 - 1e-12)))
+    _fabric(replicas * service.gpus, replicas * service.gpus, chips, site)  # refuses more than any switch joins
     up = world.gpu_mttf / (world.gpu_mttf + service.gpus * world.repair)
-    spares = next(
-        (s for s in range(1000) if economics.redundancy(replicas, up, spares=s).availability >= world.availability),
-        1000,
-    )
+    low, high = -1, 1  # too few, and enough: doubled until it is
+    while economics.redundancy(replicas, up, spares=high).availability < world.availability:
+        low, high = high, 2 * high
+        if high > replicas + 64:
+            raise InfeasibleError("replicas break faster than they are repaired: gpu_mttf must be longer")
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = economics.redundancy(replicas, up, spares=middle).availability >= world.availability
+        low, high = (low, middle) if enough else (middle, high)
+    spares = high
     spares = 0 if site.rent is not None else spares
     if site.spares is not None:
         spares = int(site.spares)
