@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import fields, replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -349,6 +350,10 @@ def test_the_time_of_a_step_has_the_spread_that_was_learned(step_kind):
     drawn = worlds(WORLD, 40_000, step_kind=step_kind).step
     spread = SPREADS[step_kind]
     np.testing.assert_allclose(np.quantile(drawn, [0.1, 0.9]), [spread.low, spread.high], rtol=0.01)
+
+
+def test_a_tenth_of_a_normal_distribution_is_where_it_is():
+    assert pytest.approx(NormalDist().inv_cdf(0.9), rel=1e-15) == planner._TENTH
 
 
 def test_worlds_are_the_same_for_a_seed_and_no_two_assumptions_move_together():

@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.resources import files
-from statistics import NormalDist
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,11 +35,13 @@ from .machine import SOFTWARE, SPREADS, Machine, machine
 from .memory import model_state
 from .power import EnergyFootprint, Load
 from .queueing import little_law
-from .serving import Formats, Replica, Requests, Service, frontier
 from .speedup import critical_batch, training_run
 from .training import Step, kind, step
 from .transformer import Transformer, parameters, training_flops
 from .units import Explained, Table, fmt, hour, kWh, nonnegative, parse, positive, summary, tabulate, whole, year
+
+if TYPE_CHECKING:  # imported where a fleet is planned: a training run needs nothing of it
+    from .serving import Formats, Requests, Service
 
 
 def _count(value) -> str:
@@ -476,10 +477,12 @@ class World(Explained):
         return [("", "value"), *((f.name.replace("_", " "), summary(getattr(self, f.name))) for f in fields(self))]
 
 
+_TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
+
+
 def _drawn(low, high, z):
     """Multiples of a value whose 80 % interval is from low to high times it: normal in the logarithm on each side."""
-    tenth = NormalDist().inv_cdf(0.9)
-    return np.exp(np.where(z < 0, -z * np.log(low), z * np.log(high)) / tenth)
+    return np.exp(np.where(z < 0, -z * np.log(low), z * np.log(high)) / _TENTH)
 
 
 def worlds(world: World, draws: int, *, step_kind: str = "dense, 16 bits", seed: int = 0) -> World:
@@ -1076,7 +1079,8 @@ def certificate(made: Design, done: Outcome, world: World | None = None) -> tupl
     model, workload, steps = training.model, training.workload, training.steps
     flops = timed.model_flops * steps
     slower = done.work / (steps * timed.time)
-    budget = training_run(flops, made.gpus, peak=timed.peak, efficiency=timed.mfu / slower, goodput=run.goodput)
+    reached = np.minimum(timed.mfu / slower, 1.0)  # above 1 by rounding alone: no world computes beyond the peak
+    budget = training_run(flops, made.gpus, peak=timed.peak, efficiency=reached, goodput=run.goodput)
     software = SOFTWARE[made.site.software]
     kept = {"weight_bytes": software.weight_bytes, "optimizer_bytes": software.optimizer_bytes}
     shards = made.layout.dp * made.layout.cp
@@ -1773,11 +1777,15 @@ class Serving(Explained):
     @property
     def requests(self) -> Requests:
         """One request."""
+        from .serving import Requests
+
         return Requests(self.prompt, self.output)
 
     @property
     def formats(self) -> Formats:
         """Its number formats; caches are in 16 bits."""
+        from .serving import Formats
+
         return Formats(self.precision)
 
     def _rows(self):
@@ -1903,6 +1911,8 @@ def serve(
     >>> fleet.holds, float(fleet.service.speed) > 30
     (True, True)
     """
+    from .serving import Replica, Service, frontier
+
     world = WORLD if world is None else world
     names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
     fleets, fastest, soonest, nothing_fits = [], 0.0, np.inf, True
@@ -2132,12 +2142,35 @@ def checks(made: Plan, against: Preset) -> tuple[Check, ...]:
 
 
 @cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads((files(__package__) / "data" / "planner.toml").read_text(encoding="utf-8"))
+
+
+@cache
 def _records() -> dict[str, dict[str, Any]]:
-    return load(tomllib.loads((files(__package__) / "data" / "planner.toml").read_text(encoding="utf-8")))
+    return load({name: table for name, table in _document().items() if name != "preset"})
+
+
+class _Presets(Mapping[str, Preset]):
+    """The published clusters, built when the first of them is asked for."""
+
+    @staticmethod
+    @cache
+    def _rows() -> dict[str, Preset]:
+        return load({name: _document()[name] for name in ("sources", "preset")})["preset"]
+
+    def __getitem__(self, name: str) -> Preset:
+        return self._rows()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_document()["preset"])
+
+    def __len__(self) -> int:
+        return len(_document()["preset"])
 
 
 ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(_records()["assumption"])
 SWITCHES: Mapping[str, Switch] = MappingProxyType(_records()["switch"])
 PRICES: Mapping[str, Price] = MappingProxyType(_records()["price"])
-PRESETS: Mapping[str, Preset] = MappingProxyType(_records()["preset"])
+PRESETS: Mapping[str, Preset] = _Presets()
 WORLD = World(**{name: one.value for name, one in ASSUMPTIONS.items()})

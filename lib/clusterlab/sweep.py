@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED as FIRST
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from . import __version__
 from .planner import METRICS, WORLD, InfeasibleError, World, from_inputs, plan
 from .units import Explained, fmt, whole
 
@@ -82,6 +83,14 @@ class Atlas(Explained):
         return rows
 
 
+@cache
+def _rests_on() -> str:
+    """A digest of the data that every plan rests on: where it changes, what is kept is of no use."""
+    data = files(__package__) / "data"
+    names = sorted(one.name for one in data.iterdir() if one.name.endswith(".toml"))
+    return hashlib.sha256(b"".join((data / name).read_bytes() for name in names)).hexdigest()
+
+
 @dataclass(frozen=True)
 class _Chunk:
     """Some cells of one model, and all that their plans depend on: small, and the same on every machine."""
@@ -95,7 +104,7 @@ class _Chunk:
     @property
     def name(self) -> str:
         """A name that changes with whatever changes the result."""
-        text = json.dumps([__version__, self.inputs, self.sizes, self.world, self.draws, self.seed])
+        text = json.dumps([_rests_on(), self.inputs, self.sizes, self.world, self.draws, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -155,8 +164,8 @@ def sweep(
     executor : concurrent.futures.Executor, optional
         What runs the chunks; this process by default.
     folder : path, optional
-        Where what is done is kept: one file for each chunk. A sweep with the same arguments, by the same version of
-        the library, reads what is there.
+        Where what is done is kept: one file for each chunk. A sweep with the same arguments, on the same data of
+        the library, reads what is there; after a change of its laws, take an empty folder.
     draws : int
         Worlds drawn for each interval.
     world : World, optional
