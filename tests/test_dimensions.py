@@ -23,10 +23,13 @@ from clusterlab import (
     memory,
     monitoring,
     pipeline,
+    plan_report,
+    planner,
     queueing,
     scheduling,
     serving,
     storage,
+    sweep,
     topology,
     training,
 )
@@ -587,6 +590,15 @@ NO_LAWS = {
     training.step,
     layout_search.axes,
     layout_search.search,
+    *(
+        getattr(planner, name)
+        for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
+    ),
+    *(getattr(planner, name) for name in ("plan", "preset", "quantity", "serve", "worlds")),
+    plan_report.as_object,
+    plan_report.page,
+    sweep.run_chunk,
+    sweep.sweep,
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}

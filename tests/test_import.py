@@ -79,7 +79,8 @@ def test_a_module_of_the_library_imports_no_plot_and_no_chapter(module):
     roots = {name.partition(".")[0] for name in imported(module) if name[0] != "."}
     widgets = {"anywidget", "traitlets"} if module in DRAWS else set()
     # PyTorch is looked for, inside a function, where the reader's own GPU is measured.
-    optional = {"torch"} if module == "evidence.benchmark" else set()
+    # The command asks for Dask, inside a function, where a sweep shall run on many machines.
+    optional = {"evidence.benchmark": {"torch"}, "__main__": {"distributed"}}.get(module, set())
     assert roots <= {"__future__", "numpy", *sys.stdlib_module_names, *widgets, *optional}
 
 

@@ -1,4 +1,4 @@
-"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, explain.
+"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, explain, plan, sweep.
 
 It exits with 0, with 1 where the input cannot be used or an audit finds a gap, and with 2 where it was called wrongly;
 results go to stdout, and everything else to stderr.
@@ -14,14 +14,15 @@ import os
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import asdict
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields, replace
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, fill
 from typing import Any, NamedTuple
 
-from . import __version__, economics, hardware, machine, models
+from . import __version__, economics, hardware, machine, models, plan_report, planner, sweep
 from .evidence import explain, inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
@@ -35,6 +36,7 @@ _CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping]]] = {
     "models.toml": lambda document: {"model": models.load(document)},
     "efficiencies.toml": machine.load,
     "economics.toml": economics.load,
+    "planner.toml": planner.load,
 }
 
 
@@ -159,6 +161,242 @@ def _report(name: str, values: list[Value]) -> Iterator[str]:
     yield f"\n{name}: {len(facts)} values of {records} records, every one with a source: {kinds}; source {checks}"
 
 
+# --- plan ------------------------------------------------------------------------------------------------------------
+
+# What the options are called, what they are in a plan, and what they mean.
+_PLAN_OPTIONS = (
+    ("model", "NAME", "a model of the catalogue, such as 'Llama 3.1 405B'"),
+    ("tokens", "N", "tokens to train on: 15.6T"),
+    ("sequence", "N", "tokens of a sequence (8192)"),
+    ("global-batch", "N", "sequences of a step (next to the critical batch)"),
+    ("precision", "NAME", "of the GEMMs: bf16, fp8, fp4"),
+    ("deadline", "TIME", "done within: 90d"),
+    ("gpus", "N", "accelerators that work"),
+    ("accelerator", "NAME", "such as 'H100 SXM' (every one with a price list)"),
+    ("network", "NAME", "such as 'RoCE 400 GbE' (that of reference servers)"),
+    ("budget", "$", "dollars of the run, of a year of a fleet: '$50M'"),
+    ("power", "WATTS", "rating of the site at its meter: 30MW"),
+    ("racks", "N", "racks that there are"),
+    ("rack-power", "WATTS", "of a rack: 40kW"),
+    ("servers-per-rack", "N", "servers in a rack (4)"),
+    ("rent", "$", "of a GPU-hour: 2.95 (bought, where it is not given)"),
+    ("spares", "N", "servers on standby (as many as the repairs need)"),
+    ("storage-bandwidth", "RATE", "of the storage: 2TB/s"),
+    ("memory", "BYTES", "that a layout may need on an accelerator (nine tenths of it)"),
+    ("server-power", "WATTS", "of an accelerator with its share of a server"),
+    ("oversubscription", "N", "of the leaves (1)"),
+    ("software", "YEAR", "era of the training software (2024)"),
+    ("rate", "N", "serve instead: requests a second at the peak"),
+    ("prompt", "N", "serve: tokens of a prompt (1000)"),
+    ("output", "N", "serve: tokens of an answer (300)"),
+    ("speed", "N", "serve: tokens a second that a user gets at least (20)"),
+    ("first-token", "TIME", "serve: within so long"),
+)
+_SERVED = ("model", "rate", "prompt", "output", "speed", "first_token", "precision")
+_WORDS = ("model", "accelerator", "network", "precision", "software", "recompute")
+
+
+def _plan_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a TOML file of inputs, named as the options; - is standard input; options come before it"
+    parser.add_argument("file", nargs="?", help=text)
+    for name, kind, text in _PLAN_OPTIONS:
+        parser.add_argument(f"--{name}", metavar=kind, help=text)
+    parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
+    parser.add_argument("--preset", metavar="NAME", help=f"a published cluster: {', '.join(planner.PRESETS)}")
+    parser.add_argument("--draws", metavar="N", default="1000", help="worlds drawn for the intervals (1000)")
+    parser.add_argument("--seed", metavar="N", default="0", help="of the random numbers (0)")
+    parser.add_argument("--json", action="store_true", help="print one object: parts, intervals, joints, published")
+    parser.add_argument("--report", metavar="FILE.html", help="write a page that a colleague can read and check")
+
+
+def _run_plan(arguments: argparse.Namespace) -> int:
+    """Make a plan, print it, and write its page."""
+    world = _assumed(arguments.assume or [])
+    options: dict[str, Any] = {
+        "world": world,
+        "draws": planner.quantity(arguments.draws),
+        "seed": _seed(arguments.seed),
+    }
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    options["progress"] = _show_progress if shown else None
+    inputs = _inputs(arguments)
+    made: planner.Plan | planner.Fleet
+    try:
+        if arguments.preset is not None:
+            if inputs:
+                raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
+            made = planner.preset(arguments.preset, **options)
+        elif "rate" in inputs:
+            made = planner.serve(*_to_serve(inputs), **options)
+        else:
+            made = planner.plan(*planner.from_inputs(inputs), **options)
+    finally:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr)
+    if arguments.report:
+        Path(arguments.report).write_text(plan_report.page(made, world), encoding="utf-8")
+    if arguments.json:
+        print(json.dumps(plan_report.as_object(made, world), indent=1))
+        return 0
+    print(made)
+    if isinstance(made, planner.Plan):
+        print(f"\n{made.binding}")
+        for check in made.published:
+            print(f"\n{check}")
+    return 0
+
+
+def _show_progress(share: float, what: str) -> None:
+    print(f"\r\033[K{share:4.0%}  {what}", end="", file=sys.stderr, flush=True)
+
+
+def _seed(text: str) -> int:
+    number = planner.quantity(text)
+    if number % 1 or number > 2**63:
+        raise ValueError(f"seed must be a whole number, got {text}")
+    return int(number)
+
+
+def _assumed(changes: Iterable[str]) -> planner.World:
+    """The central world with some assumptions changed."""
+    values = {}
+    for change in changes:
+        name, equals, value = change.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise ValueError(f"assume must be NAME=VALUE, got {change!r}")
+        if name not in planner.ASSUMPTIONS:
+            raise ValueError(f"unknown assumption {name!r}; known: {', '.join(planner.ASSUMPTIONS)}")
+        values[name] = planner.quantity(value.strip())
+    return replace(planner.WORLD, **values)
+
+
+def _inputs(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Inputs of a file and of the options, by the names that a plan has for them."""
+    given: dict[str, Any] = {}
+    if arguments.file is not None:
+        name = name_of(arguments.file)
+        try:
+            given |= _parsed(read_text(arguments.file))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+    for name, *_ in _PLAN_OPTIONS:
+        value = getattr(arguments, name.replace("-", "_"))
+        given |= {} if value is None else {name: value}
+    given = {key.replace("-", "_"): value for key, value in given.items()}
+    layout = given.pop("layout", {})
+    if not isinstance(layout, Mapping):
+        raise ValueError(f"layout must be a table, got {layout!r}")
+    given |= layout
+    for part in (arguments.layout or "").split(",") if arguments.layout else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"layout must be AXIS=NUMBER, got {part!r}")
+        given[name.strip()] = value.strip()
+    return {key: _input(key, value) for key, value in given.items()}
+
+
+def _input(key: str, value):
+    """One input as a plan takes it: a name, or a quantity in SI units."""
+    if key in _WORDS:
+        if not isinstance(value, str | int) or isinstance(value, bool):
+            raise ValueError(f"{key} must be text, got {value!r}")
+        return str(value)
+    try:
+        number = planner.quantity(value)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    return number / 3600 if key == "rent" and " per " not in str(value) else number
+
+
+def _to_serve(inputs: Mapping[str, Any]) -> tuple[planner.Serving, planner.Site]:
+    if "model" not in inputs:
+        raise ValueError("model must be given")
+    asked = {"prompt": 1000.0, "output": 300.0} | {key: v for key, v in inputs.items() if key in _SERVED}
+    rest = {key: value for key, value in inputs.items() if key not in _SERVED}
+    known = {f.name for f in fields(planner.Site)}
+    if unknown := sorted(set(rest) - known):
+        raise ValueError(f"{unknown[0]} is not for a fleet that serves; leave it out")
+    return planner.Serving(**asked), planner.Site(**rest)
+
+
+# --- sweep -----------------------------------------------------------------------------------------------------------
+
+
+def _sweep_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", metavar="NAMES", required=True, help="models of the catalogue, between commas")
+    parser.add_argument("--accelerators", metavar="NAMES", required=True, help="accelerators, between commas")
+    parser.add_argument("--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256")
+    parser.add_argument("--tokens", metavar="N", required=True, help="tokens to train on: 15T")
+    parser.add_argument("--sequence", metavar="N", help="tokens of a sequence (8192)")
+    parser.add_argument("--global-batch", metavar="N", help="sequences of a step (next to the critical batch)")
+    parser.add_argument("--precision", metavar="NAME", help="of the GEMMs: bf16, fp8, fp4")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
+    parser.add_argument("--draws", metavar="N", default="200", help="worlds drawn for each interval (200)")
+    parser.add_argument("--folder", metavar="DIR", help="keep what is done, and go on from it")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--processes", metavar="N", help="processes of this machine (1)")
+    where.add_argument(
+        "--dask", metavar="ADDRESS", help="scheduler of a Dask cluster: tcp://host:8786 (needs distributed)"
+    )
+    parser.add_argument("--json", action="store_true", help="print a list of objects, one for each cell, not CSV")
+
+
+def _run_sweep(arguments: argparse.Namespace) -> int:
+    """Plan every cell of an atlas and print it."""
+    shared = {"tokens": arguments.tokens, "sequence": arguments.sequence, "global_batch": arguments.global_batch}
+    shared |= {"precision": arguments.precision}
+    inputs = {name: _input(name, value) for name, value in shared.items() if value is not None}
+    names = [name.strip() for name in arguments.models.split(",") if name.strip()]
+    chips = [name.strip() for name in arguments.accelerators.split(",") if name.strip()]
+    sizes = [planner.quantity(size.strip()) for size in arguments.gpus.split(",") if size.strip()]
+    shown = sys.stderr is not None and sys.stderr.isatty()
+    with _executor(arguments.processes, arguments.dask) as executor:
+        atlas = sweep.sweep(
+            [{"model": name, **inputs} for name in names],
+            chips,
+            sizes,  # type: ignore[arg-type]  # whole numbers, which the sweep checks
+            executor=executor,
+            folder=arguments.folder,
+            draws=planner.quantity(arguments.draws),  # type: ignore[arg-type]
+            world=_assumed(arguments.assume or []),
+            progress=_show_progress if shown else None,
+        )
+    if shown:
+        print("\r\033[K", end="", file=sys.stderr)
+    rows = [asdict(cell) for cell in atlas.cells]
+    if arguments.json:
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        print(json.dumps(plain, indent=1))
+        return 0
+    writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return 0
+
+
+@contextmanager
+def _executor(processes: str | None, address: str | None) -> Iterator[Executor | None]:
+    """What runs a sweep: this process, others of this machine, or a Dask cluster."""
+    if address is not None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ValueError("--dask needs the package distributed: pip install 'clusterlab[dask]'") from None
+        with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
+            yield executor
+        return
+    count = int(planner.quantity(processes)) if processes is not None else 1
+    if count < 1:
+        raise ValueError(f"processes must be a whole number of at least 1, got {processes}")
+    if count == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count) as executor:
+        yield executor
+
+
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -212,6 +450,32 @@ _COMMANDS = {
         """,
         explain.add_arguments,
         explain.run,
+    ),
+    "plan": Command(
+        "plan a cluster: what to build, what it does, what it costs, how sure",
+        "Plan a training run, or a fleet that serves (--rate): accelerators, layout, fabric, checkpoints, spares, "
+        "power and money, with intervals and a certificate that what leaves one law is what enters the next. What is "
+        "not fixed is searched. Exits with 1 where nothing keeps within the limits, and says the nearest that does.",
+        """\
+        %(prog)s --model "Llama 3.1 405B" --tokens 15.6T --gpus 16384 --accelerator "H100 SXM"
+        %(prog)s --model "Llama 3.1 70B" --tokens 15T --deadline 60d --budget '$10M' --report plan.html
+        %(prog)s --model DeepSeek-V3 --rate 500 --speed 20 --precision fp8 --json
+        %(prog)s --preset "Llama 3 405B"
+        """,
+        _plan_arguments,
+        _run_plan,
+    ),
+    "sweep": Command(
+        "plan many models on many machines in many sizes",
+        "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
+        "a row for each. With a folder what is done is kept, and a sweep that was cut short goes on where it was.",
+        """\
+        %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
+        %(prog)s ... --folder atlas --processes 8 > atlas.csv
+        %(prog)s ... --folder atlas --dask tcp://scheduler:8786 --json
+        """,
+        _sweep_arguments,
+        _run_sweep,
     ),
 }
 

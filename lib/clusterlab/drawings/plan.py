@@ -1,0 +1,141 @@
+"""Drawings of a plan: the chain from a model to its bill, and the assumptions that move it.
+
+What computes is compute, wires are wire, what is kept is memory, what is lost is waste, money is ochre. Every number
+is the plan's own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..planner import Plan
+from ..scene import Arrow, Box, Label, Part, Scene
+from ..units import fmt
+
+_LEFT, _WIDE, _SIDE, _NARROW = 0.0, 206.0, 246.0, 154.0  # the spine of boxes, and what hangs on it
+_HIGH, _GAP = 46.0, 32.0
+
+
+def _flops(value: float) -> str:
+    """FLOPs with a power of ten that is a multiple of three."""
+    power = 3 * int(math.log10(value) // 3)
+    return f"{value / 10**power:.3g} x 10{str(power).translate(str.maketrans('0123456789', '⁰¹²³⁴⁵⁶⁷⁸⁹'))} FLOP"
+
+
+def chain(made: Plan) -> Scene:
+    """A plan from its model to its bill: on each arrow what leaves one law and enters the next.
+
+    Parameters
+    ----------
+    made : Plan
+        From :func:`clusterlab.planner.plan`.
+
+    Examples
+    --------
+    >>> from clusterlab.planner import Site, Training, plan
+    >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
+    >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 21.5 d, $72,600, 131 kW rated. 13 of 13 joints hold.'
+    """
+    one, done, training = made.design, made.outcome, made.training
+    layout = one.layout
+    cut = ", ".join(f"{name} {getattr(layout, name):.0f}" for name in ("tp", "pp", "dp"))
+    tokens = fmt(training.tokens / 1e12) + "T tokens"
+    flops = float(one.step.model_flops * training.steps)
+    cost = fmt(float(done.cost), "$") if math.isfinite(float(done.cost)) else "no price known"
+    spine = [
+        (f"{training.model.name}\n{tokens}", "ink", _flops(flops)),
+        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{fmt(float(one.step.time), 's')} a step"),
+        (
+            f"{fmt(float(done.time), 's')}\n{fmt(float(done.run.goodput), '%')} useful",
+            "compute",
+            f"{one.hosts:,.0f} GPUs with their spares",
+        ),
+        (
+            f"{fmt(float(done.site.total), 'W')} rated\n{fmt(float(done.mean_power), 'W')} drawn",
+            "wire",
+            f"{fmt(float(done.energy.energy), 'MWh')} at the meter",
+        ),
+        (f"{cost}\nthe run", "ochre", ""),
+    ]
+    racks = f"{one.racks:,.0f} rack{'s' if one.racks != 1 else ''}"
+    sides = [
+        (f"{fmt(float(one.checkpoint.size), 'B')} saved\nevery {fmt(float(one.interval), 's')}", "optimizer"),
+        (f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables", "network"),
+        (f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers", "lost"),
+        (f"{racks}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}", "grey"),
+        None if done.capital is None else (f"{fmt(float(done.capital.total), '$')}\nto build", "ochre"),
+    ]
+    parts: list[Part] = []
+    for i, ((text, kind, through), side) in enumerate(zip(spine, sides, strict=True)):
+        y = i * (_HIGH + _GAP)
+        parts.append(Box(_LEFT, y, _WIDE, _HIGH, text, kind, solid=i in (0, len(spine) - 1)))
+        if through:
+            parts.append(Arrow(_WIDE / 4, y + _HIGH + 2, _WIDE / 4, y + _HIGH + _GAP - 2, kind="ink"))
+            parts.append(Label(_WIDE / 4 + 10, y + _HIGH + _GAP / 2, through, "start"))
+        if side:
+            parts.append(Arrow(_WIDE + 4, y + _HIGH / 2, _SIDE - 4, y + _HIGH / 2, kind="grey", heads=0))
+            parts.append(Box(_SIDE, y, _NARROW, _HIGH, *side))
+    good = sum(joint.holds for joint in made.joints)
+    held = f"{good} of {len(made.joints)} joints hold"
+    bottom = len(spine) * (_HIGH + _GAP) - _GAP
+    parts.append(Label(_LEFT, bottom + 16, held, "start", strong=True))
+    said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {fmt(float(done.time), 's')}, "
+    said += f"{cost}, {fmt(float(done.site.total), 'W')} rated. {held}."
+    return Scene(400, bottom + 26, parts, alt=said)
+
+
+def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
+    """What each assumption alone does to a plan, from one end of its interval to the other, the widest first.
+
+    Parameters
+    ----------
+    made : Plan
+        From :func:`clusterlab.planner.plan`.
+    of : {"cost", "time"}
+        What it moves.
+    most : int
+        Assumptions that are drawn.
+
+    Raises
+    ------
+    ValueError
+        ``of`` is neither, or the plan has no price.
+
+    Examples
+    --------
+    >>> from clusterlab.planner import Site, Training, plan
+    >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
+    >>> tornado(plan(run, Site("H100 SXM", gpus=64), draws=10), most=2).alt
+    'The cost moves by -14% to +52% with capital; by -9.8% to +39% with life.'
+    """
+    if of not in ("cost", "time"):
+        raise ValueError(f"of must be 'cost' or 'time', got {of!r}")
+    centre = float(made.outcome.cost if of == "cost" else made.outcome.time)
+    if not math.isfinite(centre):
+        raise ValueError("this plan has no price; draw its time")
+    bars = [(bar.name.replace("_", " "), [end / centre - 1 for end in getattr(bar, of)]) for bar in made.tornado]
+    bars = sorted(bars, key=lambda bar: -abs(bar[1][1] - bar[1][0]))[:most]
+    low = min(min(ends) for _, ends in bars)
+    high = max(max(ends) for _, ends in bars)
+    left, right, row = 116.0, 312.0, 24.0
+    scale = (right - left) / (max(high, 0.0) - min(low, 0.0) or 1.0)
+    zero = left - min(low, 0.0) * scale
+    parts: list[Part] = []
+    said = []
+    for i, (name, ends) in enumerate(bars):
+        y = i * row
+        start, end = zero + min(ends) * scale, zero + max(ends) * scale
+        text = f"{_share(min(ends))} to {_share(max(ends))}"
+        parts.append(Label(0, y + 10, name, "start"))
+        parts.append(Box(start, y, max(end - start, 1.0), 20, kind="ochre" if of == "cost" else "waste", solid=True))
+        parts.append(Label(400, y + 10, f"{_share(max(ends))}", "end"))
+        said.append(f"by {text} with {name}")
+    bottom = row * len(bars)
+    parts.append(Arrow(zero, 0, zero, bottom, kind="ink", heads=0))
+    parts.append(Label(zero, bottom + 10, fmt(centre, "$" if of == "cost" else "s")))
+    return Scene(400, bottom + 20, parts, alt=f"The {of} moves {'; '.join(said)}.")
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:+.2g}%"
