@@ -116,7 +116,7 @@ def drawn(figure) -> dict:
 
 
 def widgets_ready(page) -> list:
-    """Wait until every widget of the page runs, and return their figures."""
+    """Wait until every widget of the page runs, and return its figures; a check is a widget, and no figure."""
     page.wait_for_function(
         """() => { const hosts = [...document.querySelectorAll(".widget-host")];
                    return hosts.every(host => host.querySelector("[data-ready]")); }"""
