@@ -71,6 +71,7 @@ def _markup(question: Question) -> str:
     asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{html.escape(question.asked)}.</p>'
     way = f"<p>{html.escape(question.way)}</p>" if question.way else ""
     return (
-        f'<div class="cl-check" role="group" aria-label="Check: {label}"><p class="cl-question">{text}</p><noscript>{asked}'
-        f"<details><summary>Answer</summary><p>{html.escape(question.shown)}</p>{way}</details></noscript></div>"
+        f'<div class="cl-check" role="group" aria-label="Check: {label}"><p class="cl-question">{text}</p>'
+        f"<noscript>{asked}<details><summary>Answer</summary><p>{html.escape(question.shown)}</p>{way}</details>"
+        "</noscript></div>"
     )

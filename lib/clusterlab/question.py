@@ -179,11 +179,10 @@ class Question:
         ValueError
             The answer is neither text nor a number.
         """
-        said = self._said()
         if self.choices:
-            known = {choice: "right" if choice == self.answer else "mistake" for choice in self.choices}
-            kind, choice = known.get(str(answer), "unread"), str(answer)
-            return Verdict(kind, said[kind] if kind in said else self.choices[choice])
+            kinds = {choice: "right" if choice == self.answer else "mistake" for choice in self.choices}
+            kind, choice = kinds.get(str(answer), "unread"), str(answer)
+            return Verdict(kind, self.choices[choice]) if kind == "mistake" else self._say(kind)
         if isinstance(answer, str):
             reading = self.read(answer)
         else:
@@ -192,19 +191,18 @@ class Question:
             except TypeError:
                 raise ValueError(f"an answer is a text or a number, got {answer!r}") from None
         if reading is None:
-            return Verdict("unread", said["unread"])
+            return self._say("unread")
         value, right = reading.value, float(self.answer)
         if self._near(value, right):
-            return Verdict("right", said["right"])
+            return self._say("right")
         known = [why for why, wrong in self.mistakes.items() if self._near(value, wrong)]
         if known:
             return Verdict("mistake", min(known, key=lambda why: abs(value - self.mistakes[why])))
         if reading.bare and any(self._near(value * size, right) for size in self._units().values()):
-            return Verdict("unit", said["unit"])
+            return self._say("unit")
         if any(self._near(value * shift, right) for shift in _SHIFTS):
-            return Verdict("prefix", said["prefix"])
-        kind = "low" if value < right else "high"
-        return Verdict(kind, said[kind])
+            return self._say("prefix")
+        return self._say("low" if value < right else "high")
 
     def spec(self) -> dict:
         """All that a browser needs, as JSON can hold it; its order of tests is that of :meth:`judge`."""
@@ -272,6 +270,9 @@ class Question:
         """Names that are read, with their sizes."""
         return {self.unit.lower(): 1.0} if self._label else dict(spellings(self.unit))
 
+    def _say(self, kind: str) -> Verdict:
+        return Verdict(kind, self._said()[kind])
+
     def _said(self) -> dict[str, str]:
         """What is said to each kind of answer."""
         if self.choices:
@@ -286,6 +287,28 @@ class Question:
             "unread": "That cannot be read. Write a number, such as 1,024 or 3.4e-3"
             + (f", and one of these units: {', '.join(names)}." if names else "."),
         }
+
+
+def reads(answer: object, unit: str) -> str:
+    """Say how an answer reads, before anybody judges it.
+
+    Examples
+    --------
+    >>> reads("3.35 ms", "s"), reads(0.00335, "s"), reads("3,35 ms", "s"), reads(None, "s")
+    ('reads as 3.35 ms', 'reads as 3.35 ms', 'cannot be read: a number, and a unit such as s', 'no answer yet')
+    """
+    if answer is None:
+        return "no answer yet"
+    if unit == "a":  # a choice has a letter
+        return (
+            f"reads as {answer}" if str(answer).strip().lower() in set("abcdefgh") else "cannot be read: give a letter"
+        )
+    asked = Question("?", 1.0, unit)
+    reading = asked.read(answer if isinstance(answer, str) else repr(float(answer)))  # type: ignore[arg-type]
+    if reading is None:
+        return "cannot be read: a number" + (f", and a unit such as {unit}" if unit else "")
+    scaled = base(unit) if unit in spellings(unit) and unit != "%" else unit
+    return f"reads as {fmt(reading.value, scaled)}"
 
 
 def hide(text: str) -> str:
