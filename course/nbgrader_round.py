@@ -116,8 +116,8 @@ class Round:
         page = self.folder / "feedback" / student / name / f"{name}.html"
         page.parent.mkdir(parents=True, exist_ok=True)
         page.write_text(
-            f"<!doctype html><html lang='en'><title>{name}</title><p>This notebook could not be opened or run, so it has"
-            " no marks yet. Start again from the one you received, run all cells, and hand it in again."
+            f"<!doctype html><html lang='en'><title>{name}</title><p>This notebook could not be opened or run, so it"
+            " has no marks yet. Start again from the one you received, run all cells, and hand it in again."
         )
 
     def marks(self) -> Path:

@@ -35,7 +35,7 @@ def template(problems: ProblemSet, sample: bytes) -> nbformat.NotebookNode:
             cells.append(_graded("Write here.", f"essay_{problem.name}", problem.points, solution=True, text=True))
             continue
         answer = f"answer_{problem.name}"
-        cells.append(_graded(f"# Your work\n{answer} = None", answer, 0, solution=True))
+        cells.append(_graded(f"### BEGIN SOLUTION\n### END SOLUTION\n{answer} = None", answer, 0, solution=True))
         question = problem.question(sample)
         asked = "'a'" if question.choices else repr(question.unit)
         cells.append(
@@ -91,10 +91,10 @@ def opening(problems: ProblemSet, student: Student) -> str:
     """Title, whose notebook it is, and how to answer."""
     points = sum(problem.points for problem in problems.problems)
     return (
-        f"# {problems.title}\n\nProblem set for **{student.name or student.id}** ({student.id}), {points} points. The numbers"
-        " are yours alone; the way is everybody's.\n\nGive each answer as a number in SI base units or as a text with its"
-        ' unit, such as `"3.35 ms"`, and a choice by its letter. A known mistake is named and gives half the points.'
-        " `clusterlab` may be used throughout; show in the cell how you found the answer."
+        f"# {problems.title}\n\nProblem set for **{student.name or student.id}** ({student.id}), {points} points."
+        " The numbers are yours alone; the way is everybody's.\n\nGive each answer as a number in SI base units or as a"
+        ' text with its unit, such as `"3.35 ms"`, and a choice by its letter. A known mistake is named and gives half'
+        " the points. `clusterlab` may be used throughout; show in the cell how you found the answer."
     )
 
 

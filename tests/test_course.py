@@ -43,7 +43,6 @@ def test_a_thousand_students_get_sets_of_their_own_that_can_be_solved(name, keys
         tries += sum(attempts for _, attempts in drawn)
         for question, _ in drawn:
             if isinstance(question, Question) and not question.choices:
-                assert question.judge(question.answer).right
                 assert question.judge(f"{question.answer:.4g}").right
     assert len(sets) == len(STUDENTS)
     assert tries < 1.7 * len(STUDENTS) * len(problems)
@@ -157,7 +156,8 @@ def test_a_letter_is_a_choice_and_no_number():
     question = problem.question(ALICE)
     assert judge(question, ALICE, question.answer).right
     assert judge(question, ALICE, "z").kind == "unread"
-    assert {tuple(lettered(question, student_key(SECRET, s)).values()) for s in STUDENTS[:50]} > {()}
+    orders = {tuple(lettered(question, student_key(SECRET, student)).values()) for student in STUDENTS[:50]}
+    assert len(orders) > 10
 
 
 def test_an_essay_waits_for_a_reader():
@@ -308,8 +308,6 @@ def expect(rows, problems):
         assert float(bob["points"]) == (0 if question.choices else problem.points / 2)
         if not question.choices:
             assert bob["remark"] == f"{next(iter(question.mistakes))} Hint: {question.hints[0]}"
-    assert [row["to read"] for row in rows if row["student"] == "alice"].count("yes") == len(problems.problems) - len(
-        typed
-    )
+    assert [row["student"] for row in rows if row["to read"]] == ["alice", "bob"]
     (carol,) = [row for row in rows if row["student"] == "carol"]
     assert (float(carol["points"]), carol["remark"]) == (0, "could not be run")
