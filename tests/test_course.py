@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 from course import notebooks, roster
 from course.__main__ import main
@@ -62,6 +63,43 @@ def test_a_problem_draws_widely_names_its_mistakes_and_hides_its_answer(problem,
         for why, value in question.mistakes.items():
             assert question.judge(float(value)).text == why
         assert question.unit == questions[0].unit, "the released notebook names the unit, for all students"
+
+
+# What an answer may be, by its unit: a law called for the wrong thing gives a share where a count belongs.
+PLAUSIBLE = {
+    "%": (0.005, 1),
+    "s": (1e-6, 400 * 86400),
+    "B": (1e3, 1e15),
+    "B/s": (1e9, 1e13),
+    "FLOP": (1e21, 1e27),
+    "FLOP/s": (1e17, 1e20),
+    "FLOP/byte": (30, 2000),
+    "W": (1e5, 1e9),
+    "J": (0.01, 1000),
+    "$": (1e4, 1e10),
+    "tokens/s": (1, 1e5),
+    "l/min": (10, 1000),
+    "trillion tokens": (1, 1000),
+    "": (0.3, 2000),
+}
+
+
+@pytest.mark.parametrize("problem", TYPED, ids=by_name)
+def test_an_answer_is_plausible(problem, keys):
+    for question in map(problem.question, keys[:60]):
+        if not question.choices:
+            low, high = PLAUSIBLE.get(question.unit, (1, 1e7))  # what is counted
+            assert low <= question.answer <= high, question.text
+
+
+def test_experts_are_counted_as_a_throw_of_dice_counts_them():
+    question = load("roofline")["experts"].question(ALICE)
+    count, used, tokens = map(int, re.findall(r"has (\d+) experts.* to (\d+) of .* of (\d+) tokens", question.text)[0])
+    random = np.random.default_rng(1)
+    thrown = [
+        len({expert for _ in range(tokens) for expert in random.choice(count, used, replace=False)}) for _ in range(300)
+    ]
+    assert question.answer == pytest.approx(np.mean(thrown), rel=0.02)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=by_name)

@@ -16,7 +16,7 @@ class _Plan:
     def __init__(self, draw: Draw) -> None:
         self.parameters = draw.number(180, 620, 5) * billion
         self.tokens = draw.number(80, 200) * trillion / 10
-        self.gpus = 8 * draw.number(1900, 2150, 5)
+        self.gpus = 128 * draw.number(120, 136)
         self.mfu, self.good = draw.number(36, 44) / 100, draw.number(84, 94) / 100
         self.life = draw.number(30_000, 70_000, 500) * hour
         self.storage = draw.number(60, 300, 10) * GB
@@ -106,7 +106,7 @@ def megawatts(draw: Draw) -> Question:
     p = _Plan(draw.common)
     right = float(power.facility(power.load(servers=(p.gpus, p.watts)), p.pue).total)
     return Question(
-        f"{p.gpus:,} GPUs draw {p.watts} W each with their share of server and network; the PUE is {p.pue:g}. What does the"
+        f"{p.gpus:,} GPUs draw {p.watts:,} W each with their share of server and network; the PUE is {p.pue:g}. What does the"
         " site draw?",
         right,
         "W",
@@ -124,7 +124,7 @@ def energy(draw: Draw) -> Question:
     used = power.energy_footprint(p.gpus * p.watts, days * day, pue=p.pue, price=p.price / kWh)
     right = float(used.cost)
     return Question(
-        f"{p.gpus:,} GPUs at {p.watts} W each, server and network included, PUE {p.pue:g}, {days} days, ${p.price:g} a kWh."
+        f"{p.gpus:,} GPUs at {p.watts:,} W each, server and network included, PUE {p.pue:g}, {days} days, ${p.price:g} a kWh."
         " What does the electricity cost?",
         right,
         "$",
@@ -163,9 +163,10 @@ def rent(draw: Draw) -> Question:
 def plan(draw: Draw) -> str:
     """The plan itself."""
     p = _Plan(draw.common)
+    deadline = round(p.run.time / day * draw.number(80, 130) / 100)
     return (
         f"Plan this run: {p.model}, {p.cluster} in servers of eight with one 400 Gbit/s port a GPU, storage of"
-        f" {fmt(p.storage, 'GB/s')}, and a deadline {draw.number(70, 120)} days away. Two pages and a notebook: layout, step"
+        f" {fmt(p.storage, 'GB/s')}, and a deadline {deadline} days away. Two pages and a notebook: layout, step"
         " time and MFU with its interval, checkpoints, spares, power, bill, and a decision."
     )
 
@@ -186,7 +187,7 @@ def defence(draw: Draw) -> str:
             "The storage reaches a third of its rating when all ranks write at once. What changes?",
             "The MTTF of the first month is half of what you assumed. Which numbers move, and what do you do?",
             "The site can give you only four fifths of the power for the first six weeks. Cap, or fewer GPUs?",
-            "FP8 would raise the MFU's basis but asks for a week of validation. Is the week worth it?",
+            "FP8 doubles the peak but asks for a week of validation. Is the week worth it?",
             "A competitor claims an MFU of 55 % at this size. Is that plausible? Which part of your step would shrink?",
         )
     )

@@ -106,7 +106,8 @@ def _told(job: failures.Job) -> str:
 def goodput(draw: Draw) -> Question:
     """The ledger of a job."""
     job = _job(draw)
-    right = float(failures.goodput(job).useful)
+    parts = failures.goodput(job).parts
+    right = float(parts["useful"])
     draw.require(0.5 < right < 0.97)
     return Question(
         f"A job has {_told(job)}. What share of the time is useful?",
@@ -114,20 +115,16 @@ def goodput(draw: Draw) -> Question:
         "%",
         tolerance=0.004,
         mistakes={
-            "Work since the last checkpoint is lost and done again: rework is missing.": job.interval / job.period
-            - (job.detection + job.restart) / job.mtbf,
+            "Work since the last checkpoint is lost and done again: rework is missing.": right + float(parts["rework"]),
             "Restart and detection are missing.": float(failures.goodput(replace(job, detection=0, restart=0)).useful),
             "The writes are missing.": float(failures.goodput(replace(job, write=0)).useful),
             "That is what is lost.": 1 - right,
         },
         hints=["Three losses: writes, work done again, and detection with restart.", "`failures.goodput(Job(...))`."],
-        way=f"By part: {_parts(job)}.",
+        way="By part: "
+        + ", ".join(f"{name} {fmt(float(part), '%')}" for name, part in parts.items() if part > 0)
+        + ".",
     )
-
-
-def _parts(job: failures.Job) -> str:
-    parts = failures.goodput(job).parts
-    return ", ".join(f"{name} {fmt(float(share), '%')}" for name, share in parts.items() if share > 0)
 
 
 @SET.problem("What a faster restart buys")
@@ -212,6 +209,5 @@ def policy(draw: Draw) -> str:
     job, gpus = _job(draw), 1024 * draw.one_of((4, 8, 16, 24))
     return (
         f"You run {gpus:,} GPUs at $2 an hour with {_told(job)}. You may buy one of these for $150,000 a month: storage twice"
-        " as fast; a health check that halves detection and restart; spares that cut the MTBF's software share by a third"
-        " (so that the MTBF grows by 15 %). Rank them for this job, and say where the order would turn."
+        " as fast; a health check that halves detection and restart; a driver update that makes the MTBF 15 % longer. Rank them for this job, and say where the order would turn."
     )

@@ -17,7 +17,7 @@ def run(draw: Draw) -> Question:
     parameters, tokens = draw.number(7, 480) * billion, draw.number(10, 200) * trillion / 10
     gpus, mfu, peak = 256 * draw.number(2, 64), draw.number(30, 52) / 100, 989 * TFLOP
     right = float(speedup.training_run(6 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
-    draw.require(day < right < 500 * day)
+    draw.require(day < right < 365 * day)
     forward = float(speedup.training_run(2 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
     return Question(
         f"A dense model of {fmt(parameters / 1e9, 'billion')} parameters trains on {fmt(tokens / 1e12, 'trillion')} tokens,"

@@ -63,7 +63,7 @@ def rack(draw: Draw) -> Question:
         tolerance=0,
         mistakes={
             "Power and space both hold: the smaller counts.": 8 * max(alone.values()),
-            "Only whole servers fit.": 8 * limit / node.power,
+            "Only whole servers fit.": 8 * min(limit / node.power, units / height),
             "Those are servers; each has eight GPUs.": right,
         },
         hints=["How many servers does the power allow, and how many the space?", "Only whole servers count."],
@@ -123,7 +123,7 @@ def token(draw: Draw) -> Question:
     mfu, ratio, peak = draw.number(28, 52) / 100, draw.number(108, 140) / 100, 989 * TFLOP
     right = 6 * parameters * float(power.energy_per(watts * ratio, mfu * peak))
     return Question(
-        f"Training runs at an MFU of {fmt(mfu, '%')} on GPUs of {fmt(peak, 'TFLOP/s')}; each draws {watts} W with its share of"
+        f"Training runs at an MFU of {fmt(mfu, '%')} on GPUs of {fmt(peak, 'TFLOP/s')}; each draws {watts:,} W with its share of"
         f" server and network, and the PUE is {ratio:g}. How much energy does a token take, for a dense model of"
         f" {fmt(parameters / 1e9, 'billion')} parameters?",
         right,

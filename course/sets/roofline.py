@@ -158,7 +158,7 @@ def experts(draw: Draw) -> Question:
     """Distinct experts touched by a small batch."""
     count, used = draw.number(32, 384, 8), draw.number(2, 8)
     tokens = draw.number(8, 48)
-    right = float(roofline.experts_touched(tokens, experts=count, experts_per_token=used))
+    right = count * float(roofline.experts_touched(tokens, experts=count, experts_per_token=used))
     draw.require(right < 0.93 * count)
     return Question(
         f"A layer has {count} experts, and every token is routed to {used} of them, evenly. Of how many experts must the"
