@@ -17,6 +17,7 @@ from course.roster import Student
 
 from clusterlab.check import Check
 from clusterlab.question import Question
+from clusterlab.units import parse
 
 SECRET = "correct horse battery"
 STUDENTS = [f"student{number}" for number in range(1000)]
@@ -100,6 +101,15 @@ def test_experts_are_counted_as_a_throw_of_dice_counts_them():
         len({expert for _ in range(tokens) for expert in random.choice(count, used, replace=False)}) for _ in range(300)
     ]
     assert question.answer == pytest.approx(np.mean(thrown), rel=0.02)
+
+
+def test_two_levels_are_what_their_three_stages_sum_to(keys):
+    for question in map(load("interconnect")["levels"].question, keys[:20]):
+        nodes, size = re.match(r"(\d+) servers of 8 GPUs all-reduce (.*?):", question.text).groups()
+        fast, label = re.search(r"server at (.*?) a direction.* port of (\d+) Gbit/s", question.text).groups()
+        inside = 2 * 7 / 8 * parse(size) / parse(fast)
+        across = 2 * (int(nodes) - 1) / int(nodes) * parse(size) / 8 / (int(label) * 1e9 / 8)
+        assert question.answer == pytest.approx(inside + across, rel=1e-3)
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=by_name)

@@ -125,7 +125,7 @@ def levels(draw: Draw) -> Question:
     nodes, size, node = draw.one_of((4, 8, 16, 32, 64)), draw.number(1, 40) * GB / 2, 8
     label, port = draw.one_of(((200, 25 * GB), (400, 50 * GB)))
     fast = draw.number(200, 900, 10) * GB
-    wires = {"node_size": node, "bandwidth": fast, "latency": 0.0, "node_bandwidth": port, "node_latency": 0.0}
+    wires = {"node_size": node, "bandwidth": port, "latency": 0.0, "node_bandwidth": fast, "node_latency": 0.0}
     right = float(collectives.hierarchical_all_reduce(size, node * nodes, **wires).time)
     inside = 2 * float(collectives.ring_all_gather(size, node, bandwidth=fast, latency=0).time)
     flat = float(collectives.ring_all_reduce(size, node * nodes, bandwidth=port, latency=0).time)
