@@ -3,10 +3,10 @@
 import re
 
 import pytest
-
-from clusterlab import hardware, roofline, speedup, topology
-from conftest import ROOT
 from course.problems import SETS
+
+from clusterlab import collectives, hardware, roofline, speedup, topology
+from conftest import ROOT
 
 TEACHING = (ROOT / "book" / "teaching.md").read_text()
 
@@ -15,6 +15,10 @@ def test_the_numbers_that_the_plan_tells_are_the_laws():
     h100 = hardware.accelerator("H100 SXM")
     assert f"it's {roofline.ridge_point(h100.peak('bf16'), h100.hbm_bandwidth):.0f}" in TEACHING
     assert f"it's {speedup.amdahl_speedup(0.01, 1024):.0f}" in TEACHING
+    sent = [collectives.ring_all_reduce(1.0, n, bandwidth=1, latency=0).time for n in (8, 8000)]
+    assert round(sent[1] / sent[0] - 1, 2) == round(1 / 7, 2)
+    ratios = [speedup.tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b) for b in (450e9, 50e9)]
+    assert (1 + ratios[1]) / (1 + ratios[0]) > 2
     assert topology.fat_tree_capacity(64, tiers=3) >= 8192
 
 

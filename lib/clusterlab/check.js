@@ -75,7 +75,11 @@ function render({ model, el }) {
   const keep = { "data-lm-suppress-shortcuts": "true" }, steps = spec.hints.length + 1, group = "cl-" + Math.random().toString(36).slice(2);
   const button = (text, onclick, type = "button") => make("button", { type, onclick, ...keep }, text);
   const fields = spec.choices.map(([choice]) => make("input", { type: "radio", name: group, value: choice, ...keep }));
-  const field = make("input", { type: "text", autocomplete: "off", spellcheck: "false", ...keep });
+  const field = make("input", { type: "text", autocomplete: "off", spellcheck: "false", onkeydown: (e) => {
+    if (e.key !== "Enter" || e.isComposing) return;
+    e.preventDefault(); // JupyterLab does not submit a form on Enter
+    form.requestSubmit();
+  }, ...keep });
   const entry = fields.length
     ? make("fieldset", {}, make("legend", {}, spec.asked), ...fields.map((f, i) => make("label", {}, f, " " + spec.choices[i][0])))
     : make("label", {}, spec.asked, field);
@@ -90,13 +94,17 @@ function render({ model, el }) {
     const was = told(), { kind } = judge(given, spec);
     const state = was.state === "right" || was.state === "shown" ? was.state : kind === "right" ? "right" : "open";
     note({ given, state, tries: was.tries + (kind === "unread" ? 0 : 1) });
-    model.set("given", given);
-    model.save_changes();
+    tell(given);
   } }, entry, make("div", { class: "cl-do" }, button("Check", () => {}, "submit"), more, again));
   const score = make("summary"), progress = make("details", { class: "cl-progress" }, score,
     button("Save my progress", save), button("Forget it all", () => { forget(all()); score.focus(); }));
   box.append(form, said, hints, progress);
 
+  function tell(given) { // what the reader has answered, for the kernel
+    if (model.get("given") === given) return;
+    model.set("given", given);
+    model.save_changes();
+  }
   const told = () => recall(spec.id) ?? { text: spec.text, state: "open", tries: 0, hints: 0, given: "" };
   function note(news) {
     const next = { ...told(), ...news, at: new Date().toISOString().slice(0, 16) };
@@ -135,7 +143,8 @@ function render({ model, el }) {
   const redraw = () => { draw(); queueMicrotask(draw); }; // the others of the page first, then the count
   window.addEventListener("cl-check", redraw);
   redraw();
-  window.dispatchEvent(new Event("cl-check"));
+  tell(told().given);
+  setTimeout(() => window.dispatchEvent(new Event("cl-check"))); // JupyterLab shows it only now, and then it counts
   box.dataset.ready = "true";
   return () => window.removeEventListener("cl-check", redraw);
 }

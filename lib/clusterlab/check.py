@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from pathlib import Path
 
 import anywidget
@@ -66,7 +67,8 @@ class Check(anywidget.AnyWidget):
 
 def _markup(question: Question) -> str:
     """The question, and the answer in a fold for pages where no script runs: where one does, it takes the fold away."""
-    text, label = html.escape(question.text), html.escape(question.text[:60])
+    text = re.sub(r"(?<=\d) (?=\S)", "\u00a0", html.escape(question.text))  # a number stays with its unit
+    label = html.escape(question.text[:60])
     choices = "".join(f"<li>{html.escape(choice)}</li>" for choice in question.choices)
     asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{html.escape(question.asked)}.</p>'
     way = f"<p>{html.escape(question.way)}</p>" if question.way else ""
