@@ -81,6 +81,7 @@ def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(tmp_path, 
         page.locator(".jp-CodeCell").nth(1).click()
         page.keyboard.press("Control+Enter")
         page.get_by_text("'2 s'", exact=True).wait_for()
+        page.close()  # before its server goes
 
 
 def shortest_chapter_with_a_question() -> str:
