@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 from pathlib import Path
 
 from . import roster
+from .plain import Plain
+from .problems import student_key
+
+
+def _kind(plain: bool):
+    if plain:
+        return Plain
+    if importlib.util.find_spec("nbgrader") is None:
+        raise ValueError("nbgrader is not installed: `make course` installs it, and --plain does without")
+    from .nbgrader_round import Round
+
+    return Round
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -19,11 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         students = roster.read(given.students)
-        if given.plain:
-            from .plain import Plain as Kind
-        else:
-            from .nbgrader_round import Round as Kind
-        course = Kind(given.folder, students, given.secret)
+        student_key(given.secret, students[0].id)
+        course = _kind(given.plain)(given.folder, students, given.secret)
     except ValueError as wrong:
         print(wrong, file=sys.stderr)
         return 2

@@ -23,6 +23,7 @@ SECRET = "correct horse battery"
 STUDENTS = [f"student{number}" for number in range(1000)]
 PROBLEMS = [problem for name in SETS for problem in load(name).problems]
 TYPED = [problem for problem in PROBLEMS if not problem.rubric]
+EXAMPLE = Path(roster.__file__).with_name("roster.csv")
 ALICE = student_key(SECRET, "alice")
 
 
@@ -288,6 +289,16 @@ def test_a_wrong_roster_is_named_by_line(tmp_path, text, message, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_short_secret_and_a_missing_nbgrader_are_said_in_words(tmp_path, capsys, monkeypatch):
+    asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path / "out")]
+    assert main([*asked, "--secret", "short"]) == 2
+    assert "at least 12 characters" in capsys.readouterr().err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main([*asked, "--secret", SECRET]) == 2
+    assert "nbgrader is not installed" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_every_wrong_line_of_a_roster_is_named_at_once(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text("\ufeffID;name\n")
@@ -303,7 +314,7 @@ def test_every_wrong_line_of_a_roster_is_named_at_once(tmp_path):
 
 
 def test_the_example_roster_is_right():
-    assert [student.id for student in roster.read(Path(roster.__file__).with_name("roster.csv"))] == ["ada", "ben"]
+    assert [student.id for student in roster.read(EXAMPLE)] == ["ada", "ben"]
 
 
 # --- The round without nbgrader --------------------------------------------------------------------------------------
