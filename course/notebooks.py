@@ -7,7 +7,7 @@ import json
 import nbformat
 
 from clusterlab.check import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
-from clusterlab.question import Question
+from clusterlab.question import Question, base
 
 from .marking import lettered
 from .problems import Problem, ProblemSet
@@ -106,8 +106,10 @@ def told(number: int, problem: Problem, key: bytes) -> str:
         text += drawn.text
         if drawn.choices:
             text += "\n\n" + "\n".join(f"- **{letter})** {choice}" for letter, choice in lettered(drawn, key).items())
+        elif drawn.unit == "%":
+            text += ' Answer as a share (0.42) or in percent ("42 %").'
         elif drawn.unit:
-            text += f" Answer in {drawn.unit}." if drawn.unit != "%" else " Answer as a percentage or a share."
+            text += f" A bare number is read in {base(drawn.unit)}."
         return text
     rubric = "\n".join(f"| {criterion} | {points} |" for criterion, points in problem.rubric.items())
     return f"{text}{drawn}\n\n| What counts | points |\n|---|---|\n{rubric}"

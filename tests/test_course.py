@@ -293,7 +293,7 @@ def test_a_short_secret_and_a_missing_nbgrader_are_said_in_words(tmp_path, capsy
     asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path / "out")]
     assert main([*asked, "--secret", "short"]) == 2
     assert "at least 12 characters" in capsys.readouterr().err
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     assert main([*asked, "--secret", SECRET]) == 2
     assert "nbgrader is not installed" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
