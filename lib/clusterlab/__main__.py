@@ -1,4 +1,4 @@
-"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate.
+"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, explain.
 
 It exits with 0, with 1 where the input cannot be used or an audit finds a gap, and with 2 where it was called wrongly;
 results go to stdout, and everything else to stderr.
@@ -22,7 +22,7 @@ from textwrap import dedent, fill
 from typing import Any, NamedTuple
 
 from . import __version__, economics, hardware, machine, models
-from .evidence import inference_validation, link_fit, validation
+from .evidence import explain, inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
 
@@ -200,6 +200,18 @@ _COMMANDS = {
         """,
         validation.add_arguments,
         inference_validation.run,
+    ),
+    "explain": Command(
+        "show where a training run's time goes, and what could hide its difference from the prediction",
+        "Show one run of a table as for validate: the parts of the predicted step, what is left to the measured time, "
+        "and what could hide the difference, one change at a time. The other runs of its source (column group) tell "
+        "suspects apart.",
+        """\
+        %(prog)s mine.csv --row run7
+        %(prog)s --json mine.csv --row run7 | jq '.suspects[0].says'
+        """,
+        explain.add_arguments,
+        explain.run,
     ),
 }
 
