@@ -35,7 +35,8 @@ def read(path: Path) -> list[Student]:
         raise ValueError(
             f"{path}, line 1: the heading needs a column 'id' (and may have 'name'), got {', '.join(head)!r}"
         )
-    students, seen, wrong_lines = [], {}, []
+    seen: dict[str, int] = {}
+    students, wrong_lines = [], []
     for line, row in enumerate(rows[1:], start=2):
         if not any(cell.strip() for cell in row):
             continue

@@ -49,6 +49,7 @@ def site(draw: Draw) -> Question:
 def rack(draw: Draw) -> Question:
     """Whole servers within power and space."""
     node = hardware.node(draw.one_of(("DGX A100", "DGX H100", "DGX B200")))
+    assert node.power
     limit, units = draw.number(12, 120) * kW, draw.number(42, 52)
     draw.require(limit > 1.2 * node.power)
     height = draw.one_of((6, 8, 10))

@@ -134,6 +134,7 @@ def cache(draw: Draw) -> Question:
     free = gpus * capacity - weights
     draw.require(free / each > 30)
     right = free / each
+    assert model.kv_heads
     ungrouped = each * model.heads / model.kv_heads
     return Question(
         f"{model.name} ({model.layers} layers, {model.heads} heads, {model.kv_heads} KV heads of {model.head_dim}) runs on"
