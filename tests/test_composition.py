@@ -36,7 +36,13 @@ def function(module, name) -> ast.FunctionDef:
 
 
 # What two modules share though it is no law of its own, and the public law that calls it.
-HELPERS = {"_held": "stage_layers", "_short_pieces": "critical_stage", "_stage": "stage_layers", "_reached": "step"}
+HELPERS = {
+    "_alternate_share": "training_flops",
+    "_held": "stage_layers",
+    "_short_pieces": "critical_stage",
+    "_stage": "stage_layers",
+    "_reached": "step",
+}
 
 
 @pytest.mark.parametrize(

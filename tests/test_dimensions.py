@@ -16,7 +16,20 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import economics, failures, layout_search, memory, pipeline, queueing, serving, topology, training
+from clusterlab import (
+    economics,
+    failures,
+    layout_search,
+    memory,
+    monitoring,
+    pipeline,
+    queueing,
+    scheduling,
+    serving,
+    storage,
+    topology,
+    training,
+)
 from clusterlab.collectives import (
     all_to_all_local_share,
     best_all_reduce,
@@ -90,6 +103,14 @@ from clusterlab.failures import (
 from clusterlab.layout import Layout, Workload
 from clusterlab.machine import SOFTWARE
 from clusterlab.memory import layer_activations, model_state
+from clusterlab.monitoring import (
+    best_check_interval,
+    best_timeout,
+    heartbeat,
+    least_tests,
+    result_checks,
+    step_alarm,
+)
 from clusterlab.pipeline import bubble_fraction, critical_stage, in_flight, stage_layers
 from clusterlab.power import (
     Coolant,
@@ -126,6 +147,7 @@ from clusterlab.roofline import (
     matmul,
     ridge_point,
 )
+from clusterlab.scheduling import drain
 from clusterlab.serving import (
     accepted_tokens,
     disaggregate,
@@ -150,6 +172,15 @@ from clusterlab.speedup import (
     tensor_parallel_ratio,
     training_run,
 )
+from clusterlab.storage import (
+    cache_hits,
+    fair_shares,
+    file_system,
+    reading_rate,
+    servers_needed,
+    time_to_starve,
+)
+from clusterlab.stragglers import any_slow, repetitions, slowest
 from clusterlab.topology import (
     bisection_bandwidth,
     fat_tree,
@@ -248,6 +279,9 @@ IN_DOLLARS = replace(
     energy=q("dollar/W", 2.0),  # a year's energy is so many of the library's seconds, without a unit
 )
 CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
+
+FILES = {"drives": q("", 8), "drive_read": BANDWIDTH, "drive_write": BANDWIDTH, "drive_capacity": BUFFER}
+DETECTOR = {"delay": "s", "false_alarms": "1/s", "late": "", "false": "", "lost": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -509,6 +543,33 @@ DIMENSIONS = {
     token_price: (lambda: token_price(q("kg/s"), q("1/s")), {"": "kg"}),  # kilograms stand for dollars
     little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
     network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
+    reading_rate: (lambda: reading_rate(q(""), BUFFER, SECONDS), {"": "octet/s"}),
+    cache_hits: (lambda: cache_hits(BUFFER, q("octet", 9), epochs=q("")), {"": ""}),
+    file_system: (
+        lambda: file_system(q(""), **FILES, network=BANDWIDTH, clients=BANDWIDTH),
+        {"read": "octet/s", "write": "octet/s", "capacity": "octet"},
+    ),
+    servers_needed: (
+        lambda: servers_needed(
+            file_system(q(""), **FILES, network=BANDWIDTH), read=BANDWIDTH, write=BANDWIDTH, capacity=BUFFER
+        ),
+        {"": ""},
+    ),
+    fair_shares: (lambda: fair_shares(BANDWIDTH, BANDWIDTH[0]), {"": "octet/s"}),
+    time_to_starve: (lambda: time_to_starve(BUFFER, demand=q("octet/s", 9.0), supply=BANDWIDTH), {"": "s"}),
+    slowest: (lambda: slowest([2, 4], spread=0.1), {"": ""}),
+    any_slow: (lambda: any_slow(q(""), 0.1), {"": ""}),
+    repetitions: (lambda: repetitions(0.1, 0.1), {"": ""}),
+    heartbeat: (lambda: heartbeat(SECONDS, pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), DETECTOR),
+    best_timeout: (lambda: best_timeout(pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), {"": "s"}),
+    step_alarm: (
+        lambda: step_alarm(0.1, steps=2, slowdown=0.1, spread=0.1, step_time=SECONDS, mtbf=SECONDS, false_cost=SECONDS),
+        DETECTOR,
+    ),
+    result_checks: (lambda: result_checks(SECONDS, cost=SECONDS, mtbf=SECONDS, coverage=0.5), DETECTOR),
+    best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
+    least_tests: (lambda: least_tests(8, 2), {"": ""}),
+    drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
@@ -529,6 +590,9 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
+NO_LAWS |= {storage.feed, monitoring.find_bad}
+NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait}
+NO_LAWS |= {scheduling.packing_bound, scheduling.makespan_bound, scheduling.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
 
 

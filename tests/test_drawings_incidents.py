@@ -39,7 +39,6 @@ SCENES = {
     **{way: incidents.checkpoint_path(saved(way), 16_384, way, **rates) for way, rates in WAYS.items()},
     **{f"{out} out": incidents.repair_loop(out, spares=24, nodes=2048) for out in (0, 16, 26)},
     "lineages": incidents.lineages(),
-    "straggler": incidents.straggler([5, 5, 6, 5]),
     "silent": incidents.silent_error(JOB, day, 8 * hour),
 }
 
@@ -180,18 +179,6 @@ def test_a_place_is_filled_for_every_server_in_the_pool_and_in_the_shop(out):
 def test_more_servers_than_there_is_room_for_are_refused():
     with pytest.raises(ValueError, match="out must be a number of servers from 0 to 28, got 29"):
         incidents.repair_loop(29, spares=24, nodes=2048)
-
-
-def test_every_rank_ends_with_the_slowest():
-    scene = SCENES["straggler"]
-    ends = {
-        box.y: max(b.x + b.width for b in boxes(scene) if b.y == box.y) for box in boxes(scene, "compute", solid=True)
-    }
-    assert len(ends) == 4
-    assert len({round(end, 6) for end in ends.values()}) == 1
-    widths = [box.width for box in boxes(scene, "compute")]
-    np.testing.assert_allclose(np.array(widths) / max(widths), np.array([5, 5, 6, 5]) / 6)
-    assert "20% longer" in scene.alt
 
 
 def test_all_checkpoints_after_a_silent_error_are_spoilt():

@@ -34,10 +34,10 @@ def test_a_count_that_is_none_is_refused_by_name(name, value):
         ({"zero": [1, 4]}, r"zero must be 0, 1, 2 or 3, got \[1, 4\]"),
         ({"zero": "1"}, "zero must be zero or more and finite, got '1'"),
         ({"zero": True}, "zero must be zero or more and finite, got True"),
-        ({"recompute": "some"}, "recompute must be one of none, selective, full; got 'some'"),
-        ({"recompute": True}, "recompute must be one of none, selective, full; got True"),
-        ({"recompute": None}, "recompute must be one of none, selective, full; got None"),
-        ({"recompute": ["full", "half"]}, "recompute must be one of none, selective, full; got 'half'"),
+        ({"recompute": "some"}, "recompute must be one of none, selective, alternate, full; got 'some'"),
+        ({"recompute": True}, "recompute must be one of none, selective, alternate, full; got True"),
+        ({"recompute": None}, "recompute must be one of none, selective, alternate, full; got None"),
+        ({"recompute": ["full", "half"]}, "recompute must be one of none, selective, alternate, full; got 'half'"),
         ({"sequence_parallel": 1}, "sequence_parallel must be True or False, got 1"),
         ({"sequence_parallel": "yes"}, "sequence_parallel must be True or False, got 'yes'"),
         ({"sequence_parallel": [1, 0]}, r"sequence_parallel must be True or False, got \[1, 0\]"),
@@ -59,9 +59,9 @@ def test_what_is_no_layout_is_refused_by_name(change, message):
         ({"global_batch": 1.5}, "global_batch must be a whole number of at least 1, got 1.5"),
         ({"sequence": "8192"}, "sequence must be a whole number of at least 1, got '8192'"),
         ({"global_batch": True}, "global_batch must be a whole number of at least 1, got True"),
-        ({"precision": "fp32"}, "precision must be one of bf16, fp16, fp8, int8, fp4; got 'fp32'"),
-        ({"precision": None}, "precision must be one of bf16, fp16, fp8, int8, fp4; got None"),
-        ({"precision": ["bf16"]}, r"precision must be one of bf16, fp16, fp8, int8, fp4; got \['bf16'\]"),
+        ({"precision": "fp32"}, "precision must be one of bf16, fp16, fp8, fp8-row, int8, fp4; got 'fp32'"),
+        ({"precision": None}, "precision must be one of bf16, fp16, fp8, fp8-row, int8, fp4; got None"),
+        ({"precision": ["bf16"]}, r"precision must be one of bf16, fp16, fp8, fp8-row, int8, fp4; got \['bf16'\]"),
         (
             {"sequence": [1, 2], "global_batch": [1, 2, 3]},
             "shapes do not fit together: sequence .2,., global_batch .3,.",
@@ -109,8 +109,9 @@ def test_ranks_that_share_are_by_default_those_of_data_and_context_parallelism()
     assert Layout(tp=4, ep=2, dp=2).expert_tp == 1
     assert Layout(tp=4, ep=[1, 2]).expert_tp.tolist() == [4, 1]
     assert Layout(tp=4, ep=2, etp=4).expert_tp == 4
-    found = [(Layout(recompute=how).selective_recompute, Layout(recompute=how).full_recompute) for how in RECOMPUTE]
-    assert found == [(False, False), (True, False), (False, True)]
+    kinds = ("selective_recompute", "alternate_recompute", "full_recompute")
+    found = [[getattr(Layout(recompute=how), kind) for kind in kinds] for how in RECOMPUTE]
+    assert found == [[False, False, False], [True, False, False], [False, True, False], [False, False, True]]
 
 
 COLUMNS = {"tp": [1, 2, 8], "dp": [8, 4, 1], "zero": [0, 1, 3], "recompute": ["none", "full", "selective"]}

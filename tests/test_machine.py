@@ -37,13 +37,12 @@ gemm_4 = 0.8
 memory = 0.8
 overlap_loss = 0.3
 attention = 0.5
-attention_2023 = 0.4
 """
 ERA = """
 [software.Planted]
 kind = "assumed"
 source = "megatron-core-08"
-attention = "attention"
+attention = 1.5
 dropout = false
 tensor_overlap_forward = true
 tensor_overlap_backward = true
@@ -92,7 +91,8 @@ FAULTS = {
     ),
     "an unknown table": (GOOD, "[efficiency.", "[eficiency.", "unknown table 'eficiency'"),
     "a switch that is a number": (ERA, "dropout = false", "dropout = 0", "dropout must be True or False"),
-    "an unknown kernel": (ERA, '"attention"', '"flash"', "attention must be None, 'attention' or 'attention_2023'"),
+    "an unknown kernel": (ERA, "attention = 1.5", 'attention = "flash"', "software Planted: ", "'flash'"),
+    "a kernel without a rate": (ERA, "attention = 1.5", "attention = 0", "attention must be positive"),
     "a rate of zero": (ERA, '"24 GB/s"', '"0 GB/s"', "zero3_gather_rate must be positive"),
     "an unreadable rate": (ERA, '"24 GB/s"', '"24 GBps"', "software Planted: ", "'24 GBps'"),
     "an era without a field": (ERA, "stage_overlap = true\n", "", "software Planted: ", "'stage_overlap'"),
@@ -174,7 +174,7 @@ def test_a_what_if_does_not_borrow_the_source_of_the_number_it_replaced(record):
 
 
 def test_a_what_if_may_switch_off_what_was_a_number():
-    free = replace(SOFTWARE["2021"], zero3_gather_rate=None, attention="attention")
+    free = replace(SOFTWARE["2021"], zero3_gather_rate=None, attention=1)
     assert free.fused_attention
     assert not SOFTWARE["2021"].fused_attention
     assert [line.split()[-1] for line in repr(free).splitlines() if line.startswith(("attention", "zero3"))] == [
@@ -250,11 +250,10 @@ def test_every_accelerator_on_record_makes_a_machine():
         (lambda: replace(H100.efficiency, attention=0.6), "attention must be at most 0.5625"),
         (lambda: replace(LINK_EFFICIENCY, network_ring=0), "network_ring must be above 0 and at most 1"),
         (lambda: replace(LINK_EFFICIENCY, network_latency=-1), "network_latency must be zero or more"),
-        (
-            lambda: replace(SOFTWARE["2024"], attention="flash"),
-            "attention must be None, 'attention' or 'attention_2023'",
-        ),
-        (lambda: replace(SOFTWARE["2024"], attention=True), "attention must be None, 'attention' or 'attention_2023'"),
+        (lambda: replace(SOFTWARE["2024"], attention="flash"), "attention must be"),
+        (lambda: replace(SOFTWARE["2024"], attention=-1), "attention must be positive"),
+        (lambda: replace(SOFTWARE["2024"], gemm=0), "gemm must be positive"),
+        (lambda: replace(SOFTWARE["2024"], row_wise_gemm=1.1), "row_wise_gemm must be above 0 and at most 1"),
         (lambda: replace(SOFTWARE["2024"], dropout=None), "dropout must be True or False, got None"),
         (lambda: replace(SOFTWARE["2024"], data_overlap=1), "data_overlap must be True or False, got 1"),
         (lambda: replace(SOFTWARE["2024"], contention_network=-0.1), "contention_network must be"),

@@ -32,7 +32,7 @@ OF_FOOTPRINT = ("schedule", "stage", "fragmentation", "reserved")
 
 def stack(settings, *, fused_attention=True, dropout=False):
     """Software with or without fused attention and dropout, and with bytes of its own; takes them from settings."""
-    attention = "attention" if settings.pop("fused_attention", fused_attention) else None
+    attention = 1 if settings.pop("fused_attention", fused_attention) else None
     bytes_ = {name: settings.pop(name) for name in BYTES if name in settings}
     return replace(SOFTWARE["2024"], attention=attention, dropout=settings.pop("dropout", dropout), **bytes_)
 
@@ -586,7 +586,7 @@ LLAMA = {"sequence": 8192, "microbatches": 8}
         ({"zero": 4}, "zero must be 0, 1, 2 or 3, got 4"),
         ({"zero": 1.5}, "zero must be 0, 1, 2 or 3"),
         ({"shard_group": 3, "dp": 4}, "shard_group must divide dp cp, got dp 4, cp 1, shard_group 3"),
-        ({"recompute": "half"}, "recompute must be one of none, selective, full; got 'half'"),
+        ({"recompute": "half"}, "recompute must be one of none, selective, alternate, full; got 'half'"),
         ({"schedule": "2f2b"}, "schedule must be one of"),
         ({"stage": 2, "pp": 2}, "stage must be a whole number from 0 to stages - 1, got 2 of 2"),
         ({"sequence_parallel": 1}, "sequence_parallel must be True or False, got 1"),

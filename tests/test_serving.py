@@ -472,6 +472,19 @@ def test_the_largest_batch_fits_and_no_other(layout):
     assert one.total == one.weights + one.activations + one.caches
 
 
+@pytest.mark.parametrize("layout", [{"tp": 4}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
+@pytest.mark.parametrize("shape", [LARGE, model("gpt-oss 120B")], ids=["70B", "windows"])
+def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
+    soft = replace(SERVING["usual"], cache_share=1.0)
+    replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
+    dp = replica.layout.dp
+    most = largest_batch(replica, 4096, shared=1000)
+    once = footprint(replica, sequences=dp, context=1000).caches
+    own = [footprint(replica, sequences=n, context=3096).total for n in (most, most + dp)]
+    assert own[0] + once <= H100.hbm_capacity < own[1] + once
+    assert largest_batch(replica, 4096, shared=0) == largest_batch(replica, 4096) < most
+
+
 def test_what_does_not_fit_serves_nobody():
     replica = Replica(LARGE, H100, formats=Formats("bf16"))
     assert largest_batch(replica, 100) == 0
@@ -544,6 +557,16 @@ def test_a_prompt_in_chunks_waits_longer_and_stalls_others_less():
     cached = continuous_batch(replica, replace(requests, cached=0.75), sequences=32)
     assert cached.time_to_first_token < 0.4 * whole.time_to_first_token
     assert cached.tokens_per_second > whole.tokens_per_second
+
+
+def test_prompts_read_elsewhere_leave_passes_that_only_decode():
+    replica = Replica(DEEPSEEK, H100, Layout(dp=32, ep=32), Formats("fp8", cache_bytes=1))
+    both = continuous_batch(replica, Requests(4000, 1000, cached=[0.5, 1.0]), sequences=2048)
+    alone = forward_pass(replica, Batch(sequences=2048, context=4500)).time
+    assert both.time_per_token[1] == pytest.approx(alone)
+    assert both.time_per_token[0] > 1.2 * alone
+    assert both.time_to_first_token[1] == 0
+    assert both.latency[1] == pytest.approx(999 * alone)
 
 
 def test_saturation_is_the_first_limit_that_is_reached():
@@ -702,7 +725,9 @@ MISTAKES = {
     ),
     "cache_bytes must be positive": lambda: Formats(cache_bytes=0),
     "output must be at least 1": lambda: Requests(10, 0.5),
-    "cached must be below 1": lambda: Requests(10, 10, 1.0),
+    "shared must be below context, got 10 of 10": lambda: largest_batch(Replica(SMALL, H100), 10, shared=10),
+    "cached must be at most 1": lambda: Requests(10, 10, 1.1),
+    "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
     "tokens must be positive": lambda: Batch(),
     "verified must be at least 1": lambda: Batch(sequences=1, verified=0.5),
     "two_batches must be True or False": lambda: Replica(SMALL, H100, two_batches=1),

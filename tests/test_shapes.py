@@ -17,7 +17,7 @@ from clusterlab.speedup import chain, kept_per_doubling, strong_scaling
 from clusterlab.transformer import Transformer, parameters
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
-MODULES = ["economics", "roofline", "speedup", "topology", "transformer"]
+MODULES = ["economics", "monitoring", "roofline", "speedup", "stragglers", "topology", "transformer"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
@@ -26,6 +26,9 @@ ARRAYS = {
     "gain": lambda n: np.full(n, 2),
     "decline": lambda n: np.full(n, 0.1),
     "target": lambda n: np.full(n, 3),
+    "spread": lambda n: np.full(n, 0.1),
+    "false_alarms": lambda n: np.full(n, 0.01),
+    "misses": lambda n: np.full(n, 0.01),
     "parameters": lambda n: np.full(n, 1e10),
     "tiers": lambda n: np.full(n, 2),
     "recompute": lambda n: np.full(n, "full"),
@@ -84,6 +87,7 @@ def test_every_argument_of_a_law_is_read_from_its_docstring():
         "bill",
         "chain",
         "compute_optimal",
+        "find_bad",
         "load",
         "price_list",
         "kept_per_doubling",

@@ -5,7 +5,7 @@ import pytest
 from clusterlab.evidence.tables import published
 from clusterlab.units import hour, kWh, parse
 
-TABLES = ("device_measurements", "failures", "power", "economics")
+TABLES = ("device_measurements", "failures", "operations", "power", "economics")
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -13,6 +13,18 @@ def test_every_row_carries_its_source(table):
     rows = published(table)
     assert len(rows) > 30
     assert all(row["source"].strip() for row in rows)
+
+
+@pytest.mark.parametrize("table", ["failures", "operations"])
+def test_every_row_says_what_it_is_and_where_it_was_found(table):
+    rows = published(table)
+    assert len({row["row_id"] for row in rows}) == len(rows)
+    for row in rows:
+        assert row["kind"] in ("specified", "measured", "derived"), row["row_id"]
+        assert row["source_check"] in ("read", "cited"), row["row_id"]
+        assert row["url"].startswith("https://"), row["row_id"]
+        assert row["date"][:2] == "20", row["row_id"]
+        assert row["low"] is not None, row["row_id"]
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -55,7 +67,7 @@ def test_other_units_are_those_of_the_library():
 @pytest.mark.parametrize(
     ("table", "where", "message"),
     [
-        ("collectives", {}, "table must be one of device_measurements, failures, power, economics, got 'collectives'"),
+        ("collectives", {}, "table must be one of device_measurements, .*, power, economics, got 'collectives'"),
         (["power"], {}, r"table must be one of .*, got \['power'\]"),
         ("power", {"colour": "red"}, "no column 'colour' in power; there are: row_id, "),
         ("failures", {"run": "Llama 5"}, "run must be one of .*Llama 3 405B.*, got 'Llama 5'"),

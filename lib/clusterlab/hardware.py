@@ -80,6 +80,7 @@ class Accelerator(Part):
     peaks: Mapping[str, float] = field(hash=False)
     hbm_capacity: float
     hbm_bandwidth: float
+    usable_capacity: float | None = None  # bytes that a program may allocate, where a tool shows them
     hbm_latency: float | None = None
     scale_up_link: str | None = None
     scale_up_bandwidth: float | None = None  # per direction, all links of one accelerator together

@@ -22,11 +22,12 @@ PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
         "bf16": ("bf16", 2.0),
         "fp16": ("fp16", 2.0),
         "fp8": ("fp8", 1.0),
+        "fp8-row": ("fp8", 1.0),
         "int8": ("int8", 1.0),
         "fp4": ("fp4", 0.5625),
     }
 )
-RECOMPUTE = ("none", "selective", "full")
+RECOMPUTE = ("none", "selective", "alternate", "full")
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,8 +41,8 @@ class Workload(Explained):
     global_batch : array_like
         Sequences of a step.
     precision : str
-        Of the GEMMs of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"``, ``"int8"`` or ``"fp4"``. All else is in 16 bits
-        or more.
+        Of the GEMMs of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"`` (a scale for each tensor, or blocks that the
+        hardware scales), ``"fp8-row"`` (a scale for each row), ``"int8"`` or ``"fp4"``. All else is in 16 bits or more.
 
     Raises
     ------
@@ -98,7 +99,8 @@ class Layout(Explained):
     shard_group : array_like, optional
         Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
     recompute : str or array of str
-        ``"none"``, ``"selective"`` (attention) or ``"full"``.
+        ``"none"``, ``"selective"`` (attention), ``"alternate"`` (every second GEMM, and all that only moves memory) or
+        ``"full"``.
     sequence_parallel : bool or array of bool
         Whether tensor-parallel ranks split norms, additions and dropout too.
 
@@ -188,6 +190,11 @@ class Layout(Explained):
     def selective_recompute(self):
         """Whether attention alone is recomputed."""
         return self.recompute == "selective"
+
+    @property
+    def alternate_recompute(self):
+        """Whether every second GEMM is recomputed, and what lies between."""
+        return self.recompute == "alternate"
 
     def microbatches(self, workload: Workload):
         """Microbatches of a step on each data-parallel replica."""

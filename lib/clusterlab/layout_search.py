@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .layout import RECOMPUTE, Layout, Workload
+from .layout import Layout, Workload
 from .machine import SOFTWARE, Machine, Software
 from .memory import _footprint
 from .training import _BLOCK, Step, step
@@ -82,7 +82,7 @@ def axes(model, machine: Machine, workload: Workload, *, gpus) -> dict[str, np.n
     dict
         ``gpus``. ``tp``: divisors of the heads up to the scale-up domain and 16. ``pp`` and ``cp``: divisors of the
         GPUs, up to the layers and up to 16. ``ep``: divisors of the experts. ``microbatch``: powers of 2 up to 8.
-        ``chunks``: 1 to 8. ``zero``: 0 to 3. ``recompute``: all three.
+        ``chunks``: 1 to 8. ``zero``: 0 to 3. ``recompute``: none, selective and full.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def axes(model, machine: Machine, workload: Workload, *, gpus) -> dict[str, np.n
         "microbatch": np.array([b for b in (1, 2, 4, 8) if b <= workload.global_batch]),
         "chunks": np.arange(1, 9),
         "zero": np.arange(4),
-        "recompute": np.array(RECOMPUTE),
+        "recompute": np.array(["none", "selective", "full"]),
     }
 
 
@@ -155,7 +155,7 @@ def search(
     >>> workload = Workload(sequence=8192, global_batch=128)
     >>> found = search(model("Llama 3.1 8B"), machine("H100 SXM"), workload, gpus=8)
     >>> found.best().tp, found.considered == sum(found.rejected.values()) + found.memory.size
-    (1.0, True)
+    (2.0, True)
     """
     (limit,) = positive(capacity=0.9 * machine.hbm_capacity if capacity is None else capacity)
     grid = _grid(axes(model, machine, workload, gpus=gpus), values or {})

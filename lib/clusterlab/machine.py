@@ -51,8 +51,7 @@ class Efficiency(_Sourced):
     They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
     ``gemm``, ``gemm_8``, ``gemm_4``: of the dense peak in the large GEMMs of a step, at 16, 8 and 4 bits. ``memory``:
     of the HBM bandwidth. ``overlap_loss``: of a kernel's memory time that its compute does not hide, and the other way
-    round. ``attention``: of the 16-bit peak in fused attention; ``attention_2023``: the same for the first fused
-    kernels, written in Triton.
+    round. ``attention``: of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
 
     A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
     9/16 could so show more FLOPs than the peak, and is refused.
@@ -64,14 +63,12 @@ class Efficiency(_Sourced):
     memory: float
     overlap_loss: float
     attention: float
-    attention_2023: float
 
     def __post_init__(self) -> None:
         """Refuse what is no share."""
         fraction(**{name: getattr(self, name) for name in EFFICIENCY_FIELDS})
-        for name in ("attention", "attention_2023"):
-            if np.any(np.asarray(getattr(self, name)) > 9 / 16):
-                raise ValueError(f"{name} must be at most 0.5625, got {getattr(self, name)}")
+        if np.any(np.asarray(self.attention) > 9 / 16):
+            raise ValueError(f"attention must be at most 0.5625, got {self.attention}")
 
     @property
     def generation(self) -> str:
@@ -141,22 +138,29 @@ class Spread(_Sourced):
 class Software(_Sourced):
     """What training software of an era does at once, what one after the other, and what it keeps in memory.
 
-    ``attention`` names the kernel (a field of :class:`Efficiency`) that keeps the scores on the chip; ``None``: they go
-    to memory. ``tensor_overlap_forward``, ``tensor_overlap_backward``: whether tensor-parallel collectives hide behind
-    GEMMs. ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are
-    interleaved. ``data_overlap``: whether gradients travel during the last backward pass and weights during the first
-    forward pass. ``fused_gradient_accumulation``: whether a GEMM adds its weight gradient to the sum, without a kernel
-    for that alone. ``skip_last_gemm_in_recompute``: whether recomputation leaves out a layer's last GEMM, whose output
-    nothing needs. ``context_overlap``: whether keys and values travel while attention works (ring attention), or
-    before it. ``zero3_gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire.
+    ``gemm``: rate of its GEMMs, in multiples of Megatron-LM's. ``attention``: rate of the kernel that keeps the scores
+    on the chip, in multiples of FlashAttention-2's (:class:`Efficiency`); ``None``: they go to memory.
+    ``row_wise_gemm``: rate of 8-bit GEMMs with a scale for each row, in multiples of those with one for each tensor.
+    ``tensor_overlap_forward``, ``tensor_overlap_backward``: whether tensor-parallel collectives hide behind GEMMs.
+    ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are interleaved.
+    ``data_overlap``: whether gradients travel during the last backward pass and weights during the first forward pass.
+    ``fused_gradient_accumulation``: whether a GEMM adds its weight gradient to the sum, without a kernel for that
+    alone. ``skip_last_gemm_in_recompute``: whether recomputation leaves out a layer's last GEMM, whose output nothing
+    needs. ``context_overlap``: whether keys and values travel while attention works (ring attention), or before it.
+    ``zero3_gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire.
     ``contention_scale_up``, ``contention_network``: seconds by which a hidden second of a collective slows what hides
     it. ``expert_cast_time``: seconds that a cast of one expert's rows costs besides its work, where every expert has
     kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and casts, and
-    all-to-alls hide behind the work of other microbatches. The rest are bytes: of a parameter's weight, gradient and
+    all-to-alls hide behind the work of other microbatches. ``lean_activations``: whether GEMMs keep their inputs in the
+    precision that they multiply, and routers weigh what goes into an expert's last GEMM, so that its output need not be
+    kept; else both are kept as activations. ``gathers_matrices``: whether sharded weights of dense layers are put
+    together matrix by matrix, and not layer by layer. The rest are bytes: of a parameter's weight, gradient and
     optimizer state, of an element of an activation, and of a logit.
     """
 
-    attention: str | None
+    gemm: float
+    attention: float | None
+    row_wise_gemm: float
     dropout: bool
     tensor_overlap_forward: bool
     tensor_overlap_backward: bool
@@ -169,6 +173,8 @@ class Software(_Sourced):
     contention_scale_up: float
     contention_network: float
     expert_cast_time: float | None
+    lean_activations: bool
+    gathers_matrices: bool
     weight_bytes: float
     gradient_bytes: float
     optimizer_bytes: float
@@ -176,9 +182,11 @@ class Software(_Sourced):
     logit_bytes: float
 
     def __post_init__(self) -> None:
-        """Refuse kernels that no efficiency knows, switches that are none, and rates and bytes below zero."""
-        if self.attention not in (None, "attention", "attention_2023"):
-            raise ValueError(f"attention must be None, 'attention' or 'attention_2023', got {self.attention!r}")
+        """Refuse switches that are none, and rates and bytes below zero."""
+        positive(gemm=self.gemm)
+        fraction(row_wise_gemm=self.row_wise_gemm)
+        if self.attention is not None:
+            positive(attention=self.attention)
         for name in _SWITCHES:
             if not isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
@@ -262,7 +270,7 @@ def _read(key: str, printed):
         raise ValueError(f"{key} must be one number, name or switch, got {printed!r}")
     if printed in _NOTHING:
         return None
-    return parse(printed) if isinstance(printed, str) and key != "attention" else printed
+    return parse(printed) if isinstance(printed, str) else printed
 
 
 def load(document: Mapping) -> dict[str, dict[str, Any]]:

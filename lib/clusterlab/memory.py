@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .layout import Layout, Workload
+from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
 from .transformer import Transformer, attention_parameters, expert_parameters
@@ -202,7 +202,7 @@ def layer_activations(
         raise ValueError(f"tp must divide heads, got {summary(layout.tp)} and {summary(model.heads)}")
     if not isinstance(moe, bool):
         raise ValueError(f"moe must be True or False, got {moe!r}")
-    return _activations(model, workload.sequence, _tokens(workload, layout), layout, software, moe)
+    return _activations(model, workload, layout, software, moe)
 
 
 def _tokens(workload: Workload, layout: Layout):
@@ -210,13 +210,17 @@ def _tokens(workload: Workload, layout: Layout):
     return layout.microbatch * workload.sequence / layout.cp
 
 
-def _activations(model, sequence, tokens, layout: Layout, software: Software, moe: bool) -> LayerActivations:
+def _activations(model, workload: Workload, layout: Layout, software: Software, moe: bool) -> LayerActivations:
     """The count itself, its arguments checked."""
-    size, tp = software.activation_bytes, layout.tp
+    size, tp, tokens = software.activation_bytes, layout.tp, _tokens(workload, layout)
+    lean = software.lean_activations
+    narrow = lean and PRECISIONS[workload.precision][1] < 2
+    operand = PRECISIONS[workload.precision][1] if narrow else size  # bytes of a GEMM's input
     shared = pick(layout.sequence_parallel, tp, 1.0)  # ranks that share what sequence parallelism splits
     h, heads, d, value_dim, gates = model.hidden, model.heads, model.head_dim, model.value_dim, 1 + model.gated
     stream = size * tokens * h / shared  # one tensor as wide as the stream
     split = size * tokens / tp  # one number a token, where tensor parallelism splits
+    stream_in, split_in = operand / size * stream, operand / size * split  # the same, as the input of a GEMM
     if np.any(model.kv_rank):
         # Both latents before and after their norm, and queries and keys with their rotary part.
         latents = size * tokens / shared * (2 * (model.query_rank + model.kv_rank) + model.rope_dim)
@@ -228,22 +232,37 @@ def _activations(model, sequence, tokens, layout: Layout, software: Software, mo
     if moe:
         width = model.experts_per_token + model.shared_experts
         # Dispatched tokens, their way through the experts, and their outputs, which the weighted sum needs.
-        routed = model.experts_per_token * 2 * h
-        experts = stream + split * (routed + width * (1 + gates) * model.expert_ffn)
+        routed = model.experts_per_token * h
+        experts = stream_in + split_in * (routed + width * model.expert_ffn)
+        experts = experts + split * ((0 if lean else routed) + width * gates * model.expert_ffn)
         feed_forward = 0.0
     else:
         experts = 0.0
-        feed_forward = stream + split * (1 + gates) * model.ffn
+        feed_forward = stream_in + split_in * model.ffn + split * gates * model.ffn
+    attention = stream_in + latents + split * (qkv + heads * value_dim)
+    if narrow:  # attention needs its output as it was, too
+        attention = attention + split_in * heads * value_dim
     # Without fusion: the softmax, and with dropout its mask and what it leaves. A mask is one byte an element.
-    masks = size + (1 + size if software.dropout else 0.0)
+    masks, sequence = size + (1 + size if software.dropout else 0.0), workload.sequence
     return LayerActivations(
         norms=2 * stream,
-        attention=stream + latents + split * (qkv + heads * value_dim),
+        attention=attention,
         scores=0.0 if software.fused_attention else heads / tp * tokens * sequence * masks,
         feed_forward=feed_forward,
         experts=experts,
         dropout=2 * tokens * h / shared if software.dropout else 0.0,
     )
+
+
+def _half_activations(model, workload: Workload, layout: Layout, software: Software, moe: bool):
+    """Bytes that are kept where every second GEMM is recomputed: those of queries, values, gate and down, attention."""
+    tokens, wide = _tokens(workload, layout), model.ffn
+    if moe:
+        wide = (model.experts_per_token + model.shared_experts) * model.expert_ffn
+    values = larger(model.kv_heads * 1.0, layout.tp) * model.head_dim
+    split = model.heads * (model.head_dim + model.value_dim) + values + wide
+    shared = pick(layout.sequence_parallel, layout.tp, 1.0)
+    return software.activation_bytes * tokens * (model.hidden / shared + split / layout.tp)
 
 
 # --- Everything on one rank ------------------------------------------------------------------------------------------
@@ -318,8 +337,8 @@ def footprint(
     workload : Workload
         Its sequence and global batch.
     layout : Layout
-        Ranks, chunks, microbatch, ZeRO stage, recomputation: ``"none"``, ``"selective"`` (keeps no scores) or
-        ``"full"`` (keeps the input of each layer).
+        Ranks, chunks, microbatch, ZeRO stage, recomputation: ``"none"``, ``"selective"`` (keeps no scores),
+        ``"alternate"`` (keeps attention's output and every second GEMM's) or ``"full"`` (keeps a layer's input).
     software : Software
         Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
     schedule : str or array of str
@@ -349,7 +368,8 @@ def footprint(
     the embedding, the last the output layer, also where the two are tied. Assumed: two layers (or as much as the
     embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and one ahead, in the precision of
     the activations, and one layer's gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same;
-    experts are balanced; only norms, routers and MLA's down-projections are on every tensor-parallel rank.
+    software may gather dense layers matrix by matrix instead; experts are balanced; only norms, routers and MLA's
+    down-projections are on every tensor-parallel rank.
 
     Examples
     --------
@@ -396,6 +416,7 @@ class _LayerKind(NamedTuple):
     recomputed: float
     dense_params: float  # also norms, routers and shared experts
     expert_params: float
+    gathered_params: float  # that are put together at a time
 
 
 class _Rank(NamedTuple):
@@ -449,19 +470,29 @@ def _rank(model, workload, layout, software, schedule, fragmentation, reserved) 
 
 def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _LayerKind]:
     """Dense layers, and mixtures of experts where there are some."""
-    tokens, tp, kinds = _tokens(workload, layout), layout.tp, {}
-    full, selective = layout.full_recompute, layout.selective_recompute
+    tp, kinds = layout.tp, {}
+    full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
     routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
     for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
-        layer = _activations(model, workload.sequence, tokens, layout, software, moe)
+        layer = _activations(model, workload, layout, software, moe)
         total = layer.total
+        if np.any(alternate):
+            total = pick(alternate, _half_activations(model, workload, layout, software, moe) + stream, total)
+        dense_params, expert_params = _layer_parameters(model, tp, moe), routed if moe else 0.0
+        whole = dense_params + expert_params
         kinds[moe] = _LayerKind(
             kept=pick(full, stream, total - selective * layer.scores),
-            recomputed=pick(full, total - stream, selective * layer.scores),
-            dense_params=_layer_parameters(model, tp, moe),
-            expert_params=routed if moe else 0.0,
+            recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * layer.scores + layer.total - total),
+            dense_params=dense_params,
+            expert_params=expert_params,
+            gathered_params=_largest_matrix(model, tp) if software.gathers_matrices and not moe else whole,
         )
     return kinds
+
+
+def _largest_matrix(model, tp):
+    """Parameters of a dense layer's largest matrix on each tensor-parallel rank."""
+    return model.hidden * larger(1.0 * model.ffn, 1.0 * model.heads * model.head_dim) / tp
 
 
 def _on_stage(rank: _Rank, i) -> Footprint:
@@ -474,13 +505,13 @@ def _on_stage(rank: _Rank, i) -> Footprint:
     output = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
     dense_params, expert_params = embedding + output, 0.0
     activations = first * rank.input_bytes
-    largest, recomputed = larger(embedding, output), 0.0
+    largest, recomputed = larger(embedding, output), 0.0  # put together at a time
     for moe, layers in _layers_by_kind(rank, i).items():
         kind = rank.kinds[moe]
         dense_params = dense_params + layers * kind.dense_params
         expert_params = expert_params + layers * kind.expert_params
         activations = activations + layers * kind.kept
-        largest = larger(largest, (layers > 0) * (kind.dense_params + kind.expert_params))
+        largest = larger(largest, (layers > 0) * kind.gathered_params)
         recomputed = larger(recomputed, (layers > 0) * kind.recomputed)
     gathered = largest * rank.gathered_bytes
     activations = activations * _in_flight(pp, rank.microbatches, i, rank.schedule, chunks)

@@ -382,7 +382,7 @@ def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, m
     -------
     CriticalStage
         Exact for one microbatch, and without chunks where the last stage is the slowest; without chunks never less than
-        a pipeline takes. Of the stages between the ends the one in the middle is looked at.
+        a pipeline takes.
 
     Raises
     ------
@@ -418,7 +418,9 @@ def _critical_stage(layers, layer_time, embedding_time, output_time, stages, mic
     staged = 1.0 - single
     first_layers = _held(size, front, back, 0.0, p, v)
     last_layers = _held(size, front, back, p - 1, p, v)
-    middle_layers = _held(size, front, back, np.floor(p / 2), p, v) * staged
+    # Short pieces at the front end at this stage: of those between the ends none holds more.
+    fullest = larger(smaller(front - p * np.floor(front / p), p - 2), 1.0)
+    middle_layers = _held(size, front, back, fullest, p, v) * staged
     last_time = last_layers * layer_time + output_time + single * embedding_time
     first_time = (first_layers * layer_time + embedding_time) * staged
     time = larger(larger(first_time, last_time), middle_layers * layer_time)

@@ -34,6 +34,9 @@ _ONE_GPU = Layout()
 # --- What is served --------------------------------------------------------------------------------------------------
 
 
+_PRODUCTS = tuple(name for name in PRECISIONS if name != "fp8-row")  # whose rate was measured in training alone
+
+
 @dataclass(frozen=True, repr=False)
 class Formats(Explained):
     """Number formats: of the GEMMs, of the weights in memory, of the caches.
@@ -53,8 +56,8 @@ class Formats(Explained):
 
     def __post_init__(self) -> None:
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
-        if self.products not in tuple(PRECISIONS):
-            raise ValueError(f"products must be one of {', '.join(PRECISIONS)}; got {self.products!r}")
+        if self.products not in _PRODUCTS:
+            raise ValueError(f"products must be one of {', '.join(_PRODUCTS)}; got {self.products!r}")
         if self.weight_bytes is None:
             object.__setattr__(self, "weight_bytes", PRECISIONS[self.products][1])
         for name in ("weight_bytes", "cache_bytes"):
@@ -64,6 +67,8 @@ class Formats(Explained):
 @dataclass(frozen=True, repr=False)
 class Requests(Explained):
     """What users ask: tokens of a prompt, tokens of its answer, and the share of the prompt that a cache has already.
+
+    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes.
 
     Examples
     --------
@@ -85,8 +90,8 @@ class Requests(Explained):
             object.__setattr__(self, name, value)
         if np.any(np.less(self.output, 1)):
             raise ValueError(f"output must be at least 1, got {np.min(self.output):g}")
-        if np.any(np.greater_equal(self.cached, 1)):
-            raise ValueError(f"cached must be below 1, got {np.max(self.cached):g}")
+        if np.any(np.greater(self.cached, 1)):
+            raise ValueError(f"cached must be at most 1, got {np.max(self.cached):g}")
         broadcastable(prompt=self.prompt, output=self.output, cached=self.cached)
 
     @property
@@ -233,7 +238,7 @@ class Replica(Explained):
         faults(self.model, self.layout, redundant=self.redundant).refuse()
         peaks = self.machine.peaks
         if PRECISIONS[self.formats.products][0] not in peaks:
-            known = [name for name, (peak, _) in PRECISIONS.items() if peak in peaks]
+            known = [name for name in _PRODUCTS if PRECISIONS[name][0] in peaks]
             got = self.formats.products
             raise ValueError(f"products must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
         if np.asarray(self.two_batches).dtype != bool:
@@ -785,11 +790,11 @@ def _bytes(replica: Replica, context):
     return formats.weight_bytes * weights + 2 * ends, activations, each
 
 
-def largest_batch(replica: Replica, context):
+def largest_batch(replica: Replica, context, *, shared=0):
     r"""Sequences that a replica can hold, each with so many tokens in its cache.
 
-    .. math:: S = dp \left\lfloor \frac{\gamma\,(\text{memory} - \text{weights} - \text{activations})}
-        {dp\;\text{bytes of a sequence}} \right\rfloor
+    .. math:: S = dp \left\lfloor \frac{\gamma\,(\text{memory} - \text{weights} - \text{activations})
+        - \text{shared cache}}{dp\;\text{bytes of a sequence}} \right\rfloor
 
     Parameters
     ----------
@@ -797,6 +802,8 @@ def largest_batch(replica: Replica, context):
         Model, machine, layout and software, whose ``cache_share`` is :math:`\gamma`.
     context : array_like
         Tokens of each sequence at its longest: prompt and answer.
+    shared : array_like
+        Tokens with which all of them begin: their cache is there once on each attention rank.
 
     Returns
     -------
@@ -806,12 +813,12 @@ def largest_batch(replica: Replica, context):
     Raises
     ------
     ValueError
-        ``context`` is not positive.
+        ``context`` is not positive, or ``shared`` is negative or not below it.
 
     Notes
     -----
-    Source: Kwon et al. 2023 (paged attention): with pages nothing is lost between sequences, and memory alone decides.
-    Derived for the rest.
+    Source: Kwon et al. 2023 (paged attention): with pages nothing is lost between sequences, a page of a common
+    beginning serves all, and memory alone decides. Derived for the rest.
 
     Examples
     --------
@@ -823,10 +830,14 @@ def largest_batch(replica: Replica, context):
     >>> float(largest_batch(rack, 8192)) > 10_000
     True
     """
-    (s,) = positive(context=context)
-    weights, activations, each = _bytes(replica, s)
+    (s,), (common,) = positive(context=context), nonnegative(shared=shared)
+    broadcastable(context=s, shared=common)
+    if np.any(np.greater_equal(common, s)):
+        raise ValueError(f"shared must be below context, got {shared} of {context}")
+    weights, activations, each = _bytes(replica, s - common)
     dp = replica.layout.dp
     left = replica.software.cache_share * (replica.machine.hbm_capacity - weights - activations)
+    left = left - dp * _bytes(replica, common)[2].cache  # once in each attention group
     return dp * np.floor(larger(left, 0.0) / (dp * (each.cache + each.logits)) * (1 + 1e-12))
 
 
@@ -888,7 +899,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
     Raises
     ------
     ValueError
-        ``sequences`` is not positive, or not one sequence fits.
+        ``sequences`` is not positive, not one sequence fits, or there is nothing to read.
 
     Notes
     -----
@@ -907,7 +918,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
     if np.any(room < 1):
         raise ValueError("not one sequence fits into the memory")
     held = smaller(wanted, room)
-    read = requests.read
+    (read,) = positive(read=requests.read)
     prefill = forward_pass(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read)).time
     decode = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
     latency = (prefill + (requests.output - 1) * decode) * wanted / held
@@ -961,6 +972,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     True
     """
     read, layout = requests.read, replica.layout
+    read = pick(np.greater(read, 0), read, 1.0)  # nothing to read: no chunk, of any size
     if chunk is not None:
         (most,) = positive(chunk=chunk)
         read = smaller(most, read)
@@ -968,7 +980,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     held = room if sequences is None else positive(sequences=sequences)[0]
     fits = (held <= room) & (held > 0)
     held = pick(fits, held, 1.0)
-    before = requests.prompt - (requests.read + read) / 2  # tokens of its prompt before the mean chunk
+    before = larger(requests.prompt - (requests.read + read) / 2, 0.0)  # of its prompt, before the mean chunk
     mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
     chunks = held * requests.read / (requests.output * read)
     alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time

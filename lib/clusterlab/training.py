@@ -33,8 +33,8 @@ from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, SPREADS, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
-from .transformer import ForwardFlops, _forward_flops, attention_parameters, parameters
-from .units import Explained, larger, pick, summary
+from .transformer import ForwardFlops, _alternate_share, _forward_flops, attention_parameters, parameters
+from .units import Explained, larger, pick, smaller, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
 PARTS += ("data", "optimizer")
@@ -232,7 +232,7 @@ def step(
     optimizer      70.4 ms  0.528%
     step            13.3 s
     1 in 10 below     12 s
-    1 in 10 above   15.6 s
+    1 in 10 above     15 s
     MFU                        53%
     HFU                      53.5%
     """
@@ -244,6 +244,8 @@ def step(
         raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {workload.precision!r}")
     job = _job(workload, layout)
     reached = _reached(machine, workload.precision)
+    share = software.gemm * (software.row_wise_gemm if workload.precision == "fp8-row" else 1.0)
+    reached = reached._replace(gemm=share * reached.gemm, gemm_16=software.gemm * reached.gemm_16)
     shape = np.broadcast_shapes(*(np.shape(one) for one in job if isinstance(one, np.ndarray)))
     count = int(np.prod(shape))
     if count <= _BLOCK:
@@ -327,7 +329,7 @@ def _some(mask) -> bool:
 
 
 class _Job(NamedTuple):
-    """A workload under a layout, in numbers; ``full`` and ``selective`` recomputation are 1 or 0."""
+    """A workload under a layout, in numbers; kinds of recomputation are 1 or 0."""
 
     sequence: _Numbers
     global_batch: _Numbers
@@ -342,6 +344,7 @@ class _Job(NamedTuple):
     sharding_ranks: _Numbers
     full: _Numbers
     selective: _Numbers
+    alternate: _Numbers
     sequence_parallel: _Numbers
     microbatches: _Numbers  # of a step on each replica
     tokens: _Numbers  # of a microbatch on a rank
@@ -362,6 +365,7 @@ def _job(workload: Workload, layout: Layout) -> _Job:
         sharding_ranks=layout.sharding_ranks,
         full=1.0 * layout.full_recompute,
         selective=1.0 * layout.selective_recompute,
+        alternate=1.0 * layout.alternate_recompute,
         sequence_parallel=layout.sequence_parallel,
         microbatches=layout.microbatches(workload),
         tokens=layout.microbatch * workload.sequence / layout.cp,
@@ -375,7 +379,7 @@ class _Reached(NamedTuple):
     gemm: float
     gemm_16: float
     attention: float
-    attention_2023: float
+    attention_most: float  # beyond it the half that the causal mask hides would count for more than the peak
     operand_bytes: float
     memory: float
     overlap_loss: float
@@ -434,7 +438,7 @@ def _reached(machine: Machine, precision: str) -> _Reached:
         gemm=peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4),
         gemm_16=peak_16 * share.gemm,
         attention=peak_16 * share.attention,
-        attention_2023=peak_16 * share.attention_2023,
+        attention_most=peak_16 * 9 / 16,
         operand_bytes=operand_bytes,
         memory=share.memory * machine.hbm_bandwidth,
         overlap_loss=share.overlap_loss,
@@ -584,14 +588,20 @@ def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _L
 
     last = _last_gemm_flops(model, job, layers) / flops_forward if software.skip_last_gemm_in_recompute else 0.0
     again = (1 - last) * gemm_forward + attention_forward + memory_forward
+    recompute_time = job.full * again + job.selective * (attention_forward + softmax_forward)
     wanted = _forward_flops(model, job.sequence, causal=False)
+    recomputed_flops = job.selective * wanted.scores
+    if _some(job.alternate):
+        share = _alternate_share(model)
+        recompute_time = recompute_time + job.alternate * (share * gemm_forward + memory_forward)
+        recomputed_flops = recomputed_flops + job.alternate * share * (wanted.layers - wanted.scores)
     flops_again = wanted.layers - last * (wanted.layers - wanted.scores)
     return _Compute(
         forward=_Pass(gemm_forward, attention_forward, memory_forward),
         backward=_Pass(gemm_backward, attention_backward, memory_backward),
-        recompute_time=job.full * again + job.selective * (attention_forward + softmax_forward),
+        recompute_time=recompute_time,
         wanted=wanted,
-        recomputed_flops=job.full * flops_again + job.selective * wanted.scores,
+        recomputed_flops=job.full * flops_again + recomputed_flops,
         gradient_bytes=gradient_bytes,
     )
 
@@ -608,9 +618,9 @@ def _last_gemm_flops(model, job: _Job, layers: _Layers):
 
 def _attention(model, reached: _Reached, software: Software, job: _Job):
     """Seconds of attention, forward and backward, and of a softmax whose scores go to memory."""
-    if software.fused_attention:
+    if software.attention is not None:
         scores = _forward_flops(model, job.sequence, causal=True).scores * job.tokens / job.tp
-        forward = scores / getattr(reached, software.attention)
+        forward = scores / smaller(software.attention * reached.attention, reached.attention_most)
         return forward, 2.5 * forward, 0.0, 0.0  # five GEMMs instead of two: the scores are computed again
     scores = _forward_flops(model, job.sequence, causal=False).scores * job.tokens / job.tp
     elements = model.layers * job.tokens * job.sequence * model.heads / job.tp

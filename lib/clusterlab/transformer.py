@@ -385,7 +385,11 @@ class TrainingFlops(Explained):
 def training_flops(model, sequence, *, recompute="none", causal=False) -> TrainingFlops:
     r"""FLOPs of one token in training: a forward pass F, a backward pass of 2F, and what is recomputed.
 
-    .. math:: \text{model} = 3F, \qquad \text{hardware} = 3F + \{0,\; F_\text{scores},\; F_\text{layers}\}
+    .. math:: \text{model} = 3F, \qquad
+        \text{hardware} = 3F +
+        \{0,\; F_\text{scores},\; \alpha\,(F_\text{layers} - F_\text{scores}),\; F_\text{layers}\}
+
+    with :math:`\alpha` the share of keys, output and up projection in a layer's GEMMs.
 
     Parameters
     ----------
@@ -394,8 +398,8 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     sequence : array_like
         Tokens of a sequence.
     recompute : str or array of str
-        ``"none"``; ``"selective"``: the scores and what follows up to the weighted values; ``"full"``: every layer from
-        its input. The output layer is never recomputed.
+        ``"none"``; ``"selective"``: the scores and what follows up to the weighted values; ``"alternate"``: every
+        second GEMM of a layer; ``"full"``: every layer from its input. The output layer is never recomputed.
     causal : bool
         As in :func:`forward_flops`.
 
@@ -407,7 +411,7 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     Raises
     ------
     ValueError
-        ``sequence`` is not positive and finite, ``recompute`` is not one of the three, or ``causal`` is not a bool.
+        ``sequence`` is not positive and finite, ``recompute`` is not one of these, or ``causal`` is not a bool.
 
     Notes
     -----
@@ -424,10 +428,17 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     """
     forward = forward_flops(model, sequence, causal=causal)
     _check_shapes(model, sequence=sequence, recompute=recompute)
-    recomputed = choose(
-        {"none": 0 * forward.layers, "selective": forward.scores, "full": forward.layers}, recompute=recompute
-    )
+    products = forward.layers - forward.scores
+    again = {"none": 0 * forward.layers, "selective": forward.scores, "alternate": _alternate_share(model) * products}
+    recomputed = choose(again | {"full": forward.layers}, recompute=recompute)
     return TrainingFlops(forward.total, 2 * forward.total, recomputed)
+
+
+def _alternate_share(model):
+    """The share of a layer's GEMMs that is every second one: keys, output and up of q, k, v, o, gate, up, down."""
+    wide = model.experts_per_token * model.expert_ffn if np.any(model.experts) else model.ffn
+    output, keys = model.heads * model.value_dim, model.kv_heads * model.head_dim
+    return (keys + output + wide) / (model.heads * model.head_dim + 2 * keys + output + (2 + model.gated) * wide)
 
 
 # --- The key-value cache ---------------------------------------------------------------------------------------------

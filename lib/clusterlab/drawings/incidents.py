@@ -451,47 +451,6 @@ def lineages() -> Scene:
     return Scene(400, 146, parts, alt=alt)
 
 
-def straggler(times: Sequence[float]) -> Scene:
-    """One step of ranks that all wait for the slowest.
-
-    Parameters
-    ----------
-    times : sequence of float
-        Seconds that each rank computes.
-
-    Returns
-    -------
-    Scene
-
-    Examples
-    --------
-    >>> straggler([4.0, 4.0, 5.0, 4.0]).alt
-    'Rank 2 takes 5 s, the others 4 s: they wait, and every step takes all of them 25% longer.'
-    """
-    slow, usual = max(times), min(times)
-    worst = list(times).index(slow)
-    left, right, pitch = 54.0, 392.0, 32.0
-    per = (right - left) / slow
-    parts: list[Part] = []
-    for rank, time in enumerate(times):
-        y = pitch * rank + 2
-        end = left + per * time
-        parts.append(Label(0, y + 12, f"rank {rank}", anchor="start"))
-        parts.append(Box(left, y, end - left, 24, f"computes {fmt(time, 's')}", "compute", solid=True))
-        if time < slow:
-            text = "waits" if right - end > 44 else ""
-            parts.append(Box(end, y, right - end, 24, text, "idle"))
-    bottom = pitch * len(times)
-    parts.append(Arrow(right + 4, 0, right + 4, bottom, kind="wire", heads=0))
-    parts.append(Label(right + 4, bottom + 12, "all-reduce: needs every rank", anchor="end"))
-    longer = fmt(slow / usual - 1, "%")
-    alt = (
-        f"Rank {worst} takes {fmt(slow, 's')}, the others {fmt(usual, 's')}: they wait, "
-        f"and every step takes all of them {longer} longer."
-    )
-    return Scene(400, bottom + 22, parts, alt=alt)
-
-
 def silent_error(job: Job, unnoticed: float, before: float) -> Scene:
     """A silent error: every checkpoint between it and its discovery is spoilt.
 

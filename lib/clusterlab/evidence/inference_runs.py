@@ -297,7 +297,7 @@ def _run(row: _Row) -> InferenceRun:
         if not row.text[name]:
             raise _Skip(f"no {name}")
     chip, software = _machine(row.text["gpu"]), _software(row)
-    model, note = _model_of(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"])
+    model, note = _model_of(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"], 1)
     if note:
         row.filled["model"] = note
     shape, layout, replicas = _layout(row, model)

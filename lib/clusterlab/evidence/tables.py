@@ -43,6 +43,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
         *("flops_per_second", "bandwidth", "tokens_per_second", "time"),
     ),
     "failures": ("gpus", "nodes", "period", "low", "high"),
+    "operations": ("gpus", "nodes", "period", "low", "high"),
     "power": ("n_accelerators",),
     "economics": (),
 }
@@ -56,9 +57,10 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
     ----------
     table : str
         ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"failures"`` (failures,
-        repairs and checkpoints of large runs: ``run``), ``"power"`` (power, cooling, energy, carbon, prices:
-        ``group``) or ``"economics"`` (bills, training runs, tiers: ``group``). In ``failures``, ``low`` and ``high``
-        hold the value: equal where one number is printed, ``high`` None where the source says "more than".
+        repairs and checkpoints of large runs: ``run``), ``"operations"`` (jobs, waits and use of shared clusters:
+        ``run``), ``"power"`` (power, cooling, energy, carbon, prices: ``group``) or ``"economics"`` (bills, training
+        runs, tiers: ``group``). In ``failures`` and ``operations``, ``low`` and ``high`` hold the value: equal where
+        one number is printed, ``high`` None where the source says "more than".
     **where : str
         Columns and the value that a row must have there.
 

@@ -341,38 +341,54 @@ def _in_catalogue(written: str, shape: tuple, size: float | None) -> models.Entr
     whole = written.split("/")[-1] if written.count("/") == 1 and " " not in written else written
     short = re.sub(r"\(.*?\)", "", whole).strip()
     bare = [_AROUND.sub("", name).strip(" -_") for name in (short, whole)]
-    if (found := re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)) and not size:  # "Grok-1 314B"
-        bare, size = [*bare, found[1]], float(found[2])
+    # "Grok-1 314B": a size behind the name, which must be that of the row, if it has one.
+    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)
+    if found and 0.75 < float(found[2]) / (size or float(found[2])) < 1.25:
+        bare, size = [*bare, found[1]], size or float(found[2])
     guesses = [short, whole, *bare, *(_OTHER_NAMES.get(models.normalize_name(name), "") for name in bare)]
     guesses += [*(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)]
     for known in filter(None, map(models.match_model, guesses)):
-        agrees = [given[key] == getattr(known.shape, key) for key in ("layers", "hidden", "heads") if key in given]
+        agrees = {key: given[key] == getattr(known.shape, key) for key in ("layers", "hidden", "heads") if key in given}
         if not agrees and size:
-            agrees = [0.75 < parameters(known.shape).total / (size * 1e9) < 1.25]
-        if all(agrees):
+            agrees["size"] = _near(known.shape, size)
+        if all(agrees.values()):
             return known
+        if agrees.keys() & {"layers"} and all(agree for key, agree in agrees.items() if key != "layers"):
+            # A proxy: some of the layers of a known model.
+            proxy = replace(known.shape, layers=given["layers"])
+            if given["layers"] < known.shape.layers and (len(agrees) > 1 or (size and _near(proxy, size))):
+                return replace(known, shape=proxy)
     return None
+
+
+def _near(shape: Transformer, size: float) -> bool:
+    """Whether a shape has that many billion parameters, within a quarter."""
+    return bool(0.75 < parameters(shape).total / (size * 1e9) < 1.25)
 
 
 def _model(row: _Row) -> Transformer:
     """The model that a row names, from the catalogue, or one made of its shape, or of its size."""
     shape = tuple((key, int(row[key])) for key in SHAPE if row[key] is not None)
-    found, note = _model_of(row.text["model"], shape, row["params_b"], row["active_params_b"])
+    found, note = _model_of(row.text["model"], shape, row["params_b"], row["active_params_b"], row["tp"] or 1)
     if note:
         row.filled["model"] = note
     return found
 
 
 @lru_cache(maxsize=4096)
-def _model_of(written: str, shape: tuple, size: float | None, active: float | None) -> tuple[Transformer, str]:
+def _model_of(
+    written: str, shape: tuple, size: float | None, active: float | None, tp: float
+) -> tuple[Transformer, str]:
     """A model, and what is filled in for it.
 
-    Of published dense models hidden is about 100 layers, so that 12 layers hidden^2 is their size; heads have 128.
+    Of published dense models hidden is about 100 layers, so that 12 layers hidden^2 is their size; heads have 128, and
+    are a multiple of the tensor-parallel ranks.
     """
     given = dict(shape)
     if known := _in_catalogue(written, shape, size):
-        vocab = given.get("vocab", known.shape.vocab)
-        return known.shape if vocab == known.shape.vocab else replace(known.shape, vocab=vocab), ""
+        vocab, layers = given.get("vocab", known.shape.vocab), models.model(known.name).layers
+        proxy = f"{known.shape.layers} of the {layers} layers of {known.name}" if known.shape.layers < layers else ""
+        return known.shape if vocab == known.shape.vocab else replace(known.shape, vocab=vocab), proxy
     if active and active != size:
         raise _Skip(f"{written} is a mixture of experts that the catalogue lacks")
     lacking = [key for key in ("layers", "hidden", "heads") if key not in given]
@@ -385,7 +401,7 @@ def _model_of(written: str, shape: tuple, size: float | None, active: float | No
             round(params / 12 / given["hidden"] ** 2 if "hidden" in given else cubic), 1
         )
         hidden = given.get("hidden") or 1024 * max(round((params / 12 / layers) ** 0.5 / 1024), 1)
-        given = {"layers": layers, "hidden": hidden, "heads": max(round(hidden / 128), 1)} | given
+        given = {"layers": layers, "hidden": hidden, "heads": int(tp * max(round(hidden / 128 / tp), 1))} | given
     note = (
         [f"{given['layers']} layers of hidden {given['hidden']}, the usual shape of {size:g} billion"]
         if lacking
@@ -413,6 +429,7 @@ def _nearest(written: str) -> str:
 
 _PRECISIONS = (
     ("fp4", "fp4"),
+    ("fp8.*row|row.*fp8", "fp8-row"),
     ("fp8|float8|e4m3", "fp8"),
     ("int8", "int8"),
     ("(?<!b)(fp16|float16)|half", "fp16"),
@@ -434,21 +451,33 @@ def _precision(row: _Row, machine: Machine) -> str:
     return name
 
 
+# Stacks by what a source calls them. PyTorch's FSDP and Megatron-Core's release 0.8 are the rows of their years.
+_STACKS = (
+    (r"megatron.?bridge|\bnemo\b(?!.{0,12}automodel)", "NeMo"),
+    (r"torchtitan", "torchtitan"),
+    (r"llm.?foundry|mosaic", "2023"),
+)
+
+
 def _software(row: _Row, machine: Machine, precision: str) -> Software:
-    """The era: by the latest year that the source names, else by the precision and the accelerator.
+    """The stack that the source names, else the era: by its latest year, else by the precision and the accelerator.
 
     The compiler of TPUs overlapped, fused and sharded from the start.
     """
     if machine.name.startswith("TPU"):
-        return SOFTWARE["2024"]
+        return SOFTWARE["MaxText"]
     text = f"{row.text['source']} {row.text['source_loc']}"
-    # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell.
-    container = max(
-        re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row.text['metric_note']}"), default=""
-    )
-    if container >= "26.06" and precision in ("fp8", "fp4") and machine.domain > 16:
-        row.filled["software"] = "2026 (container of the source)"
-        return SOFTWARE["2026"]
+    stack = next((name for pattern, name in _STACKS if re.search(pattern, text, re.IGNORECASE)), None)
+    if stack == "NeMo":
+        # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell.
+        container = max(
+            re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row.text['metric_note']}"), default=""
+        )
+        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16:
+            stack = "NeMo 26.06"
+    if stack:
+        row.filled["software"] = f"{stack} (of the source)"
+        return _asynchronous(stack) if re.search(r"async", row.text["metric_note"], re.IGNORECASE) else SOFTWARE[stack]
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
     generation = machine.efficiency.generation
@@ -461,6 +490,17 @@ def _software(row: _Row, machine: Machine, precision: str) -> Software:
     era = str(min(max(year, 2021), 2024))
     row.filled["software"] = f"{era} ({'year of the source' if years else 'usual for accelerator and precision'})"
     return SOFTWARE[era]
+
+
+@cache
+def _asynchronous(stack: str) -> Software:
+    """The stack with tensor parallelism cut into pieces, which travel while others are multiplied."""
+    return replace(SOFTWARE[stack], tensor_overlap_forward=True, tensor_overlap_backward=True)
+
+
+def _year(software: Software) -> int:
+    """The year of an era; stacks with a name are of 2024 and later."""
+    return int(software.name) if software.name.isdecimal() else 2024
 
 
 def _allowed(row: _Row, column: str, allowed: str) -> _Skip:
@@ -482,6 +522,8 @@ def _sharding(row: _Row, machine: Machine, software: Software, *, staged: bool) 
         return [3], float(ranks)
     if text in ("0", "no", "none", "false", "off") or re.search(r"\bddp\b|replicated", text):
         return [usual], None
+    if text == "1" and software.name == "torchtitan":  # over the ranks of dp and cp
+        return [3], None
     if text in ("", "1", "not stated"):  # sharded only if it must; the 1 is a switch in some tables
         return ([3] if machine.name.startswith("TPU") else [usual, 3]), None
     if re.search(r"not reshard|grad[_ ]op", text):
@@ -499,6 +541,8 @@ def _sharding(row: _Row, machine: Machine, software: Software, *, staged: bool) 
 def _recomputations(row: _Row, machine: Machine, software: Software) -> list[str]:
     """What the row allows, the likeliest first."""
     text = row.text["recompute"].casefold()
+    if re.match("sel", text) and software.name == "torchtitan":  # by operators, its default; the other way is by layers
+        return ["alternate"]
     if re.match("sel|attention|attn|core", text):
         return ["selective"]
     if re.match(r"(full|yes|true|on|all|1)(?![a-z\d])", text) or "checkpoint" in text:
@@ -541,7 +585,7 @@ def _sequence(row: _Row, software: Software, *, measured_by_time: bool) -> float
         raise _Skip("seq is not published")
     else:
         known = _in_catalogue(row.text["model"], (), None)
-        year = known.year if known else int(software.name)
+        year = known.year if known else _year(software)
         found, why = (2048.0 if year <= 2023 else 4096.0), "usual"
         if known and known.shape.positions:
             found, why = float(known.shape.positions), "positions of the model"
@@ -568,7 +612,7 @@ def _global_batch(
         one_dp = len({dp for _, _, dp in splits}) == 1
         least = splits[0][2] if one_dp else gpus / 2 ** np.floor(np.log2(np.gcd(int(gpus), 2**30)))
         least *= (micro or 1) if least > 1 else 1
-        tokens = BATCH_TOKENS["until 2023" if software.name <= "2023" else "since"]
+        tokens = BATCH_TOKENS["until 2023" if _year(software) <= 2023 else "since"]
         found, why = float(least * 2 ** max(round(np.log2(tokens / (sequence * least))), 0)), "usual"
     row.filled["global_batch"] = f"{found:g} ({why})"
     return found
@@ -638,6 +682,9 @@ def _open_row(row: _Row) -> _Open:
     ):
         split[:2] = 1.0, 1.0  # sharded data parallelism
         row.text["fsdp"] = row.text["fsdp"] or "FSDP"
+    shards = row.text["fsdp"].strip()
+    if shards.isdecimal() and split[2] and (split[0] or 1) * (split[1] or 1) * split[2] * int(shards) == gpus / cp:
+        split[2] *= int(shards)  # replicas of groups that share: hybrid sharding
     splits = _splits(split, gpus / cp, machine.domain)
     batch = _global_batch(row, sequence, splits, software, by_chip=tpu, measured_by_time=by_time)
     workload = Workload(sequence=sequence, global_batch=batch, precision=precision)
@@ -648,7 +695,7 @@ def _open_row(row: _Row) -> _Open:
         micros = [batch / splits[0][2]]
         if group is None and (slices := _slices(row)) > 1:
             group = splits[0][2] * cp / slices
-    chunks = [row["vpp"]] if row["vpp"] else list(range(1, 2 if software.name < "2023" else 17))
+    chunks = [row["vpp"]] if row["vpp"] else list(range(1, 2 if _year(software) < 2023 else 17))
     eps = [row["ep"] or 1.0] if row["ep"] or not model.experts else _powers(model.experts)
     tries = list(product(stages, _recomputations(row, machine, software)))
     given = {"cp": cp, "sequence_parallel": _sequence_parallel(row, software), "zero": tries[0][0]}
@@ -765,8 +812,9 @@ def _fitting(rows: list[_Open]) -> list[Layout]:
             columns = {"zero": zeros, "recompute": recomputes, "chunks": [1.0] * len(group)}
             layout, workload, ends = _stacked(candidates, workloads, **columns)
             need = footprint(rows[group[0]].model, workload, layout, software=rows[group[0]].software)
-            for i, total, state in zip(group, _split(need.total, ends), _split(need.state, ends), strict=True):
-                opened, capacity = rows[i], rows[i].machine.hbm_capacity
+            columns = (_split(column, ends) for column in (need.total, need.state, need.activations))
+            for i, total, state, kept in zip(group, *columns, strict=True):
+                opened, capacity = rows[i], _usable(rows[i].machine)
                 zero, recompute = opened.tries[pending[i]]
                 fits = total <= capacity
                 settled = recompute == opened.tries[-1][1] and np.any(state <= capacity)
@@ -778,9 +826,55 @@ def _fitting(rows: list[_Open]) -> list[Layout]:
                     layout = replace(layout, zero=zero, recompute=recompute)
                 if not np.any(fits):
                     fits = total <= total.min()
-                    opened.row.filled["memory"] = f"does not fit: {fmt(total.min(), 'B')} of {fmt(capacity, 'B')}"
+                    opened.row.filled["memory"] = _short_of_memory(opened, zero, total, state, kept)
                 found[i] = _shared(layout if np.all(fits) else layout[fits], opened.group)
     return found
+
+
+# Why a published run that ran does not fit by the law: what its row says is not all that it does.
+STATE = "weights, gradients and optimizer alone are more: fewer bits, or further sharded, than its row says"
+UNSTATED = "what it recomputes or offloads is not stated"
+INTERLEAVED = "its interleaving is not stated: the fastest holds more microbatches than fit"
+UNEXPLAINED = "unexplained"
+HOST = "the host holds"
+
+
+def _short_of_memory(opened: _Open, zero: int, total, state, kept) -> str:
+    """What becomes of the bytes that do not fit: the host may hold activations, if the row or its stack offloads them.
+
+    NVIDIA's recipes offload layers where weights are fully sharded, MaxText's under a custom policy (Megatron-Bridge
+    v0.2.0, ``cpu_offloading_num_layers``; tpu-recipes, ``decoder_layer_input: offload``).
+    """
+    least, capacity = int(np.argmin(total)), _usable(opened.machine)
+    text = opened.row.text["recompute"].casefold()
+    share = (total[least] - capacity) / kept[least]
+    offloads = re.search("offload|custom", text) or (opened.software.name.startswith("NeMo") and zero == 3)
+    if share <= 1 and offloads:
+        return f"{HOST} {fmt(share, '%', digits=2)} of the activations"
+    open_ = not text or re.search("not stated|custom|partial|minimal", text)
+    why = STATE if state[least] > capacity else UNSTATED if open_ else UNEXPLAINED
+    return f"{_NO_FIT} {fmt(total[least], 'B')} of {fmt(capacity, 'B')} ({why})"
+
+
+_NO_FIT = "does not fit:"
+
+
+def why_refused(run: Run) -> str | None:
+    """Why the law of memory refuses a run, or ``None`` where it fits.
+
+    Examples
+    --------
+    >>> refused = [run for run in published_runs()[0] if why_refused(run)]
+    >>> 0 < len(refused) < len(published_runs()[0]) / 15
+    True
+    """
+    found = run.filled.get("memory", "")
+    return found[found.index("(") + 1 : -1] if found.startswith(_NO_FIT) else None
+
+
+def _usable(machine: Machine) -> float:
+    """Bytes that a program may allocate: what tools show, or what the datasheet says."""
+    return hardware.accelerator(machine.name).usable_capacity or machine.hbm_capacity
 
 
 def _shared(layout: Layout, group: float | None) -> Layout:
@@ -831,6 +925,11 @@ def _close(opened: _Open, layout: Layout) -> Run:
         row.filled["sequence_parallel"] = f"{'yes' if layout.sequence_parallel else 'no'} (usual)"
     if group and (layout.dp * layout.cp) % group:
         row.filled["shard_group"] = f"{layout.sharding_ranks:g} ({group:g} do not divide dp cp)"
+    if layout.chunks > 1 and "memory" not in row.filled:
+        need, capacity = footprint(model, workload, layout, software=software).total, _usable(machine)
+        if need > capacity:
+            why = UNEXPLAINED if row["vpp"] else INTERLEAVED
+            row.filled["memory"] = f"{_NO_FIT} {fmt(need, 'B')} of {fmt(capacity, 'B')} ({why})"
     seconds = _seconds(row, model, machine, workload, layout)
     filled = {name: row.filled[name] for name in ("memory", "model") if name in row.filled} | row.filled
     return Run(row.name, row.source, model, machine, workload, layout, software, seconds, MappingProxyType(filled))

@@ -23,7 +23,18 @@ from ..training import Step, kind, step
 from ..transformer import parameters
 from ..units import Explained, fmt
 from .text import name_of
-from .training_runs import Batch, Run, Skipped, batches, parse_runs, predict_runs, published_runs, read_runs
+from .training_runs import (
+    HOST,
+    Batch,
+    Run,
+    Skipped,
+    batches,
+    parse_runs,
+    predict_runs,
+    published_runs,
+    read_runs,
+    why_refused,
+)
 
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
@@ -219,8 +230,11 @@ def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
 # --- Fitting the shares of a generation, and leaving sources out -----------------------------------------------------
 
 _START = {"gemm": 0.7, "gemm_8": 0.7, "gemm_4": 0.5, "memory": 0.7, "overlap_loss": 0.5}
-_START |= {"attention": 0.3, "attention_2023": 0.3}
+_START |= {"attention": 0.3}
 _NUDGE = 1.02
+# A refreshed chip has the cores of the one before: its shares are held near those. A tie of 1 leaves the
+# least error of sources left out, among 0.4 to 3.
+_PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 1.0
 
 
 def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
@@ -256,11 +270,17 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     return {name: float(value[0]) for name, value in fitted.items()}
 
 
-def _fit(runs: list[Run], questions: list[Batch], kept: np.ndarray, rounds: int) -> dict[str, np.ndarray]:
-    """One fit for each row of ``kept``, which says the runs that it sees; all fits together ask the model once."""
+def _fit(
+    runs: list[Run], questions: list[Batch], kept: np.ndarray, rounds: int, parent: Mapping | None = None
+) -> dict[str, np.ndarray]:
+    """One fit for each row of ``kept``, which says the runs that it sees; all fits together ask the model once.
+
+    ``parent``: shares that each fit begins with, and is held near.
+    """
     folds, n = kept.shape
     seconds, sources = np.array([run.seconds for run in runs]), np.array([run.source for run in runs])
-    values = {name: np.full(folds, value) for name, value in _START.items()}
+    values = {name: np.array(value) for name, value in (parent or {}).items()}
+    values = values or {name: np.full(folds, value) for name, value in _START.items()}
     weights = np.zeros(kept.shape)
     for fold, mask in enumerate(kept):
         sizes = Counter(sources[mask])
@@ -276,8 +296,12 @@ def _fit(runs: list[Run], questions: list[Batch], kept: np.ndarray, rounds: int)
             slopes = (misses[fold, 1:, mask] - now[:, None]) / np.log(_NUDGE)
             # Rows far off (a machine short of memory, say) count less: least absolute rather than least squares.
             robust = weights[fold, mask] / np.sqrt(np.maximum(np.abs(now - np.median(now)), 0.02))
-            damped = np.vstack([slopes * robust[:, None], 0.3 * np.eye(len(values))])
-            change = np.linalg.lstsq(damped, np.concatenate([-now * robust, np.zeros(len(values))]), rcond=None)[0]
+            damped = [slopes * robust[:, None], 0.3 * np.eye(len(values))]
+            aims = [-now * robust, np.zeros(len(values))]
+            if parent:
+                damped.append(_TIE * np.eye(len(values)))
+                aims.append(_TIE * np.log([parent[name][fold] / values[name][fold] for name in values]))
+            change = np.linalg.lstsq(np.vstack(damped), np.concatenate(aims), rcond=None)[0]
             for name, by in zip(values, np.clip(change, -0.4, 0.4), strict=True):
                 most = 9 / 16 if name.startswith("attention") else 1.0
                 values[name][fold] = np.clip(values[name][fold] * np.exp(by), 0.05, most / _NUDGE)
@@ -331,6 +355,8 @@ def _leave_one_source_out(runs: tuple[Run, ...]) -> dict[str, float]:
 def unseen_times(runs: Iterable[Run]) -> np.ndarray:
     """Predicted seconds of each run under shares fitted to the other sources of its generation.
 
+    Those of Blackwell Ultra are held near what the other sources show of Blackwell, whose cores it has.
+
     Parameters
     ----------
     runs : iterable of Run
@@ -357,14 +383,17 @@ def _unseen_times(runs: tuple[Run, ...]) -> np.ndarray:
     for i, run in enumerate(runs):
         generations.setdefault(run.machine.efficiency.generation, []).append(i)
     out = np.full(len(runs), np.nan)
-    for where in generations.values():
+    for generation, where in generations.items():
         some = [runs[i] for i in where]
         sources = list(dict.fromkeys(run.source for run in some))
         if len(sources) < 2:
             continue
         held = np.array([[run.source == source for run in some] for source in sources])
         questions = batches(some)
-        times = _times(questions, len(some), _fit(some, questions, ~held, 4))
+        older = [runs[i] for i in generations.get(_PARENT.get(generation, ""), ())]
+        seen = np.array([[run.source != source for run in older] for source in sources])
+        parent = _fit(older, batches(older), seen, 4) if older and np.all(seen.any(axis=1)) else None
+        times = _times(questions, len(some), _fit(some, questions, ~held, 4, parent))
         for mask, of_fold in zip(held, times, strict=True):
             out[np.array(where)[mask]] = of_fold[mask]
     return out
@@ -415,7 +444,7 @@ def learn_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
     --------
     >>> low, high = learn_spreads(published_runs()[0])["dense, 16 bits"]
     >>> round(low, 2), round(high, 2)
-    (0.9, 1.17)
+    (0.9, 1.12)
     """
     runs = list(runs)
     ratios, kinds, sources = residuals(runs)
@@ -557,6 +586,24 @@ def run_table(runs: Sequence[Run], steps: Step) -> str:
     return "\n".join("  ".join(put(cell, width) for put, cell, width in line).rstrip() for line in lines)
 
 
+def memory_fit(runs: Iterable[Run]) -> dict[str, int]:
+    """How many runs fit by the law of memory, how many with the host's help, and how many do not, for each reason.
+
+    Every run of a table ran, so a refusal is a fault of the law or a gap in the row.
+
+    Examples
+    --------
+    >>> found = memory_fit(published_runs()[0])
+    >>> sum(found.values()), found["fits"]
+    (625, 574)
+    """
+    found = Counter({"fits": 0})
+    for run in runs:
+        helped = run.filled.get("memory", "").startswith(HOST)
+        found[why_refused(run) or ("fits, the host holds some activations" if helped else "fits")] += 1
+    return dict(found)
+
+
 # --- The command -----------------------------------------------------------------------------------------------------
 
 # Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
@@ -599,12 +646,15 @@ def run(arguments: argparse.Namespace, text: str | None = None) -> int:
         rows = [_object(run, *map(float, of_run)) for run, *of_run in ends]
         rows += [_object(row) for row in skipped]
         found = {"sources": [vars(one) for one in scores], "overall": vars(overall)}
+        found |= {"memory": memory_fit(runs)}
         found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
             print(run_table(runs, steps), end="\n\n")
         print(score_table([*scores, overall]))
+        for why, count in memory_fit(runs).items():
+            print(f"memory, {count} of {len(runs)}: {why}")
         _print_skipped(skipped)
     return _status(runs)
 

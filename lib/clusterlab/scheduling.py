@@ -1,0 +1,865 @@
+r"""Scheduling: jobs that wait for each other, because each wants all of its GPUs at once.
+
+A job is a gang: it starts when all its GPUs are there, in the right places, and holds them until it ends. GPUs that are
+free are then of three kinds, and their seconds sum with the used ones to the whole (:class:`Use`):
+
+- *fragmented*: the next job asks for no more than are free, but they lie in the wrong places,
+- *gathering*: the next job asks for more than are free, and what is free waits with it for the rest,
+- *idle*: nobody waits for them.
+
+:func:`simulate` runs jobs through a cluster under a policy; the laws beside it are what it comes to in the limits: many
+small jobs (:func:`expected_wait`), one job that wants everything (:func:`drain`), nothing but packing
+(:func:`packing_bound`, :func:`makespan_bound`). Durations are those of the job; what failures add to them is
+:mod:`clusterlab.failures`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .collectives import ring_all_reduce
+from .queueing import batch_queue
+from .topology import path_bandwidth
+from .units import Explained, choose, fmt, nonnegative, positive, summary, whole, year
+
+# --- Records ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Cluster(Explained):
+    """The shape of a cluster: nodes, GPUs of a node, and nodes of a rack.
+
+    A rack is the nodes that share their leaf switches: one switch on top, or one for each rail.
+
+    Examples
+    --------
+    >>> Cluster(128).gpus, Cluster(128, rack=32).racks
+    (1024, 4)
+    """
+
+    nodes: int
+    node_size: int = 8
+    rack: int = 4
+
+    def __post_init__(self) -> None:
+        """Refuse what is no count, and racks that are not full."""
+        for name, count in vars(self).items():
+            object.__setattr__(self, name, int(*whole(**{name: count})))
+        if self.nodes % self.rack:
+            raise ValueError(f"rack must divide nodes, got {self.rack} and {self.nodes}")
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of all nodes."""
+        return self.nodes * self.node_size
+
+    @property
+    def racks(self) -> int:
+        """Racks of all nodes."""
+        return self.nodes // self.rack
+
+
+@dataclass(frozen=True, repr=False)
+class Jobs(Explained):
+    """Jobs in the order in which they arrive: an array of each.
+
+    ``arrival`` and ``duration`` are seconds, the duration that on all its ``gpus``. ``priority``: higher goes first.
+    ``least``: the fewest GPUs with which a job starts where it cannot have all; it then takes longer in proportion
+    (default: all, a rigid job). ``limit``: seconds that its user asks for, by which the scheduler plans (default: the
+    duration, a perfect guess).
+    """
+
+    arrival: Any
+    gpus: Any
+    duration: Any
+    priority: Any = None
+    least: Any = None
+    limit: Any = None
+
+    def __post_init__(self) -> None:
+        """Bring all to one length, and refuse what is out of order or out of range."""
+        (arrival,) = nonnegative(arrival=np.atleast_1d(self.arrival))
+        if np.ndim(arrival) != 1 or np.any(np.diff(arrival) < 0):
+            raise ValueError("arrival must be a row in order of time")
+        gpus, _ = whole(gpus=self.gpus, arrivals=np.size(arrival))
+        (duration,) = positive(duration=self.duration)
+        (least,) = whole(least=gpus if self.least is None else self.least)
+        (limit,) = positive(limit=duration if self.limit is None else self.limit)
+        (priority,) = nonnegative(priority=0 if self.priority is None else self.priority)
+        rows = {"gpus": gpus, "duration": duration, "priority": priority, "least": least, "limit": limit}
+        for name, value in ({"arrival": arrival} | rows).items():
+            if np.size(value) not in (1, np.size(arrival)):
+                raise ValueError(f"{name} must have one value for each of {np.size(arrival)} arrivals, or one for all")
+            kind = int if name in ("gpus", "least") else float
+            object.__setattr__(self, name, np.broadcast_to(value, np.shape(arrival)).astype(kind))
+        if np.any(self.least > self.gpus):
+            raise ValueError(f"least must be at most gpus, got {np.max(self.least - self.gpus)} more")
+        if np.any(self.limit < self.duration):
+            raise ValueError("limit must be at least duration: a job is not killed here")
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.arrival)
+
+    @property
+    def work(self) -> np.ndarray:
+        """GPU-seconds of each job."""
+        return self.gpus * self.duration
+
+    def _rows(self):
+        rows = [("", f"{len(self):,} jobs")]
+        units = {"arrival": "s", "duration": "s", "limit": "s"}
+        rows += [(f.name, summary(getattr(self, f.name), units.get(f.name, ""))) for f in fields(self)]
+        return [(name, text.split(", shape")[0]) for name, text in rows]
+
+
+def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> Jobs:
+    r"""Jobs that arrive at random, in a mix of sizes, and would fill a share of the cluster.
+
+    .. math:: t_n = \frac{\sum_{i \le n} g_i d_i}{\rho\,G}
+
+    Parameters
+    ----------
+    mix : mapping
+        Size of a job in GPUs, g, to its share of all jobs and its mean duration: {8: (0.5, 3600), ...}.
+    gpus : int
+        GPUs of the cluster, G.
+    load : float
+        GPU-seconds that arrive for each that the cluster has until the last arrival at t_n, rho: of this very sample,
+        as a few large jobs weigh much.
+    jobs, seed : int
+        How many, and the seed of the random numbers.
+    variation : float
+        Standard deviation of durations over their mean, for each size: log-normal, 0 for equal ones.
+
+    Returns
+    -------
+    Jobs
+
+    Raises
+    ------
+    ValueError
+        The shares do not sum to 1, or a number is out of range.
+
+    Notes
+    -----
+    Derived. Poisson arrivals, stretched to the load; published traces are burstier, by day and by night.
+
+    Examples
+    --------
+    >>> draw_jobs({1: (0.9, 3600), 64: (0.1, 7200)}, gpus=128, load=0.7)
+    Jobs
+                       1,000 jobs
+    arrival     6.89 min to 173 h
+    gpus                  1 to 64
+    duration  3.46 min to 615 min
+    priority               0 to 0
+    least                 1 to 64
+    limit     3.46 min to 615 min
+    """
+    (sizes,) = whole(sizes=list(mix))
+    (shares, means) = positive(shares=[m[0] for m in mix.values()], durations=[m[1] for m in mix.values()])
+    (count, machine), (rho,), (spread,) = whole(jobs=jobs, gpus=gpus), positive(load=load), nonnegative(v=variation)
+    if abs(np.sum(shares) - 1) > 1e-9:
+        raise ValueError(f"the shares of the mix must sum to 1, got {np.sum(shares):g}")
+    random = np.random.default_rng(seed)
+    come = np.cumsum(random.exponential(size=int(count)))
+    kind = random.choice(len(sizes), int(count), p=shares)
+    sigma = np.sqrt(np.log1p(spread**2))
+    duration = means[kind] * random.lognormal(-(sigma**2) / 2, sigma, int(count))
+    return Jobs(come / come[-1] * np.sum(sizes[kind] * duration) / (rho * machine), sizes[kind], duration)
+
+
+class Attempt(NamedTuple):
+    """One stay of a job on the cluster: of seconds ``begin`` to ``finish`` the first ``restart`` are no work.
+
+    ``places`` are pairs of a node and the GPUs there. A job that is evicted has several.
+    """
+
+    job: int
+    begin: float
+    finish: float
+    restart: float
+    places: tuple[tuple[int, int], ...]
+
+    @property
+    def gpus(self) -> int:
+        """GPUs held."""
+        return sum(count for _, count in self.places)
+
+
+# What becomes of a GPU's second, in words.
+CAUSES = {
+    "useful": "jobs at work",
+    "restart": "jobs that start again after an eviction",
+    "fragmented": "free, wanted, in the wrong places",
+    "gathering": "free, kept for a job that needs more",
+    "idle": "free, wanted by nobody",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Use(Explained):
+    """Where the GPU-seconds of a cluster went: parts that sum to all of them."""
+
+    useful: float
+    restart: float
+    fragmented: float
+    gathering: float
+    idle: float
+
+    @property
+    def total(self) -> float:
+        """GPU-seconds that there were."""
+        return sum(vars(self).values())
+
+    @property
+    def shares(self) -> Mapping[str, float]:
+        """Share of the total of each part; they sum to one."""
+        return MappingProxyType({name: part / self.total for name, part in vars(self).items()})
+
+    def yearly(self, gpus) -> Mapping[str, float]:
+        """GPU-seconds a year of each part on a cluster of so many GPUs: what a policy costs.
+
+        Examples
+        --------
+        >>> use = Use(useful=80.0, restart=0.0, fragmented=2.0, gathering=10.0, idle=8.0)
+        >>> fmt(use.yearly(1024)["gathering"], "h")
+        '898,000 h'
+        """
+        (count,) = positive(gpus=gpus)
+        return MappingProxyType({name: share * count * year for name, share in self.shares.items()})
+
+    def _rows(self):
+        rows = [("", "GPU time", "share")]
+        return rows + [(n, fmt(part, "h"), fmt(self.shares[n], "%")) for n, part in vars(self).items()]
+
+
+@dataclass(frozen=True, repr=False)
+class Schedule(Explained):
+    """What became of jobs on a cluster: every stay of every job, and what was free in between.
+
+    ``attempts`` are in order of their beginning. At each time of ``times`` something changed; from then on ``free``
+    GPUs were free, waiting jobs asked for ``wanted``, and the next of them for at least ``next`` (0: nobody waits).
+    """
+
+    cluster: Cluster
+    jobs: Jobs
+    attempts: tuple[Attempt, ...]
+    times: np.ndarray
+    free: np.ndarray
+    wanted: np.ndarray
+    next: np.ndarray
+
+    def _per_job(self, values, how, start) -> np.ndarray:
+        result = np.full(len(self.jobs), start, dtype=float)
+        how.at(result, [attempt.job for attempt in self.attempts], values)
+        return result
+
+    @property
+    def start(self) -> np.ndarray:
+        """Seconds at which each job first started."""
+        return self._per_job([attempt.begin for attempt in self.attempts], np.minimum, np.inf)
+
+    @property
+    def end(self) -> np.ndarray:
+        """Seconds at which each job ended."""
+        return self._per_job([attempt.finish for attempt in self.attempts], np.maximum, 0)
+
+    @property
+    def wait(self) -> np.ndarray:
+        """Seconds that each job waited: before its start, and after every eviction."""
+        stays = self._per_job([attempt.finish - attempt.begin for attempt in self.attempts], np.add, 0)
+        return np.maximum(self.end - self.jobs.arrival - stays, 0)
+
+    @property
+    def evictions(self) -> np.ndarray:
+        """How often each job was evicted."""
+        return self._per_job(1, np.add, -1).astype(int)
+
+    @property
+    def slowdown(self) -> np.ndarray:
+        """Seconds from arrival to end over the duration, of each job; durations under 10 s count as 10 s."""
+        floor = np.maximum(self.jobs.duration, 10)
+        return np.maximum((self.end - self.jobs.arrival) / floor, 1)
+
+    @property
+    def nodes(self) -> np.ndarray:
+        """Nodes on which each job lay, in its last stay."""
+        return self._last(lambda places: len(places))
+
+    @property
+    def racks(self) -> np.ndarray:
+        """Racks on which each job lay, in its last stay."""
+        return self._last(lambda places: len({node // self.cluster.rack for node, _ in places}))
+
+    def _last(self, what) -> np.ndarray:
+        result = np.zeros(len(self.jobs), dtype=int)
+        for attempt in self.attempts:
+            result[attempt.job] = what(attempt.places)
+        return result
+
+    def by_size(self, values, how=np.mean) -> Mapping[int, float]:
+        """Each size of job to the mean of some values over the jobs of that size; or to another summary of them."""
+        sizes = np.unique(self.jobs.gpus)
+        return MappingProxyType({int(size): float(how(values[self.jobs.gpus == size])) for size in sizes})
+
+    def use(self, start=None, stop=None) -> Use:
+        """Where the GPU-seconds went, from the first arrival to the last end, or between two times."""
+        low = float(self.jobs.arrival[0] if start is None else start)
+        high = float(np.max(self.end) if stop is None else stop)
+        if not low < high:
+            raise ValueError(f"start must be before stop, got {low:g} and {high:g}")
+        gpus, begin, finish, restart = np.array([(a.gpus, *a[1:4]) for a in self.attempts], dtype=float).T
+
+        def between(first, last):
+            return np.maximum(np.minimum(last, high) - np.maximum(first, low), 0)
+
+        lost, all_held = gpus @ between(begin, begin + restart), gpus @ between(begin, finish)
+        seconds = between(self.times, np.append(self.times[1:], np.inf))
+        kept = np.minimum(self.free, self.wanted)
+        misplaced = self.next <= self.free
+        fragmented, gathering = seconds @ (kept * misplaced), seconds @ (kept * ~misplaced)
+        idle = self.cluster.gpus * (high - low) - all_held - fragmented - gathering
+        return Use(float(all_held - lost), float(lost), float(fragmented), float(gathering), max(float(idle), 0.0))
+
+    def all_reduce(self, size, *, scale_up, network, oversubscription=1) -> np.ndarray:
+        """Seconds of an all-reduce of each job where it lies: a ring at the pace of its narrowest step.
+
+        ``size`` is bytes, ``scale_up`` and ``network`` bytes/s of a GPU inside its node and of its port, and
+        ``oversubscription`` that between racks. Between nodes the ring has the ports of the GPUs of a node together:
+        of the node that has the fewest. Latency is left out.
+        """
+        tier = np.where(self.nodes > 1, np.where(self.racks > 1, 3, 2), 1)
+        network, scale_up = positive(network=network, scale_up=scale_up)
+        port = path_bandwidth(
+            tier, memory=scale_up, scale_up=scale_up, network=network, leaf_oversubscription=oversubscription
+        )
+        fewest = self._last(lambda places: min(count for _, count in places))
+        rate = np.where(tier > 1, np.minimum(port * fewest, scale_up), scale_up)
+        return ring_all_reduce(size, self.jobs.gpus, bandwidth=rate, latency=0).time
+
+    def _rows(self):
+        rows = [("size", "jobs", "mean wait", "99 %", "mean slowdown")]
+        waits, slow = self.wait, self.slowdown
+        columns = self.by_size(waits), self.by_size(waits, lambda w: np.quantile(w, 0.99)), self.by_size(slow)
+        for size, count in self.by_size(waits, len).items():
+            mean, tail, ratio = (column[size] for column in columns)
+            rows.append((fmt(size), fmt(int(count)), fmt(mean, "s"), fmt(tail, "s"), fmt(ratio)))
+        return rows
+
+
+# --- The simulation --------------------------------------------------------------------------------------------------
+
+_POLICIES = {"fcfs": "fcfs", "backfill": "backfill", "greedy": "greedy"}
+_ORDERS = {"arrival": "arrival", "shortest": "shortest"}
+_PLACEMENTS = {"pack": "pack", "spread": "spread", "anywhere": "anywhere"}
+
+
+def _fits(free, size, node_size, placement):
+    """Whether a job fits into the free GPUs of each node; ``free`` may be many states at once."""
+    if placement == "anywhere":
+        return free.sum(-1) >= size
+    full, rest = divmod(size, node_size)
+    enough = _count(free == node_size) >= full
+    return enough & (_count(free >= rest) > full) if rest else enough
+
+
+def _count(nodes):
+    """How many nodes are so, in each state; NumPy's own count is several times faster where there is one."""
+    return np.count_nonzero(nodes) if nodes.ndim == 1 else nodes.sum(-1)
+
+
+def _place(free, size, cluster, placement):
+    """GPUs that a job takes of each node, given that it fits."""
+    g, taken = cluster.node_size, np.zeros_like(free)
+    if placement == "anywhere":  # what lies about first
+        order = np.argsort(np.where(free > 0, free, g + 1), kind="stable")
+        taken[order] = np.diff(np.minimum(np.cumsum(free[order]), size), prepend=0)
+        return taken
+    full, rest = divmod(size, g)
+    empty = (free == g).reshape(-1, cluster.rack)
+    while full:
+        left = empty.sum(1)
+        holds = left >= full
+        # Packed: the rack that just holds it, or else the emptiest. Spread: a node of the emptiest rack.
+        best = np.where(holds, left, cluster.nodes).argmin() if placement == "pack" and holds.any() else left.argmax()
+        some = min(full, left[best]) if placement == "pack" else 1
+        nodes = np.flatnonzero(empty[best])[:some]
+        empty[best, nodes] = False
+        taken[best * cluster.rack + nodes] = g
+        full -= some
+    if rest:
+        left = free - taken
+        # The node that just holds it, and where that is an empty one, in the rack with the fewest empty nodes.
+        crowd = np.repeat(empty.sum(1), cluster.rack)
+        score = left * (cluster.nodes + 1) + crowd if placement == "pack" else -left
+        taken[np.where(left >= rest, score, g * (cluster.nodes + 2)).argmin()] = rest
+    return taken
+
+
+class _Run:
+    """The state of a simulation at one moment."""
+
+    def __init__(self, jobs, cluster, policy, placement, order, preemption):
+        self.jobs, self.cluster, self.policy, self.placement = jobs, cluster, policy, placement
+        self.restart: float
+        self.protected: float
+        self.restart, self.protected = preemption or (0.0, np.inf)
+        self.free = np.full(cluster.nodes, cluster.node_size, dtype=np.int32)
+        self.held = np.zeros((len(jobs), cluster.nodes), dtype=np.int32)
+        self.gpus, self.least, self.priority = (x.tolist() for x in (jobs.gpus, jobs.least, jobs.priority))
+        self.left = jobs.work.tolist()  # GPU-seconds to do
+        self.asked = (jobs.limit * jobs.gpus).tolist()  # GPU-seconds that the scheduler expects
+        self.extra = [0.0] * len(jobs)  # seconds of restart before the next work
+        self.running: dict[int, tuple[float, float, float]] = {}  # job: begin, end, latest end that was asked for
+        first = jobs.limit * jobs.gpus if order == "shortest" else jobs.arrival
+        self.turn = list(zip((-jobs.priority).tolist(), first.tolist(), range(len(jobs)), strict=True))
+        self.waiting: list[tuple[int, float, int]] = []  # whose turn it is, in order; the last entry is the job
+        self.wanted = 0  # GPUs for which they ask
+        self.attempts: list[Attempt] = []
+        self.log: list[tuple[float, int, int, int]] = []
+        self.events: list[tuple[float, int, int]] = []  # time, 0 for an end, 1 for an arrival, 2 to look again; job
+
+    def fits(self, free, size):
+        return _fits(free, size, self.cluster.node_size, self.placement)
+
+    def size(self, job, fit):
+        """GPUs with which a job can start now: all of them, or halves of that down to its least; 0 if it cannot."""
+        size = self.gpus[job]
+        while size >= self.least[job]:
+            if size not in fit:
+                fit[size] = bool(self.fits(self.free, size))
+            if fit[size]:
+                return size
+            size //= 2
+        return 0
+
+    def place(self, size):
+        return _place(self.free, size, self.cluster, self.placement)
+
+    def begin(self, now, job, size):
+        taken = self.place(size)
+        self.free -= taken
+        self.held[job] = taken
+        end = now + self.extra[job] + self.left[job] / size
+        self.running[job] = now, end, now + self.extra[job] + self.asked[job] / size
+        self.waiting.remove(self.turn[job])
+        self.wanted -= self.gpus[job]
+        heapq.heappush(self.events, (end, 0, job))
+
+    def leave(self, now, job):
+        begin, _, _ = self.running.pop(job)
+        taken = self.held[job]
+        size, lost = int(taken.sum()), min(self.extra[job], now - begin)
+        places = tuple((int(node), int(taken[node])) for node in np.flatnonzero(taken))
+        self.attempts.append(Attempt(job, begin, now, lost, places))
+        done = (now - begin - lost) * size
+        self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
+        self.extra[job] = self.restart
+        self.free += taken
+        self.held[job] = 0
+
+    def wait(self, job):
+        insort(self.waiting, self.turn[job])
+        self.wanted += self.gpus[job]
+
+    def evict(self, now, job):
+        """Evict jobs of lower priority, the lowest and the latest first, if that lets a job start."""
+        below = [other for other in self.running if self.priority[other] < self.priority[job]]
+        ready = [other for other in below if now - self.running[other][0] >= self.protected]
+        ready.sort(key=lambda other: (self.priority[other], -self.running[other][0], -other))
+        freed = self.free + np.cumsum(self.held[ready], axis=0, dtype=np.int32)
+        enough = self.fits(freed, self.gpus[job])
+        if not enough.any():
+            times = [self.running[other][0] + self.protected for other in below]
+            if soon := [time for time in times if time > now]:
+                heapq.heappush(self.events, (min(soon), 2, job))
+            return False
+        last = int(enough.argmax())
+        state, out = freed[last], [ready[last]]
+        for other in reversed(ready[:last]):  # who need not go stays
+            if self.fits(state - self.held[other], self.gpus[job]):
+                state = state - self.held[other]
+            else:
+                out.append(other)
+        for other in out:
+            self.leave(now, other)
+            self.wait(other)
+        return True
+
+    def reserve(self, job):
+        """When a job can start at the latest, as all have asked, and what is then free."""
+        order = sorted(self.running, key=lambda other: (self.running[other][2], other))
+        states = self.free + np.cumsum(self.held[order], axis=0, dtype=np.int32)
+        first = int(self.fits(states, self.least[job]).argmax())
+        at = self.running[order[first]][2]
+        while first + 1 < len(order) and self.running[order[first + 1]][2] <= at:
+            first += 1
+        return at, states[first]
+
+    def schedule(self, now):
+        """Start whoever can start."""
+        fit: dict[int, bool] = {}  # sizes that were tried on what is free now
+        refused: set[int] = set()  # sizes that would delay the head, if they stay until after its reservation
+        reserved = None  # the head's: from when, and what is free then
+        at = 0
+        while at < len(self.waiting):
+            job = self.waiting[at][-1]
+            size = self.size(job, fit)
+            if not size and at == 0 and self.protected < np.inf and self.evict(now, job):
+                fit.clear()
+                continue  # now the head fits
+            if not self.free.any():
+                return
+            if size and at and self.policy == "backfill":
+                reserved = reserved or self.reserve(self.waiting[0][-1])
+                if now + self.extra[job] + self.asked[job] / size > reserved[0]:
+                    if size in refused:
+                        size = 0
+                    else:
+                        later = reserved[1] - self.place(size)
+                        if self.fits(later, self.least[self.waiting[0][-1]]):
+                            reserved = reserved[0], later
+                        else:
+                            refused.add(size)
+                            size = 0
+            if size:
+                self.begin(now, job, size)
+                fit.clear()
+                refused.clear()
+            elif at == 0 and self.policy == "fcfs":
+                return
+            else:
+                at += 1
+
+    def run(self):
+        self.events = [(float(time), 1, job) for job, time in enumerate(self.jobs.arrival)]
+        heapq.heapify(self.events)
+        while self.events:
+            now = self.events[0][0]
+            changed = False
+            while self.events and self.events[0][0] == now:
+                _, kind, job = heapq.heappop(self.events)
+                if kind == 0 and self.running.get(job, (0, -1))[1] != now:
+                    continue  # it was evicted before
+                if kind == 0:
+                    self.leave(now, job)
+                elif kind == 1:
+                    self.wait(job)
+                changed = True
+            if changed:
+                self.schedule(now)
+                first = self.least[self.waiting[0][-1]] if self.waiting else 0
+                self.log.append((now, int(self.free.sum()), self.wanted, first))
+        return self
+
+
+def simulate(
+    jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack", order="arrival", preemption=None
+) -> Schedule:
+    r"""Run jobs through a cluster: who starts when, and on which GPUs.
+
+    Parameters
+    ----------
+    jobs : Jobs
+        They wait in order of priority, and then as ``order`` says; the first of them is the head of the queue.
+    cluster : Cluster
+        Its shape.
+    policy : str
+        ``"fcfs"``: while the head waits, all wait. ``"backfill"`` (EASY): the head has a reservation for the time at
+        which it fits at the latest, and later jobs may start if they do not delay that. ``"greedy"``: whatever fits
+        starts, and nothing is reserved.
+    placement : str
+        ``"pack"``: a job that fits a node gets one node, the fullest that holds it, and larger ones get full nodes, in
+        the rack that just holds them. ``"spread"``: the same, but the emptiest node and rack. ``"anywhere"``: any GPUs.
+    order : str
+        ``"arrival"``, or ``"shortest"``: by the GPU-seconds that the limits ask for, the least first.
+    preemption : (restart, protected), optional
+        The head may evict jobs of lower priority that have run for ``protected`` seconds, those of the lowest priority
+        and the latest start first. They keep their work, wait in their old place, and first spend ``restart`` seconds
+        when they start again: loading, and half a checkpoint interval if they are not warned.
+
+    Returns
+    -------
+    Schedule
+
+    Raises
+    ------
+    ValueError
+        A job is larger than the cluster, or a name or number is not allowed.
+
+    Notes
+    -----
+    Source: Lifka 1995 (EASY backfilling), Feitelson and Rudolph 1995 for the terms, Hu et al. 2021 for the shortest by
+    GPU time first. Exact, event by event.
+
+    Examples
+    --------
+    A small job waits behind a large one, or goes around it:
+
+    >>> jobs = Jobs(arrival=[0, 1, 2], gpus=[24, 32, 8], duration=[3600, 3600, 600])
+    >>> for policy in ("fcfs", "backfill"):
+    ...     simulate(jobs, Cluster(4), policy=policy).wait
+    array([   0., 3599., 7198.])
+    array([   0., 3599.,    0.])
+    """
+    policy, placement = choose(_POLICIES, policy=policy), choose(_PLACEMENTS, placement=placement)
+    order = choose(_ORDERS, order=order)
+    if preemption is not None:
+        if np.shape(preemption) != (2,):
+            raise ValueError(f"preemption must be a pair (restart, protected), got {preemption!r}")
+        restart, protected = preemption
+        preemption = tuple(nonnegative(restart=restart, protected=protected))
+    if np.any(jobs.gpus > cluster.gpus):
+        raise ValueError(f"gpus must be at most {cluster.gpus:,}, those of the cluster; got {np.max(jobs.gpus):,}")
+    done = _Run(jobs, cluster, policy, placement, order, preemption).run()
+    attempts = tuple(sorted(done.attempts, key=lambda attempt: (attempt.begin, attempt.job)))
+    return Schedule(cluster, jobs, attempts, *np.array(done.log, dtype=float).T)
+
+
+# --- The limits ------------------------------------------------------------------------------------------------------
+
+
+def expected_wait(rate, duration, *, servers, variation=1.0):
+    r"""Mean wait of jobs that are all of one size: as many servers as fit into the cluster at once.
+
+    .. math:: W = \frac{1 + c^2}{2}\; \frac{C(k, \lambda d)\; d}{k - \lambda d}
+
+    Parameters
+    ----------
+    rate : array_like
+        Jobs a second, lambda.
+    duration : array_like
+        Mean seconds of a job, d.
+    servers : array_like
+        Jobs that run at once, k: GPUs of the cluster over those of a job.
+    variation : array_like
+        Standard deviation of durations over their mean, c.
+
+    Returns
+    -------
+    array_like
+        Seconds, C being the chance to wait (Erlang's second formula). Exact for c = 1 (M/M/k), and for k = 1
+        (Pollaczek and Khinchine, M/G/1); between them an approximation.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or jobs come faster than they can be run.
+
+    Notes
+    -----
+    Source: Lee and Longton 1959 for the factor; Erlang 1917, by :func:`clusterlab.queueing.batch_queue`.
+
+    Examples
+    --------
+    1,024 GPUs at 90 %, in jobs of two hours on 1, 64 and 1,024 GPUs:
+
+    >>> [fmt(expected_wait(0.9 * k / 7200, 7200, servers=k), "s") for k in (1024, 16, 1)]
+    ['36.2 ms', '44.4 min', '18 h']
+    """
+    (lam, mean), (k,), (c,) = positive(rate=rate, duration=duration), whole(servers=servers), nonnegative(c=variation)
+    waits = np.vectorize(lambda r, d, n: batch_queue(r, np.full(int(n), d), tokens=1).wait, otypes=[float])
+    return ((1 + np.square(c)) / 2 * waits(lam, mean, k))[()]
+
+
+@dataclass(frozen=True, repr=False)
+class Drain(Explained):
+    """What it takes to empty places for a large job: seconds until they are free, and place-seconds idle until then.
+
+    ``places`` is how many there were; ``share`` is the part of all their time that stood idle.
+    """
+
+    time: float
+    idle: float
+    places: float
+
+    @property
+    def share(self):
+        """Idle share of all places while they drain."""
+        return self.idle / (self.places * self.time)
+
+    def _rows(self):
+        return [("", "value"), ("time", summary(self.time, "s")), ("idle", summary(self.share, "%"))]
+
+
+def drain(places, duration, *, needed=None) -> Drain:
+    r"""Time to empty part of a full cluster: jobs run on, and what they leave is kept for a large job.
+
+    .. math:: T = d\,(H_n - H_{n-k}), \qquad \text{idle} = n\,T - k\,d, \qquad H_n = \sum_{i \le n} \frac{1}{i}
+
+    Parameters
+    ----------
+    places : array_like
+        Places that are taken, each by a job of its own, n: nodes, say.
+    duration : array_like
+        Mean seconds of these jobs, d: exponential, so that the rest of one is as long as a new one.
+    needed : array_like, optional
+        Places that the large job needs, k: by default all.
+
+    Returns
+    -------
+    Drain
+        Against it stands the cost of evicting all at once, k times the seconds of a restart.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range, or more places are needed than there are.
+
+    Notes
+    -----
+    Derived: the k-th of n exponential times (Feller 1971, section I.6). Until T, n - k places work all the time; the
+    others have done k d by then, and been idle for the rest.
+
+    Examples
+    --------
+    128 nodes of jobs of six hours:
+
+    >>> drain(128, 6 * 3600.0)
+    Drain
+           value
+    time  32.6 h
+    idle   81.6%
+    >>> fmt(drain(128, 6 * 3600.0, needed=64).time, "h")
+    '4.14 h'
+    """
+    k = places if needed is None else needed
+    whole(places=places, needed=k)
+    positive(duration=duration)
+    n, k, d = nonnegative(places=places, needed=k, duration=duration)
+    if np.any(np.greater(k, n)):
+        raise ValueError(f"needed must be at most places, got {np.max(k):g} of {np.min(n):g}")
+    harmonic = np.concatenate([[0.0], np.cumsum(1 / np.arange(1, int(np.max(n)) + 1))])
+    time = d * (harmonic[np.int64(n)] - harmonic[np.int64(n - k)])
+    return Drain(time, n * time - k * d, n)
+
+
+def packing_bound(gpus, *, node_size) -> int:
+    r"""Nodes that jobs need at least, if none is to be cut over nodes.
+
+    .. math:: \max_{a \le s/2}\; |\{g > s - a\}| + |\{s/2 < g \le s - a\}| +
+        \max\!\left(0, \left\lceil \frac{\sum_{a \le g \le s/2} g - \sum_{s/2 < g \le s-a} (s - g)}{s}
+        \right\rceil\right)
+
+    Parameters
+    ----------
+    gpus : array_like
+        GPUs of each job, g, none more than a node's.
+    node_size : int
+        GPUs of a node, s.
+
+    Returns
+    -------
+    int
+        No packing needs fewer. First-fit decreasing needs at most 11/9 of the best, and 6/9 of a node more.
+
+    Raises
+    ------
+    ValueError
+        A job is larger than a node, or a number is no count.
+
+    Notes
+    -----
+    Source: Martello and Toth 1990, bound L2; Dosa 2007 for first-fit decreasing.
+
+    Examples
+    --------
+    Six jobs of five GPUs are 30 GPUs, which is four nodes of eight, but no two share one:
+
+    >>> packing_bound([5] * 6, node_size=8)
+    6
+    """
+    sizes, (s,) = np.atleast_1d(*whole(gpus=gpus)), whole(node_size=node_size)
+    if np.max(sizes) > s:
+        raise ValueError(f"gpus must be at most node_size, {s:g}; got {np.max(sizes):g}")
+    most = 0
+    for a in np.arange(0, s // 2 + 1):
+        large = sizes[2 * sizes > s]
+        small = sizes[(sizes >= a) & (2 * sizes <= s)]
+        room = np.sum(s - large[large <= s - a])
+        most = max(most, len(large) + max(0, int(np.ceil((np.sum(small) - room) / s))))
+    return most
+
+
+def makespan_bound(jobs: Jobs, gpus) -> float:
+    r"""Seconds that any schedule of jobs takes at least, from the first arrival to the last end.
+
+    .. math:: \max\!\left(\frac{\sum_i g_i d_i}{G},\; \max_i (a_i + d_i) - a_1\right)
+
+    Parameters
+    ----------
+    jobs : Jobs
+        Their arrivals a, GPUs g and durations d.
+    gpus : float
+        GPUs of the cluster, G.
+
+    Returns
+    -------
+    float
+        Where all are there from the start, starting whatever fits takes at most twice as long as the best schedule.
+
+    Raises
+    ------
+    ValueError
+        ``gpus`` is not positive.
+
+    Notes
+    -----
+    Source: Garey and Graham 1975, theorem 1, for the factor of two.
+
+    Examples
+    --------
+    >>> makespan_bound(Jobs(arrival=[0, 0, 0], gpus=[24, 32, 8], duration=[3600, 3600, 600]), 32)
+    6450.0
+    """
+    (count,) = positive(gpus=gpus)
+    return float(max(np.sum(jobs.work) / count, np.max(jobs.arrival + jobs.duration) - jobs.arrival[0]))
+
+
+def internal_fragmentation(gpus, *, block=None):
+    r"""Share of granted GPUs that jobs do not use, because sizes are rounded up.
+
+    .. math:: 1 - \frac{\sum g}{\sum \hat g}, \qquad
+        \hat g = 2^{\lceil \log_2 g \rceil} \quad\text{or}\quad b \left\lceil \frac{g}{b} \right\rceil
+
+    Parameters
+    ----------
+    gpus : array_like
+        GPUs that each job needs, g.
+    block : int, optional
+        GPUs of the smallest grant, b: a node, where jobs do not share one. By default powers of two are granted.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        A number is no count.
+
+    Notes
+    -----
+    Derived; Knuth 1997, section 2.5, for the buddy system. Sizes that spread evenly over an octave lose a quarter.
+
+    Examples
+    --------
+    >>> fmt(internal_fragmentation(np.arange(513, 1025)), "%"), fmt(internal_fragmentation([1, 2, 8], block=8), "%")
+    ('25%', '54.2%')
+    """
+    (need,) = whole(gpus=gpus)
+    if block is None:
+        granted = 2.0 ** np.ceil(np.log2(need))
+    else:
+        (b,) = whole(block=block)
+        granted = b * np.ceil(np.divide(need, b))
+    return float(1 - np.sum(need) / np.sum(granted))

@@ -1,0 +1,219 @@
+"""A second opinion on schedules: jobs as simpy processes, nodes as plain counts, written without the library's laws."""
+
+import simpy
+
+
+class Floor:
+    """Free GPUs of each node, and the rules by which a job gets its own."""
+
+    def __init__(self, racks, rack, node_size, placement):
+        self.free = [[node_size] * rack for _ in range(racks)]
+        self.node_size, self.placement = node_size, placement
+
+    def copy(self):
+        other = Floor(0, 0, self.node_size, self.placement)
+        other.free = [list(nodes) for nodes in self.free]
+        return other
+
+    def nodes(self):
+        return [(r, n) for r, nodes in enumerate(self.free) for n in range(len(nodes))]
+
+    def empty(self, rack):
+        return [n for n, left in enumerate(self.free[rack]) if left == self.node_size]
+
+    def find(self, size):
+        """{(rack, node): GPUs} for a job, or None; nothing is taken."""
+        trial, found = self.copy(), {}
+
+        def take(place, count):
+            found[place] = count
+            trial.free[place[0]][place[1]] -= count
+
+        if self.placement == "anywhere":
+            if sum(map(sum, self.free)) < size:
+                return None
+            for place in sorted(self.nodes(), key=lambda p: self.free[p[0]][p[1]]):
+                left = min(self.free[place[0]][place[1]], size)
+                if left:
+                    take(place, left)
+                    size -= left
+            return found
+        while size >= self.node_size:
+            spaces = {rack: len(trial.empty(rack)) for rack in range(len(self.free))}
+            whole = size // self.node_size
+            if not any(spaces.values()):
+                return None
+            just = [rack for rack in spaces if spaces[rack] >= whole]
+            if self.placement == "pack" and just:
+                rack = min(just, key=lambda r: spaces[r])
+            else:
+                rack = max(spaces, key=lambda r: spaces[r])
+            for node in trial.empty(rack)[: whole if self.placement == "pack" else 1]:
+                take((rack, node), self.node_size)
+                size -= self.node_size
+        if size:
+            holds = [p for p in trial.nodes() if trial.free[p[0]][p[1]] >= size]
+            if not holds:
+                return None
+            if self.placement == "pack":
+                best = min(holds, key=lambda p: (trial.free[p[0]][p[1]], len(trial.empty(p[0]))))
+            else:
+                best = max(holds, key=lambda p: trial.free[p[0]][p[1]])
+            take(best, size)
+        return found
+
+    def change(self, places, sign):
+        for (rack, node), count in places.items():
+            self.free[rack][node] += sign * count
+
+
+class EventDriven:
+    """Jobs (dicts of arrival, gpus, duration, priority, least, limit) through a cluster; ``stays`` is what happened."""
+
+    def __init__(self, jobs, racks, rack, node_size, *, policy, placement, order="arrival", preemption=None):
+        self.env = simpy.Environment()
+        self.floor = Floor(racks, rack, node_size, placement)
+        self.rack, self.policy, self.by, self.preemption = rack, policy, order, preemption
+        self.jobs = [dict(job, name=i, work=job["gpus"] * job["duration"], extra=0.0) for i, job in enumerate(jobs)]
+        for job in self.jobs:
+            job["asked"] = job["gpus"] * job["limit"]
+        self.queue, self.running, self.stays = [], [], []
+        self.due = False
+        for job in self.jobs:
+            job["process"] = self.env.process(self.live(job))
+        self.env.run()
+
+    def look(self):
+        """Look at the queue once everything of this moment has happened."""
+        if not self.due:
+            self.due = True
+            self.env.process(self.later())
+
+    def later(self):
+        for _ in range(5):  # after every end and arrival of the same time, and what they lead to
+            yield self.env.timeout(0)
+        self.due = False
+        self.scan()
+
+    def live(self, job):
+        yield self.env.timeout(job["arrival"])
+        job["done"] = False
+        while not job["done"]:
+            job["go"] = self.env.event()
+            self.queue.append(job)
+            self.look()
+            yield job["go"]
+            begin, extra = self.env.now, job["extra"]
+            size = sum(job["places"].values())
+            try:
+                yield self.env.timeout(extra + job["work"] / size)
+                job["done"] = True
+                self.free(job)
+            except simpy.Interrupt:
+                pass
+            spent = self.env.now - begin
+            restart = min(extra, spent)
+            job["work"] -= (spent - restart) * size
+            job["asked"] -= (spent - restart) * size
+            if self.preemption:
+                job["extra"] = self.preemption[0]
+            where = tuple(sorted((r * self.rack + n, c) for (r, n), c in job["places"].items()))
+            self.stays.append((job["name"], begin, self.env.now, restart, where))
+            self.look()
+
+    def free(self, job):
+        self.running.remove(job)
+        self.floor.change(job["places"], +1)
+
+    def order(self):
+        def turn(job):
+            return -job["priority"], job["gpus"] * job["limit"] * (self.by == "shortest"), job["name"]
+
+        return sorted(self.queue, key=turn)
+
+    def sizes(self, job):
+        size = job["gpus"]
+        while size >= job["least"]:
+            yield size
+            size //= 2
+
+    def try_to_start(self, job, allowed=lambda _places, _end: True):
+        for size in self.sizes(job):
+            places = self.floor.find(size)
+            if places is not None:
+                end = self.env.now + job["extra"] + job["asked"] / size
+                if not allowed(places, end):
+                    return False
+                self.floor.change(places, -1)
+                job |= {"places": places, "promised": end, "begun": self.env.now}
+                self.queue.remove(job)
+                self.running.append(job)
+                job["go"].succeed()
+                return True
+        return False
+
+    def scan(self):
+        for job in self.order():
+            if not self.try_to_start(job):
+                break
+        if not self.queue:
+            return
+        head = self.order()[0]
+        if self.preemption and self.evict(head):
+            return
+        if self.policy == "greedy":
+            for job in self.order()[1:]:
+                self.try_to_start(job)
+        if self.policy == "backfill":
+            self.backfill(head)
+
+    def evict(self, head):
+        weaker = [job for job in self.running if job["priority"] < head["priority"]]
+        old = [job for job in weaker if self.env.now - job["begun"] >= self.preemption[1]]
+        old.sort(key=lambda job: (job["priority"], -job["begun"], -job["name"]))
+        trial = self.floor.copy()
+        out = []
+        for job in old:
+            trial.change(job["places"], +1)
+            out.append(job)
+            if trial.find(head["gpus"]) is not None:
+                break
+        else:
+            waits = [job["begun"] + self.preemption[1] - self.env.now for job in weaker]
+            if waits := [w for w in waits if w > 0]:
+                self.env.process(self.wake(min(waits)))
+            return False
+        for job in reversed(out[:-1]):
+            trial.change(job["places"], -1)
+            if trial.find(head["gpus"]) is not None:
+                out.remove(job)
+            else:
+                trial.change(job["places"], +1)
+        for job in out:
+            self.free(job)
+            job["process"].interrupt()
+        return True
+
+    def wake(self, time):
+        yield self.env.timeout(time)
+        self.look()
+
+    def backfill(self, head):
+        trial, ends = self.floor.copy(), sorted(self.running, key=lambda job: job["promised"])
+        promised = self.env.now
+        while trial.find(head["least"]) is None:
+            promised = ends[0]["promised"]
+            while ends and ends[0]["promised"] == promised:
+                trial.change(ends.pop(0)["places"], +1)
+
+        def allowed(places, end):
+            if end <= promised:
+                return True
+            trial.change(places, -1)
+            if trial.find(head["least"]) is not None:
+                return True
+            trial.change(places, +1)
+            return False
+
+        for job in self.order()[1:]:
+            self.try_to_start(job, allowed)
