@@ -3,6 +3,7 @@ PYTHON ?= python3
 JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
+STUDENTS ?= course/roster.csv
 SITE := _build/html/index.html
 SOURCES := $(shell find _config.yml _toc.yml book lib sphinx_ext vendor -type f ! -path '*/__pycache__/*' ! -path '*.egg-info/*' ! -path '*/.ipynb_checkpoints/*')
 UV := uv==0.13.9
@@ -12,7 +13,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadscope --no-loadscope-r
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test library lab refresh lint bench lock clean
+.PHONY: help book test library course course-plain round lab refresh lint bench lock clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,15 @@ test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, th
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
 	$(PYTEST) $(foreach each,browser lab notebooks reference site widget,--ignore tests/test_$(each).py)
+
+course: $(VENV)/course  ## Write, take in and mark the problem sets: make course STUDENTS=roster.csv SECRET=...
+	@$(BIN)/python -m course --students $(STUDENTS) --secret '$(SECRET)'
+
+course-plain: $(VENV)/book  ## The same without nbgrader: notebooks that check themselves, and a CSV of marks
+	@$(BIN)/python -m course --plain --students $(STUDENTS) --secret '$(SECRET)'
+
+round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test leaves out
+	$(BIN)/pytest tests/test_course_round.py
 
 lab: $(VENV)/lab  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
@@ -54,6 +64,7 @@ lock: $(VENV)/book  ## Compile the locks again from pyproject.toml, with the new
 	$(compile) --upgrade --extra book --extra lab --extra test --output-file requirements-test.txt
 	$(compile) --upgrade --extra book --extra lab --constraint requirements-test.txt --output-file requirements-lab.txt
 	$(compile) --upgrade --extra book --constraint requirements-test.txt --output-file requirements.txt
+	$(compile) --upgrade --extra book --extra course --constraint requirements-test.txt --output-file requirements-course.txt
 	sed -nE 's/^(($(BINDER))==[^ ;]+).*/\1/p' requirements-lab.txt > binder/requirements.txt
 
 clean:  ## Remove what was built; keep the environment
@@ -71,6 +82,6 @@ $(VENV)/book: requirements.txt pyproject.toml
 	$(call install,--requirement requirements.txt --editable .)
 	@touch $@
 
-$(VENV)/lab $(VENV)/test: $(VENV)/%: requirements-%.txt $(VENV)/book
+$(VENV)/lab $(VENV)/test $(VENV)/course: $(VENV)/%: requirements-%.txt $(VENV)/book
 	$(call install,--requirement $<)
 	@touch $@

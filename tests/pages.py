@@ -81,14 +81,14 @@ def jupyter_lab(notebooks: Path, scratch: Path):
             server.wait(30)
 
 
-def run_all_cells(page):
+def run_all_cells(page, widget=".cl-explorer"):
     """Run the notebook that JupyterLab shows, and wait until no cell of it is waiting for its kernel."""
     page.set_default_timeout(60_000)
     page.locator(".jp-MarkdownCell h1").first.wait_for()
     page.locator("#jp-main-statusbar").get_by_text("| Idle").wait_for()
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
-    page.locator(".jp-Notebook .cl-explorer[data-ready]").first.wait_for(state="attached")
+    page.locator(f".jp-Notebook {widget}[data-ready]").first.wait_for(state="attached")
     page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
     page.wait_for_function("![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('*'))")
 
@@ -116,7 +116,7 @@ def drawn(figure) -> dict:
 
 
 def widgets_ready(page) -> list:
-    """Wait until every widget of the page runs, and return their figures."""
+    """Wait until every widget of the page runs, and return its figures; a check is a widget, and no figure."""
     page.wait_for_function(
         """() => { const hosts = [...document.querySelectorAll(".widget-host")];
                    return hosts.every(host => host.querySelector("[data-ready]")); }"""

@@ -104,7 +104,7 @@ def weight(path: Path) -> int:
 
 def test_a_page_opens_complete_and_its_widgets_run(page, hosts):
     assert broken_images(page) == []
-    assert page.locator(".cl-explorer[data-ready]").count() == hosts
+    assert page.locator(".widget-host > [data-ready]").count() == hosts
 
 
 def test_a_page_is_light_and_loads_only_what_it_needs(visited):
@@ -168,8 +168,14 @@ def test_every_text_has_contrast(page, violations):
 
 
 def test_a_widget_shows_its_figure_before_any_script_runs(page, hosts, visit):
-    figures = visit(page.url, java_script_enabled=False).locator(".cl-explorer").all() if hosts else []
-    assert len(figures) == hosts
+    if not hosts:
+        return
+    still = visit(page.url, java_script_enabled=False)
+    figures, checks = still.locator(".cl-explorer").all(), still.locator(".cl-check").all()
+    assert len(figures) + len(checks) == hosts
+    for check in checks:
+        assert check.locator(".cl-question").is_visible()
+        assert check.locator("summary").is_visible()
     for figure in figures:
         assert figure.locator("figcaption").is_visible()
         shown = drawn(figure)

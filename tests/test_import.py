@@ -15,7 +15,7 @@ MODULES = {
     ".".join(path.relative_to(LIBRARY).with_suffix("").parts): ast.parse(path.read_text(encoding="utf-8"))
     for path in sorted(LIBRARY.rglob("*.py"))
 }
-DRAWS = {"explorer"}  # the one module that may import a widget
+DRAWS = {"explorer", "check"}  # the modules that may import a widget
 COMMANDS = {"__main__", "validate"}  # what only runs, and so may call on everything
 EVIDENCE = {module for module in MODULES if module.partition(".")[0] == "evidence"}
 DRAWINGS = {module for module in MODULES if module.partition(".")[0] == "drawings"}

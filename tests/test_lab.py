@@ -52,6 +52,38 @@ def ask(lab):
         client.stop_channels()
 
 
+def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(tmp_path, visit):
+    cells = [
+        "from clusterlab.check import Check\nfrom clusterlab.question import Question\n"
+        "check = Check(Question('100 GB over 400 Gbit/s?', 2.0, 's', mistakes={'Bits for bytes.': 0.25}))\ncheck",
+        "check.given",
+    ]
+    (tmp_path / "book").mkdir()
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# One")])
+    notebook.metadata.kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook.cells += map(nbformat.v4.new_code_cell, cells)
+    nbformat.write(notebook, tmp_path / "book" / "check.ipynb")
+    with jupyter_lab(tmp_path / "book", tmp_path) as (url, _):
+        page = visit(f"{url}/lab/tree/check.ipynb?reset", blame="widget|clusterlab|blob:")
+        run_all_cells(page, ".cl-check")
+        check = page.locator(".jp-Notebook .cl-check")
+        # JupyterLab may take the focus once more when the last cell's reply comes in: then no key reaches the field.
+        deadline = time.monotonic() + 30
+        while not check.get_by_role("status").is_visible() and time.monotonic() < deadline:
+            check.get_by_role("textbox").fill("0.25 s")
+            check.get_by_role("textbox").press("Enter")
+            page.wait_for_timeout(200)
+        assert check.get_by_role("status").inner_text() == "Bits for bytes."
+        assert check.locator("summary").inner_text() == "0 of 1 right on this page"
+        check.get_by_role("textbox").fill("2 s")
+        check.get_by_role("textbox").press("Enter")
+        assert check.get_by_role("status").inner_text() == "Right: 2 s."
+        page.locator(".jp-CodeCell").nth(1).click()
+        page.keyboard.press("Control+Enter")
+        page.get_by_text("'2 s'", exact=True).wait_for()
+        page.close()  # before its server goes
+
+
 def shortest_chapter_with_a_question() -> str:
     """Return the name of the chapter with the least code of those with a figure that asks before it shows."""
     code = {

@@ -77,3 +77,10 @@ def test_the_front_page_gives_the_minutes_that_the_chapters_give():
     openings = {name: nbformat.read(ROOT / "book" / f"{name}.ipynb", as_version=4).cells[0].source for name in promised}
     assert len(promised) == 7
     assert promised == {name: re.search(r"Time:\* about (\d+)", text)[1] for name, text in openings.items()}
+
+
+def test_the_sheet_of_formulas_prints_on_one_page(site, visit):
+    page = visit((site / "book/sheet.html").as_uri())
+    margin = dict.fromkeys(("top", "bottom", "left", "right"), "10mm")
+    printed = page.pdf(format="A4", margin=margin)
+    assert len(re.findall(rb"/Type\s*/Page\b[^s]", printed)) == 1

@@ -32,12 +32,22 @@ def test_every_lock_is_a_part_of_the_widest(name):
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("requirements.txt", ["book"]), ("requirements-test.txt", ["book", "lab", "test"])],
+    [
+        ("requirements.txt", ["book"]),
+        ("requirements-test.txt", ["book", "lab", "test"]),
+        ("requirements-course.txt", ["book", "course"]),
+    ],
 )
 def test_a_lock_holds_all_that_the_package_asks_for(name, extras):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = sum((project["optional-dependencies"][extra] for extra in extras), project["dependencies"])
     assert {re.match(r"[\w-]+", each)[0] for each in wanted} <= set(pins(name))
+
+
+def test_a_teacher_s_lock_has_the_widest_one_s_versions_of_all_that_both_hold():
+    widest, course = pins("requirements-test.txt"), pins("requirements-course.txt")
+    assert "nbgrader" not in widest, "a reader and a test need none"
+    assert {package: course[package] for package in course.keys() & widest if course[package] != widest[package]} == {}
 
 
 def test_the_book_is_built_without_jupyterlab_and_without_a_browser():

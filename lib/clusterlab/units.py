@@ -55,23 +55,39 @@ _TIME = {"ns": ns, "µs": us, "ms": ms, "s": 1.0, "min": minute, "h": hour, "d":
 _MONEY = {"$": 1.0, "$k": 1e3, "$M": 1e6, "$B": 1e9, "$T": 1e12}
 
 
-def _scales() -> dict[str, float]:
-    """Every unit with a fixed size, by the name it is printed and read under."""
-    scales = {
-        prefix + unit: scale
+def _families() -> dict[str, dict[str, float]]:
+    """Every unit with a fixed size, by its base unit and the name it is printed and read under."""
+    families = {
+        unit: {
+            prefix + unit: scale for prefix, scale in _PREFIXES.items() if prefix in _ABOVE_ONE or unit in ("W", "J")
+        }
         for unit in _AUTOMATIC
-        for prefix, scale in _PREFIXES.items()
-        if prefix in _ABOVE_ONE or unit in ("W", "J")
     }
-    scales |= {f"{p}bit{per}": _PREFIXES[p] / 8 for p in ("", "k", "M", "G", "T") for per in ("", "/s")}
-    scales |= {
-        f"{p}iB{per}": 2.0**power for p, power in zip("KMGT", (10, 20, 30, 40), strict=True) for per in ("", "/s")
-    }
-    scales |= {p + "Wh": _PREFIXES[p] * hour for p in ("", "k", "M", "G", "T")}
-    return scales | _TIME | {"us": us} | _MONEY
+    for per in ("", "/s"):
+        families["B" + per] |= {f"{p}bit{per}": _PREFIXES[p] / 8 for p in ("", "k", "M", "G", "T")}
+        families["B" + per] |= {f"{p}iB{per}": 2.0**power for p, power in zip("KMGT", (10, 20, 30, 40), strict=True)}
+    families["J"] |= {p + "Wh": _PREFIXES[p] * hour for p in ("", "k", "M", "G", "T")}
+    return families | {"s": _TIME | {"us": us}, "$": _MONEY}
 
 
-_SCALES = _scales()
+_FAMILIES = _families()
+_SCALES = {name: size for family in _FAMILIES.values() for name, size in family.items()}
+
+
+def spellings(unit: str) -> Mapping[str, float]:
+    """Names under which a quantity of this unit may be written, and the size of each in SI base units.
+
+    A unit that the library does not scale (``"tokens/s"``) has one spelling, its own.
+
+    Examples
+    --------
+    >>> spellings("GB/s")["Gbit/s"], list(spellings("h"))
+    (125000000.0, ['ns', 'µs', 'ms', 's', 'min', 'h', 'd', 'yr', 'us'])
+    >>> dict(spellings("%")), dict(spellings("GPUs"))
+    ({'%': 0.01}, {'GPUs': 1.0})
+    """
+    family = next((family for family in _FAMILIES.values() if unit in family), None)
+    return MappingProxyType(family or {unit: 0.01 if unit == "%" else 1.0})
 
 
 def ladder(unit: str) -> list[tuple[float, float, str]]:

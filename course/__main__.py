@@ -1,0 +1,50 @@
+"""``python -m course``: all that a teacher types."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+from pathlib import Path
+
+from . import roster
+from .plain import Plain
+from .problems import student_key
+
+
+def _kind(plain: bool):
+    if plain:
+        return Plain
+    if importlib.util.find_spec("nbgrader") is None:
+        raise ValueError("nbgrader is not installed: `make course` installs it, and --plain does without")
+    from .nbgrader_round import Round
+
+    return Round
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write what students receive, take in what they sent back, mark it. Each run does what is left to do."""
+    parser = argparse.ArgumentParser(prog="python -m course", description=main.__doc__)
+    parser.add_argument("--students", type=Path, required=True, help="CSV file with a column id, and perhaps name")
+    parser.add_argument("--secret", required=True, help="at least 12 characters; the same all term, known to you alone")
+    parser.add_argument("--folder", type=Path, default=Path("course-work"), help="where everything lies")
+    parser.add_argument("--plain", action="store_true", help="without nbgrader: notebooks that check themselves")
+    given = parser.parse_args(arguments)
+    try:
+        students = roster.read(given.students)
+        student_key(given.secret, students[0].id)
+        course = _kind(given.plain)(given.folder, students, given.secret)
+    except ValueError as wrong:
+        print(wrong, file=sys.stderr)
+        return 2
+    written = course.release()
+    taken = course.collect()
+    trouble = course.grade(taken)
+    print(f"{len(students)} students; {written} notebooks written to {given.folder / 'handout'}")
+    print(f"{len(taken)} new in {given.folder / 'returned'}; marks of all: {course.marks()}")
+    print("\n".join(trouble))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Marks: what an answer is worth, and what its author is told.
+
+A right answer has all points. A known mistake, a wrong prefix and a missing unit have half: the way was right. What is
+said names the mistake and gives the first hint, never the answer, so that the problem can be tried again.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from dataclasses import dataclass
+
+from clusterlab.question import Question, Verdict
+
+from .problems import Problem, load
+
+KEY = "COURSE_STUDENT_KEY"  # environment variable: the key, in hex, of the one student whose work is being marked
+_HALF = {"mistake", "prefix", "unit"}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Points of one answer and the remark that goes with them; None where a person must read it."""
+
+    points: float | None
+    most: int
+    remark: str
+
+
+def lettered(question: Question, key: bytes) -> dict[str, str]:
+    """The choices of a question under letters, in an order of the student's own."""
+    order = sorted(question.choices, key=lambda choice: hmac.digest(key, choice.encode(), "sha256"))
+    return dict(zip("abcdefgh", order, strict=False))
+
+
+def judge(question: Question, key: bytes, answer: object) -> Verdict:
+    """Judge an answer of any kind: text, number, the letter of a choice, or something that is no answer."""
+    if isinstance(answer, str):
+        letter = answer.strip().lower().rstrip(").")
+        return question.judge(lettered(question, key).get(letter, answer))
+    try:
+        return question.judge(float(answer))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return question.judge("")
+
+
+def mark(problem: Problem, key: bytes, answer: object) -> Mark:
+    """Mark one answer."""
+    if problem.rubric:
+        return Mark(None, problem.points, "To be read by a person.")
+    if answer is None:
+        return Mark(0.0, problem.points, "No answer.")
+    question = problem.question(key)
+    verdict = judge(question, key, answer)
+    if verdict.right:
+        return Mark(float(problem.points), problem.points, "Right.")
+    half = verdict.kind in _HALF and not question.choices
+    hint = f" Hint: {question.hints[0]}" if question.hints and verdict.kind != "unread" else ""
+    return Mark(problem.points / 2 if half else 0.0, problem.points, verdict.text + hint)
+
+
+def mark_here(answer: object, full_name: str) -> float:
+    """Mark an answer in a notebook that is being graded: print the remark, return the points.
+
+    Raises
+    ------
+    RuntimeError
+        This is not the teacher's machine: no key is set.
+    """
+    if KEY not in os.environ:
+        raise RuntimeError("answers are marked on the teacher's machine alone")
+    set_name, _, name = full_name.partition("/")
+    given = mark(load(set_name)[name], bytes.fromhex(os.environ[KEY]), answer)
+    print(given.remark)
+    return float(given.points or 0.0)

@@ -1,0 +1,1 @@
+"""The problem sets: a module for each chapter, and the capstone."""

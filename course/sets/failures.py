@@ -1,0 +1,213 @@
+"""Failures: MTBF, checkpoints, goodput, spares."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from clusterlab import failures
+from clusterlab.question import Question
+from clusterlab.units import GB, billion, day, fmt, hour, minute
+from course.problems import Draw, ProblemSet
+
+SET = ProblemSet("failures", "Failures: MTBF, checkpoints, goodput")
+
+
+@SET.problem("The next failure", points=1)
+def mtbf(draw: Draw) -> Question:
+    """A warm-up: one over n."""
+    life, servers = draw.number(20_000, 90_000, 500) * hour, draw.number(64, 4000, 8)
+    right = float(failures.system_mtbf(life, 8 * servers))
+    return Question(
+        f"A job runs on {servers:,} servers of 8 GPUs; the MTTF of a GPU is {fmt(life, 'h', 5)}, everything else included."
+        " What is the job's MTBF?",
+        right,
+        "s",
+        mistakes={
+            "Each server has eight GPUs.": float(failures.system_mtbf(life, servers)),
+            "The MTTF is of a GPU, not of a server.": float(failures.system_mtbf(8 * life, servers)),
+        },
+        hints=["How many GPUs are there?", "Their rates add."],
+        way=f"{fmt(life, 'h', 5)} / {8 * servers:,} = {fmt(right, 's')}.",
+    )
+
+
+@SET.problem("A quiet night")
+def night(draw: Draw) -> Question:
+    """Probability of no failure in a window."""
+    gap, window = draw.number(20, 240) * hour / 10, draw.number(4, 48) * hour / 2
+    some = float(failures.failure_probability(window, gap))
+    draw.require(0.05 < some < 0.97)
+    return Question(
+        f"A job's MTBF is {fmt(gap, 'h')}. What is the chance that it runs for {fmt(window, 'h')} without a failure?",
+        1 - some,
+        "%",
+        tolerance=0.03,
+        mistakes={
+            "That is the chance of at least one failure.": some,
+            "A chance does not grow in a straight line: e^(-t/M), not 1 - t/M.": 1 - window / gap
+            if window != gap
+            else 2.0,
+            "That is window over MTBF, the mean number of failures.": window / gap,
+        },
+        hints=["Failures at a constant rate: the gaps are exponential.", "P(none) = exp(-t / M)."],
+        way=f"exp(-{fmt(window, 'h')} / {fmt(gap, 'h')}) = {fmt(1 - some, '%')}.",
+    )
+
+
+@SET.problem("The best interval")
+def interval(draw: Draw) -> Question:
+    """Checkpoint size, write time, Young's rule."""
+    parameters, storage = draw.number(30, 1200, 5) * billion, draw.number(20, 400, 5) * GB
+    gap = draw.number(15, 120) * hour / 10
+    size = float(failures.checkpoint_size(parameters))
+    write = float(failures.checkpoint(size, storage_bandwidth=storage).stall)
+    right = float(failures.young_interval(write, gap))
+    draw.require(write > 2 and right > 4 * write)
+    thin = float(failures.checkpoint(2 * parameters, storage_bandwidth=storage).stall)
+    return Question(
+        f"A model of {fmt(parameters / 1e9, 'billion', 4)} parameters checkpoints 14 bytes a parameter to storage of"
+        f" {fmt(storage, 'GB/s')}; training stops meanwhile. The job's MTBF is {fmt(gap, 'h')}. How much work should lie"
+        " between two checkpoints, by Young's rule?",
+        right,
+        "s",
+        tolerance=0.03,
+        mistakes={
+            "Weights alone: master weights and Adam's moments belong to the checkpoint.": float(
+                failures.young_interval(thin, gap)
+            ),
+            "Bits for bytes: storage is rated in bytes.": float(failures.young_interval(8 * write, gap)),
+            "The 2 under the root is missing.": right / 2**0.5,
+            "That is the write, not the interval.": write,
+        },
+        hints=["How long does a write take?", "sqrt(2 x write x MTBF)."],
+        way=f"{fmt(size, 'TB')} in {fmt(write, 's')}; sqrt(2 x {fmt(write, 's')} x {fmt(gap, 'h')}) = {fmt(right, 's')}.",
+    )
+
+
+def _job(draw: Draw) -> failures.Job:
+    write, gap = draw.number(20, 240, 5), draw.number(20, 200) * hour / 10
+    return failures.Job(
+        interval=draw.number(10, 60) * minute,
+        write=write,
+        mtbf=gap,
+        detection=draw.number(1, 12) * minute,
+        restart=draw.number(2, 20) * minute,
+    )
+
+
+def _told(job: failures.Job) -> str:
+    return (
+        f"a checkpoint every {fmt(job.interval, 'min')} of work, {fmt(job.write, 's')} to write (blocking), an MTBF of"
+        f" {fmt(job.mtbf, 'h')}, {fmt(job.detection, 'min')} to notice a failure, {fmt(job.restart, 'min')} to restart"
+    )
+
+
+@SET.problem("Goodput", points=3)
+def goodput(draw: Draw) -> Question:
+    """The ledger of a job."""
+    job = _job(draw)
+    parts = failures.goodput(job).parts
+    right = float(parts["useful"])
+    draw.require(0.5 < right < 0.97)
+    return Question(
+        f"A job has {_told(job)}. What share of the time is useful?",
+        right,
+        "%",
+        tolerance=0.004,
+        mistakes={
+            "Work since the last checkpoint is lost and done again: rework is missing.": right + float(parts["rework"]),
+            "Restart and detection are missing.": float(failures.goodput(replace(job, detection=0, restart=0)).useful),
+            "The writes are missing.": float(failures.goodput(replace(job, write=0)).useful),
+            "That is what is lost.": 1 - right,
+        },
+        hints=["Three losses: writes, work done again, and detection with restart.", "`failures.goodput(Job(...))`."],
+        way="By part: "
+        + ", ".join(f"{name} {fmt(float(part), '%')}" for name, part in parts.items() if part > 0)
+        + ".",
+    )
+
+
+@SET.problem("What a faster restart buys")
+def restart(draw: Draw) -> Question:
+    """Points of goodput, in GPU-hours a day."""
+    job, gpus = _job(draw), 512 * draw.number(4, 64)
+    better = replace(job, restart=job.restart / 2)
+    gain = float(failures.goodput(better).useful - failures.goodput(job).useful)
+    right = gain * gpus * 24
+    draw.require(gain > 0.004 and failures.goodput(job).useful > 0.5)
+    return Question(
+        f"{gpus:,} GPUs run a job with {_told(job)}. Halving the restart gives back how many useful GPU-hours a day?",
+        right,
+        "GPU-hours",
+        tolerance=0.05,
+        mistakes={
+            "That is the whole restart, not half of it.": 2 * right,
+            "GPU-hours are asked for, not hours of servers of eight.": right / 8,
+            "That is a week.": 7 * right,
+        },
+        hints=["Goodput before and after.", "The difference x GPUs x 24."],
+        way=f"{fmt(gain, '%')} of {gpus:,} GPUs for 24 h.",
+    )
+
+
+@SET.problem("Spares")
+def spares(draw: Draw) -> Question:
+    """How likely a failure finds none."""
+    nodes, life = draw.number(128, 2500, 4), draw.number(3000, 12_000, 100) * hour
+    repair = draw.number(1, 10) * day / 2
+    kept = draw.number(4, 30)
+    pool = failures.spare_pool(kept, nodes=nodes, node_mtbf=life, repair=repair)
+    right = float(pool.none_left)
+    draw.require(0.02 < right < 0.6)
+    per_gpu = failures.spare_pool(kept, nodes=nodes, node_mtbf=life / 8, repair=repair)
+    return Question(
+        f"A job needs {nodes:,} servers; a server fails every {fmt(life, 'h', 5)} and is repaired in {fmt(repair, 'd')}"
+        f" on average. {kept} spares stand by. How likely is it that a failure finds no spare?",
+        right,
+        "%",
+        tolerance=0.04,
+        mistakes={
+            "The MTTF given is of a server already.": float(per_gpu.none_left),
+            "That is the share of time waited.": float(pool.waiting),
+            "That is the chance of finding one.": 1 - right,
+        },
+        hints=["How many servers are in repair on average?", "Erlang's formula B: `failures.spare_pool`."],
+        way=f"{fmt(float(pool.load))} servers in repair on average, {kept} spares: {fmt(right, '%')}.",
+    )
+
+
+@SET.problem("Mean and schedule", points=1)
+def memoryless(draw: Draw) -> Question:
+    """A choice: no failure is overdue."""
+    gap = draw.number(2, 9)
+    first = float(failures.failure_probability(hour, gap * hour))
+    right = f"the same as in any other hour: {fmt(first, '%')}"
+    return Question(
+        f"A job with an MTBF of {gap} hours, failing at a constant rate, has run {3 * gap} hours without a failure. How likely"
+        " is a failure in the next hour?",
+        right,
+        choices={
+            "nearly certain: it is long overdue": "A constant rate has no memory: nothing is ever overdue.",
+            right: "Right: 1 - exp(-1/M), whatever went before.",
+            "less than before: it has proved itself": "That holds for infant failures, not for a constant rate.",
+            f"exactly {fmt(1 / gap, '%')}": "Close to it, but 1 - exp(-t/M) stays below t/M.",
+        },
+        hints=["What does a constant rate remember?"],
+    )
+
+
+@SET.essay(
+    "A policy for the night shift",
+    {
+        "The present goodput by part, computed": 2,
+        "Ranks three remedies by points of goodput for their price": 2,
+        "States what would be measured for a month, and which number would change the ranking": 2,
+    },
+)
+def policy(draw: Draw) -> str:
+    """Open: a ranking of remedies."""
+    job, gpus = _job(draw), 1024 * draw.one_of((4, 8, 16, 24))
+    return (
+        f"You run {gpus:,} GPUs at $2 an hour with {_told(job)}. You may buy one of these for $150,000 a month: storage twice"
+        " as fast; a health check that halves detection and restart; a driver update that makes the MTBF 15 % longer. Rank them for this job, and say where the order would turn."
+    )
