@@ -103,10 +103,10 @@ def place_widgets(app, pagename, templatename, context, doctree):
         path = Path(app.outdir) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    # Deferred, and asked for before the text: they run when the text is there, and before any other script does.
+    # They stand before the text, so that of all that waits for the first paint they come first: see layout.html.
     digests = {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in files.items()}
     urls = ["_static/widget_host.js", *(f"{name}?v={digest}" for name, digest in digests.items())]
-    scripts = "".join(f'<script defer src="{root}{url}"></script>' for url in urls)
+    scripts = "".join(f'<script type="text/plain" data-src="{root}{url}"></script>' for url in urls)
     context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>{scripts}"
 
 

@@ -99,7 +99,7 @@ def names_in_use(site: Path) -> set[str]:
         text = page.read_text(encoding="utf-8")
         for value in re.findall(r'\b(?:class|id)="([^"]*)"', text):
             used.update(value.split())
-        scripts.update((page.parent / source).resolve() for source in re.findall(r'<script[^>]* src="([^"?]+)', text))
+        scripts.update((page.parent / source).resolve() for source in re.findall(r'<script[^>]*[ -]src="([^"?]+)', text))
     for script in scripts:
         if script.name != "searchindex.js" and "_widgets" not in script.parts:  # data, which hold every word
             used.update(re.findall(r"[\w-]+", script.read_text(encoding="utf-8")))

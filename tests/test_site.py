@@ -59,7 +59,7 @@ def test_no_internal_link_is_dead(pages, site):
     dead, checked = [], 0
     for name, page in pages.items():
         for attrs, _ in page.all("a", "link", "img", "script", "iframe", "source"):
-            url = urlsplit(attrs.get("href") or attrs.get("src") or "")
+            url = urlsplit(attrs.get("href") or attrs.get("src") or attrs.get("data-src") or "")
             if url.scheme or url.netloc or not (url.path or url.fragment):
                 continue
             checked += 1
@@ -128,7 +128,7 @@ def test_no_script_or_style_comes_from_another_host(pages):
     elsewhere = []
     for name, page in pages.items():
         for attrs, text in page.all("script", "link", "style", "iframe", "img"):
-            urls = [attrs.get("src", ""), attrs.get("href", ""), *re.findall(r"url\((.*?)\)", text)]
+            urls = [*(attrs.get(key, "") for key in ("src", "data-src", "href")), *re.findall(r"url\((.*?)\)", text)]
             if attrs.get("type") != "application/json":
                 urls += re.findall(r"""["'](https?://[^"']*)""", text)
             elsewhere += [f"{name}: {url}" for url in urls if re.match(r"""["']?(https?:)?//""", url)]
