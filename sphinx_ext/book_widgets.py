@@ -150,7 +150,7 @@ def kind_script(name: str, source: str) -> str:
 
 
 def start_script(models: dict[str, dict]) -> str:
-    """Return a script that starts a page's widgets: JSON in a raw string, which a browser reads faster than JavaScript."""
+    """Return a script that starts a page's widgets: JSON in a raw string is read faster than as JavaScript."""
     text = json.dumps(models, separators=(",", ":"))
     for character in "`$<":  # which would end the string, or the script
         text = text.replace(character, f"\\u{ord(character):04x}")

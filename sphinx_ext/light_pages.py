@@ -73,7 +73,8 @@ def tidy_assets(app, pagename, templatename, context, doctree):
     app.shared_sheets = [str(sheet.filename) for sheet in sheets]
     sheets.clear()
     tabs = "sd-tab-set" in context.get("body", "")
-    unused = "thebe", "sphinx-book-theme", "documentation_options.pagename", "search_as_you_type", *([] if tabs else ["design-tabs"])
+    theme = "sphinx-book-theme", "documentation_options.pagename", "search_as_you_type"  # frame.js stands for them
+    unused = "thebe", *theme, *([] if tabs else ["design-tabs"])
     scripts[:] = [js for js in scripts if not any(_names(js, what) for what in unused)]
 
 
@@ -99,7 +100,8 @@ def names_in_use(site: Path) -> set[str]:
         text = page.read_text(encoding="utf-8")
         for value in re.findall(r'\b(?:class|id)="([^"]*)"', text):
             used.update(value.split())
-        scripts.update((page.parent / source).resolve() for source in re.findall(r'<script[^>]*[ -]src="([^"?]+)', text))
+        sources = re.findall(r'<script[^>]*[ -]src="([^"?]+)', text)
+        scripts.update((page.parent / source).resolve() for source in sources)
     for script in scripts:
         if script.name != "searchindex.js" and "_widgets" not in script.parts:  # data, which hold every word
             used.update(re.findall(r"[\w-]+", script.read_text(encoding="utf-8")))

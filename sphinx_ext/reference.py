@@ -125,7 +125,7 @@ def public(module) -> list[Public]:
         headings = [match[1] for line in lines[above : node.lineno] if (match := HEADING.match(line))]
         heading = headings[-1] if headings else heading
         above = node.end_lineno or node.lineno
-        if isinstance(node, ast.ImportFrom) and node.level == 1 and (node.module or "").startswith("_"):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and hasattr(module, "__path__"):
             shared = {alias.name for alias in node.names} & set(getattr(module, "__all__", ()))
             room = importlib.import_module(f".{node.module}", module.__name__)
             found += [item for item in public(room) if shared & set(item.names)]

@@ -9,7 +9,7 @@ import pytest
 
 
 def unreached(module, mistakes, *rooms) -> set[tuple[str, int]]:
-    """Make every mistake, which must be refused with its message; return where the modules raise and were not reached."""
+    """Make every mistake, which must be refused with its message; return the places that raise and were not reached."""
     reached = set()
     for message, mistake in mistakes.items():
         with pytest.raises(ValueError, match=re.escape(message)) as refused:

@@ -680,8 +680,12 @@ def test_print_shows_the_present_state_and_no_controls(gallery):
 def test_print_tells_what_a_question_hides(gallery, explorers):
     page, figures = gallery(predicted=False)
     page.emulate_media(media="print")
-    told = figures["cost"].locator("dd").evaluate_all("""all => all.map(dd =>
+    told = (
+        figures["cost"]
+        .locator("dd")
+        .evaluate_all("""all => all.map(dd =>
         [getComputedStyle(dd).fontSize, getComputedStyle(dd, "::after").content.slice(1, -1)])""")
+    )
     assert told == [["0px", text] for text in explorers["cost"].at().values()]
     assert visible(figures["cost"], ".cl-curve") == [True, True]
     assert figures["cost"].locator(".cl-premise").is_visible()
