@@ -20,11 +20,16 @@
     keep(localStorage, "mode", root.dataset.mode);
   }));
 
-  // A dialog closes where its surroundings are clicked.
+  // A dialog closes where its surroundings are clicked, and by Escape, which Sphinx would keep for itself.
   function closable(dialog) {
     dialog.addEventListener("click", (e) => {
       const box = dialog.getBoundingClientRect();
       if (e.target === dialog && (e.clientX < box.left || e.clientX > box.right || e.clientY < box.top || e.clientY > box.bottom)) dialog.close();
+    });
+    dialog.addEventListener("keydown", (e) => {
+      if (e.key !== "Escape") return;
+      e.stopPropagation();
+      dialog.close();
     });
   }
 
