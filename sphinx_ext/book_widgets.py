@@ -91,11 +91,35 @@ def tidy_page(app, pagename, templatename, context, doctree):
 
 
 def place_widgets(app, pagename, templatename, context, doctree):
-    """Move the widget state to the end of the body, slimmed, and put a host where each widget is shown."""
+    """Put a host where each widget is shown, and what its script needs into files beside the page."""
+    found = find_widgets(pagename, context)
+    if found is None:
+        return
+    kinds, models, css = found
+    root = context["pathto"]("_static/widget_host.js", 1).removesuffix("_static/widget_host.js")
+    files = {f"_static/widgets/{name}.js": kind_script(name, source) for name, source in kinds.items()}
+    files[f"_widgets/{pagename}.js"] = start_script(models)
+    for name, text in files.items():
+        path = Path(app.outdir) / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    # They stand before the text, so that of all that waits for the first paint they come first: see layout.html.
+    digests = {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in files.items()}
+    urls = ["_static/widget_host.js", *(f"{name}?v={digest}" for name, digest in digests.items())]
+    scripts = "".join(f'<script type="text/plain" data-src="{root}{url}"></script>' for url in urls)
+    context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>{scripts}"
+
+
+def find_widgets(pagename, context) -> tuple[dict[str, str], dict[str, dict], str] | None:
+    """Take a page's widgets out of what myst-nb wrote, and put a host at the place of each.
+
+    Returns the scripts by kind, what each widget starts with by model, and the kinds' style sheets; None where the page
+    has no widgets.
+    """
     scripts = context["script_files"]
     states = [js for js in scripts if getattr(js, "attributes", {}).get("type") == STATE]
     if not states:
-        return
+        return None
     scripts[:] = [js for js in scripts if js not in states]
     models = json.loads(states[0].attributes["body"])["state"]
     shared, kept = {}, {}
@@ -115,19 +139,22 @@ def place_widgets(app, pagename, templatename, context, doctree):
         kept[model_id] = {"kind": kind, "state": state, "buffers": model.get("buffers", [])}
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
-    body = VIEW.sub(host, context["body"])
-    kinds = _json("widget-kinds", {name: kind["_esm"] for name, kind in shared.items()})
-    script = (HERE / "assets" / "widget_host.js").read_text(encoding="utf-8")
-    # In the page and not in files: the figures answer as soon as the text is there, before any other script is.
-    before = f"{kinds}<script>{script}</script>"
-    context["body"] = f"{before}{body}{_json('widget-state', {'models': kept})}<script>startWidgets()</script>"
-    css = "".join(kind["_css"] for kind in shared.values())
-    context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>"
+    context["body"] = VIEW.sub(host, context["body"])
+    kinds = {name: kind["_esm"] for name, kind in shared.items()}
+    return kinds, kept, "".join(kind["_css"] for kind in shared.values())
 
 
-def _json(name: str, data: dict) -> str:
-    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{text}</script>'
+def kind_script(name: str, source: str) -> str:
+    """Return a script that names a widget's own."""
+    return f"widgets.kind({json.dumps(name)}, {json.dumps(source)});".replace("<", "\\u003c")
+
+
+def start_script(models: dict[str, dict]) -> str:
+    """Return a script that starts a page's widgets: JSON in a raw string is read faster than as JavaScript."""
+    text = json.dumps(models, separators=(",", ":"))
+    for character in "`$<":  # which would end the string, or the script
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"widgets.start(JSON.parse(String.raw`{text}`));"
 
 
 # What the Jupyter front end needs and a static page does not.

@@ -1,8 +1,13 @@
-"""Sphinx extension: pages that load what they show and nothing else.
+"""Sphinx extension: pages that load what they show and nothing else, and show first what is read first.
 
 The theme brings some ten style sheets (Bootstrap and an icon font among them), scripts that few pages use, and the
 search index on every page. Here the style sheets become one, ``site.css``, of the rules that some page can use; the
-icons are masks (``icons.css``); and the templates put the scripts at the end.
+icons are masks (``icons.css``); one script, ``frame.js``, does what the theme's did; and the templates put the scripts
+at the end.
+
+A chapter is forty screens long, and a browser lays out all of them before it answers. So blocks below the first screen
+carry the class ``waits``: the style sheet lets the browser pass over them, and ``frame.js`` has them laid out in short
+slices as soon as the page has loaded.
 """
 
 from __future__ import annotations
@@ -10,14 +15,33 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from docutils import nodes
+from sphinx import addnodes
+
 RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")  # a block may hold blocks, two deep
 PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 NESTING = ("@media", "@supports", "@layer", "@container")
+AT_ONCE = 12  # blocks of a page that fill its first screen
+BLOCKS = (
+    nodes.Admonition,
+    nodes.block_quote,
+    nodes.bullet_list,
+    nodes.container,
+    nodes.definition_list,
+    nodes.enumerated_list,
+    nodes.figure,
+    nodes.literal_block,
+    nodes.math_block,
+    nodes.paragraph,
+    nodes.table,
+    addnodes.desc,
+)
 
 
 def setup(app):
     """Register with Sphinx."""
     app.connect("config-inited", configure, priority=1)
+    app.connect("doctree-resolved", mark_waiting)
     app.connect("html-page-context", tidy_assets, priority=890)
     app.connect("build-finished", write_styles, priority=900)  # when every page is as it stays
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -26,6 +50,20 @@ def setup(app):
 def configure(app, config):
     """Add the icons, before the book's own style sheet."""
     app.add_css_file("icons.css", priority=700)
+    app.add_js_file("frame.js")
+
+
+def mark_waiting(app, doctree, docname):
+    """Mark the blocks below the first screen."""
+    if app.builder.format == "html":
+        blocks = [node for node in doctree.findall(lambda node: isinstance(node, BLOCKS)) if in_section(node)]
+        for node in blocks[AT_ONCE:]:
+            node["classes"].append("waits")
+
+
+def in_section(node: nodes.Node) -> bool:
+    """Whether a block stands in the text itself, neither in another block nor in the margin."""
+    return isinstance(node.parent, nodes.section) and "margin" not in node["classes"]
 
 
 def tidy_assets(app, pagename, templatename, context, doctree):
@@ -35,7 +73,9 @@ def tidy_assets(app, pagename, templatename, context, doctree):
     app.shared_sheets = [str(sheet.filename) for sheet in sheets]
     sheets.clear()
     tabs = "sd-tab-set" in context.get("body", "")
-    scripts[:] = [js for js in scripts if not _names(js, "thebe") and (tabs or not _names(js, "design-tabs"))]
+    theme = "sphinx-book-theme", "documentation_options.pagename", "search_as_you_type"  # frame.js stands for them
+    unused = "thebe", *theme, *([] if tabs else ["design-tabs"])
+    scripts[:] = [js for js in scripts if not any(_names(js, what) for what in unused)]
 
 
 def write_styles(app, exception):
@@ -51,13 +91,19 @@ def write_styles(app, exception):
 
 
 def names_in_use(site: Path) -> set[str]:
-    """Return every class and identifier of the pages, and every word of the scripts, which may add more."""
+    """Return every class and identifier of the pages, and every word of their scripts, which may add more."""
     used: set[str] = set()
+    scripts: set[Path] = set()
     for page in site.rglob("*.html"):
-        for value in re.findall(r'\b(?:class|id)="([^"]*)"', page.read_text(encoding="utf-8")):
+        if "_static" in page.parts:  # the theme's templates, which are no pages
+            continue
+        text = page.read_text(encoding="utf-8")
+        for value in re.findall(r'\b(?:class|id)="([^"]*)"', text):
             used.update(value.split())
-    for script in (site / "_static").rglob("*.js"):
-        if script.name != "fontawesome.js":  # every icon's name, and no page loads it
+        sources = re.findall(r'<script[^>]*[ -]src="([^"?]+)', text)
+        scripts.update((page.parent / source).resolve() for source in sources)
+    for script in scripts:
+        if script.name != "searchindex.js" and "_widgets" not in script.parts:  # data, which hold every word
             used.update(re.findall(r"[\w-]+", script.read_text(encoding="utf-8")))
     return used
 

@@ -114,7 +114,10 @@ class Public:
 
 
 def public(module) -> list[Public]:
-    """List what a module defines for others, in the order of its source; names with an underscore are its own."""
+    """List what a module defines for others, in the order of its source; names with an underscore are its own.
+
+    What a package takes from its rooms, modules with an underscore, it defines too.
+    """
     text = inspect.getsource(module)
     lines, heading, above = text.splitlines(), "", 0
     found: list[Public] = []
@@ -122,6 +125,11 @@ def public(module) -> list[Public]:
         headings = [match[1] for line in lines[above : node.lineno] if (match := HEADING.match(line))]
         heading = headings[-1] if headings else heading
         above = node.end_lineno or node.lineno
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and hasattr(module, "__path__"):
+            shared = {alias.name for alias in node.names} & set(getattr(module, "__all__", ()))
+            room = importlib.import_module(f".{node.module}", module.__name__)
+            found += [item for item in public(room) if shared & set(item.names)]
+            continue
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             kind, names = ("class" if isinstance(node, ast.ClassDef) else "function"), [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):

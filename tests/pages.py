@@ -102,11 +102,14 @@ def static_page(*widgets) -> str:
     )
     embedded = SimpleNamespace(attributes={"type": book_widgets.STATE, "body": json.dumps({"state": state})})
     context = {"script_files": [embedded], "body": views}
-    book_widgets.place_widgets(None, "test", "", context, None)
+    kinds, models, css = book_widgets.find_widgets("test", context)
+    host = (book_widgets.HERE / "assets" / "widget_host.js").read_text(encoding="utf-8")
+    scripts = [host, *(book_widgets.kind_script(*kind) for kind in kinds.items()), book_widgets.start_script(models)]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Widgets</title>'
-        f'<meta name="viewport" content="width=device-width">{context["metatags"]}</head>'
-        f"<body><main><h1>Widgets</h1>{context['body']}</main></body></html>"
+        f'<meta name="viewport" content="width=device-width"><style>{css}</style></head>'
+        f"<body><main><h1>Widgets</h1>{context['body']}</main>"
+        f"{''.join(f'<script>{text}</script>' for text in scripts)}</body></html>"
     )
 
 

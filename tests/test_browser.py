@@ -5,6 +5,8 @@ import gzip
 import http.server
 import re
 import threading
+import time
+import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
@@ -223,3 +225,110 @@ def test_axe_finds_nothing_in_the_results_of_a_search(server, visit, violations,
     page.locator("#search-results .highlighted").first.wait_for()
     page.wait_for_load_state("networkidle")
     assert violations(page) == set()
+
+
+CHAPTER = "book/interconnect"
+
+# What moves under the reader's eyes, summed as browsers do.
+SHIFTS = """window.shifts = 0;
+new PerformanceObserver(met => met.getEntries().forEach(e => { if (!e.hadRecentInput) window.shifts += e.value; }))
+  .observe({ type: "layout-shift", buffered: true });"""
+
+# How many of some blocks a browser need not lay out.
+PASSED_OVER = "all => all.filter(b => getComputedStyle(b).contentVisibility !== 'visible').length"
+
+
+def laid_out(page):
+    """Wait until every block of a page is laid out."""
+    page.wait_for_function("'whole' in document.documentElement.dataset && !document.querySelector('.waits')")
+
+
+def test_a_chapter_s_first_paint_waits_for_its_text_and_its_styles_alone(site):
+    """A script that a browser must run first, or one more style sheet, is seen on every telephone."""
+    text = (site / f"{CHAPTER}.html").read_text()
+    assert re.findall(r"<script[^>]* src=", text) == []
+    sheets = re.findall(r'<link[^>]*rel="stylesheet"[^>]*>', text)
+    assert [re.search(r"_static/([\w./]+)", sheet)[1] for sheet in sheets] == [
+        "site.css",
+        "katex/katex.min.css",
+        "maths.css",
+    ]
+    assert weight(site / "_static" / "site.css") < 35_000
+    assert weight(site / f"{CHAPTER}.html") < 80_000
+
+
+def test_a_face_that_comes_late_moves_little(server, browser):
+    with watched(browser) as visit:
+        page = visit("about:blank", viewport={"width": 412, "height": 823})
+        page.add_init_script(SHIFTS)
+        page.route("**/*.woff2", lambda route: (time.sleep(0.4), route.continue_()))
+        page.goto(f"{server}/{CHAPTER}.html")
+        page.wait_for_function("document.fonts.status === 'loaded'")
+        laid_out(page)
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.fonts.check('16px \"Source Serif\"')")
+        assert page.evaluate("shifts") < 0.05
+
+
+def test_blocks_that_wait_are_laid_out_after_the_load_and_none_waits_for_who_comes_to_a_place(server, visit):
+    text = urllib.request.urlopen(f"{server}/{CHAPTER}.html").read().decode()
+    assert len(re.findall(r'class="[^"]*\bwaits\b', text)) > 50
+    page = visit(f"{server}/{CHAPTER}.html")
+    laid_out(page)
+    page = visit(f"{server}/{CHAPTER}.html#exercises")
+    assert page.locator(".waits").evaluate_all(PASSED_OVER) == 0
+    for wait in (widgets_ready, laid_out):
+        wait(page)
+        assert 0 <= page.locator("#exercises h2").first.bounding_box()["y"] < 300
+
+
+def test_without_a_script_nothing_waits(server, visit):
+    page = visit(f"{server}/{CHAPTER}.html", java_script_enabled=False)
+    assert page.locator(".waits").count() > 50
+    assert page.locator(".waits").evaluate_all(PASSED_OVER) == 0
+
+
+def test_the_frame_answers(server, visit):
+    page = visit(f"{server}/{CHAPTER}.html", viewport={"width": 1300, "height": 900}, color_scheme="light")
+    laid_out(page)
+    # The colour mode goes from the system's to the other, and is kept over a reload.
+    page.get_by_role("button", name="Color mode").click()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.reload()
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    laid_out(page)
+    # Search opens by key and by button, and closes.
+    dialog = page.locator("#pst-search-dialog")
+    page.keyboard.press("Control+k")
+    assert dialog.is_visible()
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+    # The menu of downloads opens and closes.
+    menu, button = page.locator(".dropdown-menu"), page.get_by_role("button", name="Download this page")
+    button.click()
+    assert menu.is_visible()
+    assert button.get_attribute("aria-expanded") == "true"
+    box = menu.bounding_box()
+    assert box["x"] + box["width"] <= 1300
+    page.mouse.move(0, 0)  # the theme opens it for the pointer too
+    page.keyboard.press("Escape")
+    assert not menu.is_visible()
+    # The contents mark where the reader is.
+    page.locator("#pst-page-toc-nav a[href='#exercises']").click()
+    assert page.locator("#pst-page-toc-nav a[aria-current]").get_attribute("href") == "#exercises"
+    # The first side bar hides.
+    page.get_by_role("button", name="Toggle primary sidebar").click()
+    assert "pst-sidebar-hidden" in page.locator("#pst-primary-sidebar").get_attribute("class")
+
+
+def test_side_bars_open_as_dialogs_on_a_telephone(server, visit):
+    page = visit(f"{server}/{CHAPTER}.html", viewport={"width": 375, "height": 700})
+    laid_out(page)
+    for name, link in [("primary", "The roofline of one accelerator"), ("secondary", "Exercises")]:
+        page.get_by_role("button", name=f"Toggle {name} sidebar").click()
+        dialog = page.locator(f"#pst-{name}-sidebar-modal")
+        assert dialog.get_by_role("link", name=link).is_visible()
+        page.keyboard.press("Escape")
+        dialog.wait_for(state="hidden")
+        assert page.locator(f"#pst-{name}-sidebar").locator("a").count() > 5

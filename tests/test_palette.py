@@ -11,7 +11,7 @@ from clusterlab import palette
 from clusterlab.palette import CYCLE, PALETTE, SHADES, colour
 
 LIBRARY = Path(palette.__file__).parent
-CSS = (LIBRARY / "explorer.css").read_text(encoding="utf-8")
+CSS = (LIBRARY / "explorer" / "explorer.css").read_text(encoding="utf-8")
 PAGES = {"light": "#ffffff", "dark": "#14181e"}  # the background of the book's pages
 
 

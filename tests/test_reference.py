@@ -56,7 +56,7 @@ def modules() -> dict[str, ModuleType]:
 
 
 def own(module) -> dict[str, object]:
-    """What a module holds for others: whatever it did not import and does not hide."""
+    """What a module holds for others: whatever it did not import, but from its own rooms, and does not hide."""
     tree = ast.walk(ast.parse(inspect.getsource(module)))
     imported = {
         alias.asname or alias.name
@@ -64,10 +64,11 @@ def own(module) -> dict[str, object]:
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
+    shared = set(getattr(module, "__all__", ()))
     return {
         name: thing
         for name, thing in vars(module).items()
-        if not (name.startswith("_") or name in imported or isinstance(thing, ModuleType))
+        if not (name.startswith("_") or name in imported - shared or isinstance(thing, ModuleType))
     }
 
 

@@ -677,6 +677,21 @@ def test_print_shows_the_present_state_and_no_controls(gallery):
     assert visible == 0
 
 
+def test_print_tells_what_a_question_hides(gallery, explorers):
+    page, figures = gallery(predicted=False)
+    page.emulate_media(media="print")
+    told = (
+        figures["cost"]
+        .locator("dd")
+        .evaluate_all("""all => all.map(dd =>
+        [getComputedStyle(dd).fontSize, getComputedStyle(dd, "::after").content.slice(1, -1)])""")
+    )
+    assert told == [["0px", text] for text in explorers["cost"].at().values()]
+    assert visible(figures["cost"], ".cl-curve") == [True, True]
+    assert figures["cost"].locator(".cl-premise").is_visible()
+    assert not figures["cost"].locator(".cl-predict").is_visible()
+
+
 def test_two_views_of_one_explorer_move_together(explorers, tmp_path, visit):
     path = tmp_path / "twice.html"
     path.write_text(static_page(explorers["roof"], explorers["cost"], explorers["roof"], explorers["cost"]))

@@ -1,5 +1,5 @@
 // Runs anywidgets on a static page: gives each one the little of a Jupyter model that it uses, and its element.
-(() => {
+window.widgets = (() => {
   class Model {
     constructor(state) { this.state = state; this.heard = {}; }
     get(key) { return this.state[key]; }
@@ -24,21 +24,25 @@
     owner[path.at(-1)] = new DataView(bytes.buffer);
   }
 
-  // The widgets' scripts are on their way while the page is still being read.
-  const kinds = JSON.parse(document.getElementById("widget-kinds").textContent);
-  for (const [kind, source] of Object.entries(kinds)) {
-    kinds[kind] = import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  // A widget's own script is a module: it comes as text, for a page on disk may load scripts but no modules.
+  const kinds = {};
+  function kind(name, source) {
+    kinds[name] = import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
   }
 
-  // Called where the text ends: from there on the figures answer, whatever else is still to come.
-  window.startWidgets = async () => {
-    const { models } = JSON.parse(document.getElementById("widget-state").textContent);
+  // One widget after the other, with a pause for the browser where they have taken longer than it may wait.
+  async function start(models) {
     const live = {};
+    let since = performance.now();
     for (const el of document.querySelectorAll(".widget-host")) {
       const id = el.dataset.model, { kind, state, buffers } = models[id];
       try {
         let widget = (await kinds[kind]).default;
         if (typeof widget === "function") widget = await widget();
+        if (performance.now() - since > 6) {
+          await new Promise((done) => { setTimeout(done); });
+          since = performance.now();
+        }
         if (!live[id]) {
           buffers.forEach((buffer) => attach(state, buffer));
           live[id] = new Model(state);
@@ -49,5 +53,6 @@
         console.error(`widget ${id} did not start`, error);
       }
     }
-  };
+  }
+  return { kind, start };
 })();

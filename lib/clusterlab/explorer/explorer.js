@@ -1,16 +1,6 @@
 // The browser half of clusterlab.Explorer: looks pictures up in the table and draws them. It computes no law.
 const NONE = 65535, STEPS = 65534;
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 // A y value at three significant digits (or a thousandth of a linear axis), in the units that Python chose for the axis.
 function format(value, axis) {
   const step = (axis.high - axis.low) / 1000;
@@ -21,17 +11,6 @@ function format(value, axis) {
   const unit = rounded ? name : axis.unit, sign = rounded < 0 ? "-" : "";
   if (unit[0] === "$") return sign + "$" + number + unit.slice(1);
   return sign + number + (unit === "" || unit === "%" ? "" : " ") + unit;
-}
-
-// What the browser remembers of the questions; where it may not, nothing.
-function recall(note) {
-  try { return localStorage.getItem("clusterlab: " + note); } catch { return null; }
-}
-function remember(note, value) {
-  try {
-    if (value === null) localStorage.removeItem("clusterlab: " + note);
-    else localStorage.setItem("clusterlab: " + note, value);
-  } catch { /* then it is asked again */ }
 }
 
 function render({ model, el }) {
@@ -103,8 +82,9 @@ function render({ model, el }) {
     rows = curves.map(() => table[next++]);
     curves.forEach((path, i) => path.setAttribute("d", line(rows[i])));
     readouts.forEach((dd) => {
-      const told = spec.strings[table[next++]], text = hidden(dd.parentElement) ? "?" : told;
+      const told = spec.strings[table[next++]], asked = hidden(dd.parentElement), text = asked ? "?" : told;
       if (dd.textContent !== text) dd.textContent = text;
+      if (asked) dd.dataset.told = told; else delete dd.dataset.told; // paper cannot be asked: it is told
     });
     dots.forEach((path, i) => {
       const cx = table[next++], cy = table[next++], d = spot(cx, cy);

@@ -1,0 +1,236 @@
+"""Markup: the figure at one combination, complete without a script."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+from .._widget import escape
+from ..scene import TEXT
+from ._axes import NONE
+from ._table import Mark, Span, Table
+
+
+class Figure:
+    """The figure at one combination of a table, as markup that is complete without a script.
+
+    The script redraws only what moves: the elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag
+    and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are thousandths
+    of the axes.
+    """
+
+    def __init__(self, table: Table, index: int, colours: Mapping[str, str], hidden: frozenset[str]) -> None:
+        self.colours, self.hidden = colours, hidden
+        self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
+        self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
+        record = iter(table.records[index].tolist())
+
+        def take(count: int) -> list[int]:
+            return list(itertools.islice(record, count))
+
+        # In the order of the record: these lines read it.
+        self.curves = take(len(self.first.curves))
+        self.texts = [self.strings[number] for number in take(len(self.first.readouts))]
+        self.points = [take(2) for _ in self.first.points]
+        self.rules = take(len(self.first.rules))
+        self.marks = {kind: [Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
+        self.spans = {kind: [Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
+        self.scenes, self.scene = table.scenes, take(len(table.scenes.numbers[index]))
+
+    def markup(self, title: str, premise: str, drawn: bool) -> str:
+        """The whole figure; with a premise a question comes first; ``drawn`` is what has no controls."""
+        classes = f"cl-explorer{' cl-ask' if premise else ''}{' cl-drawn' if drawn else ''}"
+        told = f'<p class="cl-premise">{escape(premise)}</p>' if premise else ""
+        return (
+            f'<figure class="{classes}"><figcaption>{escape(title)}</figcaption>{told}<div class="cl-controls"></div>'
+            f"{self._scene()}{self._plot(title)}"
+            f'<ul class="cl-legend">{self._legend()}</ul><dl class="cl-readouts">{self._readouts()}</dl></figure>'
+        )
+
+    def _plot(self, title: str) -> str:
+        """What is drawn over axes, with them; nothing where there is only a scene."""
+        if not self.x:
+            return ""
+        y_title = self.y.axis.title if self.y else ""
+        head = f'<div class="cl-head">{escape(y_title)}</div>' if self.y else ""
+        what = f"{title}. {self.x.axis.title} across" + (f", {y_title} up." if self.y else ".")
+        lanes = " cl-lanes" if self.first.spans else ""
+        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.first.spans else ""
+        paths = [_path("cl-grid", self._gridlines()), *self._moving_paths()]
+        picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(paths)}</svg>'
+        return (
+            f'{head}<div class="cl-plot{lanes}">{self._left()}'
+            f'<div class="cl-area"{height} role="img" aria-label="{escape(what)}">{picture}'
+            f"{''.join(self._tags())}</div>"
+            f'{self._below()}</div><div class="cl-foot">{escape(self.x.axis.title)}</div>'
+        )
+
+    # What moves with the controls
+
+    def _scene(self) -> str:
+        """The scene as markup that scales as a whole; no larger than makes its text as high as the page's."""
+        if not self.scene:
+            return ""
+        (width, height), (alt, numbers) = self.scenes.size, self.scenes.scenes[self.scene[0]]
+        parts = "".join(self.scenes.parts[number] for number in numbers)
+        return (
+            f'<svg class="cl-scene" viewBox="0 0 {width:g} {height:g}" style="max-width:{width / TEXT:.2f}em"'
+            f' role="img" aria-label="{escape(alt)}">{parts}</svg>'
+        )
+
+    def _shade(self, i: int, name: str) -> str:
+        """Classes of a curve, or of a kind of marks or spans: its colour, its dashes, and whether it is an answer."""
+        colour = f"cl-c-{self.colours[name]} " if name in self.colours else ""
+        return f"{colour}cl-s{i}{self._answer(name)}"
+
+    def _answer(self, label: str) -> str:
+        """A class for what a prediction hides."""
+        return " cl-answer" * (label in self.hidden)
+
+    def _moving_paths(self) -> list[str]:
+        """Spans, curves, marks, rules and points, each an SVG path that later ones lie on."""
+        paths = [_path(f"cl-span {self._shade(i, k)}", self._boxes(s)) for i, (k, s) in enumerate(self.spans.items())]
+        if self.spans:
+            paths.append(_path("cl-break", self._breaks()))
+        curves = zip(self.first.curves, self.curves, strict=True)
+        paths += [_path(f"cl-curve {self._shade(i, name)}", self._line(row)) for i, (name, row) in enumerate(curves)]
+        for i, (kind, marks) in enumerate(self.marks.items()):
+            paths.append(self._shape(i, kind, "".join(self._spot(mark.x, mark.y) for mark in marks)))
+        for label, code in zip(self.first.rules, self.rules, strict=True):
+            line = f"M{self.x.place(code):.1f} 0V1000" if self._rule_is_there(code) else ""
+            paths.append(_path("cl-rule" + self._answer(label), line))
+        points = zip(self.first.points, self.points, strict=True)
+        return paths + [_path("cl-dot" + self._answer(label), self._spot(x, y)) for label, (x, y) in points]
+
+    def _tags(self) -> list[str]:
+        """Labels in the picture: those of spans, rules and points."""
+        tags = [
+            self._span_tag(span, self._shade(i, kind))
+            for i, (kind, spans) in enumerate(self.spans.items())
+            for span in spans
+            if span.text
+        ]
+        for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
+            there = self._rule_is_there(code)
+            tags.append(
+                _tag(
+                    "cl-top" + self._answer(label),
+                    self.x.place(code),
+                    1000,
+                    label,
+                    there,
+                    f"margin-bottom:{-i * 1.35:.2f}em",
+                )
+            )
+        for label, (x, y) in zip(self.first.points, self.points, strict=True):
+            there = bool(self._spot(x, y))
+            tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there))
+        return tags
+
+    def _span_tag(self, span: Span, shade: str) -> str:
+        middle = (self.x.place(span.start) + self.x.place(span.end)) / 2
+        place = f"left:{middle / 10:.2f}%;top:{self._lane(span.lane):.2f}%"
+        return f'<span class="cl-tag cl-in {shade}" style="{place}">{escape(self.strings[span.text])}</span>'
+
+    def _rule_is_there(self, code: int) -> bool:
+        return code != NONE and 0 <= self.x.place(code) <= 1000
+
+    def _line(self, row: int) -> str:
+        """A curve as an SVG path; it lifts the pen where a value is not there."""
+        d, pen = [], "M"
+        for gx, gy in zip(self.grid, self.pool[row], strict=True):
+            if gy == NONE:
+                pen = "M"
+            else:
+                d.append(f"{pen}{self.x.place(gx):.1f} {1000 - self.y.place(gy):.1f}")
+                pen = "L"
+        return "".join(d)
+
+    def _spot(self, x: int, y: int) -> str:
+        """A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture."""
+        px, py = self.x.place(x), self.y.place(y)
+        there = NONE not in (x, y) and 0 <= px <= 1000 and 0 <= py <= 1000
+        return f"M{px:.1f} {1000 - py:.1f}h0" if there else ""
+
+    def _boxes(self, spans: list[Span]) -> str:
+        """Spans as one SVG path of rectangles, seven tenths of a lane high."""
+        tall = 700 / len(self.lanes)
+        boxes = []
+        for span in spans:
+            if span.lane != NONE:
+                left, right = self.x.place(span.start), self.x.place(span.end)
+                top = 10 * self._lane(span.lane) - tall / 2
+                boxes.append(f"M{left:.1f} {top:.1f}H{right:.1f}v{tall:.1f}H{left:.1f}z")
+        return "".join(boxes)
+
+    def _breaks(self) -> str:
+        """A zigzag where a bar leaves the picture."""
+        tall = 700 / len(self.lanes)
+        return "".join(
+            f"M985 {10 * self._lane(span.lane) - tall / 2:.1f}" + f"l8 {tall / 4:.1f}l-8 {tall / 4:.1f}" * 2
+            for spans in self.spans.values()
+            for span in spans
+            if span.lane != NONE and self.x.place(span.start) < 985 and self.x.place(span.end) > 1000.5
+        )
+
+    def _lane(self, lane: int) -> float:
+        """Middle of a lane, in percent from the top."""
+        return 100 * (lane + 0.5) / len(self.lanes)
+
+    def _shape(self, i: int, kind: str, d: str) -> str:
+        """Marks of one kind: dots, squares, rings, hollow squares, and then the same four smaller."""
+        shade = self._shade(len(self.first.curves) + i, kind)
+        classes = f"cl-mark{' cl-square' * (i % 2)}{' cl-small' * (i // 4)} {shade}"
+        return _path(classes, d) + (_path(f"{classes} cl-hole", d) if i % 4 > 1 else "")
+
+    def _readouts(self) -> str:
+        return "".join(
+            f'<div class="cl-read{self._answer(label)}"><dt>{escape(label)}</dt><dd>{escape(text)}</dd></div>'
+            for label, text in zip(self.first.readouts, self.texts, strict=True)
+        )
+
+    # What stays
+
+    def _gridlines(self) -> str:
+        across = "".join(f"M{10 * tick.at:.1f} 0V1000" for tick in self.x.ticks())
+        up = "".join(f"M0 {1000 - 10 * tick.at:.1f}H1000" for tick in self.y.ticks()) if self.y else ""
+        return across + up
+
+    def _left(self) -> str:
+        """Labels of the y axis or of the lanes; an invisible copy of the longest makes room for them."""
+        if self.first.spans:
+            labels = [(f"top:{self._lane(i):.2f}%", lane) for i, lane in enumerate(self.lanes)]
+        else:
+            labels = [(f"bottom:{tick.at:.2f}%", tick.text) for tick in (self.y.ticks() if self.y else [])]
+        widest = max((text for _, text in labels), key=len, default="")
+        spans = "".join(f'<span style="{style}">{escape(text)}</span>' for style, text in labels)
+        return f'<div class="cl-left" aria-hidden="true"><i>{escape(widest)}</i>{spans}</div>'
+
+    def _below(self) -> str:
+        """Labels of the x axis; a narrow picture shows every second one."""
+        spans = []
+        for i, tick in enumerate(self.x.ticks()):
+            classes = " ".join(["cl-minor"] * (i % 2) + ["cl-end"] * (tick.at > 98))
+            spans.append(f'<span class="{classes}" style="left:{tick.at:.2f}%">{escape(tick.text)}</span>')
+        return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
+
+    def _legend(self) -> str:
+        """A key for each kind of spans, or for each curve and each kind of marks."""
+        line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
+        lines = [_key(30, _path(f"{line} {self._shade(i, name)}", "M0 5H30"), name) for i, name in enumerate(names)]
+        return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
+
+
+def _key(width: int, picture: str, name: str) -> str:
+    return f'<li><svg viewBox="0 0 {width} 10" aria-hidden="true">{picture}</svg>{escape(name)}</li>'
+
+
+def _path(classes: str, d: str) -> str:
+    return f'<path class="{classes}" d="{d}"/>'
+
+
+def _tag(kind: str, x: float, y: float, label: str, there: bool, style: str = "") -> str:
+    """A label in the picture, to the left of its mark in the right half."""
+    classes = f"cl-tag {kind}{' cl-left-of' if x > 500 else ''}"
+    place = f"left:{x / 10:.2f}%;bottom:{y / 10:.2f}%;{style}"
+    return f'<span class="{classes}" style="{place}"{"" if there else " hidden"}>{escape(label)}</span>'
