@@ -1,4 +1,4 @@
-"""What the tests share: a browser that may speak to nobody, the built site, and how nbval compares."""
+"""What the tests share: a browser that may speak to nobody, the built site, and the order of the tests."""
 
 import contextlib
 import os
@@ -20,13 +20,6 @@ settings.register_profile("book", deadline=None)  # a busy machine is no fault o
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
-
-
-def pytest_collectstart(collector):
-    """Let nbval compare text, and not what committed notebooks leave out: pictures and HTML."""
-    if hasattr(collector, "skip_compare"):
-        pictures = "image/svg+xml", "text/html"
-        collector.skip_compare += pictures + tuple(f"application/papermill.record/{kind}" for kind in pictures)
 
 
 def pytest_collection_modifyitems(items):
