@@ -75,16 +75,16 @@ class Replay:
     def is_alive(self):
         return True
 
-    def await_reply(self, msg_id, timeout=None):
+    def await_reply(self, _, **__):
         pass
 
-    def await_idle(self, msg_id, timeout=None):
+    def await_idle(self, *_):
         self.messages.clear()
 
-    def get_message(self, stream, timeout=None):
+    def get_message(self, _, **__):
         return self.messages.pop(0)
 
-    def execute_cell_input(self, source, allow_stdin=None):
+    def execute_cell_input(self, source, **_):
         cell = next(self.cells)
         assert cell.source == source, f"the build ran another cell:\n{cell.source}"
         assert cell.execution_count, f"the build did not run:\n{source}"
