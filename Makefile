@@ -1,6 +1,8 @@
 # make alone lists what there is. Every target works from a bare clone with Python 3.11 or newer and its venv module.
 PYTHON ?= python3
 JOBS ?= 2
+# Every process would compile the library, and the tests, again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 SITE := _build/html/index.html

@@ -22,20 +22,28 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 
 
+# One process builds the site and looks through its files. The other has all that needs no site to do meanwhile, and when
+# that is done the site is there: nobody waits. Many small pieces at the end let both finish together.
+FIRST, LAST = (
+    ("test_site", "test_reference"),
+    ("test_notebooks", "test_lab", "test_browser", "test_widget", "test_look"),
+)
+
+
 def pytest_collection_modifyitems(items):
-    """Build the site first, beside the chapters; then open its pages, in the book's order."""
-    first = ["test_site", "test_reference", "test_notebooks", "test_lab", "test_browser", "test_look"]
-    items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
+    """Order the tests by what they wait for, and the pages as the book does."""
+    places = {name: place for place, name in enumerate((*FIRST, None, *LAST))}
+    items.sort(key=lambda item: places.get(item.path.stem, places[None]))
 
 
 class Scopes(LoadScopeScheduling):
-    """Share the tests out in their order: those that look at one page together, and each chapter by itself."""
+    """Share the tests out in their order: those that look at one page together, and others by their function."""
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
-        test, _, parameter = test.partition("[")
-        whole = {"tests/test_site.py": "site", "tests/test_reference.py": "site", "tests/test_notebooks.py": nodeid}
-        return f"page {parameter}" if file == "tests/test_browser.py" else whole.get(file, f"{file}::{test}")
+        name, _, parameter = test.partition("[")
+        stem = file.removeprefix("tests/").removesuffix(".py")
+        return "site" if stem in FIRST else f"page {parameter}" if stem == "test_browser" else f"{file}::{name}"
 
 
 def pytest_xdist_make_scheduler(config, log):

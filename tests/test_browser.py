@@ -131,9 +131,7 @@ def test_every_control_of_a_widget_moves_its_figure_by_keyboard(page, hosts):
         )
         assert controls
         stuck += [
-            (title, control.get_attribute("name"))
-            for control in controls
-            if not move_by_keyboard(figure, control)
+            (title, control.get_attribute("name")) for control in controls if not move_by_keyboard(figure, control)
         ]
         figure.get_by_role("button", name="Reset").press("Enter")
         assert drawn(figure) == start
