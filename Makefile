@@ -27,7 +27,7 @@ test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, th
 	$(PYTEST)
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
-	$(PYTEST) $(foreach each,browser lab notebooks reference site widget,--ignore tests/test_$(each).py)
+	$(PYTEST) $(foreach each,browser lab look notebooks reference site widget,--ignore tests/test_$(each).py)
 
 lab: $(VENV)/lab  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
