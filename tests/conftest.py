@@ -146,7 +146,7 @@ def build_book(source, output):
     """
     script, html = Path(sys.executable).with_name("jupyter-book"), output / "_build" / "html"
     command = [script, "build", "--path-output", output, "-W", "--keep-going", source]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     reports = [path.read_text() for path in html.glob("reports/**/*.log")]
     return done.returncode == 0, "\n".join([done.stdout, *reports]), html
 
@@ -159,6 +159,8 @@ def site(tmp_path_factory, worker_id):
     log = folder / "build.log"
     with FileLock(folder.with_suffix(".lock")):
         if not log.exists():
+            folder.mkdir(parents=True)
+            log.write_text("failed\nIt came to no end.")  # what another process is told where this one gives up
             built, said, _ = build_book(ROOT, folder)
             log.write_text(f"{'built' if built else 'failed'}\n{said}")
     verdict, said = log.read_text().split("\n", 1)
