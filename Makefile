@@ -1,6 +1,8 @@
 # make alone lists what there is. Every target works from a bare clone with Python 3.11 or newer and its venv module.
 PYTHON ?= python3
 JOBS ?= 2
+# Every process would compile the library, and the tests, again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 STUDENTS ?= course/roster.csv
@@ -26,7 +28,7 @@ test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, th
 	$(PYTEST)
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
-	$(PYTEST) $(foreach each,browser lab notebooks reference site widget,--ignore tests/test_$(each).py)
+	$(PYTEST) $(foreach each,browser lab look notebooks reference site widget,--ignore tests/test_$(each).py)
 
 course: $(VENV)/course  ## Write, take in and mark the problem sets: make course STUDENTS=roster.csv SECRET=...
 	@$(BIN)/python -m course --students $(STUDENTS) --secret '$(SECRET)'

@@ -6,13 +6,17 @@ side by side is most of the gain.
 
 from __future__ import annotations
 
+import functools
 import os
+import re
+from pathlib import Path
 
 import pybtex.plugin
+import sphinx_codeautolink.extension as codeautolink
 from jupyter_cache import get_cache
 
-# sphinxcontrib-bibtex asks for this at each citation, and each time every installed package is looked through.
-PLAINTEXT = "pybtex.backends", "plaintext"
+# A block of code on a page, as Sphinx writes it.
+CODE = re.compile(r'(<div class="[^"]*\bhighlight-[^>]*>\s*<div class="highlight">.*?</pre></div>\s*</div>)', re.DOTALL)
 
 # Extensions of Jupyter Book that keep nothing while they read, and do not say so.
 SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
@@ -23,7 +27,9 @@ def setup(app):
     app.parallel = max(app.parallel, os.cpu_count() or 1)
     app.connect("builder-inited", declare)
     app.connect("env-before-read-docs", deal)
-    pybtex.plugin.register_plugin(*PLAINTEXT, pybtex.plugin.find_plugin(*PLAINTEXT))
+    # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
+    pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
+    codeautolink.link_html = functools.partial(link_code, codeautolink.link_html)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -44,3 +50,13 @@ def deal(app, env, docnames):
         docnames[:] = [
             name for i, chapter in enumerate(chapters) for name in (chapter, *others[i * each : (i + 1) * each])
         ]
+
+
+def link_code(link_html, document, folder, *arguments, **options):
+    """Let sphinx-codeautolink parse the code of a page, and not the formulas and widgets around it."""
+    page = Path(folder, f"{document}.html")
+    parts = CODE.split(page.read_text(encoding="utf-8"))
+    page.write_text("\n".join(parts[1::2]), encoding="utf-8")
+    link_html(document, folder, *arguments, **options)
+    parts[1::2] = CODE.findall(page.read_text(encoding="utf-8"))
+    page.write_text("".join(parts), encoding="utf-8")

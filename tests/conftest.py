@@ -1,4 +1,4 @@
-"""What the tests share: a browser that may speak to nobody, the built site, and how nbval compares."""
+"""What the tests share: a browser that may speak to nobody, the built site, and the order of the tests."""
 
 import contextlib
 import os
@@ -22,27 +22,26 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 
 
-def pytest_collectstart(collector):
-    """Let nbval compare text, and not what committed notebooks leave out: pictures and HTML."""
-    if hasattr(collector, "skip_compare"):
-        pictures = "image/svg+xml", "text/html"
-        collector.skip_compare += pictures + tuple(f"application/papermill.record/{kind}" for kind in pictures)
+# One process builds the site and looks through its files. The other has all that needs no site to do meanwhile, and
+# when that is done the site is there: nobody waits. Many small pieces at the end let both finish together.
+FIRST = "test_site", "test_reference"
+LAST = "test_notebooks", "test_lab", "test_browser", "test_widget", "test_look"
 
 
 def pytest_collection_modifyitems(items):
-    """Build the site first, beside the chapters; then open its pages, in the book's order."""
-    first = ["test_site", "test_reference", "test_notebooks", "test_lab", "test_browser", "test_look"]
-    items.sort(key=lambda item: first.index(item.path.stem) if item.path.stem in first else len(first))
+    """Order the tests by what they wait for, and the pages as the book does."""
+    places = {name: place for place, name in enumerate((*FIRST, None, *LAST))}
+    items.sort(key=lambda item: places.get(item.path.stem, places[None]))
 
 
 class Scopes(LoadScopeScheduling):
-    """Share the tests out in their order: those that look at one page together, and each chapter by itself."""
+    """Share the tests out in their order: those that look at one page together, and others by their function."""
 
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
-        test, _, parameter = test.partition("[")
-        whole = {"tests/test_site.py": "site", "tests/test_reference.py": "site", "tests/test_notebooks.py": nodeid}
-        return f"page {parameter}" if file == "tests/test_browser.py" else whole.get(file, f"{file}::{test}")
+        name, _, parameter = test.partition("[")
+        stem = file.removeprefix("tests/").removesuffix(".py")
+        return "site" if stem in FIRST else f"page {parameter}" if stem == "test_browser" else f"{file}::{name}"
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -147,7 +146,7 @@ def build_book(source, output):
     """
     script, html = Path(sys.executable).with_name("jupyter-book"), output / "_build" / "html"
     command = [script, "build", "--path-output", output, "-W", "--keep-going", source]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1800)
     reports = [path.read_text() for path in html.glob("reports/**/*.log")]
     return done.returncode == 0, "\n".join([done.stdout, *reports]), html
 
@@ -160,6 +159,8 @@ def site(tmp_path_factory, worker_id):
     log = folder / "build.log"
     with FileLock(folder.with_suffix(".lock")):
         if not log.exists():
+            folder.mkdir(parents=True)
+            log.write_text("failed\nIt came to no end.")  # what another process is told where this one gives up
             built, said, _ = build_book(ROOT, folder)
             log.write_text(f"{'built' if built else 'failed'}\n{said}")
     verdict, said = log.read_text().split("\n", 1)

@@ -1,10 +1,17 @@
-"""What the tests of every law module share: that a law called with arrays is a loop of scalar calls."""
+"""What the tests of every law module share: units, and that a law called with arrays is a loop of scalar calls."""
 
 from collections.abc import Mapping
 
 import numpy as np
+import pint
 
 from clusterlab.units import Explained
+
+# One for all tests, for it reads a thousand definitions.
+registry = pint.UnitRegistry()
+for definition in ("FLOP = [flop]", "dollar = [money]", "CFM = cubic_foot / minute", "@alias byte = B"):
+    registry.define(definition)
+registry.define("octet = [memory]")  # Pint's own byte is a dimensionless count of bits
 
 
 def numbers(result) -> dict:

@@ -48,7 +48,7 @@ close = {"rel": 1e-12}
 sizes = st.just(0.0) | st.floats(1, 1e13)
 bandwidths = st.floats(1e6, 1e13)
 latencies = st.floats(0, 1e-2)
-few = settings(max_examples=25)  # of each law: there are some twenty
+few = settings(max_examples=15)  # of each law: there are some twenty
 
 
 # --- published numbers -----------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ def shipped(catalogue):
 
 @pytest.mark.parametrize("catalogue", _CATALOGUES)
 @given(data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_whatever_stands_in_a_catalogue_is_read_or_refused(catalogue, data):
     """One entry of a shipped file replaced by anything that TOML can hold, at any depth."""
     whole = shipped(catalogue)
@@ -300,7 +300,7 @@ cells = {
 
 
 @given(rows=st.lists(st.fixed_dictionaries(cells), min_size=1, max_size=4), name=st.sampled_from(["fit", "predict"]))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_whatever_the_cells_say_they_are_fitted_or_refused(rows, name, tmp_path_factory):
     path = tmp_path_factory.mktemp("any") / "mine.csv"
     path.write_text("\n".join([",".join(cells), *(",".join(row.values()) for row in rows)]))

@@ -206,11 +206,7 @@ from clusterlab.transformer import (
     parameters,
     training_flops,
 )
-
-registry = pint.UnitRegistry()
-registry.define("FLOP = [flop]")
-registry.define("dollar = [money]")
-registry.define("octet = [memory]")  # Pint's own byte is a dimensionless count of bits
+from laws import registry
 
 
 def q(unit, value=2.0):

@@ -24,10 +24,11 @@ print(json.dumps({
 
 @pytest.fixture
 def lab(tmp_path):
-    """JupyterLab over a copy of the book: its address, and the folder of its kernels."""
+    """JupyterLab over a copy of the book: its address, the folder of its kernels, and a chapter with a question."""
     shutil.copytree(ROOT / "book", tmp_path / "book")
+    chapter = chapter_up_to_its_first_question(tmp_path / "book")
     with jupyter_lab(tmp_path / "book", tmp_path) as running:
-        yield running
+        yield *running, chapter
 
 
 @pytest.fixture
@@ -84,18 +85,23 @@ def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(tmp_path, 
         page.close()  # before its server goes
 
 
-def shortest_chapter_with_a_question() -> str:
-    """Return the name of the chapter with the least code of those with a figure that asks before it shows."""
-    code = {
-        path.name: [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
-        for path in (ROOT / "book").glob("*.ipynb")
-    }
-    asking = [name for name, cells in code.items() if any("predict=" in cell for cell in cells)]
-    return min(asking, key=lambda name: len("".join(code[name])))
+def chapter_up_to_its_first_question(folder) -> str:
+    """Cut the chapter that asks after the least code behind its first figure that asks; return the notebook's name."""
+    _, cut, name = min(
+        (sum(len(cell.source) for cell in notebook.cells[: i + 1] if cell.cell_type == "code"), i + 1, path.name)
+        for path in folder.glob("*.ipynb")
+        for notebook in [nbformat.read(path, as_version=4)]
+        for i, cell in enumerate(notebook.cells)
+        if cell.cell_type == "code" and "predict=" in cell.source
+    )
+    notebook = nbformat.read(folder / name, as_version=4)
+    del notebook.cells[cut:]
+    nbformat.write(notebook, folder / name)
+    return name
 
 
 def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(lab, ask, visit):
-    page = visit(f"{lab[0]}/lab/tree/{shortest_chapter_with_a_question()}?reset", blame="widget|clusterlab|blob:")
+    page = visit(f"{lab[0]}/lab/tree/{lab[2]}?reset", blame="widget|clusterlab|blob:")
     run_all_cells(page)
     asking = page.locator(".jp-Notebook .cl-explorer.cl-ask[data-ready]").first
     asking.scroll_into_view_if_needed()

@@ -6,7 +6,6 @@ import re
 from collections import defaultdict
 
 import numpy as np
-import pint
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,7 +37,7 @@ from clusterlab.power import (
     site,
 )
 from clusterlab.units import MW, GWh, MWh, cent, day, hour, kW, kWh, million
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, registry
 
 close = {"rel": 1e-12}
 watts = st.floats(1e-3, 1e9)
@@ -409,9 +408,6 @@ def test_the_capacitors_of_a_gb300_rack_smooth_what_lasts_tenths_of_a_second():
 # --- the published rows ----------------------------------------------------------------------------------------------
 
 ROWS = published("power")
-registry = pint.UnitRegistry()
-registry.define("FLOP = [flop]")
-registry.define("CFM = cubic_foot / minute")
 PINT = {"%": "percent", "t": "metric_ton", "cent/kWh": "0.01/kWh", "gal": "gallon", "Btu/h": "Btu/hour", "h": "hour"}
 PINT |= {"Btu/gal": "Btu/gallon", "L/min/kW": "liter/minute/kW", "d": "day", "L/kWh": "liter/kWh", "": "dimensionless"}
 

@@ -7,7 +7,6 @@ import math
 
 import networkx as nx
 import numpy as np
-import pint
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +25,7 @@ from clusterlab.topology import (
     scale_up,
     torus,
 )
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, registry
 
 close = {"rel": 1e-12}
 powers = st.sampled_from([4, 8, 16, 32, 64, 128])
@@ -617,7 +616,7 @@ PLAIN = [
     for name in names
     if {name, (law, name)} & COUNTS or "oversubscription" in name
 ]
-SECONDS = pint.UnitRegistry().Quantity(np.array([2.0, 4.0]), "s")
+SECONDS = registry.Quantity(np.array([2.0, 4.0]), "s")
 
 
 @pytest.mark.parametrize(("law", "name"), PLAIN)

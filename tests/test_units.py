@@ -5,7 +5,6 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-import pint
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from clusterlab.units import (
     tabulate,
     whole,
 )
+from laws import registry
 
 # Every constant by the name Pint has for it: an independent registry, whose year is the Julian year of the IAU.
 DEFINITIONS = {
@@ -42,17 +42,8 @@ DEFINITIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def registry():
-    registry = pint.UnitRegistry()
-    registry.define("FLOP = [flop]")
-    registry.define("dollar = [money]")
-    registry.define("@alias byte = B")
-    return registry
-
-
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_a_constant_is_its_definition_in_si_base_units(name, registry):
+def test_a_constant_is_its_definition_in_si_base_units(name):
     quantity = registry.Quantity(1, DEFINITIONS[name])
     base = next(unit for unit in ("byte", "s", "J", "W", "FLOP", "dollar") if quantity.is_compatible_with(unit))
     assert getattr(units, name) == pytest.approx(quantity.to(base).magnitude, rel=1e-15)
