@@ -32,7 +32,7 @@ def racks(microbatches, slot, stages=4):
 
 def pools(readers, writers):
     return draw.pools(
-        readers, writers, cache=141e6, rate=50e9, passes=("servers\nread prompts", "servers decode,\na token a pass")
+        readers, writers, cache=141e6, rate=50e9, passes=("servers read\nprompts", "servers decode,\na token a pass")
     )
 
 
