@@ -25,7 +25,7 @@ HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.
 # One process builds the site and looks through its files. The other has all that needs no site to do meanwhile, and
 # when that is done the site is there: nobody waits. Many small pieces at the end let both finish together.
 FIRST = "test_site", "test_reference"
-LAST = "test_notebooks", "test_lab", "test_browser", "test_widget", "test_look"
+LAST = "test_notebooks", "test_lab", "test_browser", "test_widget", "test_check", "test_look"
 
 
 def pytest_collection_modifyitems(items):

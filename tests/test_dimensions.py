@@ -573,7 +573,7 @@ DIMENSIONS = {
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {"units", "hardware", "models", "machine", "layout", "evidence", "validate", "__main__"}
-NOT_LAWS |= {"palette", "scene", "explorer", "question", "check"}
+NOT_LAWS |= {"palette", "scene", "explorer", "question", "check", "_widget"}
 # Functions that are no laws: simulations, the training step and what is made of passes of a replica (their own tests
 # scale times instead), and look-ups.
 NO_LAWS = {
