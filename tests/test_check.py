@@ -240,7 +240,6 @@ def test_two_kinds_stand_on_one_page_and_each_script_is_there_once(url, opened, 
     assert len(checks) == 3
     assert page.locator(".cl-explorer[data-ready]").count() == 1
     source = visit(url, java_script_enabled=False).content()
-    assert len(json.loads(re.search(r'id="widget-kinds">(.*?)</script>', source)[1])) == 2
     assert source.count("export function judge") == 1
     assert source.count(".cl-verdict:empty") == 1
 

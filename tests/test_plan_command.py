@@ -178,7 +178,7 @@ REFUSED = [
     (("--model", "Llama 3.1 8B", "--tokens", "1T", "--accelerator", "H1000"), "unknown accelerator 'H1000'"),
     ((*SMALL[1:], "--layout", "tp"), "layout must be AXIS=NUMBER, got 'tp'"),
     ((*SMALL[1:], "--layout", "tq=8"), "unknown input 'tq'"),
-    ((*SMALL[1:], "--layout", "recompute=some"), "recompute must be one of none, selective, full"),
+    ((*SMALL[1:], "--layout", "recompute=some"), "recompute must be one of none, selective, alternate, full"),
     ((*SMALL[1:], "--assume", "pue"), "assume must be NAME=VALUE, got 'pue'"),
     ((*SMALL[1:], "--assume", "luck=2"), "unknown assumption 'luck'"),
     ((*SMALL[1:], "--assume", "pue=0"), "pue must be positive"),

@@ -52,13 +52,13 @@ def llama():
 # Planned over published, less one. What is beyond ten per cent is explained in the note of the published number.
 ERRORS = {
     "Llama 3 405B": {
-        "mfu": 0.102,
-        "gpu_hours": -0.111,
+        "mfu": 0.090,
+        "gpu_hours": -0.101,
         "interruptions_per_day": 0.014,
         "effective_time": 0.032,
-        "chip_carbon": -0.063,
+        "chip_carbon": -0.053,
     },
-    "DeepSeek-V3": {"gpu_hours": -0.072, "cost": -0.072},
+    "DeepSeek-V3": {"gpu_hours": -0.021, "cost": -0.021},
     "Meta 24,576": {"gpus": 0, "racks": 0, "bisection": 0.002, "storage_bandwidth": 0},
     "SuperPOD, 256": dict.fromkeys(
         ("racks", "leaf_switches", "spine_switches", "host_cables", "spine_cables", "server_power"), 0
@@ -90,7 +90,7 @@ def test_what_was_published_of_runs_lies_within_their_intervals():
 def test_the_mfu_of_llama_3_is_its_own_with_four_chunks_a_stage():
     """Table 4 prints 41 % and no number of chunks: the plan's 45 % are those of the best, eight."""
     four, eight = (step(LLAMA.model, H100, LLAMA.workload, replace(META, chunks=v)).mfu for v in (4, 8))
-    assert (four, eight) == (pytest.approx(0.411, abs=0.001), pytest.approx(0.452, abs=0.001))
+    assert (four, eight) == (pytest.approx(0.407, abs=0.001), pytest.approx(0.447, abs=0.001))
 
 
 # --- the certificate -------------------------------------------------------------------------------------------------

@@ -889,7 +889,7 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> fmt(outcome(made).time, "s"), fmt(outcome(made).run.goodput, "%", 2)
-    ('69.7 d', '93%')
+    ('70.5 d', '93%')
     """
     world = WORLD if world is None else world
     training, site = made.training, made.site
@@ -1481,7 +1481,7 @@ def plan(
     --------
     >>> made = plan(Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=512))
     >>> made.holds, fmt(made.outcome.time, "s"), made.binding.name
-    (True, '67 h', 'gpus')
+    (True, '68.9 h', 'gpus')
     """
     world = WORLD if world is None else world
     limits = _limits(training, site)

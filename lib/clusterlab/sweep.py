@@ -188,7 +188,7 @@ def sweep(
     >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
     >>> run = {"model": "Llama 3.1 8B", "tokens": 1e12, "global_batch": 512, **few}
     >>> [fmt(cell.time, "s") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
-    ['24 d', '12.2 d']
+    ['23.8 d', '12.1 d']
     """
     chunks = _chunks(runs, accelerators, sizes, draws, WORLD if world is None else world)
     kept = None if folder is None else Path(folder)

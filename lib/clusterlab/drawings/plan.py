@@ -35,7 +35,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planner import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 21.5 d, $72,600, 131 kW rated. 13 of 13 joints hold.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d, $74,900, 131 kW rated. 13 of 13 joints hold.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout

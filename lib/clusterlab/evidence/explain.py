@@ -102,7 +102,7 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
     ...     share = replace(run.machine.efficiency, attention=run.machine.efficiency.attention / 2)
     ...     return replace(run, seconds=predict_run(replace(run, machine=replace(run.machine, efficiency=share))).time)
     >>> explain([slow(run) for run in runs], runs[0].row).suspects[0].says
-    'as if attention ran at 12.5% of peak'
+    'as if attention ran at 12% of peak'
     """
     ids = [run.row for run in runs]
     if ids.count(row) != 1:
@@ -223,11 +223,13 @@ def _shares(mine: Run) -> Iterator[_Change]:
         ("network", *wires, "network_ring", "of its bandwidth"),
         ("all-to-all", *wires, "all_to_all", "of its bandwidth"),
     ]
-    if mine.software.attention:
-        suspects.append(("attention", *chip, mine.software.attention, "of peak"))
+    kernel = mine.software.attention  # in multiples of the share
+    if kernel is not None:
+        suspects.append(("attention", *chip, "attention", "of peak"))
     for name, record, shares, key, whole in suspects:
-        believed = float(getattr(shares, key))
-        values = believed * _FACTORS[believed * _FACTORS <= (9 / 16 if name == "attention" else 1.0)]
+        scale = kernel if name == "attention" else 1.0
+        believed = scale * float(getattr(shares, key))
+        values = believed * _FACTORS[(9 / 16 if name == "attention" else 1.0) / getattr(shares, key) >= _FACTORS]
         # What slows GEMMs slows them at every precision.
         keys = ("gemm", "gemm_8", "gemm_4") if name == "GEMMs" else (key,)
 
