@@ -162,10 +162,11 @@ def _nearest(change: _Change, questions: Sequence[Batch], seconds: np.ndarray) -
 
     Of values that do as well, as many do where there is one run, it is the one that changes least.
     """
-    at, *found = _best(change, questions, seconds, change.values)
-    if len(change.values) > 1:
-        around = change.values[[max(at - 1, 0), min(at + 1, len(change.values) - 1)]]
-        _, *found = _best(change, questions, seconds, np.geomspace(*around, 25))
+    values = change.values
+    at, *found = _best(change, questions, seconds, values)
+    for _ in range(2 if len(values) > 1 else 0):  # finer, and finer again, between the neighbours of the best
+        values = np.geomspace(values[max(at - 1, 0)], values[min(at + 1, len(values) - 1)], 25)
+        at, *found = _best(change, questions, seconds, values)
     return tuple(found)
 
 
