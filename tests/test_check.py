@@ -349,7 +349,7 @@ def test_progress_is_remembered_saved_as_a_table_and_forgotten(opened, tmp_path)
 
 
 def test_where_the_browser_may_not_remember_a_check_still_works(url, visit):
-    page = visit("about:blank")
+    page = visit("about:blank", own=True)
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('no'); } })")
     page.goto(url)
     widgets_ready(page)

@@ -65,7 +65,7 @@ def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(tmp_path, 
     notebook.cells += map(nbformat.v4.new_code_cell, cells)
     nbformat.write(notebook, tmp_path / "book" / "check.ipynb")
     with jupyter_lab(tmp_path / "book", tmp_path) as (url, _):
-        page = visit(f"{url}/lab/tree/check.ipynb?reset", blame="widget|clusterlab|blob:")
+        page = visit(f"{url}/lab/tree/check.ipynb?reset", blame="widget|clusterlab|blob:", own=True)
         run_all_cells(page, ".cl-check")
         check = page.locator(".jp-Notebook .cl-check")
         # JupyterLab may take the focus once more when the last cell's reply comes in: then no key reaches the field.
@@ -101,7 +101,7 @@ def chapter_up_to_its_first_question(folder) -> str:
 
 
 def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(lab, ask, visit):
-    page = visit(f"{lab[0]}/lab/tree/{lab[2]}?reset", blame="widget|clusterlab|blob:")
+    page = visit(f"{lab[0]}/lab/tree/{lab[2]}?reset", blame="widget|clusterlab|blob:", own=True)
     run_all_cells(page)
     asking = page.locator(".jp-Notebook .cl-explorer.cl-ask[data-ready]").first
     asking.scroll_into_view_if_needed()

@@ -399,7 +399,7 @@ def test_one_switch_stops_every_question_of_the_book(explorers, tmp_path, visit)
 
 
 def test_a_browser_that_remembers_nothing_asks_all_the_same(url, visit, browser):
-    page = visit("about:blank")
+    page = visit("about:blank", own=True)
     page.add_init_script("Object.defineProperty(window, 'localStorage', { get() { throw new Error('not here'); } })")
     page.goto(url)
     cost = widgets_ready(page)[1]
@@ -858,7 +858,7 @@ def test_the_buttons_of_a_step_go_on_and_back_and_stop_at_both_ends(stage):
 
 
 def test_playing_takes_step_after_step_until_the_end_or_until_it_is_paused(stage):
-    page, figures = stage()
+    page, figures = stage(own=True)
     ring = figures["ring"]
     page.clock.install()
 
