@@ -19,7 +19,8 @@ window.widgets = (() => {
 
   // A buffer's path says which trait it belongs to: ["_table"], or deeper for nested state.
   function attach(state, { path, data }) {
-    const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
+    const text = atob(data), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
     const owner = path.slice(0, -1).reduce((node, key) => node[key], state);
     owner[path.at(-1)] = new DataView(bytes.buffer);
   }
