@@ -32,7 +32,7 @@ from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .layout import PRECISIONS, Layout, Workload
 from .layout_search import axes, search
 from .machine import SOFTWARE, SPREADS, Machine, machine
-from .memory import model_state
+from .memory import footprint, model_state
 from .power import EnergyFootprint, Load
 from .queueing import little_law
 from .speedup import critical_batch, training_run
@@ -685,6 +685,13 @@ class Design(Explained):
     def accelerator(self) -> str:
         """Their name."""
         return self.machine.name
+
+    @property
+    def memory(self):
+        """Bytes that an accelerator holds, by the law of memory."""
+        training = self.training
+        held = footprint(training.model, training.workload, self.layout, software=SOFTWARE[self.site.software])
+        return held.total
 
     def _rows(self):
         layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1])
@@ -1497,6 +1504,8 @@ def plan(
     if not groups:
         raise _does_not_fit(training, site)
     table = _table(groups, world)
+    if not limits and not np.any(table["gpus"] == site.gpus):  # the sizes around it can
+        raise _does_not_fit(training, site)
     chosen = _choose(table, limits, site)
     group, at = table["group"][chosen], table["at"][chosen]
     layout = groups[int(group)].layout[int(at)]
@@ -1531,12 +1540,64 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
         nearest = next((n for n in now if n in runs), None)
         near = near[len(now) :]
     if nearest:
-        why = f"no layout of {what} fits and divides the batch; the nearest that does: gpus {nearest:,}"
-        return InfeasibleError(why, {"gpus": nearest})
+        why = f"no layout of {what} fits and divides the batch"
+        if site.gpus:
+            why += f": {_short(training, site, chips)}"
+        return InfeasibleError(f"{why}; the nearest that does: gpus {nearest:,}", {"gpus": nearest})
     if fixed:
         given = ", ".join(f"{n} {v[0]}" for n, v in fixed.items())
         return InfeasibleError(f"no layout of {what} fits with {given} fixed; leave some of them free")
     return InfeasibleError(f"no layout of {what} fits, with any number up to {_MOST_GPUS:,}; take one with more memory")
+
+
+def _short(training: Training, site: Site, chips: Machine) -> str:
+    """What keeps every layout of so many accelerators from running: memory, or what does not divide."""
+    need, has = least_memory(training, replace(site, accelerator=chips.name)), _room(site, chips)
+    if need < np.inf:
+        return f"the leanest needs {fmt(need, 'B')} on each, and {fmt(has, 'B')} may be used"
+    batch = f"{training.global_batch:,.0f} sequences" if training.global_batch else "its sequences"
+    return f"none cuts {batch} and {training.model.layers:.0f} layers into {site.gpus:,.0f} equal parts"
+
+
+def _room(site: Site, chips: Machine) -> float:
+    """Bytes that a layout may need on an accelerator."""
+    return float(0.9 * chips.hbm_capacity if site.memory is None else site.memory)
+
+
+def least_memory(training: Training, site: Site) -> float:
+    """Bytes that the leanest layout needs on an accelerator, whether it has them or not.
+
+    Parameters
+    ----------
+    training : Training
+        The model and its batch.
+    site : Site
+        With an accelerator and ``gpus``; fixed axes of the layout are kept.
+
+    Returns
+    -------
+    float
+        Bytes; infinite where no layout cuts the model and its batch into so many equal parts.
+
+    Raises
+    ------
+    ValueError
+        The site says no accelerator, or not how many.
+
+    Examples
+    --------
+    >>> fmt(least_memory(Training("Llama 3.1 405B", 15e12), Site("H100 SXM", gpus=64)), "B")
+    '119 GB'
+    """
+    if site.accelerator is None or site.gpus is None:
+        raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
+    chips, fixed = machine(site.accelerator, network=site.network), {n: [v] for n, v in site.layout.items()}
+    _, values = _together(training, site, chips, [int(site.gpus)], fixed)
+    software, count = SOFTWARE[site.software], int(site.gpus)
+    found = search(
+        training.model, chips, training.workload, gpus=count, software=software, capacity=1e18, values=values
+    )
+    return float(np.min(found.memory, initial=np.inf))
 
 
 def _table(groups: list[Design], world: World) -> dict[str, np.ndarray]:
@@ -1846,7 +1907,9 @@ class Fleet(Explained):
 
     @property
     def token_cost(self):
-        """Dollars for a token of an answer, if the peak lasted all year."""
+        """Dollars for a token of an answer, if the peak lasted all year; NaN where no price is known."""
+        if self.bill is None:
+            return np.nan
         return cost_per(self.cost / (year * self.gpus), self.service.tokens_per_second_per_gpu, utilisation=self.busy)
 
     @property
