@@ -17,6 +17,8 @@ from clusterlab.planner import PRESETS, WORLD
 
 SMALL = ("plan", "--model", "Llama 3.1 8B", "--tokens", "1T", "--gpus", "64", "--accelerator", "H100 SXM")
 QUICK = ("--layout", "tp=1,pp=1,cp=1,zero=3,microbatch=1", "--draws", "20")
+PUBLISHED = ("plan", "--preset", "DeepSeek-V3", "--draws", "20")
+DAY = ("plan", "--preset", "DeepSeek's day", "--draws", "20")
 FLEET = ("plan", "--model", "Llama 3.1 8B", "--rate", "50", "--accelerator", "H100 SXM", "--draws", "20")
 
 
@@ -112,7 +114,7 @@ def test_an_assumption_is_changed_and_said_to_be(capsys, tmp_path):
     assert rows["pue"][-1] == "changed"
 
 
-@pytest.mark.parametrize("arguments", [(*SMALL, *QUICK), FLEET, ("plan", "--preset", "DeepSeek-V3", "--draws", "20")])
+@pytest.mark.parametrize("arguments", [(*SMALL, *QUICK), FLEET, PUBLISHED, DAY])
 def test_the_page_is_whole_asks_nobody_and_has_the_numbers_of_the_plan(arguments, tmp_path, capsys):
     path = tmp_path / "plan.html"
     assert main([*arguments, "--report", str(path), "--json"]) == 0

@@ -27,6 +27,7 @@ from clusterlab.planner import (
     Training,
     certificate,
     design,
+    least_memory,
     outcome,
     plan,
     preset,
@@ -69,6 +70,7 @@ ERRORS = {
     "TPU v5p, 8,960": {"peak": 0.001, "cables": 0, "bisection": 0, "mfu": 0.125},
     "100,000 H100": {"site_power": 0.080, "mean_power": -0.107},
     "220,000 GPUs": {"mean_power": -0.021},
+    "DeepSeek's day": {"busy_gpus": -0.055, "gpus": 0.122, "cost_a_day": 0.376},
 }
 
 
@@ -81,10 +83,45 @@ def test_a_published_cluster_is_planned_to_within_ten_per_cent_or_its_note_says_
 
 
 def test_what_was_published_of_runs_lies_within_their_intervals():
-    for name in ("Llama 3 405B", "DeepSeek-V3"):
+    for name in ("Llama 3 405B", "DeepSeek-V3", "DeepSeek's day"):
         for check in preset(name).published:
             if check.low < check.high:
                 assert check.low <= check.published <= check.high, (name, check.name)
+
+
+def test_the_requests_of_a_day_are_those_that_its_tokens_make():
+    asked = serving_of(PRESETS["DeepSeek's day"])
+    assert asked.rate * asked.output * 86400 == pytest.approx(168e9, rel=1e-3)
+    assert asked.rate * asked.prompt * 86400 == pytest.approx(608e9, rel=1e-3)
+    assert asked.requests.mean_context == pytest.approx(4989, rel=1e-3)
+    assert asked.cached == pytest.approx(342 / 608, rel=1e-3)
+
+
+def serving_of(one):
+    return planner.fleet_from_inputs(one.inputs)[0]
+
+
+def test_what_a_cache_has_already_is_not_read_again():
+    half = serve(replace(ASKED, prompt=8000, cached=0.5), Site("H100 SXM"), draws=2)
+    none, all_of_it = (serve(replace(ASKED, prompt=8000, cached=c), Site("H100 SXM"), draws=2) for c in (0.0, 1.0))
+    assert none.gpus > half.gpus > all_of_it.gpus
+    assert all(joint.holds for one in (none, half, all_of_it) for joint in one.joints)
+
+
+def test_a_fleet_without_a_price_has_none_for_a_token():
+    fleet = serve(replace(ASKED, rate=50), Site("MI300X"), draws=2)
+    assert np.isnan(fleet.token_cost)
+    assert fleet.holds
+
+
+def test_the_leanest_layout_is_what_a_search_finds_and_infinite_where_nothing_divides():
+    run = Training("Llama 3.1 8B", 1e12, global_batch=512)
+    site = Site("H100 SXM", gpus=64, layout=FEW | {"recompute": "none"})
+    made = plan(run, site, draws=2)
+    assert least_memory(run, site) == pytest.approx(float(made.design.memory))  # there is one layout alone
+    assert least_memory(run, replace(site, gpus=7)) == np.inf
+    with pytest.raises(ValueError, match="accelerator and gpus must be given"):
+        least_memory(run, Site("H100 SXM"))
 
 
 def test_the_mfu_of_llama_3_is_its_own_with_four_chunks_a_stage():

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from textwrap import dedent, fill
@@ -189,10 +189,10 @@ _PLAN_OPTIONS = (
     ("rate", "N", "serve instead: requests a second at the peak"),
     ("prompt", "N", "serve: tokens of a prompt (1000)"),
     ("output", "N", "serve: tokens of an answer (300)"),
+    ("cached", "SHARE", "serve: of a prompt that a cache has already: 0.5 (0)"),
     ("speed", "N", "serve: tokens a second that a user gets at least (20)"),
     ("first-token", "TIME", "serve: within so long"),
 )
-_SERVED = ("model", "rate", "prompt", "output", "speed", "first_token", "precision")
 _WORDS = ("model", "accelerator", "network", "precision", "software", "recompute")
 
 
@@ -228,7 +228,7 @@ def _run_plan(arguments: argparse.Namespace) -> int:
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
             made = planner.preset(arguments.preset, **options)
         elif "rate" in inputs:
-            made = planner.serve(*_to_serve(inputs), **options)
+            made = planner.serve(*planner.fleet_from_inputs(inputs), **options)
         else:
             made = planner.plan(*planner.from_inputs(inputs), **options)
     finally:
@@ -242,8 +242,8 @@ def _run_plan(arguments: argparse.Namespace) -> int:
     print(made)
     if isinstance(made, planner.Plan):
         print(f"\n{made.binding}")
-        for check in made.published:
-            print(f"\n{check}")
+    for check in made.published:
+        print(f"\n{check}")
     return 0
 
 
@@ -308,17 +308,6 @@ def _input(key: str, value):
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
     return number / 3600 if key == "rent" and " per " not in str(value) else number
-
-
-def _to_serve(inputs: Mapping[str, Any]) -> tuple[planner.Serving, planner.Site]:
-    if "model" not in inputs:
-        raise ValueError("model must be given")
-    asked = {"prompt": 1000.0, "output": 300.0} | {key: v for key, v in inputs.items() if key in _SERVED}
-    rest = {key: value for key, value in inputs.items() if key not in _SERVED}
-    known = {f.name for f in fields(planner.Site)}
-    if unknown := sorted(set(rest) - known):
-        raise ValueError(f"{unknown[0]} is not for a fleet that serves; leave it out")
-    return planner.Serving(**asked), planner.Site(**rest)
 
 
 # --- sweep -----------------------------------------------------------------------------------------------------------

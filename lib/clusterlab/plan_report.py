@@ -13,7 +13,7 @@ from typing import Any
 
 from .economics import Bill
 from .failures import Estimate
-from .planner import ASSUMPTIONS, METRICS, Fleet, Joint, Plan, Point, Swing, World
+from .planner import ASSUMPTIONS, FLEET_METRICS, METRICS, Check, Fleet, Joint, Plan, Point, Swing, World
 from .units import Explained, fmt
 
 # --- An object -------------------------------------------------------------------------------------------------------
@@ -33,8 +33,8 @@ def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
     -------
     dict
         ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (``name``, ``left``,
-        ``right``, ``unit``, ``holds``), ``front``, ``assumptions``; of a training run also ``binding``, ``tornado``,
-        ``time``, and ``published`` where it is a preset. SI units; None where a number is not known.
+        ``right``, ``unit``, ``holds``), ``front``, ``assumptions``, and ``published`` where it is a preset; of a
+        training run also ``binding``, ``tornado`` and ``time``. SI units; None where a number is not known.
 
     Examples
     --------
@@ -59,13 +59,13 @@ def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
         found["binding"] = _record(made.binding)
         found["tornado"] = [_record(bar) for bar in made.tornado]
         found["time"] = {name: _plain(seconds) for name, seconds in made.outcome.run.parts.items()}
-        if made.published:
-            found["published"] = [
-                {name: _plain(getattr(one, name)) for name in ("name", "unit", "planned", "low", "high", "published")}
-                | {"error": _plain(one.error), "source": one.fact.source.title, "url": one.fact.source.url}
-                | {"date": one.fact.source.date, "kind": one.fact.kind, "note": one.fact.note}
-                for one in made.published
-            ]
+    if made.published:
+        found["published"] = [
+            {name: _plain(getattr(one, name)) for name in ("name", "unit", "planned", "low", "high", "published")}
+            | {"error": _plain(one.error), "source": one.fact.source.title, "url": one.fact.source.url}
+            | {"date": one.fact.source.date, "kind": one.fact.kind, "note": one.fact.note}
+            for one in made.published
+        ]
     return found
 
 
@@ -101,24 +101,7 @@ def _parts(made: Plan | Fleet) -> dict[str, tuple[Any, str]]:
     """Everything that is to be built or comes of it: value and unit."""
     if isinstance(made, Plan):
         return {name: (get(made.design, made.outcome), unit) for name, (unit, get) in METRICS.items()}
-    fabric = made.fabric
-    return {
-        "gpus": (made.gpus, ""),
-        "hosts": (made.hosts, ""),
-        "replicas": (made.replicas, ""),
-        "spare_replicas": (made.spare_replicas, ""),
-        "racks": (made.racks, ""),
-        "leaf_switches": (fabric.leaves, ""),
-        "spine_switches": (fabric.spines, ""),
-        "core_switches": (fabric.cores, ""),
-        "cables": (fabric.cables, ""),
-        "transceivers": (fabric.transceivers, ""),
-        "site_power": (made.site.total, "W"),
-        "mean_power": (made.mean_power, "W"),
-        "cost_a_year": (made.cost, "$"),
-        "speed": (made.service.speed, "tokens/s"),
-        "first_token": (made.service.time_to_first_token, "s"),
-    }
+    return {name: (get(made), unit) for name, (unit, get) in FLEET_METRICS.items()}
 
 
 # --- A page ----------------------------------------------------------------------------------------------------------
@@ -193,13 +176,7 @@ def _training(made: Plan) -> tuple[str, list[str]]:
     answer += f" and costs <b>{_span(money)}</b>" if money else "; no price is known for it"
     answer += f", at {_span(made.intervals['mean_power'])}. Each range holds eight of ten drawn worlds."
     parts = [f"<p>{answer}</p>", f"<p>{_bound(made)}</p>"]
-    if made.published:
-        rows = []
-        for one in made.published:
-            numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
-            rows.append((one.name.replace("_", " "), *numbers, _source(one.fact), one.fact.note))
-        heading = ("", "planned", "published", "error", "source", "note")
-        parts.append(_section("Beside what was published", _table(heading, rows, 2)))
+    parts += _published(made.published)
     parts.append(_section("What to build", _record_table(made.design)))
     parts.append(_section("The fabric", _record_table(made.design.fabric)))
     parts.append(_section("What it does, and how sure", _results(made.intervals)))
@@ -219,11 +196,23 @@ def _serving(made: Fleet) -> tuple[str, list[str]]:
     answer = f"Each user gets <b>{_span(speed)}</b>"
     answer += f"; a year costs <b>{_span(cost)}</b>" if cost else "; no price is known for it"
     parts = [f"<p>{answer}. Each range holds eight of ten drawn worlds.</p>"]
+    parts += _published(made.published)
     parts.append(_section("What to build, what it does, how sure", _record_table(made)))
     parts.append(_section("The fabric", _record_table(made.fabric)))
     parts.append(_section("Where the power goes", _bars(_floats(made.site.parts), "W") + _record_table(made.site)))
     parts += _money(**{"What a year costs": made.bill, "What it takes to build": made.capital})
     return title, parts
+
+
+def _published(checks: Sequence[Check]) -> list[str]:
+    if not checks:
+        return []
+    rows = []
+    for one in checks:
+        numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
+        rows.append((one.name.replace("_", " "), *numbers, _source(one.fact), one.fact.note))
+    heading = ("", "planned", "published", "error", "source", "note")
+    return [_section("Beside what was published", _table(heading, rows, 2))]
 
 
 def _money(**bills: Bill | None) -> list[str]:

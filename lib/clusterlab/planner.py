@@ -158,9 +158,11 @@ class Preset(_Sourced):
 
     def __post_init__(self) -> None:
         """Refuse inputs and results that no plan has."""
-        _known_inputs(self.inputs)
-        if unknown := sorted(set(self.published) - set(METRICS)):
-            raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(METRICS)}")
+        serves = "rate" in self.inputs
+        (_known_fleet if serves else _known_inputs)(self.inputs)
+        known = FLEET_METRICS if serves else METRICS
+        if unknown := sorted(set(self.published) - set(known)):
+            raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(known)}")
 
 
 _TEXTS = ("model", "accelerator", "network", "precision", "recompute", "software", "link", "list")
@@ -431,6 +433,49 @@ def from_inputs(inputs: Mapping) -> tuple[Training, Site]:
     layout = {key: v for key, v in given.items() if key in _AXES}
     rest = {key: v for key, v in given.items() if key not in _OF_TRAINING and key not in _AXES}
     return training, Site(**rest, layout=MappingProxyType(layout))
+
+
+_OF_SERVING = ("model", "rate", "prompt", "output", "cached", "speed", "first_token", "precision")
+
+
+def _known_fleet(inputs: Mapping) -> None:
+    """Refuse inputs that no fleet has, and those without what every fleet needs."""
+    known = (*_OF_SERVING, *(f.name for f in fields(Site) if f.name != "layout"))
+    if unknown := sorted(set(inputs) - set(known)):
+        raise ValueError(f"{unknown[0]} is not for a fleet that serves; leave it out")
+    if missing := [name for name in ("model", "rate") if name not in inputs]:
+        raise ValueError(f"{missing[0]} must be given")
+
+
+def fleet_from_inputs(inputs: Mapping) -> tuple[Serving, Site]:
+    """Make what is served and a site from names and values, as presets and files of inputs give them.
+
+    Parameters
+    ----------
+    inputs : mapping
+        Fields of :class:`Serving` and :class:`Site`, in SI units. By default a prompt has 1,000 tokens, an answer 300.
+
+    Returns
+    -------
+    tuple
+        A :class:`Serving` and a :class:`Site`.
+
+    Raises
+    ------
+    ValueError
+        An input is unknown, or model or rate are missing.
+
+    Examples
+    --------
+    >>> asked, site = fleet_from_inputs({"model": "Llama 3.1 8B", "rate": 50, "accelerator": "H100 SXM"})
+    >>> asked.prompt, site.accelerator
+    (1000.0, 'H100 SXM')
+    """
+    _known_fleet(inputs)
+    asked: dict[str, Any] = {"prompt": 1000.0, "output": 300.0}
+    asked |= {key: value for key, value in inputs.items() if key in _OF_SERVING}
+    rest: dict[str, Any] = {key: value for key, value in inputs.items() if key not in _OF_SERVING}
+    return Serving(**asked), Site(**rest)
 
 
 # --- The world: what is assumed --------------------------------------------------------------------------------------
@@ -1806,11 +1851,13 @@ class Serving(Explained):
         Seconds within which the first token must come, once the request is taken up.
     precision : str
         Of products and weights: ``"bf16"``, ``"fp8"``, ``"fp4"``.
+    cached : float
+        Share of a prompt that a cache has already.
 
     Raises
     ------
     ValueError
-        An unknown model or precision, or a number that is not positive.
+        An unknown model or precision, or a number that cannot be one.
 
     Examples
     --------
@@ -1825,6 +1872,7 @@ class Serving(Explained):
     speed: float = 20.0
     first_token: float | None = None
     precision: str = "bf16"
+    cached: float = 0.0
 
     def __post_init__(self) -> None:
         """Look up the model, and refuse what nobody asks."""
@@ -1840,7 +1888,7 @@ class Serving(Explained):
         """One request."""
         from .serving import Requests
 
-        return Requests(self.prompt, self.output)
+        return Requests(self.prompt, self.output, self.cached)
 
     @property
     def formats(self) -> Formats:
@@ -1852,6 +1900,7 @@ class Serving(Explained):
     def _rows(self):
         rows = [("", "value"), ("model", self.model.name), ("requests a second", summary(self.rate))]
         rows += [("prompt", summary(self.prompt)), ("answer", summary(self.output))]
+        rows += [("of it cached", summary(self.cached, "%"))] if self.cached else []
         rows += [("speed at least", summary(self.speed, "tokens/s")), ("precision", self.precision)]
         return rows + ([("first token within", summary(self.first_token, "s"))] if self.first_token else [])
 
@@ -1889,6 +1938,12 @@ class Fleet(Explained):
     joints: tuple[Joint, ...] = ()
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     front: tuple[Point, ...] = ()
+    published: tuple[Check, ...] = ()
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Everything that is to be built, and what comes of it, by name."""
+        return MappingProxyType({name: float(get(self)) for name, (_, get) in FLEET_METRICS.items()})
 
     @property
     def gpus(self):
@@ -1935,6 +1990,28 @@ class Fleet(Explained):
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
 
 
+FLEET_METRICS: Mapping[str, tuple[str, Callable[[Fleet], Any]]] = MappingProxyType(
+    {
+        "gpus": ("", lambda f: f.gpus),
+        "busy_gpus": ("", lambda f: f.gpus * f.busy),
+        "hosts": ("", lambda f: f.hosts),
+        "replicas": ("", lambda f: f.replicas),
+        "spare_replicas": ("", lambda f: f.spare_replicas),
+        "racks": ("", lambda f: f.racks),
+        "leaf_switches": ("", lambda f: f.fabric.leaves),
+        "spine_switches": ("", lambda f: f.fabric.spines),
+        "core_switches": ("", lambda f: f.fabric.cores),
+        "cables": ("", lambda f: f.fabric.cables),
+        "transceivers": ("", lambda f: f.fabric.transceivers),
+        "site_power": ("W", lambda f: f.site.total),
+        "mean_power": ("W", lambda f: f.mean_power),
+        "cost_a_day": ("$", lambda f: f.cost * 86400 / year),
+        "cost_a_year": ("$", lambda f: f.cost),
+        "cost_of_a_million_tokens": ("$", lambda f: 1e6 * f.token_cost),
+        "speed": ("tokens/s", lambda f: f.service.speed),
+        "first_token": ("s", lambda f: f.service.time_to_first_token),
+    }
+)
 _REPLICAS = (1, 2, 4, 8, 16, 32, 64)  # accelerators of a replica that are tried
 
 
@@ -2139,8 +2216,10 @@ def _fleet_intervals(fleet: Fleet, drawn: World) -> Mapping[str, Estimate]:
             fleet.replicas * service.tokens_per_second / fleet.serving.output,
             fleet.replicas * service.tokens_per_second / fleet.serving.output / drawn.step,
         ),
+        "busy_gpus": ("", fleet.gpus * fleet.busy, fleet.gpus * fleet.busy * drawn.step),
         "site_power": ("W", fleet.site.total, many.site.total),
         "mean_power": ("W", fleet.mean_power, many.mean_power),
+        "cost_a_day": ("$", fleet.cost * 86400 / year, many.cost * 86400 / year),
         "cost_a_year": ("$", fleet.cost, many.cost),
         "capital": ("$", None, None) if fleet.capital is None else ("$", fleet.capital.total, many.capital.total),  # type: ignore[union-attr]
     }
@@ -2158,8 +2237,8 @@ def _fleet_intervals(fleet: Fleet, drawn: World) -> Mapping[str, Estimate]:
 # --- Published clusters ----------------------------------------------------------------------------------------------
 
 
-def preset(name: str, **plan_options) -> Plan:
-    """Plan a published cluster or run, and set each result beside what was published of it.
+def preset(name: str, **plan_options) -> Plan | Fleet:
+    """Plan a published cluster, run or fleet, and set each result beside what was published of it.
 
     Parameters
     ----------
@@ -2170,7 +2249,7 @@ def preset(name: str, **plan_options) -> Plan:
 
     Returns
     -------
-    Plan
+    Plan or Fleet
         With ``published``.
 
     Raises
@@ -2184,17 +2263,25 @@ def preset(name: str, **plan_options) -> Plan:
     '+0%'
     """
     one = find("preset", name, PRESETS)
-    made = plan(*from_inputs(one.inputs), **plan_options)
+    made: Any
+    if "rate" in one.inputs:
+        made = serve(*fleet_from_inputs(one.inputs), **plan_options)
+    else:
+        made = plan(*from_inputs(one.inputs), **plan_options)
     return replace(made, published=checks(made, one))
 
 
-def checks(made: Plan, against: Preset) -> tuple[Check, ...]:
+def checks(made: Plan | Fleet, against: Preset) -> tuple[Check, ...]:
     """Each published number beside the plan's own, with its interval."""
     found = []
     for name, value in against.published.items():
-        unit, get = METRICS[name]
+        if isinstance(made, Plan):
+            unit, of_plan = METRICS[name]
+            planned = float(of_plan(made.design, made.outcome))
+        else:
+            unit, of_fleet = FLEET_METRICS[name]
+            planned = float(of_fleet(made))
         value = value / 1000 if unit == "t" else value
-        planned = float(get(made.design, made.outcome))
         one = made.intervals.get(name, Estimate(planned, planned, planned, unit))
         fact = against.facts[f"published_{name}"]
         found.append(Check(name, unit, planned, float(one.low), float(one.high), value, fact))
