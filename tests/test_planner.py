@@ -1,5 +1,6 @@
 """Plans: published clusters, the certificate over thousands of random ones, limits, intervals, what is infeasible."""
 
+import itertools
 import math
 from dataclasses import fields, replace
 from statistics import NormalDist
@@ -645,6 +646,41 @@ def test_ten_times_the_requests_take_ten_times_the_replicas():
     many, more = (serve(replace(ASKED, rate=r), Site("H100 SXM"), draws=10) for r in (1e3, 1e4))
     assert more.gpus / many.gpus == pytest.approx(10, rel=0.02)
     assert more.cost / many.cost == pytest.approx(10, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def promised():
+    return serve(replace(ASKED, rate=20_000, speed=60), Site("H100 SXM"), draws=2)
+
+
+def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what_binds(promised):
+    one = promised.binding
+    assert one.name == "speed"
+    faster = serve(replace(promised.serving, speed=75), Site("H100 SXM"), draws=2)
+    assert 15 * one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
+    assert 15 * one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
+    free = serve(replace(promised.serving, speed=0.1), Site("H100 SXM"), draws=2)
+    assert free.binding.name == "rate"
+    assert free.binding.gpus == pytest.approx(free.gpus / 20_000)
+    soon = serve(replace(promised.serving, speed=0.1, first_token=0.045), Site("H100 SXM"), draws=2)
+    assert soon.binding.name == "first_token"
+    assert soon.binding.gpus < 0
+
+
+def test_the_front_of_fleets_is_a_front(promised):
+    front = serve(replace(ASKED, rate=2000, speed=10), Site("H100 SXM"), draws=2).front
+    assert len(front) > 1
+    assert all(a.time < b.time and a.cost > b.cost for a, b in itertools.pairwise(front))
+
+
+def test_the_tornado_of_a_fleet_carries_the_same_load_in_each_world(promised):
+    bars = {bar.name: bar for bar in promised.tornado}
+    assert {"step", "capital", "utilisation", "pue"} <= set(bars)
+    step, spread = bars["step"], SPREADS["serving: saturated, dense"]
+    assert step.time == pytest.approx([promised.service.time_per_token * end for end in (spread.low, spread.high)])
+    assert step.cost[1] / step.cost[0] == pytest.approx(spread.high / spread.low, rel=0.05)
+    widths = [math.log(max(bar.cost) / min(bar.cost)) for bar in promised.tornado]
+    assert widths == sorted(widths, reverse=True)
 
 
 def test_spare_replicas_are_the_fewest_that_keep_the_promise():

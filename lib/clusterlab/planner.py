@@ -1280,7 +1280,7 @@ class Check(Explained):
         return self.planned / self.published - 1
 
     def _rows(self):
-        rows = [(self.name, "value"), ("planned", summary(self.planned, self.unit))]
+        rows = [(self.name.replace("_", " "), "value"), ("planned", summary(self.planned, self.unit))]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
@@ -1938,6 +1938,8 @@ class Fleet(Explained):
     joints: tuple[Joint, ...] = ()
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     front: tuple[Point, ...] = ()
+    binding: Binding | None = None
+    tornado: tuple[Swing, ...] = ()
     published: tuple[Check, ...] = ()
 
     @property
@@ -1985,7 +1987,9 @@ class Fleet(Explained):
         rows += [("switches", f"{_count(self.fabric.switches)} {self.fabric.name}", "", "")]
         for name, one in self.intervals.items():
             shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((name.replace("_", " "), *shown))
+            rows.append((name.replace("_", " ").replace("gpu", "GPU"), *shown))
+        if self.binding:
+            rows.append(("binds", self.binding.name.replace("_", " "), "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
 
@@ -2056,6 +2060,7 @@ def serve(
     world = WORLD if world is None else world
     names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
     fleets, fastest, soonest, nothing_fits = [], 0.0, np.inf, True
+    services: dict[str, list[Service]] = {}
     for i, name in enumerate(names):
         chips = machine(name, network=site.network)
         for j, size in enumerate(_REPLICAS):
@@ -2070,6 +2075,7 @@ def serve(
                 raise
             nothing_fits = False
             service = found.service
+            services.setdefault(name, []).append(service)
             prompt = np.inf if asked.first_token is None else asked.first_token
             fast = (service.speed >= asked.speed) & (service.time_to_first_token <= prompt)
             first_tokens = np.asarray(service.time_to_first_token)
@@ -2111,23 +2117,91 @@ def serve(
         raise InfeasibleError(f"no fleet keeps within the limits; {why}", nearest)
     chosen = min(good, key=lambda one: (one.cost if np.isfinite(one.cost) else np.inf, one.gpus))
     step_kind = "serving: saturated, experts" if asked.model.experts else "serving: saturated, dense"
-    front = [
-        Point(
-            o.machine.name,
-            float(o.gpus),
-            float(o.service.time_per_token),
-            float(o.cost),
-            *map(float, (o.site.total, o.racks)),
-        )
-        for o in sorted(good, key=lambda one: one.service.time_per_token)
-    ]
     drawn = worlds(world, draws, step_kind=step_kind, seed=seed)
     return replace(
         chosen,
         joints=_fleet_joints(chosen, world),
         intervals=_fleet_intervals(chosen, drawn),
-        front=tuple(front),
+        front=_fleet_front(good),
+        binding=_fleet_binding(chosen, services[chosen.machine.name]),
+        tornado=_fleet_tornado(chosen, world, step_kind),
     )
+
+
+def _fleet_front(fleets: list[Fleet]) -> tuple[Point, ...]:
+    """Fleets of which none is both faster for a user and cheaper (smaller, where no price is known), fastest first."""
+    front: list[Point] = []
+    least = np.inf
+    for one in sorted(fleets, key=lambda o: (o.service.time_per_token, o.gpus)):
+        price = float(one.cost if np.isfinite(one.cost) else one.gpus)
+        if price < least:
+            least = price
+            numbers = one.gpus, one.service.time_per_token, one.cost, one.site.total, one.racks
+            front.append(Point(one.machine.name, *map(float, numbers)))
+    return tuple(front)
+
+
+def _fleet_binding(fleet: Fleet, services: list[Service]) -> Binding:
+    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and the slope there."""
+    asked = fleet.serving
+    soon = np.inf if asked.first_token is None else asked.first_token
+
+    def most(speed: float, first_token: float) -> float:
+        """Tokens/s of an accelerator under these promises."""
+        kept = [(one.speed >= speed) & (one.time_to_first_token <= first_token) for one in services]
+        each = (
+            np.max(one.tokens_per_second_per_gpu[good], initial=0.0) for one, good in zip(services, kept, strict=True)
+        )
+        return float(max(each))
+
+    now, gpus, cost = most(asked.speed, soon), float(fleet.gpus), float(fleet.cost)
+    freed = {"speed": most(0.0, soon), "first_token": most(asked.speed, np.inf)}
+    name = max(freed, key=lambda one: freed[one])
+    if freed[name] <= now * (1 + 1e-9):
+        return Binding("rate", asked.rate, 1.0, "", gpus / asked.rate, np.nan, cost / asked.rate)
+    step = 0.25  # far enough that another batch is taken
+    if name == "speed":
+        unit, dimension, limit, then = 1.0, "tokens/s", asked.speed, most(asked.speed * (1 + step), soon)
+    else:
+        unit, dimension, limit, then = 0.1, "s", soon, most(asked.speed, soon * (1 + step))
+    more = (now / then - 1) * unit / (step * limit) if then else np.nan
+    return Binding(name, limit, unit, dimension, gpus * more, np.nan, cost * more)
+
+
+def _fleet_tornado(fleet: Fleet, world: World, step_kind: str) -> tuple[Swing, ...]:
+    """Each uncertain assumption moved alone: what a fleet for the same load then costs, and how long a token takes."""
+    bars = []
+    for name, times in _spreads(step_kind).items():
+        central = getattr(world, name)
+        ends = [float(_possible(name, central * one)) for one in times]
+        moved = []
+        for end in ends:
+            slower = end / central if name == "step" else 1.0
+            service = fleet.service
+            service = replace(
+                service,
+                time_to_first_token=service.time_to_first_token * slower,
+                time_per_token=service.time_per_token * slower,
+                latency=service.latency * slower,
+                tokens_per_second=service.tokens_per_second / slower,
+            )
+            there = replace(world, **{name: end})
+            try:
+                moved.append(_fleet(fleet.serving, fleet.place, fleet.machine, fleet.layout, service, there))
+            except InfeasibleError:  # more of them than any switch joins: as bad as can be
+                break
+        if len(moved) < len(ends):
+            continue
+        paces = tuple(float(one.service.time_per_token) for one in moved)
+        costs = tuple(float(one.cost) for one in moved)
+        if paces[0] != paces[1] or (costs[0] != costs[1] and fleet.bill is not None):
+            bars.append(Swing(name, ends[0], ends[1], (paces[0], paces[1]), (costs[0], costs[1])))
+
+    def width(bar: Swing) -> float:
+        low, high = bar.cost if fleet.bill is not None else bar.time
+        return abs(math.log(high / low))
+
+    return tuple(sorted(bars, key=width, reverse=True))
 
 
 _FLEET_UNITS = {"power": "W", "racks": "", "budget": "$", "gpus": ""}
