@@ -84,6 +84,12 @@ def test_what_has_a_link_leads_to_a_page_of_the_book_and_else_looks_the_same():
         assert ET.fromstring(linked).tag == "a"
 
 
+def test_a_link_of_several_lines_is_told_in_words():
+    lines = ET.fromstring(Box(0, 0, 90, 40, '80 d\n92% "useful"', link="power.ipynb").svg())
+    assert lines.get("aria-label") == '80 d 92% "useful"'
+    assert ET.fromstring(Label(0, 0, "Power", link="power.ipynb").svg()).get("aria-label") is None
+
+
 @pytest.mark.parametrize("link", ["https://a.org/b.md", "javascript:alert(1)", "/a.md", "../a.md", "a.md#x y", "power"])
 def test_a_link_stays_in_the_book(link):
     with pytest.raises(ValueError, match=re.escape("a link is a page of the book, such as 'power.ipynb#cooling', got")):

@@ -89,7 +89,7 @@ class Box:
             f'<rect width="{_n(self.width)}" height="{_n(self.height)}" rx="{_n(radius)}"/>'
             f"{_text(self.width / 2, self.height / 2, self.text)}</g>"
         )
-        return _linked(drawn, self.link)
+        return _linked(drawn, self.link, self.text)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class Label:
     def svg(self) -> str:
         """Markup."""
         classes = "cl-label" + f" cl-{self.anchor}" * (self.anchor != "middle") + " cl-strong" * self.strong
-        return _linked(f'<g class="{classes}">{_text(self.x, self.y, self.text)}</g>', self.link)
+        return _linked(f'<g class="{classes}">{_text(self.x, self.y, self.text)}</g>', self.link, self.text)
 
 
 @dataclass(frozen=True)
@@ -412,8 +412,10 @@ def _check_link(link: str) -> None:
         raise ValueError(f"a link is a page of the book, such as 'power.ipynb#cooling', got {link!r}")
 
 
-def _linked(drawn: str, link: str) -> str:
-    return f'<a href="{html.escape(link)}">{drawn}</a>' if link else drawn
+def _linked(drawn: str, link: str, text: str) -> str:
+    """What leads to a page; lines of text would be told as one word."""
+    told = f' aria-label="{html.escape(" ".join(text.split()))}"' if "\n" in text else ""
+    return f'<a href="{html.escape(link)}"{told}>{drawn}</a>' if link else drawn
 
 
 def _head(source: tuple[float, float], tip: tuple[float, float]) -> tuple[str, tuple[float, float]]:

@@ -166,7 +166,8 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
             parts.append(Label(0, y + _TALL / 2, chapter, "start", link=f"{page}.ipynb"))
         for x, (text, kind), law in zip((left, right), row, laws, strict=True):
             solid = kind == "lost" or text.endswith("tokens")
-            parts.append(Box(x, y, _ACROSS, _TALL, text, kind, solid=solid, link=f"reference/{law}"))
+            link = "" if text == _NOTHING else f"reference/{law}"
+            parts.append(Box(x, y, _ACROSS, _TALL, text, kind, solid=solid, link=link))
         parts.append(Arrow(left + _ACROSS + 3, y + _TALL / 2, right - 3, y + _TALL / 2, kind="ink"))
         if i < len(rows) - 1:
             parts.append(Arrow(right + 24, y + _TALL + 2, left + _ACROSS - 24, y + _TALL + _APART - 2, kind="ink"))
