@@ -241,7 +241,8 @@ def _bound(one: Binding) -> str:
     changes = []
     for value, dimension, name in ((one.gpus, "", "GPUs"), (one.time, "s", "of time"), (one.cost, "$", "of cost")):
         if math.isfinite(value) and value and not (one.name == "deadline" and dimension == "s"):
-            shown = f"{value:+,.0f}" if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
+            count = f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
+            shown = count if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
             changes.append(f"{shown} {name}")
     said = ", ".join(changes) or "nothing"
     return f"What binds is <b>{html.escape(one.name.replace('_', ' '))}</b>; {unit} would change: {said}."

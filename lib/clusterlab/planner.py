@@ -1975,7 +1975,8 @@ class Fleet(Explained):
         return all(joint.holds for joint in self.joints)
 
     def _rows(self):
-        layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1] if name != "zero")
+        axes_of = [(name, value) for name, value, *_ in self.layout._rows()[1:-1] if name != "zero"]
+        layout = ", ".join(f"{name} {value}" for name, value in axes_of if (name, value) != ("etp", "1"))
         rows: list[tuple[str, ...]] = [
             ("", "value", "1 in 10 below", "1 in 10 above"),
             ("accelerator", self.machine.name, "", ""),
