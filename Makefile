@@ -53,9 +53,10 @@ lint: $(VENV)/test  ## Check style, format and types
 	$(BIN)/ruff format --check --line-length 88 book
 	$(BIN)/mypy
 
-bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, the widget beside ipywidgets (needs Chromium)
+bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, sweeps on processes and Dask, the widget beside ipywidgets (needs Chromium)
 	$(BIN)/python bench/layouts.py
 	$(BIN)/python bench/failures.py
+	$(BIN)/python bench/sweep.py
 	$(BIN)/python bench/widget.py
 
 # The widest lock comes first, and the others are parts of it. Binder's image has JupyterLab, at the versions that fit it:

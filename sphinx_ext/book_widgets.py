@@ -12,6 +12,7 @@ import hashlib
 import html
 import json
 import os
+import posixpath
 import re
 from pathlib import Path
 
@@ -96,6 +97,8 @@ def place_widgets(app, pagename, templatename, context, doctree):
     if found is None:
         return
     kinds, models, css = found
+    for missing in sorted(lost_links(app, pagename, models)):
+        log.warning("%s: a figure leads to %s, and there is no such page", pagename, missing)
     root = context["pathto"]("_static/widget_host.js", 1).removesuffix("_static/widget_host.js")
     files = {f"_static/widgets/{name}.js": kind_script(name, source) for name, source in kinds.items()}
     files[f"_widgets/{pagename}.js"] = start_script(models)
@@ -135,13 +138,31 @@ def find_widgets(pagename, context) -> tuple[dict[str, str], dict[str, dict], st
         state = {key: value for key, value in model["state"].items() if key not in _PLUMBING}
         kind = state.pop("_anywidget_id")
         shared[kind] = {key: state.pop(key, "") for key in ("_esm", "_css")}
-        markup = state.pop("_html", "")
+        markup = to_pages(state.pop("_html", ""))
+        if parts := state.get("_spec", {}).get("parts"):
+            state["_spec"]["parts"] = [to_pages(part) for part in parts]
         kept[model_id] = {"kind": kind, "state": state, "buffers": model.get("buffers", [])}
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
     context["body"] = VIEW.sub(host, context["body"])
     kinds = {name: kind["_esm"] for name, kind in shared.items()}
     return kinds, kept, "".join(kind["_css"] for kind in shared.values())
+
+
+_LINK = re.compile(r'(<a href="[^"#]*)\.(?:ipynb|md)(?=["#])')
+
+
+def to_pages(markup: str) -> str:
+    """Turn what the links of a figure name, notebooks and Markdown, into the pages that they become."""
+    return _LINK.sub(r"\1.html", markup)
+
+
+def lost_links(app, pagename: str, models: dict[str, dict]) -> set[str]:
+    """Pages that the scenes of a page lead to and the book does not have."""
+    parts = (part for one in models.values() for part in one["state"].get("_spec", {}).get("parts", []))
+    named = {match[1] for part in parts for match in re.finditer(r'<a href="([^"#]*)\.html', part)}
+    folder = posixpath.dirname(pagename)
+    return {name for name in named if posixpath.normpath(posixpath.join(folder, name)) not in app.env.found_docs}
 
 
 def kind_script(name: str, source: str) -> str:

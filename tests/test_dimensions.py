@@ -590,7 +590,8 @@ NO_LAWS = {
         getattr(planner, name)
         for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
     ),
-    *(getattr(planner, name) for name in ("plan", "preset", "quantity", "serve", "worlds")),
+    *(getattr(planner, name) for name in ("fleet_from_inputs", "least_memory", "plan", "preset", "quantity")),
+    *(getattr(planner, name) for name in ("serve", "worlds")),
     plan_report.as_object,
     plan_report.page,
     sweep.run_chunk,

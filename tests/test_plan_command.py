@@ -17,6 +17,8 @@ from clusterlab.planner import PRESETS, WORLD
 
 SMALL = ("plan", "--model", "Llama 3.1 8B", "--tokens", "1T", "--gpus", "64", "--accelerator", "H100 SXM")
 QUICK = ("--layout", "tp=1,pp=1,cp=1,zero=3,microbatch=1", "--draws", "20")
+PUBLISHED = ("plan", "--preset", "DeepSeek-V3", "--draws", "20")
+DAY = ("plan", "--preset", "DeepSeek's day", "--draws", "20")
 FLEET = ("plan", "--model", "Llama 3.1 8B", "--rate", "50", "--accelerator", "H100 SXM", "--draws", "20")
 
 
@@ -94,6 +96,28 @@ def test_a_fleet_is_planned_where_requests_are_given(capsys):
     assert all(joint["holds"] for joint in made["joints"])
 
 
+def test_what_is_printed_has_the_choice_the_assumptions_and_what_was_published(capsys):
+    assert main([*SMALL[:5], "--accelerator", "H100 SXM", "--deadline", "30 d", *QUICK[:1], "pp=1,cp=1,zero=3"]) == 0
+    out = capsys.readouterr().out
+    for heading in ("What binds", "What matters most", "Plans to choose from"):
+        assert f"\n{heading}" in out
+    assert re.search(r"^capital .*\+\d+%$", out, re.MULTILINE)
+    assert main([*DAY]) == 0
+    out = capsys.readouterr().out
+    assert re.search(r"^busy gpus +1,710 +1,810 +-5.5%$", out, re.MULTILINE)
+    assert "\nsource: DeepSeek-V3/R1 inference system overview" in out
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [("--deadline=90 d", 90 * 86400), ("--power=0.4MW", 4e5), ("--budget=$1.5M", 1.5e6), ("--memory=64 GiB", 2**36)],
+)
+def test_an_input_may_be_written_as_people_write_it(written, read, capsys):
+    name = written[2:].partition("=")[0]
+    made = objects(capsys, *SMALL, *QUICK, written)
+    assert made["asked"][name] == pytest.approx(read)
+
+
 def test_the_same_seed_draws_the_same_worlds_and_another_does_not(capsys):
     one, same, other = (objects(capsys, *SMALL, *QUICK, "--seed", seed) for seed in "112")
     assert one == same
@@ -112,7 +136,7 @@ def test_an_assumption_is_changed_and_said_to_be(capsys, tmp_path):
     assert rows["pue"][-1] == "changed"
 
 
-@pytest.mark.parametrize("arguments", [(*SMALL, *QUICK), FLEET, ("plan", "--preset", "DeepSeek-V3", "--draws", "20")])
+@pytest.mark.parametrize("arguments", [(*SMALL, *QUICK), FLEET, PUBLISHED, DAY])
 def test_the_page_is_whole_asks_nobody_and_has_the_numbers_of_the_plan(arguments, tmp_path, capsys):
     path = tmp_path / "plan.html"
     assert main([*arguments, "--report", str(path), "--json"]) == 0
@@ -176,6 +200,14 @@ REFUSED = [
     (("--model", "Llama 3.1 8B", "--tokens", "1T", "--gpus", "8.5"), "gpus must be a whole number"),
     (("--model", "Llama 3.1 8B", "--tokens", "1T", "--power", "30 parsecs"), "power: cannot read '30 parsecs'"),
     (("--model", "Llama 3.1 8B", "--tokens", "1T", "--accelerator", "H1000"), "unknown accelerator 'H1000'"),
+    ((*SMALL[1:], "--deadline", "60 days"), "deadline: cannot read '60 days'; write it as 60d or 12h"),
+    ((*SMALL[1:], "--deadline", "10MW"), "deadline: cannot read '10MW'; write it as 60d or 12h"),
+    ((*SMALL[1:], "--power", "30d"), "power: cannot read '30d'; write it as 30MW"),
+    ((*SMALL[1:], "--budget", "5 GB"), "budget: cannot read '5 GB'; write it as $10M"),
+    ((*SMALL[1:], "--memory", "80 GB/s"), "memory: cannot read '80 GB/s'; write it as 90GB"),
+    ((*SMALL[1:], "--storage-bandwidth", "2TB"), "storage_bandwidth: cannot read '2TB'; write it as 2TB/s"),
+    ((*SMALL[1:], "--layout", "tp=8 GPUs"), "tp: cannot read '8 GPUs'; write it as 16384 or 15.6T"),
+    ((*FLEET[1:], "--cached", "2"), "cached must be at most 1, got 2"),
     ((*SMALL[1:], "--layout", "tp"), "layout must be AXIS=NUMBER, got 'tp'"),
     ((*SMALL[1:], "--layout", "tq=8"), "unknown input 'tq'"),
     ((*SMALL[1:], "--layout", "recompute=some"), "recompute must be one of none, selective, alternate, full"),
@@ -208,7 +240,9 @@ FILES = [
     ("gpus = [1, 2]", "gpus: cannot read [1, 2]"),
     ("model = 3\n[layout]\ntp = 'x'", "tp: cannot read 'x'"),
     ("layout = 8", "layout must be a table, got 8"),
-    ("colour = 'red'\nmodel = 'Llama 3.1 8B'\ntokens = 1", "colour: cannot read 'red'"),
+    ("colour = 'red'\nmodel = 'Llama 3.1 8B'\ntokens = 1", "unknown input 'colour'"),
+    ("models = 'Llama 3.1 8B'", "unknown input 'models'; did you mean 'model'"),
+    ("power = true", "power: cannot read True; write it as 30MW"),
     ("colour = 1\nmodel = 'Llama 3.1 8B'\ntokens = 1", "unknown input 'colour'"),
     ("model = true", "model must be text, got True"),
     ("a = ", "Invalid value"),

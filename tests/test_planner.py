@@ -1,5 +1,6 @@
 """Plans: published clusters, the certificate over thousands of random ones, limits, intervals, what is infeasible."""
 
+import itertools
 import math
 from dataclasses import fields, replace
 from statistics import NormalDist
@@ -27,6 +28,7 @@ from clusterlab.planner import (
     Training,
     certificate,
     design,
+    least_memory,
     outcome,
     plan,
     preset,
@@ -69,6 +71,7 @@ ERRORS = {
     "TPU v5p, 8,960": {"peak": 0.001, "cables": 0, "bisection": 0, "mfu": 0.125},
     "100,000 H100": {"site_power": 0.080, "mean_power": -0.107},
     "220,000 GPUs": {"mean_power": -0.021},
+    "DeepSeek's day": {"busy_gpus": -0.055, "gpus": 0.122, "cost_a_day": 0.376},
 }
 
 
@@ -81,10 +84,45 @@ def test_a_published_cluster_is_planned_to_within_ten_per_cent_or_its_note_says_
 
 
 def test_what_was_published_of_runs_lies_within_their_intervals():
-    for name in ("Llama 3 405B", "DeepSeek-V3"):
+    for name in ("Llama 3 405B", "DeepSeek-V3", "DeepSeek's day"):
         for check in preset(name).published:
             if check.low < check.high:
                 assert check.low <= check.published <= check.high, (name, check.name)
+
+
+def test_the_requests_of_a_day_are_those_that_its_tokens_make():
+    asked = serving_of(PRESETS["DeepSeek's day"])
+    assert asked.rate * asked.output * 86400 == pytest.approx(168e9, rel=1e-3)
+    assert asked.rate * asked.prompt * 86400 == pytest.approx(608e9, rel=1e-3)
+    assert asked.requests.mean_context == pytest.approx(4989, rel=1e-3)
+    assert asked.cached == pytest.approx(342 / 608, rel=1e-3)
+
+
+def serving_of(one):
+    return planner.fleet_from_inputs(one.inputs)[0]
+
+
+def test_what_a_cache_has_already_is_not_read_again():
+    half = serve(replace(ASKED, prompt=8000, cached=0.5), Site("H100 SXM"), draws=2)
+    none, all_of_it = (serve(replace(ASKED, prompt=8000, cached=c), Site("H100 SXM"), draws=2) for c in (0.0, 1.0))
+    assert none.gpus > half.gpus > all_of_it.gpus
+    assert all(joint.holds for one in (none, half, all_of_it) for joint in one.joints)
+
+
+def test_a_fleet_without_a_price_has_none_for_a_token():
+    fleet = serve(replace(ASKED, rate=50), Site("MI300X"), draws=2)
+    assert np.isnan(fleet.token_cost)
+    assert fleet.holds
+
+
+def test_the_leanest_layout_is_what_a_search_finds_and_infinite_where_nothing_divides():
+    run = Training("Llama 3.1 8B", 1e12, global_batch=512)
+    site = Site("H100 SXM", gpus=64, layout=FEW | {"recompute": "none"})
+    made = plan(run, site, draws=2)
+    assert least_memory(run, site) == pytest.approx(float(made.design.memory))  # there is one layout alone
+    assert least_memory(run, replace(site, gpus=7)) == np.inf
+    with pytest.raises(ValueError, match="accelerator and gpus must be given"):
+        least_memory(run, Site("H100 SXM"))
 
 
 def test_the_mfu_of_llama_3_is_its_own_with_four_chunks_a_stage():
@@ -608,6 +646,41 @@ def test_ten_times_the_requests_take_ten_times_the_replicas():
     many, more = (serve(replace(ASKED, rate=r), Site("H100 SXM"), draws=10) for r in (1e3, 1e4))
     assert more.gpus / many.gpus == pytest.approx(10, rel=0.02)
     assert more.cost / many.cost == pytest.approx(10, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def promised():
+    return serve(replace(ASKED, rate=20_000, speed=60), Site("H100 SXM"), draws=2)
+
+
+def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what_binds(promised):
+    one = promised.binding
+    assert one.name == "speed"
+    faster = serve(replace(promised.serving, speed=75), Site("H100 SXM"), draws=2)
+    assert 15 * one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
+    assert 15 * one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
+    free = serve(replace(promised.serving, speed=0.1), Site("H100 SXM"), draws=2)
+    assert free.binding.name == "rate"
+    assert free.binding.gpus == pytest.approx(free.gpus / 20_000)
+    soon = serve(replace(promised.serving, speed=0.1, first_token=0.045), Site("H100 SXM"), draws=2)
+    assert soon.binding.name == "first_token"
+    assert soon.binding.gpus < 0
+
+
+def test_the_front_of_fleets_is_a_front(promised):
+    front = serve(replace(ASKED, rate=2000, speed=10), Site("H100 SXM"), draws=2).front
+    assert len(front) > 1
+    assert all(a.time < b.time and a.cost > b.cost for a, b in itertools.pairwise(front))
+
+
+def test_the_tornado_of_a_fleet_carries_the_same_load_in_each_world(promised):
+    bars = {bar.name: bar for bar in promised.tornado}
+    assert {"step", "capital", "utilisation", "pue"} <= set(bars)
+    step, spread = bars["step"], SPREADS["serving: saturated, dense"]
+    assert step.time == pytest.approx([promised.service.time_per_token * end for end in (spread.low, spread.high)])
+    assert step.cost[1] / step.cost[0] == pytest.approx(spread.high / spread.low, rel=0.05)
+    widths = [math.log(max(bar.cost) / min(bar.cost)) for bar in promised.tornado]
+    assert widths == sorted(widths, reverse=True)
 
 
 def test_spare_replicas_are_the_fewest_that_keep_the_promise():

@@ -3,6 +3,7 @@
 import math
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,25 @@ def test_text_is_text_and_never_markup():
         assert {node.tag for node in group.iter()} <= {"g", "rect", "path", "text"}
 
 
+def test_what_has_a_link_leads_to_a_page_of_the_book_and_else_looks_the_same():
+    for part in (Box(1, 2, 30, 20, "days", key="a"), Label(3, 4, "Power")):
+        linked = replace(part, link="reference/power.md#clusterlab.power.pue").svg()
+        assert linked == f'<a href="reference/power.md#clusterlab.power.pue">{part.svg()}</a>'
+        assert ET.fromstring(linked).tag == "a"
+
+
+def test_a_link_of_several_lines_is_told_in_words():
+    lines = ET.fromstring(Box(0, 0, 90, 40, '80 d\n92% "useful"', link="power.ipynb").svg())
+    assert lines.get("aria-label") == '80 d 92% "useful"'
+    assert ET.fromstring(Label(0, 0, "Power", link="power.ipynb").svg()).get("aria-label") is None
+
+
+@pytest.mark.parametrize("link", ["https://a.org/b.md", "javascript:alert(1)", "/a.md", "../a.md", "a.md#x y", "power"])
+def test_a_link_stays_in_the_book(link):
+    with pytest.raises(ValueError, match=re.escape("a link is a page of the book, such as 'power.ipynb#cooling', got")):
+        Label(0, 0, "Power", link=link)
+
+
 HALF = [Box(0, 0, 9, 9)]
 REFUSALS = {
     "no colour means 'memori'; did you mean 'memory'?": lambda: Box(0, 0, 1, 1, kind="memori"),
@@ -96,6 +116,7 @@ REFUSALS = {
     "this part reaches out of the scene of 10 x 10: Arrow(x0=0, y0=0, x1=10, y1=0": lambda: Scene(
         10, 10, [Arrow(0, 0, 10, 0, bend=0.5)], alt="a"
     ),
+    "a link is a page of the book, such as 'power.ipynb#cooling', got 'power'": lambda: Box(0, 0, 1, 1, link="power"),
     "a band leads to the right and has widths above zero, got Band(x0=9": lambda: Band(9, 0, 9, 0, 1, 1),
     "a grid needs rows of one length, got [['a'], ['b', 'c']]": lambda: grid(0, 0, 9, 9, [["a"], ["b", "c"]]),
     "two boxes of a scene have the key 'a'": lambda: Scene(9, 9, [Box(0, 0, 1, 1, key="a")] * 2, alt="a"),

@@ -158,3 +158,14 @@ def test_every_widget_weighs_less_than_100_kb(site):
             weights[path.name, model_id] = len(gzip.compress(json.dumps(model).encode()))
     assert weights
     assert {which: weight for which, weight in weights.items() if weight >= 100_000} == {}
+
+
+def test_a_figure_that_leads_to_no_page_of_the_book_is_named():
+    parts = [
+        '<a href="power.html#cooling"><g/></a>',
+        '<a href="../notes.html"><g/></a>',
+        '<a href="gone.html"><g/></a>',
+    ]
+    app = SimpleNamespace(env=SimpleNamespace(found_docs={"book/power", "notes"}))
+    models = {"one": {"state": {"_spec": {"parts": parts}}}, "two": {"state": {}}}
+    assert book_widgets.lost_links(app, "book/index", models) == {"gone"}

@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import math
+import os
+import signal
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 
 import numpy as np
@@ -208,3 +210,28 @@ def test_a_dask_cluster_gives_the_same_atlas(capsys, tmp_path):
         assert len(list(tmp_path.iterdir())) == 4
         assert main([*ASKED, "--dask", cluster.scheduler_address]) == 0
     assert capsys.readouterr().out.count("\n") == 3
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_worker_that_is_killed_half_way_loses_nothing(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'clusterlab[dask]'")
+    wanted, killed, shares = sweep(RUNS[:1], CHIPS, SIZES, draws=20), [], []
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+        client.get_executor() as executor,
+    ):
+        pids = client.run(os.getpid)
+
+        def kill_one(share, _):
+            shares.append(share)
+            if share and not killed:
+                killed.append(next(iter(pids.values())))
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = sweep(RUNS[:1], CHIPS, SIZES, draws=20, executor=executor, folder=tmp_path, progress=kill_one)
+    assert killed
+    same(found, wanted)
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+    same(sweep(RUNS[:1], CHIPS, SIZES, draws=20, folder=tmp_path), wanted)

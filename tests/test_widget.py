@@ -12,7 +12,7 @@ import clusterlab
 import drawings
 from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
 from clusterlab.palette import colour
-from clusterlab.scene import Box, Scene
+from clusterlab.scene import Box, Label, Scene
 from clusterlab.units import fmt, parse
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
 
@@ -663,6 +663,36 @@ def test_nothing_leaves_a_screen_of_320_pixels(gallery):
         }).map(e => `${e.tagName}.${e.className} ${e.textContent}`)"""
     )
     assert outside == []
+
+
+def linked(n):
+    """Two boxes that lead to pages, and one that does not."""
+    parts = [Box(0, 0, 90, 40, f"{n} days", link="power.ipynb"), Box(100, 0, 90, 40, "still")]
+    parts.append(Label(0, 60, "Scaling", "start", link="reference/scaling.md#cost"))
+    return Picture(scene=Scene(200, 80, parts, alt=f"It takes {n} days"))
+
+
+def test_what_a_scene_links_is_reached_by_keyboard_from_each_picture(tmp_path, visit, violations):
+    path = tmp_path / "linked.html"
+    path.write_text(static_page(Explorer(linked, controls={"n": Slider("N", [1, 2])}, title="Linked")))
+    page = visit(path.as_uri())
+    (figure,) = widgets_ready(page)
+    assert violations(page) == set()
+    slider, links = figure.get_by_role("slider", name="N"), figure.get_by_role("link")
+    slider.focus()
+    page.keyboard.press("End")
+    assert figure.get_by_role("group", name="It takes 2 days").count() == 1
+    assert [one.strip() for one in links.all_text_contents()] == ["2 days", "Scaling"]
+    reached = []
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.getAttribute('href')"))
+    assert reached[-2:] == ["power.html", "reference/scaling.html#cost"]
+    page.keyboard.press("Shift+Tab")
+    figure.evaluate("f => { const s = f.querySelector('input'); s.value = 0; s.dispatchEvent(new Event('input')); }")
+    assert links.first.text_content() == "1 days"
+    assert page.evaluate("document.activeElement.textContent") == "1 days"  # the picture changed under it
+    assert violations(page) == set()
 
 
 def test_print_shows_the_present_state_and_no_controls(gallery):

@@ -11,13 +11,15 @@ import codecs
 import csv
 import json
 import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from importlib.resources import files
+from math import isfinite
 from pathlib import Path
 from textwrap import dedent, fill
 from typing import Any, NamedTuple
@@ -26,6 +28,7 @@ from . import __version__, economics, hardware, machine, models, plan_report, pl
 from .evidence import explain, inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
+from .units import fmt, tabulate
 
 # --- audit -----------------------------------------------------------------------------------------------------------
 
@@ -189,11 +192,24 @@ _PLAN_OPTIONS = (
     ("rate", "N", "serve instead: requests a second at the peak"),
     ("prompt", "N", "serve: tokens of a prompt (1000)"),
     ("output", "N", "serve: tokens of an answer (300)"),
+    ("cached", "SHARE", "serve: of a prompt that a cache has already: 0.5 (0)"),
     ("speed", "N", "serve: tokens a second that a user gets at least (20)"),
     ("first-token", "TIME", "serve: within so long"),
 )
-_SERVED = ("model", "rate", "prompt", "output", "speed", "first_token", "precision")
 _WORDS = ("model", "accelerator", "network", "precision", "software", "recompute")
+_AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero")
+# How an input of each kind is written: the unit that it may have, and an example. A number alone is in SI units.
+_FORMS = {
+    "N": (r"[kMBT]?", "16384 or 15.6T"),
+    "SHARE": (r"%?", "0.5 or 50%"),
+    "$": (r"[kMBT]?( per GPU-hour)?", "$10M"),
+    "TIME": (r"(ns|us|µs|ms|s|min|h|d|yr)?", "60d or 12h"),
+    "WATTS": (r"[kMGT]?W?", "30MW"),
+    "BYTES": (r"([kMGTPE]?B|[KMGT]iB)?", "90GB"),
+    "RATE": (r"(([kMGTPE]?B|[KMGT]iB|[kMGTPE]?bit)/s)?", "2TB/s"),
+}
+_KINDS = {name.replace("-", "_"): kind for name, kind, _ in _PLAN_OPTIONS} | dict.fromkeys(_AXES, "N")
+_SHOWN = 10  # plans to choose from, and assumptions, that are printed
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:
@@ -228,7 +244,7 @@ def _run_plan(arguments: argparse.Namespace) -> int:
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
             made = planner.preset(arguments.preset, **options)
         elif "rate" in inputs:
-            made = planner.serve(*_to_serve(inputs), **options)
+            made = planner.serve(*planner.fleet_from_inputs(inputs), **options)
         else:
             made = planner.plan(*planner.from_inputs(inputs), **options)
     finally:
@@ -240,11 +256,55 @@ def _run_plan(arguments: argparse.Namespace) -> int:
         print(json.dumps(plan_report.as_object(made, world), indent=1))
         return 0
     print(made)
-    if isinstance(made, planner.Plan):
-        print(f"\n{made.binding}")
-        for check in made.published:
-            print(f"\n{check}")
+    if made.binding:
+        print(f"\nWhat binds\n{made.binding}")
+    if made.tornado:
+        print(f"\nWhat matters most, each assumption alone from end to end\n{_swings(made)}")
+    if len(made.front) > 1:
+        print(f"\nPlans to choose from: none is both faster and cheaper\n{_choices(made)}")
+    if made.published:
+        print(f"\nBeside what was published\n{_beside(made)}")
     return 0
+
+
+def _choices(made: planner.Plan | planner.Fleet) -> str:
+    """The front as a table: every so many of its points where there are more than a screen holds."""
+    points = made.front[:: -(-len(made.front) // _SHOWN)]
+    serves = isinstance(made, planner.Fleet)
+    columns = {"accelerator": [one.accelerator for one in points], "GPUs": [f"{one.gpus:,.0f}" for one in points]}
+    columns["a token takes" if serves else "time"] = [fmt(one.time, "s") for one in points]
+    columns["a year" if serves else "cost"] = [fmt(one.cost, "$") if isfinite(one.cost) else "" for one in points]
+    columns |= {"power": [fmt(one.power, "W") for one in points], "racks": [f"{one.racks:,.0f}" for one in points]}
+    return str(tabulate(columns))
+
+
+def _swings(made: planner.Plan | planner.Fleet) -> str:
+    """The widest bars of the tornado, and these as shares of the central plan."""
+    bars = made.tornado[:_SHOWN]
+    if isinstance(made, planner.Plan):
+        paid, cost, time, timed = made.outcome.bill is not None, made.outcome.cost, made.outcome.time, "time"
+    else:
+        paid, cost, time, timed = made.bill is not None, made.cost, made.service.time_per_token, "a token takes"
+    columns = {"": [bar.name.replace("_", " ") for bar in bars]}
+    for name, said, unit, centre in (("time", timed, "s", time), ("cost", "cost", "$", cost)):
+        if name == "time" or paid:
+            ends = [sorted(getattr(bar, name)) for bar in bars]
+            columns[said] = [f"{fmt(low, unit)} to {fmt(high, unit)}" if low < high else "" for low, high in ends]
+            columns[f"{said}, against the plan"] = [
+                f"{low / centre - 1:+.0%} to {high / centre - 1:+.0%}" if low < high else "" for low, high in ends
+            ]
+    return str(tabulate(columns))
+
+
+def _beside(made: planner.Plan | planner.Fleet) -> str:
+    """Each published number beside the plan's, and what the data say of it."""
+    columns = {"": [one.name.replace("_", " ") for one in made.published]}
+    columns["planned"] = [fmt(one.planned, one.unit) for one in made.published]
+    columns["published"] = [fmt(one.published, one.unit) for one in made.published]
+    columns["error"] = [f"{one.error:+.1%}" for one in made.published]
+    notes = [f"{one.name.replace('_', ' ')}: {one.fact.note}" for one in made.published if one.fact.note]
+    sources = sorted({one.fact.source.title for one in made.published})
+    return "\n".join([str(tabulate(columns)), *notes, *(f"source: {title}" for title in sources)])
 
 
 def _show_progress(share: float, what: str) -> None:
@@ -294,6 +354,9 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, Any]:
         if not equals:
             raise ValueError(f"layout must be AXIS=NUMBER, got {part!r}")
         given[name.strip()] = value.strip()
+    for key in given:
+        if key != "recompute":
+            hardware.find("input", key, _KINDS)
     return {key: _input(key, value) for key, value in given.items()}
 
 
@@ -303,22 +366,14 @@ def _input(key: str, value):
         if not isinstance(value, str | int) or isinstance(value, bool):
             raise ValueError(f"{key} must be text, got {value!r}")
         return str(value)
+    unit, example = _FORMS[_KINDS[key]]
+    if isinstance(value, str) and not re.fullmatch(rf"\s*[-+]?\$?[\d.,]+(e[-+]?\d+)?\s*{unit}\s*", value):
+        raise ValueError(f"{key}: cannot read {value!r}; write it as {example}")
     try:
         number = planner.quantity(value)
-    except ValueError as error:
-        raise ValueError(f"{key}: {error}") from None
+    except ValueError:
+        raise ValueError(f"{key}: cannot read {value!r}; write it as {example}") from None
     return number / 3600 if key == "rent" and " per " not in str(value) else number
-
-
-def _to_serve(inputs: Mapping[str, Any]) -> tuple[planner.Serving, planner.Site]:
-    if "model" not in inputs:
-        raise ValueError("model must be given")
-    asked = {"prompt": 1000.0, "output": 300.0} | {key: v for key, v in inputs.items() if key in _SERVED}
-    rest = {key: value for key, value in inputs.items() if key not in _SERVED}
-    known = {f.name for f in fields(planner.Site)}
-    if unknown := sorted(set(rest) - known):
-        raise ValueError(f"{unknown[0]} is not for a fleet that serves; leave it out")
-    return planner.Serving(**asked), planner.Site(**rest)
 
 
 # --- sweep -----------------------------------------------------------------------------------------------------------

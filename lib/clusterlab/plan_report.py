@@ -13,7 +13,7 @@ from typing import Any
 
 from .economics import Bill
 from .failures import Estimate
-from .planner import ASSUMPTIONS, METRICS, Fleet, Joint, Plan, Point, Swing, World
+from .planner import ASSUMPTIONS, FLEET_METRICS, METRICS, Binding, Check, Fleet, Joint, Plan, Point, Swing, World
 from .units import Explained, fmt
 
 # --- An object -------------------------------------------------------------------------------------------------------
@@ -33,8 +33,8 @@ def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
     -------
     dict
         ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (``name``, ``left``,
-        ``right``, ``unit``, ``holds``), ``front``, ``assumptions``; of a training run also ``binding``, ``tornado``,
-        ``time``, and ``published`` where it is a preset. SI units; None where a number is not known.
+        ``right``, ``unit``, ``holds``), ``front``, ``binding``, ``tornado``, ``assumptions``, and ``published`` where
+        it is a preset; of a training run also ``time``. SI units; None where a number is not known.
 
     Examples
     --------
@@ -55,17 +55,18 @@ def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
         "front": [_record(point) for point in made.front],
         "assumptions": {f.name: _plain(getattr(world, f.name)) for f in fields(world)},
     }
-    if isinstance(made, Plan):
+    if made.binding:
         found["binding"] = _record(made.binding)
-        found["tornado"] = [_record(bar) for bar in made.tornado]
+    found["tornado"] = [_record(bar) for bar in made.tornado]
+    if isinstance(made, Plan):
         found["time"] = {name: _plain(seconds) for name, seconds in made.outcome.run.parts.items()}
-        if made.published:
-            found["published"] = [
-                {name: _plain(getattr(one, name)) for name in ("name", "unit", "planned", "low", "high", "published")}
-                | {"error": _plain(one.error), "source": one.fact.source.title, "url": one.fact.source.url}
-                | {"date": one.fact.source.date, "kind": one.fact.kind, "note": one.fact.note}
-                for one in made.published
-            ]
+    if made.published:
+        found["published"] = [
+            {name: _plain(getattr(one, name)) for name in ("name", "unit", "planned", "low", "high", "published")}
+            | {"error": _plain(one.error), "source": one.fact.source.title, "url": one.fact.source.url}
+            | {"date": one.fact.source.date, "kind": one.fact.kind, "note": one.fact.note}
+            for one in made.published
+        ]
     return found
 
 
@@ -101,24 +102,7 @@ def _parts(made: Plan | Fleet) -> dict[str, tuple[Any, str]]:
     """Everything that is to be built or comes of it: value and unit."""
     if isinstance(made, Plan):
         return {name: (get(made.design, made.outcome), unit) for name, (unit, get) in METRICS.items()}
-    fabric = made.fabric
-    return {
-        "gpus": (made.gpus, ""),
-        "hosts": (made.hosts, ""),
-        "replicas": (made.replicas, ""),
-        "spare_replicas": (made.spare_replicas, ""),
-        "racks": (made.racks, ""),
-        "leaf_switches": (fabric.leaves, ""),
-        "spine_switches": (fabric.spines, ""),
-        "core_switches": (fabric.cores, ""),
-        "cables": (fabric.cables, ""),
-        "transceivers": (fabric.transceivers, ""),
-        "site_power": (made.site.total, "W"),
-        "mean_power": (made.mean_power, "W"),
-        "cost_a_year": (made.cost, "$"),
-        "speed": (made.service.speed, "tokens/s"),
-        "first_token": (made.service.time_to_first_token, "s"),
-    }
+    return {name: (get(made), unit) for name, (unit, get) in FLEET_METRICS.items()}
 
 
 # --- A page ----------------------------------------------------------------------------------------------------------
@@ -192,14 +176,8 @@ def _training(made: Plan) -> tuple[str, list[str]]:
     answer = f"It takes <b>{_span(time)}</b>"
     answer += f" and costs <b>{_span(money)}</b>" if money else "; no price is known for it"
     answer += f", at {_span(made.intervals['mean_power'])}. Each range holds eight of ten drawn worlds."
-    parts = [f"<p>{answer}</p>", f"<p>{_bound(made)}</p>"]
-    if made.published:
-        rows = []
-        for one in made.published:
-            numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
-            rows.append((one.name.replace("_", " "), *numbers, _source(one.fact), one.fact.note))
-        heading = ("", "planned", "published", "error", "source", "note")
-        parts.append(_section("Beside what was published", _table(heading, rows, 2)))
+    parts = [f"<p>{answer}</p>", f"<p>{_bound(made.binding)}</p>"]
+    parts += _published(made.published)
     parts.append(_section("What to build", _record_table(made.design)))
     parts.append(_section("The fabric", _record_table(made.design.fabric)))
     parts.append(_section("What it does, and how sure", _results(made.intervals)))
@@ -219,11 +197,26 @@ def _serving(made: Fleet) -> tuple[str, list[str]]:
     answer = f"Each user gets <b>{_span(speed)}</b>"
     answer += f"; a year costs <b>{_span(cost)}</b>" if cost else "; no price is known for it"
     parts = [f"<p>{answer}. Each range holds eight of ten drawn worlds.</p>"]
+    parts += [f"<p>{_bound(made.binding)}</p>"] if made.binding else []
+    parts += _published(made.published)
     parts.append(_section("What to build, what it does, how sure", _record_table(made)))
     parts.append(_section("The fabric", _record_table(made.fabric)))
     parts.append(_section("Where the power goes", _bars(_floats(made.site.parts), "W") + _record_table(made.site)))
     parts += _money(**{"What a year costs": made.bill, "What it takes to build": made.capital})
+    if made.tornado:
+        parts.append(_section("Which assumption matters most", _tornado(made)))
     return title, parts
+
+
+def _published(checks: Sequence[Check]) -> list[str]:
+    if not checks:
+        return []
+    rows = []
+    for one in checks:
+        numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
+        rows.append((one.name.replace("_", " "), *numbers, _source(one.fact), one.fact.note))
+    heading = ("", "planned", "published", "error", "source", "note")
+    return [_section("Beside what was published", _table(heading, rows, 2))]
 
 
 def _money(**bills: Bill | None) -> list[str]:
@@ -241,18 +234,18 @@ def _span(one: Estimate) -> str:
     return html.escape(f"{fmt(one.value, one.unit)} ({low} to {high})" if low != high else fmt(one.value, one.unit))
 
 
-def _bound(made: Plan) -> str:
+def _bound(one: Binding) -> str:
     """What keeps the plan where it is, in a sentence."""
-    one = made.binding
     unit = fmt(one.unit, one.dimension) if one.dimension else f"{one.unit:.0f}"
     unit += " more of it" if one.dimension else " more"
     changes = []
     for value, dimension, name in ((one.gpus, "", "GPUs"), (one.time, "s", "of time"), (one.cost, "$", "of cost")):
         if math.isfinite(value) and value and not (one.name == "deadline" and dimension == "s"):
-            shown = f"{value:+,.0f}" if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
+            count = f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
+            shown = count if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
             changes.append(f"{shown} {name}")
     said = ", ".join(changes) or "nothing"
-    return f"What binds is <b>{html.escape(one.name)}</b>; {unit} would change: {said}."
+    return f"What binds is <b>{html.escape(one.name.replace('_', ' '))}</b>; {unit} would change: {said}."
 
 
 def _section(title: str, inside: str) -> str:
@@ -303,10 +296,13 @@ def _bars(parts: Mapping[str, float], unit: str) -> str:
     return f'<svg viewBox="0 0 720 {len(parts) * step + 4}" role="img" aria-label="{alt}">{"".join(lines)}</svg>'
 
 
-def _tornado(made: Plan) -> str:
+def _tornado(made: Plan | Fleet) -> str:
     """Bars of what each assumption does to the cost (or the time, where no price is known), and their ends."""
-    paid = made.outcome.bill is not None
-    centre = float(made.outcome.cost if paid else made.outcome.time)
+    if isinstance(made, Plan):
+        paid, cost, time, what = made.outcome.bill is not None, made.outcome.cost, made.outcome.time, "time"
+    else:
+        paid, cost, time, what = made.bill is not None, made.cost, made.service.time_per_token, "time of a token"
+    centre = float(cost if paid else time)
     ends = [bar.cost if paid else bar.time for bar in made.tornado]
     furthest = max(abs(end / centre - 1) for pair in ends for end in pair) or 1.0
     lines, step = [], 24
@@ -321,14 +317,14 @@ def _tornado(made: Plan) -> str:
         lines.append(f'<text x="130" y="{y + 16}">{shown}</text>')
     height = len(ends) * step + 4
     lines.append(f'<line class="rule" x1="440" y1="0" x2="440" y2="{height}"/>')
-    what = "cost" if paid else "time"
+    what = "cost" if paid else what
     first = made.tornado[0]
     alt = html.escape(f"{first.name} moves the {what} most, from {_ends(ends[0], paid)}", quote=True)
     drawing = f'<svg viewBox="0 0 720 {height}" role="img" aria-label="{alt}">{"".join(lines)}</svg>'
     rows = []
     for bar in made.tornado:
-        costs = (fmt(cost, "$") if math.isfinite(cost) else "" for cost in bar.cost)
-        times = (fmt(time, "s") for time in bar.time)
+        costs = (fmt(end, "$") if math.isfinite(end) else "" for end in bar.cost)
+        times = (fmt(end, "s") for end in bar.time)
         rows.append((bar.name.replace("_", " "), *_printed(bar), *times, *costs))
     heading = ("assumption", "low", "high", "time at low", "time at high", "cost at low", "cost at high")
     said = f"<p>The {what} with one assumption at each end of its interval, all others at their centre.</p>"

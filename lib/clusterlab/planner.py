@@ -32,7 +32,7 @@ from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .layout import PRECISIONS, Layout, Workload
 from .layout_search import axes, search
 from .machine import SOFTWARE, SPREADS, Machine, machine
-from .memory import model_state
+from .memory import footprint, model_state
 from .power import EnergyFootprint, Load
 from .queueing import little_law
 from .speedup import critical_batch, training_run
@@ -158,9 +158,11 @@ class Preset(_Sourced):
 
     def __post_init__(self) -> None:
         """Refuse inputs and results that no plan has."""
-        _known_inputs(self.inputs)
-        if unknown := sorted(set(self.published) - set(METRICS)):
-            raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(METRICS)}")
+        serves = "rate" in self.inputs
+        (_known_fleet if serves else _known_inputs)(self.inputs)
+        known = FLEET_METRICS if serves else METRICS
+        if unknown := sorted(set(self.published) - set(known)):
+            raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(known)}")
 
 
 _TEXTS = ("model", "accelerator", "network", "precision", "recompute", "software", "link", "list")
@@ -433,6 +435,49 @@ def from_inputs(inputs: Mapping) -> tuple[Training, Site]:
     return training, Site(**rest, layout=MappingProxyType(layout))
 
 
+_OF_SERVING = ("model", "rate", "prompt", "output", "cached", "speed", "first_token", "precision")
+
+
+def _known_fleet(inputs: Mapping) -> None:
+    """Refuse inputs that no fleet has, and those without what every fleet needs."""
+    known = (*_OF_SERVING, *(f.name for f in fields(Site) if f.name != "layout"))
+    if unknown := sorted(set(inputs) - set(known)):
+        raise ValueError(f"{unknown[0]} is not for a fleet that serves; leave it out")
+    if missing := [name for name in ("model", "rate") if name not in inputs]:
+        raise ValueError(f"{missing[0]} must be given")
+
+
+def fleet_from_inputs(inputs: Mapping) -> tuple[Serving, Site]:
+    """Make what is served and a site from names and values, as presets and files of inputs give them.
+
+    Parameters
+    ----------
+    inputs : mapping
+        Fields of :class:`Serving` and :class:`Site`, in SI units. By default a prompt has 1,000 tokens, an answer 300.
+
+    Returns
+    -------
+    tuple
+        A :class:`Serving` and a :class:`Site`.
+
+    Raises
+    ------
+    ValueError
+        An input is unknown, or model or rate are missing.
+
+    Examples
+    --------
+    >>> asked, site = fleet_from_inputs({"model": "Llama 3.1 8B", "rate": 50, "accelerator": "H100 SXM"})
+    >>> asked.prompt, site.accelerator
+    (1000.0, 'H100 SXM')
+    """
+    _known_fleet(inputs)
+    asked: dict[str, Any] = {"prompt": 1000.0, "output": 300.0}
+    asked |= {key: value for key, value in inputs.items() if key in _OF_SERVING}
+    rest: dict[str, Any] = {key: value for key, value in inputs.items() if key not in _OF_SERVING}
+    return Serving(**asked), Site(**rest)
+
+
 # --- The world: what is assumed --------------------------------------------------------------------------------------
 
 
@@ -685,6 +730,13 @@ class Design(Explained):
     def accelerator(self) -> str:
         """Their name."""
         return self.machine.name
+
+    @property
+    def memory(self):
+        """Bytes that an accelerator holds, by the law of memory."""
+        training = self.training
+        held = footprint(training.model, training.workload, self.layout, software=SOFTWARE[self.site.software])
+        return held.total
 
     def _rows(self):
         layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1])
@@ -1228,7 +1280,7 @@ class Check(Explained):
         return self.planned / self.published - 1
 
     def _rows(self):
-        rows = [(self.name, "value"), ("planned", summary(self.planned, self.unit))]
+        rows = [(self.name.replace("_", " "), "value"), ("planned", summary(self.planned, self.unit))]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
@@ -1497,6 +1549,8 @@ def plan(
     if not groups:
         raise _does_not_fit(training, site)
     table = _table(groups, world)
+    if not limits and not np.any(table["gpus"] == site.gpus):  # the sizes around it can
+        raise _does_not_fit(training, site)
     chosen = _choose(table, limits, site)
     group, at = table["group"][chosen], table["at"][chosen]
     layout = groups[int(group)].layout[int(at)]
@@ -1531,12 +1585,64 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
         nearest = next((n for n in now if n in runs), None)
         near = near[len(now) :]
     if nearest:
-        why = f"no layout of {what} fits and divides the batch; the nearest that does: gpus {nearest:,}"
-        return InfeasibleError(why, {"gpus": nearest})
+        why = f"no layout of {what} fits and divides the batch"
+        if site.gpus:
+            why += f": {_short(training, site, chips)}"
+        return InfeasibleError(f"{why}; the nearest that does: gpus {nearest:,}", {"gpus": nearest})
     if fixed:
         given = ", ".join(f"{n} {v[0]}" for n, v in fixed.items())
         return InfeasibleError(f"no layout of {what} fits with {given} fixed; leave some of them free")
     return InfeasibleError(f"no layout of {what} fits, with any number up to {_MOST_GPUS:,}; take one with more memory")
+
+
+def _short(training: Training, site: Site, chips: Machine) -> str:
+    """What keeps every layout of so many accelerators from running: memory, or what does not divide."""
+    need, has = least_memory(training, replace(site, accelerator=chips.name)), _room(site, chips)
+    if need < np.inf:
+        return f"the leanest needs {fmt(need, 'B')} on each, and {fmt(has, 'B')} may be used"
+    batch = f"{training.global_batch:,.0f} sequences" if training.global_batch else "its sequences"
+    return f"none cuts {batch} and {training.model.layers:.0f} layers into {site.gpus:,.0f} equal parts"
+
+
+def _room(site: Site, chips: Machine) -> float:
+    """Bytes that a layout may need on an accelerator."""
+    return float(0.9 * chips.hbm_capacity if site.memory is None else site.memory)
+
+
+def least_memory(training: Training, site: Site) -> float:
+    """Bytes that the leanest layout needs on an accelerator, whether it has them or not.
+
+    Parameters
+    ----------
+    training : Training
+        The model and its batch.
+    site : Site
+        With an accelerator and ``gpus``; fixed axes of the layout are kept.
+
+    Returns
+    -------
+    float
+        Bytes; infinite where no layout cuts the model and its batch into so many equal parts.
+
+    Raises
+    ------
+    ValueError
+        The site says no accelerator, or not how many.
+
+    Examples
+    --------
+    >>> fmt(least_memory(Training("Llama 3.1 405B", 15e12), Site("H100 SXM", gpus=64)), "B")
+    '119 GB'
+    """
+    if site.accelerator is None or site.gpus is None:
+        raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
+    chips, fixed = machine(site.accelerator, network=site.network), {n: [v] for n, v in site.layout.items()}
+    _, values = _together(training, site, chips, [int(site.gpus)], fixed)
+    software, count = SOFTWARE[site.software], int(site.gpus)
+    found = search(
+        training.model, chips, training.workload, gpus=count, software=software, capacity=1e18, values=values
+    )
+    return float(np.min(found.memory, initial=np.inf))
 
 
 def _table(groups: list[Design], world: World) -> dict[str, np.ndarray]:
@@ -1745,11 +1851,13 @@ class Serving(Explained):
         Seconds within which the first token must come, once the request is taken up.
     precision : str
         Of products and weights: ``"bf16"``, ``"fp8"``, ``"fp4"``.
+    cached : float
+        Share of a prompt that a cache has already.
 
     Raises
     ------
     ValueError
-        An unknown model or precision, or a number that is not positive.
+        An unknown model or precision, or a number that cannot be one.
 
     Examples
     --------
@@ -1764,6 +1872,7 @@ class Serving(Explained):
     speed: float = 20.0
     first_token: float | None = None
     precision: str = "bf16"
+    cached: float = 0.0
 
     def __post_init__(self) -> None:
         """Look up the model, and refuse what nobody asks."""
@@ -1779,7 +1888,7 @@ class Serving(Explained):
         """One request."""
         from .serving import Requests
 
-        return Requests(self.prompt, self.output)
+        return Requests(self.prompt, self.output, self.cached)
 
     @property
     def formats(self) -> Formats:
@@ -1791,6 +1900,7 @@ class Serving(Explained):
     def _rows(self):
         rows = [("", "value"), ("model", self.model.name), ("requests a second", summary(self.rate))]
         rows += [("prompt", summary(self.prompt)), ("answer", summary(self.output))]
+        rows += [("of it cached", summary(self.cached, "%"))] if self.cached else []
         rows += [("speed at least", summary(self.speed, "tokens/s")), ("precision", self.precision)]
         return rows + ([("first token within", summary(self.first_token, "s"))] if self.first_token else [])
 
@@ -1828,6 +1938,14 @@ class Fleet(Explained):
     joints: tuple[Joint, ...] = ()
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     front: tuple[Point, ...] = ()
+    binding: Binding | None = None
+    tornado: tuple[Swing, ...] = ()
+    published: tuple[Check, ...] = ()
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """Everything that is to be built, and what comes of it, by name."""
+        return MappingProxyType({name: float(get(self)) for name, (_, get) in FLEET_METRICS.items()})
 
     @property
     def gpus(self):
@@ -1846,7 +1964,9 @@ class Fleet(Explained):
 
     @property
     def token_cost(self):
-        """Dollars for a token of an answer, if the peak lasted all year."""
+        """Dollars for a token of an answer, if the peak lasted all year; NaN where no price is known."""
+        if self.bill is None:
+            return np.nan
         return cost_per(self.cost / (year * self.gpus), self.service.tokens_per_second_per_gpu, utilisation=self.busy)
 
     @property
@@ -1855,7 +1975,8 @@ class Fleet(Explained):
         return all(joint.holds for joint in self.joints)
 
     def _rows(self):
-        layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layout._rows()[1:-1] if name != "zero")
+        axes_of = [(name, value) for name, value, *_ in self.layout._rows()[1:-1] if name != "zero"]
+        layout = ", ".join(f"{name} {value}" for name, value in axes_of if (name, value) != ("etp", "1"))
         rows: list[tuple[str, ...]] = [
             ("", "value", "1 in 10 below", "1 in 10 above"),
             ("accelerator", self.machine.name, "", ""),
@@ -1867,11 +1988,35 @@ class Fleet(Explained):
         rows += [("switches", f"{_count(self.fabric.switches)} {self.fabric.name}", "", "")]
         for name, one in self.intervals.items():
             shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((name.replace("_", " "), *shown))
+            rows.append((name.replace("_", " ").replace("gpu", "GPU"), *shown))
+        if self.binding:
+            rows.append(("binds", self.binding.name.replace("_", " "), "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
 
 
+FLEET_METRICS: Mapping[str, tuple[str, Callable[[Fleet], Any]]] = MappingProxyType(
+    {
+        "gpus": ("", lambda f: f.gpus),
+        "busy_gpus": ("", lambda f: f.gpus * f.busy),
+        "hosts": ("", lambda f: f.hosts),
+        "replicas": ("", lambda f: f.replicas),
+        "spare_replicas": ("", lambda f: f.spare_replicas),
+        "racks": ("", lambda f: f.racks),
+        "leaf_switches": ("", lambda f: f.fabric.leaves),
+        "spine_switches": ("", lambda f: f.fabric.spines),
+        "core_switches": ("", lambda f: f.fabric.cores),
+        "cables": ("", lambda f: f.fabric.cables),
+        "transceivers": ("", lambda f: f.fabric.transceivers),
+        "site_power": ("W", lambda f: f.site.total),
+        "mean_power": ("W", lambda f: f.mean_power),
+        "cost_a_day": ("$", lambda f: f.cost * 86400 / year),
+        "cost_a_year": ("$", lambda f: f.cost),
+        "cost_of_a_million_tokens": ("$", lambda f: 1e6 * f.token_cost),
+        "speed": ("tokens/s", lambda f: f.service.speed),
+        "first_token": ("s", lambda f: f.service.time_to_first_token),
+    }
+)
 _REPLICAS = (1, 2, 4, 8, 16, 32, 64)  # accelerators of a replica that are tried
 
 
@@ -1916,6 +2061,7 @@ def serve(
     world = WORLD if world is None else world
     names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
     fleets, fastest, soonest, nothing_fits = [], 0.0, np.inf, True
+    services: dict[str, list[Service]] = {}
     for i, name in enumerate(names):
         chips = machine(name, network=site.network)
         for j, size in enumerate(_REPLICAS):
@@ -1930,6 +2076,7 @@ def serve(
                 raise
             nothing_fits = False
             service = found.service
+            services.setdefault(name, []).append(service)
             prompt = np.inf if asked.first_token is None else asked.first_token
             fast = (service.speed >= asked.speed) & (service.time_to_first_token <= prompt)
             first_tokens = np.asarray(service.time_to_first_token)
@@ -1971,23 +2118,91 @@ def serve(
         raise InfeasibleError(f"no fleet keeps within the limits; {why}", nearest)
     chosen = min(good, key=lambda one: (one.cost if np.isfinite(one.cost) else np.inf, one.gpus))
     step_kind = "serving: saturated, experts" if asked.model.experts else "serving: saturated, dense"
-    front = [
-        Point(
-            o.machine.name,
-            float(o.gpus),
-            float(o.service.time_per_token),
-            float(o.cost),
-            *map(float, (o.site.total, o.racks)),
-        )
-        for o in sorted(good, key=lambda one: one.service.time_per_token)
-    ]
     drawn = worlds(world, draws, step_kind=step_kind, seed=seed)
     return replace(
         chosen,
         joints=_fleet_joints(chosen, world),
         intervals=_fleet_intervals(chosen, drawn),
-        front=tuple(front),
+        front=_fleet_front(good),
+        binding=_fleet_binding(chosen, services[chosen.machine.name]),
+        tornado=_fleet_tornado(chosen, world, step_kind),
     )
+
+
+def _fleet_front(fleets: list[Fleet]) -> tuple[Point, ...]:
+    """Fleets of which none is both faster for a user and cheaper (smaller, where no price is known), fastest first."""
+    front: list[Point] = []
+    least = np.inf
+    for one in sorted(fleets, key=lambda o: (o.service.time_per_token, o.gpus)):
+        price = float(one.cost if np.isfinite(one.cost) else one.gpus)
+        if price < least:
+            least = price
+            numbers = one.gpus, one.service.time_per_token, one.cost, one.site.total, one.racks
+            front.append(Point(one.machine.name, *map(float, numbers)))
+    return tuple(front)
+
+
+def _fleet_binding(fleet: Fleet, services: list[Service]) -> Binding:
+    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and the slope there."""
+    asked = fleet.serving
+    soon = np.inf if asked.first_token is None else asked.first_token
+
+    def most(speed: float, first_token: float) -> float:
+        """Tokens/s of an accelerator under these promises."""
+        kept = [(one.speed >= speed) & (one.time_to_first_token <= first_token) for one in services]
+        each = (
+            np.max(one.tokens_per_second_per_gpu[good], initial=0.0) for one, good in zip(services, kept, strict=True)
+        )
+        return float(max(each))
+
+    now, gpus, cost = most(asked.speed, soon), float(fleet.gpus), float(fleet.cost)
+    freed = {"speed": most(0.0, soon), "first_token": most(asked.speed, np.inf)}
+    name = max(freed, key=lambda one: freed[one])
+    if freed[name] <= now * (1 + 1e-9):
+        return Binding("rate", asked.rate, 1.0, "", gpus / asked.rate, np.nan, cost / asked.rate)
+    step = 0.25  # far enough that another batch is taken
+    if name == "speed":
+        unit, dimension, limit, then = 1.0, "tokens/s", asked.speed, most(asked.speed * (1 + step), soon)
+    else:
+        unit, dimension, limit, then = 0.1, "s", soon, most(asked.speed, soon * (1 + step))
+    more = (now / then - 1) * unit / (step * limit) if then else np.nan
+    return Binding(name, limit, unit, dimension, gpus * more, np.nan, cost * more)
+
+
+def _fleet_tornado(fleet: Fleet, world: World, step_kind: str) -> tuple[Swing, ...]:
+    """Each uncertain assumption moved alone: what a fleet for the same load then costs, and how long a token takes."""
+    bars = []
+    for name, times in _spreads(step_kind).items():
+        central = getattr(world, name)
+        ends = [float(_possible(name, central * one)) for one in times]
+        moved = []
+        for end in ends:
+            slower = end / central if name == "step" else 1.0
+            service = fleet.service
+            service = replace(
+                service,
+                time_to_first_token=service.time_to_first_token * slower,
+                time_per_token=service.time_per_token * slower,
+                latency=service.latency * slower,
+                tokens_per_second=service.tokens_per_second / slower,
+            )
+            there = replace(world, **{name: end})
+            try:
+                moved.append(_fleet(fleet.serving, fleet.place, fleet.machine, fleet.layout, service, there))
+            except InfeasibleError:  # more of them than any switch joins: as bad as can be
+                break
+        if len(moved) < len(ends):
+            continue
+        paces = tuple(float(one.service.time_per_token) for one in moved)
+        costs = tuple(float(one.cost) for one in moved)
+        if paces[0] != paces[1] or (costs[0] != costs[1] and fleet.bill is not None):
+            bars.append(Swing(name, ends[0], ends[1], (paces[0], paces[1]), (costs[0], costs[1])))
+
+    def width(bar: Swing) -> float:
+        low, high = bar.cost if fleet.bill is not None else bar.time
+        return abs(math.log(high / low))
+
+    return tuple(sorted(bars, key=width, reverse=True))
 
 
 _FLEET_UNITS = {"power": "W", "racks": "", "budget": "$", "gpus": ""}
@@ -2076,8 +2291,10 @@ def _fleet_intervals(fleet: Fleet, drawn: World) -> Mapping[str, Estimate]:
             fleet.replicas * service.tokens_per_second / fleet.serving.output,
             fleet.replicas * service.tokens_per_second / fleet.serving.output / drawn.step,
         ),
+        "busy_gpus": ("", fleet.gpus * fleet.busy, fleet.gpus * fleet.busy * drawn.step),
         "site_power": ("W", fleet.site.total, many.site.total),
         "mean_power": ("W", fleet.mean_power, many.mean_power),
+        "cost_a_day": ("$", fleet.cost * 86400 / year, many.cost * 86400 / year),
         "cost_a_year": ("$", fleet.cost, many.cost),
         "capital": ("$", None, None) if fleet.capital is None else ("$", fleet.capital.total, many.capital.total),  # type: ignore[union-attr]
     }
@@ -2095,8 +2312,8 @@ def _fleet_intervals(fleet: Fleet, drawn: World) -> Mapping[str, Estimate]:
 # --- Published clusters ----------------------------------------------------------------------------------------------
 
 
-def preset(name: str, **plan_options) -> Plan:
-    """Plan a published cluster or run, and set each result beside what was published of it.
+def preset(name: str, **plan_options) -> Plan | Fleet:
+    """Plan a published cluster, run or fleet, and set each result beside what was published of it.
 
     Parameters
     ----------
@@ -2107,7 +2324,7 @@ def preset(name: str, **plan_options) -> Plan:
 
     Returns
     -------
-    Plan
+    Plan or Fleet
         With ``published``.
 
     Raises
@@ -2121,17 +2338,25 @@ def preset(name: str, **plan_options) -> Plan:
     '+0%'
     """
     one = find("preset", name, PRESETS)
-    made = plan(*from_inputs(one.inputs), **plan_options)
+    made: Any
+    if "rate" in one.inputs:
+        made = serve(*fleet_from_inputs(one.inputs), **plan_options)
+    else:
+        made = plan(*from_inputs(one.inputs), **plan_options)
     return replace(made, published=checks(made, one))
 
 
-def checks(made: Plan, against: Preset) -> tuple[Check, ...]:
+def checks(made: Plan | Fleet, against: Preset) -> tuple[Check, ...]:
     """Each published number beside the plan's own, with its interval."""
     found = []
     for name, value in against.published.items():
-        unit, get = METRICS[name]
+        if isinstance(made, Plan):
+            unit, of_plan = METRICS[name]
+            planned = float(of_plan(made.design, made.outcome))
+        else:
+            unit, of_fleet = FLEET_METRICS[name]
+            planned = float(of_fleet(made))
         value = value / 1000 if unit == "t" else value
-        planned = float(get(made.design, made.outcome))
         one = made.intervals.get(name, Estimate(planned, planned, planned, unit))
         fact = against.facts[f"published_{name}"]
         found.append(Check(name, unit, planned, float(one.low), float(one.high), value, fact))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -40,11 +41,13 @@ class Box:
         Filled with its colour; else with a tint of it, under the ink of the page.
     key : str
         Its name from stop to stop: a box with a key slides from where it was to where it is.
+    link : str
+        What it leads to: a page of the book, as Markdown beside the figure would name it (``"power.ipynb#cooling"``).
 
     Raises
     ------
     ValueError
-        The kind has no colour, a number is not finite, or the size is not positive.
+        The kind has no colour, a number is not finite, the size is not positive, or the link leads out of the book.
 
     Examples
     --------
@@ -60,10 +63,12 @@ class Box:
     kind: str = "ink"
     solid: bool = False
     key: str = ""
+    link: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
         colour(self.kind)
+        _check_link(self.link)
         _check_numbers(self, self.x, self.y, self.width, self.height)
         if min(self.width, self.height) <= 0:
             raise ValueError(f"a box needs a width and a height above zero, got {self!r}")
@@ -79,11 +84,12 @@ class Box:
             at = f"transform:translate({_n(self.x)}px,{_n(self.y)}px)"
             place = f' data-key="{html.escape(self.key)}" style="{at}"'
         radius = min(4.0, self.width / 4, self.height / 4)
-        return (
+        drawn = (
             f'<g class="cl-box{" cl-solid" * self.solid} cl-c-{self.kind}"{place}>'
             f'<rect width="{_n(self.width)}" height="{_n(self.height)}" rx="{_n(radius)}"/>'
             f"{_text(self.width / 2, self.height / 2, self.text)}</g>"
         )
+        return _linked(drawn, self.link, self.text)
 
 
 @dataclass(frozen=True)
@@ -179,11 +185,13 @@ class Label:
         ``"start"``, ``"middle"`` or ``"end"`` of the text stands at ``x``.
     strong : bool
         A heading of a part of the drawing.
+    link : str
+        As in :class:`Box`.
 
     Raises
     ------
     ValueError
-        The text is empty, a number is not finite, or the anchor is none of the three.
+        The text is empty, a number is not finite, the anchor is none of the three, or the link leads out of the book.
 
     Examples
     --------
@@ -196,9 +204,11 @@ class Label:
     text: str
     anchor: str = "middle"
     strong: bool = False
+    link: str = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
+        _check_link(self.link)
         _check_numbers(self, self.x, self.y)
         if not self.text:
             raise ValueError(f"a label needs a text, got {self!r}")
@@ -212,7 +222,7 @@ class Label:
     def svg(self) -> str:
         """Markup."""
         classes = "cl-label" + f" cl-{self.anchor}" * (self.anchor != "middle") + " cl-strong" * self.strong
-        return f'<g class="{classes}">{_text(self.x, self.y, self.text)}</g>'
+        return _linked(f'<g class="{classes}">{_text(self.x, self.y, self.text)}</g>', self.link, self.text)
 
 
 @dataclass(frozen=True)
@@ -392,6 +402,20 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, str, bool]], gap: fl
 def _check_numbers(part: object, *numbers: float) -> None:
     if not all(isinstance(v, Real) and math.isfinite(v) for v in numbers):
         raise ValueError(f"places and sizes are finite numbers, got {part!r}")
+
+
+_PAGE = re.compile(r"[\w-][\w./-]*\.(?:ipynb|md)(?:#[\w.-]+)?")
+
+
+def _check_link(link: str) -> None:
+    if link and not _PAGE.fullmatch(link):
+        raise ValueError(f"a link is a page of the book, such as 'power.ipynb#cooling', got {link!r}")
+
+
+def _linked(drawn: str, link: str, text: str) -> str:
+    """What leads to a page; lines of text would be told as one word."""
+    told = f' aria-label="{html.escape(" ".join(text.split()))}"' if "\n" in text else ""
+    return f'<a href="{html.escape(link)}"{told}>{drawn}</a>' if link else drawn
 
 
 def _head(source: tuple[float, float], tip: tuple[float, float]) -> tuple[str, tuple[float, float]]:

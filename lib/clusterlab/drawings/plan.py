@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 
-from ..planner import Plan
+from .. import hardware
+from ..planner import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from ..scene import Arrow, Box, Label, Part, Scene
+from ..transformer import training_flops
 from ..units import fmt
 
 _LEFT, _WIDE, _SIDE, _NARROW = 0.0, 206.0, 246.0, 154.0  # the spine of boxes, and what hangs on it
@@ -83,6 +85,163 @@ def chain(made: Plan) -> Scene:
     said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {fmt(float(done.time), 's')}, "
     said += f"{cost}, {fmt(float(done.site.total), 'W')} rated. {held}."
     return Scene(400, bottom + 26, parts, alt=said)
+
+
+_ACROSS, _GUTTER, _BETWEEN, _TALL, _APART = 140.0, 98.0, 22.0, 42.0, 18.0  # of the chain with links
+_CHAPTERS = (
+    ("Parallelism", "parallelism"),
+    ("", "parallelism"),
+    ("Interconnect", "interconnect"),
+    ("Failures", "failures"),
+    ("Power", "power"),
+    ("Scaling\nand cost", "scaling"),
+    ("Serving", "serving"),
+)
+_LAWS = (
+    ("transformer.md#clusterlab.transformer.training_flops", "memory.md#clusterlab.memory.footprint"),
+    ("layout_search.md#clusterlab.layout_search.search", "training.md#clusterlab.training.step"),
+    ("topology.md#clusterlab.topology.fat_tree", "planner.md#clusterlab.planner.design"),
+    ("failures.md#clusterlab.failures.expected_run_time", "failures.md#clusterlab.failures.RunTime"),
+    ("power.md#clusterlab.power.facility", "power.md#clusterlab.power.energy_footprint"),
+    ("economics.md#clusterlab.economics.capital", "economics.md#clusterlab.economics.yearly_bill"),
+    ("serving.md#clusterlab.serving.frontier", "economics.md#clusterlab.economics.cost_per"),
+)
+_NOTHING = "\N{EN DASH}"
+
+
+def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: Fleet | InfeasibleError) -> Scene:
+    """A model on so many accelerators, from its FLOPs to the price of a token: each box leads to its law.
+
+    The names on the left lead to the chapters. Where the model does not fit, it says by how much, and which number
+    would do. Pages are named as from the front page of the book.
+
+    Parameters
+    ----------
+    training : Training
+        The model and its tokens.
+    site : Site
+        With an accelerator and ``gpus``, and no limits.
+    made : Plan or InfeasibleError
+        From :func:`clusterlab.planner.plan`.
+    fleet : Fleet or InfeasibleError
+        From :func:`clusterlab.planner.serve`, of whatever size: what serves the model on the same accelerators.
+
+    Examples
+    --------
+    >>> from clusterlab.planner import Serving, plan, serve
+    >>> run, site = Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=64)
+    >>> fleet = serve(Serving("Llama 3.1 8B", 1000, 1000, 300), Site("H100 SXM"), draws=10)
+    >>> answer(run, site, plan(run, site, draws=10), fleet).alt
+    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d for $74,900, at 131 kW rated.'
+    """
+    model, gpus = training.model.name, f"{site.gpus:,.0f} {site.accelerator}"
+    flops = training_flops(training.model, training.sequence).model * training.workload.tokens * training.steps
+    start = (f"{model}\n{_flops(float(flops))}", "ink")
+    if isinstance(made, InfeasibleError):
+        held, why = _misfit(training, site)
+        rows = [[start, (f"{gpus}\n{held}", "lost")], *([(_NOTHING, "grey")] * 2 for _ in range(5))]
+        verdict = [f"It does not fit: {why}.", f"The nearest number that does is {made.nearest['gpus']:,.0f}."]
+        said = f"{model} on {gpus} does not fit: {why}. {verdict[1]}"
+    else:
+        first, *others = _numbers(made)
+        rows = [[start, *first], *others]
+        tokens, done = f"{fmt(training.tokens / 1e12)}T tokens", made.outcome
+        time, cost = _days(float(done.time)), float(done.cost)
+        more = made.binding.time
+        buys = (
+            f"Eight more GPUs would save {_days(-more)}."
+            if more < 0
+            else "More GPUs would be no faster: the batch binds."
+        )
+        verdict = [f"It fits, and trains on {tokens} in {time}.", buys]
+        said = f"{model} on {gpus} fits, and trains on {tokens} in {time}"
+        said += f" for {fmt(cost, '$')}" if math.isfinite(cost) else ""
+        said += f", at {fmt(float(done.site.total), 'W')} rated."
+    rows.append(_served(site, fleet))
+    parts: list[Part] = [Label(0, 9 + 19 * i, line, "start", strong=not i) for i, line in enumerate(verdict)]
+    top, left, right = 46.0, _GUTTER, _GUTTER + _ACROSS + _BETWEEN
+    for i, (row, (chapter, page), laws) in enumerate(zip(rows, _CHAPTERS, _LAWS, strict=True)):
+        y = top + i * (_TALL + _APART)
+        if chapter:
+            parts.append(Label(0, y + _TALL / 2, chapter, "start", link=f"{page}.ipynb"))
+        for x, (text, kind), law in zip((left, right), row, laws, strict=True):
+            solid = kind == "lost" or text.endswith("tokens")
+            link = "" if text == _NOTHING else f"reference/{law}"
+            parts.append(Box(x, y, _ACROSS, _TALL, text, kind, solid=solid, link=link))
+        parts.append(Arrow(left + _ACROSS + 3, y + _TALL / 2, right - 3, y + _TALL / 2, kind="ink"))
+        if i < len(rows) - 1:
+            parts.append(Arrow(right + 24, y + _TALL + 2, left + _ACROSS - 24, y + _TALL + _APART - 2, kind="ink"))
+    return Scene(400, top + len(rows) * (_TALL + _APART) - _APART, parts, alt=said)
+
+
+def _days(seconds: float) -> str:
+    """A time in the unit that people use for it."""
+    units = {"yr": 730 * 86400, "d": 36 * 3600, "h": 3600, "min": 60}
+    return fmt(seconds, next((unit for unit, least in units.items() if seconds >= least), "s"))
+
+
+def _misfit(training: Training, site: Site) -> tuple[str, str]:
+    """What an accelerator would have to hold, and why the model does not fit."""
+    room = hardware.accelerator(str(site.accelerator)).hbm_capacity
+    need = least_memory(training, site)
+    if not math.isfinite(need):
+        return "no equal parts", "model and batch have no such parts"
+    return f"{fmt(need, 'B')} of {fmt(room, 'B')}", f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use"
+
+
+def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
+    """What stands in the boxes of a plan, row by row, after its FLOPs."""
+    one, done = made.design, made.outcome
+    layout, fabric = one.layout, one.fabric
+    cut = [f"{name} {getattr(layout, name):.0f}" for name in ("tp", "pp", "dp", "cp")]
+    cut += [f"ep {layout.ep:.0f}"] if made.training.model.experts else []
+    room = fmt(hardware.accelerator(one.accelerator).hbm_capacity, "B")
+    held = f"{fmt(float(one.memory), 'B').removesuffix(' GB')} of {room}"
+    links = f"{fabric.switches:,.0f} switches" if fabric.name != "torus" else "a torus"
+    built = cost = ("no price\non record", "grey")
+    if done.capital is not None:
+        built = (f"{fmt(float(done.capital.total), '$')}\nto build", "ochre")
+    elif done.bill is not None:
+        built = ("rented", "grey")
+    if done.bill is not None:
+        cost = (f"{fmt(float(done.cost), '$')}\nthe run", "ochre")
+    racks = "1 rack" if one.racks == 1 else f"{one.racks:,.0f} racks"
+    stops = f"{_rounded(float(done.failures))} failures\n{fmt(float(done.run.goodput), '%')} useful"
+    carbon = f"{fmt(float(done.energy.energy), 'MWh')}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}"
+    watts = f"{fmt(float(done.site.total), 'W')} rated\n{fmt(float(done.mean_power), 'W')} drawn"
+    return [
+        [(f"{one.gpus:,.0f} {one.accelerator}\nfits: {held}", "memory")],
+        [
+            (f"{', '.join(cut[:2])}\n{', '.join(cut[2:])}", "compute"),
+            (f"{_days(float(one.step.time))} a step\nMFU {fmt(float(one.step.mfu), '%', 2)}", "compute"),
+        ],
+        [
+            (f"{links}\n{fabric.cables:,.0f} cables", "network"),
+            (f"{racks}\n{one.spares:,.0f} spare servers", "network"),
+        ],
+        [(stops, "waste"), (f"{_days(float(done.time))}\nto the last step", "compute")],
+        [(watts, "wire"), (carbon, "wire")],
+        [built, cost],
+    ]
+
+
+def _rounded(count: float) -> str:
+    """A count to three digits, in full."""
+    return f"{float(f'{count:.3g}'):,.12g}"
+
+
+def _served(site: Site, fleet: Fleet | InfeasibleError) -> list[tuple[str, str]]:
+    """What the same accelerators serve, and at what price."""
+    nothing = (_NOTHING, "grey")
+    if isinstance(fleet, InfeasibleError):
+        return [("no replica\nis fast enough", "lost"), nothing]
+    service, each = fleet.service, float(fleet.token_cost)
+    replicas = float(site.gpus or fleet.gpus) // float(service.gpus)
+    if not replicas:
+        return [(f"a replica needs\n{service.gpus:,.0f} of them", "lost"), nothing]
+    users = f"{_rounded(replicas * float(service.sequences * fleet.busy))} users"
+    said = [(f"{users}\nat {fleet.serving.speed:.0f} tokens/s", "cache"), ("no price\non record", "grey")]
+    return said if math.isnan(each) else [said[0], (f"{fmt(1e6 * each, '$')}\na million tokens", "ochre")]
 
 
 def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:

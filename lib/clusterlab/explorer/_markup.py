@@ -73,9 +73,11 @@ class Figure:
             return ""
         (width, height), (alt, numbers) = self.scenes.size, self.scenes.scenes[self.scene[0]]
         parts = "".join(self.scenes.parts[number] for number in numbers)
+        # What an image holds, nobody who does not see it can reach: with links it is a group.
+        role = "group" if any(part.startswith("<a ") for part in self.scenes.parts) else "img"
         return (
             f'<svg class="cl-scene" viewBox="0 0 {width:g} {height:g}" style="max-width:{width / TEXT:.2f}em"'
-            f' role="img" aria-label="{escape(alt)}">{parts}</svg>'
+            f' role="{role}" aria-label="{escape(alt)}">{parts}</svg>'
         )
 
     def _shade(self, i: int, name: str) -> str:

@@ -62,7 +62,9 @@ function render({ model, el }) {
   function paint([alt, parts]) {
     const keyed = () => [...scene.querySelectorAll("[data-key]")];
     const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
+    const links = () => [...scene.querySelectorAll("a")], held = links().indexOf(document.activeElement);
     scene.innerHTML = parts.map((number) => spec.parts[number]).join("");
+    links()[held]?.focus({ preventScroll: true });
     scene.setAttribute("aria-label", alt);
     if (calm) return;
     for (const part of keyed()) {
