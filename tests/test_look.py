@@ -27,6 +27,8 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
         assert not page.locator(frame).first.is_visible(), frame
     assert not page.get_by_text("Show the imports").is_visible()
+    assert not page.locator("details.sd-dropdown").first.is_visible()  # a closed hint can't be opened on paper
+    assert page.locator("#jb-print-docs-body h1").evaluate("h => getComputedStyle(h).textAlign") == "left"
     for box in ("div.admonition", "table", ".cell_output pre", ".widget-host"):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
 
