@@ -26,10 +26,7 @@ FOLDS = {"hide-input": "the imports", "hide-cell": "the solution"}  # what a bar
 
 
 def clean(notebook):
-    """Strip, in place, what a committed notebook must not hold, fold what its page folds, and say on the bar what it is.
-
-    Returns the notebook.
-    """
+    """Strip, in place, what a committed notebook must not hold, fold what its page folds, and name it; return it."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
