@@ -1,7 +1,8 @@
 """Sphinx extension: what the style sheet must know of a page and cannot see.
 
 How wide a printed output is, so that its type can shrink until it fits; which columns of a table are numbers; and which
-table is too wordy for a telephone, where its rows then stand one below the other, each cell under its heading.
+table is too wordy for a telephone, where its rows then stand one below the other, each cell under its heading. And a
+number keeps its unit in its line.
 """
 
 from __future__ import annotations
@@ -10,19 +11,31 @@ import html
 import re
 
 from bs4 import BeautifulSoup
+from docutils import nodes
 
 PRINTED = re.compile(
     r'(<div class="output (?:stream|text_plain)[^>]*>\s*<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL
 )
 TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 NUMBER = re.compile(r"[-+\u2212~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
+APART = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]?B(?:/s)?|[kMG]?W|[mµ]s)(?!\w))")
 PHONE = 44  # characters that a line of a table holds on a narrow screen
 
 
 def setup(app):
     """Register with Sphinx."""
+    app.connect("doctree-resolved", keep_units)
     app.connect("html-page-context", annotate, priority=950)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def keep_units(app, doctree, docname):
+    """Put a space that doesn't break between a number and its unit."""
+    for text in list(doctree.findall(nodes.Text)):
+        if isinstance(text.parent, nodes.paragraph | nodes.strong | nodes.emphasis | nodes.title) and APART.search(
+            text
+        ):
+            text.parent.replace(text, nodes.Text(APART.sub("\u00a0", text)))
 
 
 def annotate(app, pagename, templatename, context, doctree):

@@ -8,6 +8,7 @@ sheet, and a browser loads only the fonts that the page's formulas use.
 from __future__ import annotations
 
 import html
+import re
 from functools import cached_property
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
 KATEX = Path(__file__).parent.parent / "vendor" / "katex" / "katex.min.js"
+
+MARK = re.compile(r"[.,;:!?)]+")
+SHORT = 20  # letters of LaTeX: a formula so short stays in one line with the mark that follows it
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +103,16 @@ class Setter:
         if app.builder.format == "html":
             for node in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
                 node["set"] = self._set(node)
+                if isinstance(node, nodes.math) and len(node.astext()) <= SHORT:
+                    self._take_mark(node)
+
+    @staticmethod
+    def _take_mark(node: nodes.math) -> None:
+        """Move the mark that follows a formula to it: a browser may break the line between the two."""
+        after = node.next_node(nodes.Text, descend=False, siblings=True)
+        if after is not None and after is node.parent[node.parent.index(node) + 1] and (mark := MARK.match(after)):
+            node["mark"] = mark[0]
+            node.parent.replace(after, nodes.Text(after[mark.end() :]))
 
     def _set(self, node: nodes.Element) -> str:
         display = isinstance(node, nodes.math_block)
@@ -112,7 +126,10 @@ class Setter:
     def visit_inline(self, translator, node):
         """Write an inline formula."""
         formula = node.get("set") or self._set(node)
-        translator.body.append(f"{translator.starttag(node, 'span', '', CLASS='math')}{formula}</span>")
+        inline = f"{translator.starttag(node, 'span', '', CLASS='math')}{formula}</span>"
+        if mark := node.get("mark"):
+            inline = f'<span class="marked">{inline}{html.escape(mark)}</span>'
+        translator.body.append(inline)
         raise nodes.SkipNode
 
     def visit_display(self, translator, node):

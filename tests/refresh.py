@@ -22,10 +22,11 @@ FOLDED = {
     "hide-cell": ("source_hidden", "outputs_hidden"),
     "remove-cell": ("source_hidden", "outputs_hidden"),
 }
+FOLDS = {"hide-input": "the imports", "hide-cell": "the solution"}  # what a bar on the page shows
 
 
 def clean(notebook):
-    """Strip, in place, what a committed notebook must not hold, and fold what its page folds; return the notebook."""
+    """Strip, in place, what a committed notebook must not hold, fold what its page folds, and name it; return it."""
     notebook.metadata.pop("widgets", None)
     notebook.metadata.language_info = {"name": "python"}
     for cell in notebook.cells:
@@ -34,6 +35,9 @@ def clean(notebook):
         if cell.cell_type == "code":
             if folded := {key: True for tag in cell.metadata.get("tags", ()) for key in FOLDED.get(tag, ())}:
                 cell.metadata["jupyter"] = folded
+            for what in (FOLDS[tag] for tag in cell.metadata.get("tags", ()) if tag in FOLDS):
+                bar = {"code_prompt_show": f"Show {what}", "code_prompt_hide": f"Hide {what}"}
+                cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | bar
             if "nbval-ignore-output" in cell.metadata.get("tags", ()):
                 cell.outputs = []  # it measures the machine that ran it
             for output in cell.outputs:

@@ -7,21 +7,22 @@ import pytest
 from clusterlab.drawings import shards
 from clusterlab.memory import model_state
 from clusterlab.scene import Box, Label
+from clusterlab.units import fmt
 
 SIZES = shards.Sizes(tokens=8192, width=8192, hidden=28_672, kv=2048)
 EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
 
 
-@pytest.mark.parametrize(("way", "step"), EVERY)
+@pytest.mark.parametrize(("way", "step"), [*EVERY, ("all", "side by side")])
 def test_texts_stay_in_their_boxes_and_clear_of_the_edge(way, step):
-    scene = shards.layer(way, step, SIZES)
+    scene = shards.overview(SIZES) if way == "all" else shards.layer(way, step, SIZES)
     for part in scene.parts:
         if isinstance(part, Box) and part.text:
             assert max(map(len, part.text.split("\n"))) * 6.4 <= part.width + 8, part
         elif isinstance(part, Label):
             longest = max(map(len, part.text.split("\n"))) * 6.4
             assert part.x + (longest if part.anchor == "start" else longest / 2) <= scene.width + 4, part
-    assert scene.alt.startswith(f"{way}, {shards.PHASES[step]}")
+    assert way == "all" or scene.alt.startswith(f"{way}, {shards.PHASES[step]}")
 
 
 def area(pieces):
@@ -79,6 +80,8 @@ def test_what_a_gpu_keeps_is_the_law_of_the_model_s_state():
     kept = {way: shards.kept_bytes(way, SIZES) for way in shards.WAYS}
     assert kept["DP"] == kept["CP"] == model_state(whole).total
     assert kept["ZeRO 1"] == model_state(whole, shards=4, zero=1).total
+    assert kept["ZeRO 2"] == model_state(whole, shards=4, zero=2).total
+    assert kept["ZeRO 3"] < kept["ZeRO 2"] < kept["ZeRO 1"] < kept["DP"]
     assert kept["ZeRO 3"] == kept["TP"] == kept["TP + SP"] == kept["DP"] / 4
     assert kept["PP"] == kept["DP"] / 2
 
@@ -105,3 +108,20 @@ def test_gpu_0_has_sent_what_stands_on_the_wires_of_its_steps(way):
     back = shards.sent_bytes(shards.Move("send", "dH:half", ranks=2), SIZES) if way == "PP" else 0  # by GPU 1
     assert shards.sent_so_far(way, last, SIZES) == every - back
     assert shards.sent_so_far(way, 0, SIZES) == 0
+
+
+def test_the_ways_side_by_side_say_what_each_keeps_and_sends_and_show_their_shares():
+    scene, last = shards.overview(SIZES), len(shards.PHASES) - 1
+    for way, told in zip(shards.WAYS, scene.alt.split("; "), strict=True):
+        kept, sent = (fmt(b, "B") for b in (shards.kept_bytes(way, SIZES), shards.sent_so_far(way, last, SIZES)))
+        assert told == f"{way}: keeps {kept}, sends {sent}"
+        assert any(isinstance(part, Label) and part.text == f"keeps {kept}" for part in scene.parts)
+    wires = [part.text.split("\n")[0] for part in scene.parts if isinstance(part, Box) and part.kind == "wire"]
+    assert wires[:-1] == [  # the last is the legend's
+        *("dW", "dW, W", "dW, W", "W, dW"),
+        *("Y, dX", "X, Y, dY, dX", "H, dW", "K, V, dK, dV, dW", "X, Y, dY, dX"),
+    ]
+    full = shards._TILE
+    for kind, shares in {"gradients": [1, 1, 1 / 4, 1 / 4], "optimizer": [1, 1 / 4, 1 / 4, 1 / 4]}.items():
+        bars = [part.width for part in scene.parts if isinstance(part, Box) and part.kind == kind and part.height == 8]
+        assert bars[:4] == [share * full for share in shares]

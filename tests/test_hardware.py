@@ -367,6 +367,29 @@ def test_a_what_if_does_not_borrow_the_source_of_the_number_it_replaced():
     assert hash(faster) != hash(hardware.accelerator("H100 SXM"))
 
 
+@pytest.mark.parametrize(
+    ("chip", "fact", "told"),
+    [
+        ("B300", "tdp", "other HGX B300 documents give 1,100 W"),
+        ("H100 SXM", "hbm_latency", "on a GH200, whose H100 die is the same"),
+        ("TPU v5p", "peak_fp8", "no faster FP8"),
+        ("TPU v6e", "peak_fp8", "no faster FP8"),
+        ("TPU v5e", "hbm_capacity", "GiB"),
+        ("TPU v5p", "hbm_capacity", "print 95 GB"),
+        ("TPU v6e", "hbm_capacity", "32 GiB on the TPU7x page"),
+    ],
+)
+def test_where_sources_differ_the_fact_says_so(chip, fact, told):
+    assert told in hardware.accelerator(chip).facts[fact].note
+
+
+def test_a_b300_has_no_dense_fp4_rate_because_its_sources_disagree():
+    chip = hardware.accelerator("B300")
+    assert "fp4" not in chip.peaks
+    assert "FP4 is printed as anything from 12.6 to 15 PFLOP/s" in chip.trap
+    assert hardware.accelerator("GB300").peak("fp4") == 15e15
+
+
 def test_a_trillium_chip_sends_400_gigabytes_per_second_each_way():
     """Google Cloud documentation, TPU v6e: 800 GB/s per chip, bidirectional."""
     assert hardware.accelerator("TPU v6e").scale_up_bandwidth == 800e9 / 2

@@ -6,6 +6,7 @@ import re
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from docutils import nodes
 
 import look
 from conftest import ROOT
@@ -26,6 +27,8 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
         assert not page.locator(frame).first.is_visible(), frame
     assert not page.get_by_text("Show the imports").is_visible()
+    assert not page.locator("details.sd-dropdown").first.is_visible()  # a closed hint can't be opened on paper
+    assert page.locator("#jb-print-docs-body h1").evaluate("h => getComputedStyle(h).textAlign") == "left"
     for box in ("div.admonition", "table", ".cell_output pre", ".widget-host"):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
 
@@ -69,6 +72,14 @@ def test_an_output_states_its_columns():
     page = {"body": f'<div class="output stream"><div class="highlight">{printed}</div></div>'}
     look.annotate(None, "page", "page.html", page, None)
     assert '<pre style="--columns: 7">' in page["body"]
+
+
+def test_a_number_and_its_unit_stay_in_one_line():
+    paragraph = nodes.paragraph(
+        "", "", nodes.Text("93 % of 5.67 TB at 111 GB/s, 2 GBs, 8 bits"), nodes.literal("", "5 ms")
+    )
+    look.keep_units(None, nodes.section("", paragraph), "page")
+    assert paragraph.astext() == "93\u00a0% of 5.67\u00a0TB at 111\u00a0GB/s, 2 GBs, 8 bits5 ms"
 
 
 def test_the_front_page_gives_the_minutes_that_the_chapters_give():

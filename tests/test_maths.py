@@ -89,3 +89,10 @@ def test_several_equations_in_one_block_are_aligned(setter):
     source = maths.display_source("a &= b \\\\ c &= d\n\n\n\ne &= f\n")
     assert source == r"\begin{aligned}\begin{split}a &= b \\ c &= d\end{split}\\e &= f\end{aligned}"
     assert setter.html(maths.display_source("a &= b \\\\\n c &= d"), display=True).count("<mtr>") == 2
+
+
+def test_a_mark_stays_in_the_line_of_a_short_formula(tmp_path):
+    page, _ = build(tmp_path, ":math:`a = b`. Then :math:`c`, and :math:`d` and\n:math:`a + b + c + d + e + f + g`.")
+    assert re.findall(r"</span>([.,])</span>", page) == [".", ","]
+    assert page.count('class="marked"') == 2
+    assert not re.search(r"[.,]</span>[.,]", page)

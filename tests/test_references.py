@@ -2,6 +2,7 @@
 
 import re
 
+import nbformat
 import pytest
 from pybtex.backends.html import Backend
 from pybtex.database import Entry, Person, parse_file
@@ -28,6 +29,16 @@ def listed():
 def test_every_source_can_be_opened(listed):
     shut = [one.label for one in listed if not re.search(r'href="https?://[^"]+"', one.text.render(Backend()))]
     assert shut == []
+
+
+def test_every_source_is_cited_and_every_citation_has_a_source():
+    """Looked for in the text of the pages, and in what they include from the library's docstrings."""
+    pages = [cell.source for path in (ROOT / "book").glob("*.ipynb") for cell in nbformat.read(path, 4).cells]
+    pages += [path.read_text() for path in (ROOT / "book").rglob("*.md")]
+    cited = {
+        key.strip() for text in pages for found in re.findall(r"{cite:?\w*}`([^`]+)`", text) for key in found.split(",")
+    }
+    assert cited == set(ENTRIES)
 
 
 def test_a_label_is_author_and_year_and_stands_once(listed):

@@ -144,6 +144,19 @@ def test_zero_1_updates_the_weights_as_one_gpu_would_and_sends_what_is_drawn(lin
     assert sent(ranks) == drawn("ZeRO 1", b, d, f)
 
 
+@given(**shape, m=st.sampled_from([1, 2, 3]))
+def test_zero_2_updates_likewise_and_sends_its_gradients_after_every_microbatch(lines, b, d, f, m):
+    b, d, f = 4 * m * b, 4 * d, 4 * f
+    x, w1, w2, dy = arrays((b, d), (d, f), (f, d), (b, d))
+    ranks, (h, _) = Ranks(4), lines["forward"](x, w1, w2)
+    _, dw1, dw2 = lines["backward"](x, w1, w2, h, dy)
+    for got, right in zip(lines["zero_2"](x, w1, w2, dy, ranks, m), (w1 - 0.1 * dw1, w2 - 0.1 * dw2), strict=True):
+        np.testing.assert_allclose(got, right, atol=1e-12)
+    once = drawn("ZeRO 2", b, d, f)  # the picture is of one microbatch
+    assert sent(ranks) == once | {"reduce-scatter": m * once["reduce-scatter"]}
+    assert once == drawn("ZeRO 1", b, d, f)
+
+
 @given(**shape)
 def test_a_pipeline_gives_the_unsharded_product_and_hands_on_what_is_drawn(lines, b, d, f):
     b = 4 * b

@@ -1,4 +1,4 @@
-"""Shards: one layer of two matrices on four GPUs, cut in eight ways, step by step forward and backward.
+"""Shards: one layer of two matrices on four GPUs, cut in nine ways, step by step forward and backward.
 
 The layer is H = relu(X W1), Y = H W2, with B tokens, D values a token and F in between. What a GPU holds at a step is
 written as in ``"X:rows W1:columns *Y+"``: an array and which of its axes is cut, ``*`` for what the step computes and
@@ -89,6 +89,22 @@ _ZERO_1 = (
         (Move("reduce-scatter", "dW1 dW2", 4),),
     ),
     Phase("@W1 @W2", "Update a quarter, then\nall-gather the new weights.", (Move("all-gather", "W1 W2"),)),
+)
+_ZERO_2 = (
+    Phase(_DP[0].holds, "As ZeRO 1, but each GPU\nkeeps a quarter of the\ngradients, too."),
+    *_DP[1:5],
+    Phase(
+        "W1 X:rows *dH:rows @dW2:rows dY:rows",
+        "Reduce-scatter dW2 as soon\nas it is there, and keep the\nsum of a quarter.",
+        (Move("reduce-scatter", "dW2", 4),),
+    ),
+    Phase(
+        "*dX:rows @dW1:rows dH:rows dW2:rows dY:rows",
+        "Likewise dW1: so after\nevery microbatch, not once\na step.",
+        (Move("reduce-scatter", "dW1", 4),),
+    ),
+    Phase("dW1:rows dW2:rows", "Nothing is left to send."),
+    _ZERO_1[8],
 )
 _ZERO_3 = (
     Phase("W1:rows W2:rows X:rows", "A quarter of everything:\nW1[D_dp, F], W2[F_dp, D],\nX[B_dp, D]"),
@@ -225,6 +241,7 @@ _EP = (
 WAYS = {
     "DP": Way(_DP, 1),
     "ZeRO 1": Way(_ZERO_1, 1, 1, GPUS),
+    "ZeRO 2": Way(_ZERO_2, 1, 2, GPUS),
     "ZeRO 3": Way(_ZERO_3, 1, 3, GPUS),
     "TP": Way(_TP, 1 / GPUS),
     "TP + SP": Way(_SP, 1 / GPUS),
@@ -294,8 +311,13 @@ def sent_so_far(way: str, step: int, sizes: Sizes) -> float:
     >>> sent_so_far("PP", 6, sizes) == sizes.of("H:half") * 2
     True
     """
+    return sum(sent_bytes(move, sizes) for move in _of_gpu_0(way, step))
+
+
+def _of_gpu_0(way: str, step: int) -> list[Move]:
+    """The exchanges up to a step in which GPU 0 sends: of a pipeline it is the first stage."""
     moves = [move for phase in WAYS[way].phases[: step + 1] for move in phase.moves]
-    return sum(sent_bytes(move, sizes) for move in moves if not (move.collective == "send" and "d" in move.what))
+    return [move for move in moves if not (move.collective == "send" and "d" in move.what)]
 
 
 def kept_bytes(way: str, sizes: Sizes) -> float:
@@ -357,9 +379,7 @@ def _tile(x: float, y: float, rank: int, holds: str, optimizer: float) -> list[P
         kind = {"*": "compute", "@": "wire", "": "gradients" if gradient else _KINDS[name]}[how]
         pieces = _pieces(places[name], cut or None, rank)
         parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
-    low = y + _F + _B + 2 * _GAP
-    start = x + _TILE * (rank * optimizer % 1)
-    return [*parts, Box(x, low, _TILE, 8), Box(start, low, _TILE * optimizer, 8, kind="optimizer", solid=True)]
+    return [*parts, *_bar(x, y + _F + _B + 2 * _GAP, optimizer, "optimizer", rank)]
 
 
 def layer(way: str, step: int, sizes: Sizes) -> Scene:
@@ -394,8 +414,56 @@ def layer(way: str, step: int, sizes: Sizes) -> Scene:
     for rank in range(GPUS):
         x = rank * (400 - _TILE) / (GPUS - 1)
         parts.append(Label(x, 150, f"GPU {rank}", anchor="start", strong=True))
-        parts += _tile(x, 162, rank, holds[rank], cut.share / (cut.shards if cut.zero else 1))
+        parts += _tile(x, 162, rank, holds[rank], _share(cut, 1))
     return Scene(400, 342, [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)], alt=_alt(way, step, phase))
+
+
+def overview(sizes: Sizes) -> Scene:
+    """All ways side by side: what GPU 0 keeps of one layer, and what it sends in a step of one microbatch.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Of the layer, for the bytes.
+
+    Examples
+    --------
+    >>> overview(Sizes(tokens=8192, width=8192, hidden=28_672)).alt.split("; ")[3]
+    'ZeRO 3: keeps 2.11 GB, sends 2.82 GB'
+    """
+    parts: list[Part] = []
+    told = []
+    across, down, shift = 133.0, 192.0, 22.0
+    last = len(PHASES) - 1
+    for i, (way, cut) in enumerate(WAYS.items()):
+        x, y = i % 3 * across, i // 3 * down
+        holds = cut.phases[0].holds
+        names = [_named(move.what) for move in _of_gpu_0(way, last)]
+        sends = dict.fromkeys(name.rstrip("12") for name in ", ".join(names).split(", "))
+        kept, sent = fmt(kept_bytes(way, sizes), "B"), fmt(sent_so_far(way, last, sizes), "B")
+        parts += [
+            Label(x, y + 10, {"EP": "EP, own expert"}.get(way, way), anchor="start", strong=True),
+            *_tile(x + shift, y + 22, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1)),
+            *_bar(x + shift, y + 22 + _F + _B + 2 * _GAP + 11, _share(cut, 2), "gradients"),
+            Label(x + shift + _TILE / 2, y + 132, f"keeps {kept}"),
+            Box(x, y + 144, across - 7, 36, f"{', '.join(sends)}\n{sent}", "wire"),
+        ]
+        told.append(f"{way}: keeps {kept}, sends {sent}")
+    y = 3 * down + 6
+    kinds = [(name, name, True) for name in ("weights", "activations", "gradients", "optimizer")]
+    parts += [*legend(0, y, kinds, 12), *legend(0, y + 20, [("sent in a step", "wire", False)])]
+    return Scene(400, y + 30, parts, alt="; ".join(told))
+
+
+def _share(cut: Way, zero: int) -> float:
+    """The share that a GPU keeps of what is cut from a stage of ZeRO on."""
+    return cut.share / (cut.shards if cut.zero >= zero else 1)
+
+
+def _bar(x: float, y: float, share: float, kind: str, rank: int = 0) -> list[Part]:
+    """A bar below a tile, filled as far as a GPU has its share."""
+    start = x + _TILE * (rank * share % 1)
+    return [Box(x, y, _TILE, 8), Box(start, y, _TILE * share, 8, kind=kind, solid=True)]
 
 
 def _meaning(y: float) -> list[Part]:
