@@ -587,6 +587,34 @@ def test_a_teams_own_queue_is_near_that_of_erlang():
     assert weights @ np.abs(law - said) == pytest.approx(0.115, abs=0.002)
 
 
+def test_walls_make_the_queue_of_helios_and_its_users_shorten_it():
+    """Stated: 6.5 jobs wait, in the mean over minutes. One pool predicts none, a wall around each team 29.
+
+    Half of these are of two teams that are 91 and 87 % used with room for one job and for four, and hardly queue.
+    Bursts do not explain it: Hayward's rule with the peakedness of each team's bursts misses by more than Erlang's.
+    """
+    lasts = next(row["low"] for row in published("operations", run="Helios Earth", metric="mean run time"))
+    gpus, used, size = np.array(
+        [(count, rows["utilisation"], rows["mean size of running jobs"]) for count, rows in teams()]
+    ).T
+    places = np.maximum(np.round(gpus / size), 1)
+    comes = used * places / lasts
+    walled = comes * expected_wait(comes, lasts, servers=places)
+    one = int(gpus.sum() * comes.sum() * lasts / (gpus @ used))
+    assert comes.sum() * expected_wait(comes.sum(), lasts, servers=one) < 1e-4
+    assert walled.sum() == pytest.approx(29.2, abs=0.1)
+    assert measured("Helios Earth, 16 teams")["waiting jobs", "mean over minutes"] == pytest.approx(6.49, abs=0.01)
+    stuck = [(rows["time with a queue"] < 0.2) and rows["utilisation"] > 0.8 for _, rows in teams()]
+    assert walled[stuck].sum() == pytest.approx(14.2, abs=0.1)
+
+
+def test_all_teams_together_hardly_ever_want_more_than_there_is():
+    rows = measured("Helios Earth, 16 teams")
+    assert rows["time with a queue", "share of minutes in which any team waits"] == pytest.approx(0.893, abs=1e-3)
+    assert rows["demand above capacity", "share of minutes"] == pytest.approx(0.0113, abs=1e-4)
+    assert rows["demand", "mean of GPUs asked for over GPUs"] == pytest.approx(0.739, abs=1e-3)
+
+
 def test_walls_between_teams_cost_more_than_gangs():
     rows = measured("Helios Earth, 16 teams")
     own = rows["idle while wanted", "of all GPU time, each team by itself"]
