@@ -70,10 +70,12 @@ class Floor:
 class EventDriven:
     """Jobs (dicts of arrival, gpus, duration, priority, least, limit) through a cluster; ``stays`` is what happened."""
 
-    def __init__(self, jobs, racks, rack, node_size, *, policy, placement, order="arrival", preemption=None):
+    def __init__(
+        self, jobs, racks, rack, node_size, *, policy, placement, order="arrival", preemption=None, elastic=None
+    ):
         self.env = simpy.Environment()
         self.floor = Floor(racks, rack, node_size, placement)
-        self.rack, self.policy, self.by, self.preemption = rack, policy, order, preemption
+        self.rack, self.policy, self.by, self.preemption, self.elastic = rack, policy, order, preemption, elastic
         self.jobs = [dict(job, name=i, work=job["gpus"] * job["duration"], extra=0.0) for i, job in enumerate(jobs)]
         for job in self.jobs:
             job["asked"] = job["gpus"] * job["limit"]
@@ -97,14 +99,20 @@ class EventDriven:
 
     def live(self, job):
         yield self.env.timeout(job["arrival"])
-        job["done"] = False
+        job["done"], job["resized"] = False, False
         while not job["done"]:
-            job["go"] = self.env.event()
-            self.queue.append(job)
-            self.look()
-            yield job["go"]
-            begin, extra = self.env.now, job["extra"]
-            size = sum(job["places"].values())
+            if not job["resized"]:
+                job["go"] = self.env.event()
+                self.queue.append(job)
+                self.look()
+                yield job["go"]
+            job["begun"] = begin = self.env.now
+            extra, places = job["extra"], job["places"]
+            size = sum(places.values())
+            job["promised"] = begin + extra + job["asked"] / size
+            job["resized"] = False
+            if self.elastic and job["least"] < job["gpus"]:
+                self.env.process(self.wake(self.elastic[1]))
             try:
                 yield self.env.timeout(extra + job["work"] / size)
                 job["done"] = True
@@ -115,9 +123,11 @@ class EventDriven:
             restart = min(extra, spent)
             job["work"] -= (spent - restart) * size
             job["asked"] -= (spent - restart) * size
-            if self.preemption:
+            if job["resized"]:
+                job["extra"] = self.elastic[0]
+            elif self.preemption:
                 job["extra"] = self.preemption[0]
-            where = tuple(sorted((r * self.rack + n, c) for (r, n), c in job["places"].items()))
+            where = tuple(sorted((r * self.rack + n, c) for (r, n), c in places.items()))
             self.stays.append((job["name"], begin, self.env.now, restart, where))
             self.look()
 
@@ -153,19 +163,118 @@ class EventDriven:
         return False
 
     def scan(self):
-        for job in self.order():
-            if not self.try_to_start(job):
-                break
+        if self.policy == "conservative":
+            head = next(iter(self.order()), None)
+            if head and all(self.floor.find(size) is None for size in self.sizes(head)) and self.make_room(head):
+                return
+            self.plan()
+        else:
+            for job in self.order():
+                if not self.try_to_start(job):
+                    break
         if not self.queue:
+            if self.elastic:
+                self.grow()
+            return
+        if self.policy == "conservative":
             return
         head = self.order()[0]
-        if self.preemption and self.evict(head):
+        if self.make_room(head):
             return
         if self.policy == "greedy":
             for job in self.order()[1:]:
                 self.try_to_start(job)
         if self.policy == "backfill":
             self.backfill(head)
+
+    def make_room(self, head):
+        return bool((self.elastic and self.shrink(head)) or (self.preemption and self.evict(head)))
+
+    def settled(self):
+        old = [job for job in self.running if self.env.now >= job["begun"] + self.elastic[1]]
+        return sorted(old, key=lambda job: (job["priority"], -job["begun"], -job["name"]))
+
+    def resize(self, job, places):
+        job |= {"places": places, "resized": True}
+        job["process"].interrupt()
+
+    def shrink(self, head):
+        trial, smaller = self.floor.copy(), []
+        for job in self.settled():
+            if job["priority"] > head["priority"]:
+                break
+            places = dict(job["places"])
+            while sum(places.values()) // 2 >= job["least"]:
+                size = left = sum(places.values()) // 2
+                trial.change(places, +1)
+                places = {p: places[p] for p in sorted(places)}
+                for place, count in places.items():
+                    places[place] = min(count, left)
+                    left -= places[place]
+                places = {p: count for p, count in places.items() if count}
+                assert sum(places.values()) == size
+                trial.change(places, -1)
+                if (job, places) not in smaller:
+                    smaller = [(other, was) for other, was in smaller if other is not job] + [(job, places)]
+                if trial.find(head["least"]) is not None:
+                    self.floor = trial
+                    for other, now in smaller:
+                        self.resize(other, now)
+                    return True
+        return False
+
+    def grow(self):
+        for job in reversed(self.settled()):
+            trial = self.floor.copy()
+            trial.change(job["places"], +1)
+            for size in self.sizes(job):
+                if size > sum(job["places"].values()) and (places := trial.find(size)) is not None:
+                    trial.change(places, -1)
+                    self.floor = trial
+                    self.resize(job, places)
+                    break
+
+    def plan(self):
+        """Reservations as a list of who holds what from when to when; free is what nobody holds."""
+        held = [(job["places"], self.env.now, job["promised"]) for job in self.running]
+        whole = self.floor.copy()
+        for job in self.running:
+            whole.change(job["places"], +1)
+
+        def room(start, stop):
+            """A floor with the fewest GPUs that are free on each node at any time between two."""
+            least = None
+            for moment in [start] + [begin for _, begin, _ in held if start < begin < stop]:
+                floor = whole.copy()
+                for places, begin, end in held:
+                    if begin <= moment < end:
+                        floor.change(places, -1)
+                if least is None:
+                    least = floor
+                else:
+                    least.free = [list(map(min, a, b)) for a, b in zip(least.free, floor.free, strict=True)]
+            return least
+
+        def earliest(job, size):
+            for start in sorted({self.env.now} | {end for _, _, end in held} | {begin for _, begin, _ in held}):
+                stop = start + job["extra"] + job["asked"] / size
+                places = room(start, stop).find(size)
+                if places is not None:
+                    return start, stop, places
+            raise AssertionError
+
+        for job in self.order():
+            for size in self.sizes(job):
+                start, stop, places = earliest(job, size)
+                if start == self.env.now:
+                    break
+            held.append((places, start, stop))
+            if start == self.env.now:
+                self.floor.change(places, -1)
+                job |= {"places": places, "promised": stop, "begun": start}
+                self.queue.remove(job)
+                self.running.append(job)
+                job["go"].succeed()
 
     def evict(self, head):
         weaker = [job for job in self.running if job["priority"] < head["priority"]]

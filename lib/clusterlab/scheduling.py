@@ -27,7 +27,7 @@ import numpy as np
 from .collectives import ring_all_reduce
 from .queueing import batch_queue
 from .topology import path_bandwidth
-from .units import Explained, choose, fmt, nonnegative, positive, summary, whole, year
+from .units import Explained, at_least_one, choose, fmt, nonnegative, positive, summary, whole, year
 
 # --- Records ---------------------------------------------------------------------------------------------------------
 
@@ -72,8 +72,8 @@ class Jobs(Explained):
 
     ``arrival`` and ``duration`` are seconds, the duration that on all its ``gpus``. ``priority``: higher goes first.
     ``least``: the fewest GPUs with which a job starts where it cannot have all; it then takes longer in proportion
-    (default: all, a rigid job). ``limit``: seconds that its user asks for, by which the scheduler plans (default: the
-    duration, a perfect guess).
+    (default: all, a rigid job). Where :func:`simulate` is told so, it also changes its size while it runs. ``limit``:
+    seconds that its user asks for, by which the scheduler plans (default: the duration, a perfect guess).
     """
 
     arrival: Any
@@ -120,7 +120,7 @@ class Jobs(Explained):
         return [(name, text.split(", shape")[0]) for name, text in rows]
 
 
-def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> Jobs:
+def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, burst=1.0, seed=0) -> Jobs:
     r"""Jobs that arrive at random, in a mix of sizes, and would fill a share of the cluster.
 
     .. math:: t_n = \frac{\sum_{i \le n} g_i d_i}{\rho\,G}
@@ -138,6 +138,8 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
         How many, and the seed of the random numbers.
     variation : float
         Standard deviation of durations over their mean, for each size: log-normal, 0 for equal ones.
+    burst : float
+        Mean number of jobs that come together, all of one size, as those of a sweep do: geometric, 1 for single ones.
 
     Returns
     -------
@@ -150,7 +152,7 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
 
     Notes
     -----
-    Derived. Poisson arrivals, stretched to the load; published traces are burstier, by day and by night.
+    Derived. Bursts come as a Poisson process, stretched to the load; published traces swing by day and by night too.
 
     Examples
     --------
@@ -167,13 +169,19 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, seed=0) -> 
     (sizes,) = whole(sizes=list(mix))
     (shares, means) = positive(shares=[m[0] for m in mix.values()], durations=[m[1] for m in mix.values()])
     (count, machine), (rho,), (spread,) = whole(jobs=jobs, gpus=gpus), positive(load=load), nonnegative(v=variation)
+    (together,) = at_least_one(burst=burst)
     if abs(np.sum(shares) - 1) > 1e-9:
         raise ValueError(f"the shares of the mix must sum to 1, got {np.sum(shares):g}")
     random = np.random.default_rng(seed)
-    come = np.cumsum(random.exponential(size=int(count)))
+    gaps = random.exponential(size=int(count))
     kind = random.choice(len(sizes), int(count), p=shares)
     sigma = np.sqrt(np.log1p(spread**2))
-    duration = means[kind] * random.lognormal(-(sigma**2) / 2, sigma, int(count))
+    factor = random.lognormal(-(sigma**2) / 2, sigma, int(count))
+    opens = random.random(int(count)) < 1 / together
+    opens[0] = True
+    first = np.flatnonzero(opens)[np.cumsum(opens) - 1]  # of each job's burst
+    come, kind = np.cumsum(gaps * opens), kind[first]
+    duration = means[kind] * factor
     return Jobs(come / come[-1] * np.sum(sizes[kind] * duration) / (rho * machine), sizes[kind], duration)
 
 
@@ -282,7 +290,17 @@ class Schedule(Explained):
     @property
     def evictions(self) -> np.ndarray:
         """How often each job was evicted."""
-        return self._per_job(1, np.add, -1).astype(int)
+        return self._per_job(1, np.add, -1).astype(int) - self.resizes
+
+    @property
+    def resizes(self) -> np.ndarray:
+        """How often each job went on at once with more GPUs, or with fewer."""
+        result, last = np.zeros(len(self.jobs), dtype=int), dict[int, Attempt]()
+        for stay in self.attempts:
+            before = last.get(stay.job, stay)
+            result[stay.job] += before.finish == stay.begin and before.gpus != stay.gpus
+            last[stay.job] = stay
+        return result
 
     @property
     def slowdown(self) -> np.ndarray:
@@ -358,7 +376,7 @@ class Schedule(Explained):
 
 # --- The simulation --------------------------------------------------------------------------------------------------
 
-_POLICIES = {"fcfs": "fcfs", "backfill": "backfill", "greedy": "greedy"}
+_POLICIES = {"fcfs": "fcfs", "backfill": "backfill", "conservative": "conservative", "greedy": "greedy"}
 _ORDERS = {"arrival": "arrival", "shortest": "shortest"}
 _PLACEMENTS = {"pack": "pack", "spread": "spread", "anywhere": "anywhere"}
 
@@ -408,11 +426,14 @@ def _place(free, size, cluster, placement):
 class _Run:
     """The state of a simulation at one moment."""
 
-    def __init__(self, jobs, cluster, policy, placement, order, preemption):
+    def __init__(self, jobs, cluster, policy, placement, order, preemption, elastic):
         self.jobs, self.cluster, self.policy, self.placement = jobs, cluster, policy, placement
         self.restart: float
         self.protected: float
         self.restart, self.protected = preemption or (0.0, np.inf)
+        self.resize_time: float
+        self.settled: float
+        self.resize_time, self.settled = elastic or (0.0, np.inf)
         self.free = np.full(cluster.nodes, cluster.node_size, dtype=np.int32)
         self.held = np.zeros((len(jobs), cluster.nodes), dtype=np.int32)
         self.gpus, self.least, self.priority = (x.tolist() for x in (jobs.gpus, jobs.least, jobs.priority))
@@ -433,29 +454,32 @@ class _Run:
 
     def size(self, job, fit):
         """GPUs with which a job can start now: all of them, or halves of that down to its least; 0 if it cannot."""
-        size = self.gpus[job]
-        while size >= self.least[job]:
+        for size in self.sizes(job):
             if size not in fit:
                 fit[size] = bool(self.fits(self.free, size))
             if fit[size]:
                 return size
-            size //= 2
         return 0
 
     def place(self, size):
         return _place(self.free, size, self.cluster, self.placement)
 
-    def begin(self, now, job, size):
-        taken = self.place(size)
+    def start(self, now, job, taken):
+        self.waiting.remove(self.turn[job])
+        self.wanted -= self.gpus[job]
+        self.begin(now, job, taken)
+
+    def begin(self, now, job, taken):
+        size = int(taken.sum())
         self.free -= taken
         self.held[job] = taken
         end = now + self.extra[job] + self.left[job] / size
         self.running[job] = now, end, now + self.extra[job] + self.asked[job] / size
-        self.waiting.remove(self.turn[job])
-        self.wanted -= self.gpus[job]
         heapq.heappush(self.events, (end, 0, job))
+        if self.settled < np.inf and self.least[job] < self.gpus[job]:
+            heapq.heappush(self.events, (now + self.settled, 2, job))  # look whether it may grow, or has to shrink
 
-    def leave(self, now, job):
+    def leave(self, now, job, extra):
         begin, _, _ = self.running.pop(job)
         taken = self.held[job]
         size, lost = int(taken.sum()), min(self.extra[job], now - begin)
@@ -463,7 +487,7 @@ class _Run:
         self.attempts.append(Attempt(job, begin, now, lost, places))
         done = (now - begin - lost) * size
         self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
-        self.extra[job] = self.restart
+        self.extra[job] = extra
         self.free += taken
         self.held[job] = 0
 
@@ -491,9 +515,53 @@ class _Run:
             else:
                 out.append(other)
         for other in out:
-            self.leave(now, other)
+            self.leave(now, other, self.restart)
             self.wait(other)
         return True
+
+    def elastic(self, now):
+        """Jobs that may change their size now: the least important and the latest start first."""
+        settled = [job for job, (begin, _, _) in self.running.items() if now >= begin + self.settled]
+        return sorted(settled, key=lambda job: (self.priority[job], -self.running[job][0], -job))
+
+    def shrink(self, now, job):
+        """Halve jobs that can do with less, one after the other and where they lie, until a job can start."""
+        free, kept = self.free.copy(), {}
+        for other in self.elastic(now):
+            if self.priority[other] > self.priority[job]:
+                break
+            size, taken = int(self.held[other].sum()), self.held[other]
+            while size // 2 >= self.least[other]:
+                size //= 2
+                less = np.diff(np.minimum(np.cumsum(taken), size), prepend=0)
+                free += taken - less
+                kept[other] = taken = less
+                if self.fits(free, self.least[job]):
+                    for one, places in kept.items():
+                        self.leave(now, one, self.resize_time)
+                        self.begin(now, one, places)
+                    return True
+        return False
+
+    def grow(self, now):
+        """Nobody waits: give what is free to jobs that can do with more, the most important and the oldest first."""
+        grown = True
+        while grown:
+            grown = False
+            for job in reversed(self.elastic(now)):
+                size, has, room = self.gpus[job], int(self.held[job].sum()), self.free + self.held[job]
+                while size > has and not self.fits(room, size):
+                    size //= 2
+                if size > has:
+                    self.leave(now, job, self.resize_time)
+                    self.begin(now, job, self.place(size))
+                    grown = True
+
+    def make_room(self, now, job):
+        """Shrink others, or else evict some, for the head of the queue."""
+        if self.settled < np.inf and self.shrink(now, job):
+            return True
+        return self.protected < np.inf and self.evict(now, job)
 
     def reserve(self, job):
         """When a job can start at the latest, as all have asked, and what is then free."""
@@ -505,8 +573,63 @@ class _Run:
             first += 1
         return at, states[first]
 
+    def plan(self, now):
+        """Start whoever can start without delaying anybody before it: each that waits has a reservation of its own."""
+        order = sorted(self.running, key=lambda other: (self.running[other][2], other))
+        times = np.array([now] + [self.running[other][2] for other in order])
+        states = self.free + np.cumsum(np.vstack([0 * self.free[None], self.held[order]]), axis=0, dtype=np.int32)
+        last = np.append(np.diff(times) > 0, True)  # after all that end at one time
+        times, states = times[last], states[last]
+        for *_, job in list(self.waiting):
+            if not self.free.any():
+                return
+            for size in self.sizes(job):
+                at, stop, room = self.slot(times, states, job, size)
+                if at == now:
+                    break
+            # What was tried last is the least, and the job waits for that.
+            taken = _place(room, size, self.cluster, self.placement)
+            if at == now:
+                self.start(now, job, taken)
+            times, states = self.reserved(times, states, at, stop, taken)
+
+    def sizes(self, job):
+        """GPUs with which a job may start: all of them, or halves of that down to its least."""
+        size = self.gpus[job]
+        while size >= self.least[job]:
+            yield size
+            size //= 2
+
+    def slot(self, times, states, job, size):
+        """Until when and from when a job has room for as long as it asks, and what is free all that time."""
+        starts = np.flatnonzero(self.fits(states, size))
+        stops = times[starts] + self.extra[job] + self.asked[job] / size
+        rooms = (states[at:end].min(0) for at, end in zip(starts, np.searchsorted(times, stops), strict=True))
+        at, room = next((at, room) for at, room in enumerate(rooms) if self.fits(room, size))
+        return times[starts[at]], stops[at], room
+
+    def reserved(self, times, states, start, stop, taken):
+        """What will be free when, less what one more job takes from one time to another."""
+        for time in (start, stop):
+            at = np.searchsorted(times, time)
+            if at == len(times) or times[at] != time:
+                times, states = np.insert(times, at, time), np.insert(states, at, states[at - 1], axis=0)
+        states[(times >= start) & (times < stop)] -= taken
+        return times, states
+
     def schedule(self, now):
-        """Start whoever can start."""
+        """Start whoever can start; then, if nobody waits, let jobs grow."""
+        if self.policy == "conservative":
+            while self.waiting and not self.size(self.waiting[0][-1], {}) and self.make_room(now, self.waiting[0][-1]):
+                pass
+            self.plan(now)
+        else:
+            self.go_around(now)
+        if self.settled < np.inf and not self.waiting:
+            self.grow(now)
+
+    def go_around(self, now):
+        """Start the head of the queue, and later jobs as the policy allows."""
         fit: dict[int, bool] = {}  # sizes that were tried on what is free now
         refused: set[int] = set()  # sizes that would delay the head, if they stay until after its reservation
         reserved = None  # the head's: from when, and what is free then
@@ -514,7 +637,7 @@ class _Run:
         while at < len(self.waiting):
             job = self.waiting[at][-1]
             size = self.size(job, fit)
-            if not size and at == 0 and self.protected < np.inf and self.evict(now, job):
+            if not size and at == 0 and self.make_room(now, job):
                 fit.clear()
                 continue  # now the head fits
             if not self.free.any():
@@ -532,7 +655,7 @@ class _Run:
                             refused.add(size)
                             size = 0
             if size:
-                self.begin(now, job, size)
+                self.start(now, job, self.place(size))
                 fit.clear()
                 refused.clear()
             elif at == 0 and self.policy == "fcfs":
@@ -551,7 +674,7 @@ class _Run:
                 if kind == 0 and self.running.get(job, (0, -1))[1] != now:
                     continue  # it was evicted before
                 if kind == 0:
-                    self.leave(now, job)
+                    self.leave(now, job, 0.0)
                 elif kind == 1:
                     self.wait(job)
                 changed = True
@@ -563,7 +686,7 @@ class _Run:
 
 
 def simulate(
-    jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack", order="arrival", preemption=None
+    jobs: Jobs, cluster: Cluster, *, policy="backfill", placement="pack", order="arrival", preemption=None, elastic=None
 ) -> Schedule:
     r"""Run jobs through a cluster: who starts when, and on which GPUs.
 
@@ -575,8 +698,9 @@ def simulate(
         Its shape.
     policy : str
         ``"fcfs"``: while the head waits, all wait. ``"backfill"`` (EASY): the head has a reservation for the time at
-        which it fits at the latest, and later jobs may start if they do not delay that. ``"greedy"``: whatever fits
-        starts, and nothing is reserved.
+        which it fits at the latest, and later jobs may start if they do not delay that. ``"conservative"``: each that
+        waits has a reservation, planned in order whenever something changes, and a later job may start if it delays
+        none. ``"greedy"``: whatever fits starts, and nothing is reserved.
     placement : str
         ``"pack"``: a job that fits a node gets one node, the fullest that holds it, and larger ones get full nodes, in
         the rack that just holds them. ``"spread"``: the same, but the emptiest node and rack. ``"anywhere"``: any GPUs.
@@ -586,6 +710,10 @@ def simulate(
         The head may evict jobs of lower priority that have run for ``protected`` seconds, those of the lowest priority
         and the latest start first. They keep their work, wait in their old place, and first spend ``restart`` seconds
         when they start again: loading, and half a checkpoint interval if they are not warned.
+    elastic : (restart, settled), optional
+        Running jobs may change their size, by factors of two between ``least`` and ``gpus``, ``settled`` seconds after
+        they started or last did so, and then spend ``restart`` seconds. For a head that does not fit, jobs of no higher
+        priority shrink, those of the lowest priority and the latest start first; when nobody waits, jobs grow.
 
     Returns
     -------
@@ -598,8 +726,9 @@ def simulate(
 
     Notes
     -----
-    Source: Lifka 1995 (EASY backfilling), Feitelson and Rudolph 1995 for the terms, Hu et al. 2021 for the shortest by
-    GPU time first. Exact, event by event.
+    Source: Lifka 1995 (EASY backfilling), Mu'alem and Feitelson 2001 (conservative), Feitelson and Rudolph 1995 for the
+    terms, Hu et al. 2021 for the shortest by GPU time first. Exact, event by event; a job's pace is in proportion to
+    its GPUs.
 
     Examples
     --------
@@ -618,9 +747,14 @@ def simulate(
             raise ValueError(f"preemption must be a pair (restart, protected), got {preemption!r}")
         restart, protected = preemption
         preemption = tuple(nonnegative(restart=restart, protected=protected))
+    if elastic is not None:
+        if np.shape(elastic) != (2,):
+            raise ValueError(f"elastic must be a pair (restart, settled), got {elastic!r}")
+        restart, settled = elastic
+        elastic = (*nonnegative(restart=restart), *positive(settled=settled))
     if np.any(jobs.gpus > cluster.gpus):
         raise ValueError(f"gpus must be at most {cluster.gpus:,}, those of the cluster; got {np.max(jobs.gpus):,}")
-    done = _Run(jobs, cluster, policy, placement, order, preemption).run()
+    done = _Run(jobs, cluster, policy, placement, order, preemption, elastic).run()
     attempts = tuple(sorted(done.attempts, key=lambda attempt: (attempt.begin, attempt.job)))
     return Schedule(cluster, jobs, attempts, *np.array(done.log, dtype=float).T)
 
