@@ -148,6 +148,7 @@ from clusterlab.roofline import (
     kernel_time,
     lower_bound,
     matmul,
+    nodes_touched,
     ridge_point,
 )
 from clusterlab.scheduling import drain
@@ -302,6 +303,7 @@ DIMENSIONS = {
         lambda: decode(q(""), parameters=q("", 8), active_parameters=q(""), bytes_per_parameter=q("octet")),
         {"flops": "", "bytes": "octet"},
     ),
+    nodes_touched: (lambda: nodes_touched(q("", 8), experts_per_token=q(""), limit=q("")), {"": ""}),
     experts_touched: (
         lambda: experts_touched(q(""), experts=q("", 8), experts_per_token=q("")),
         {"": ""},

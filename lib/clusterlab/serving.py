@@ -671,8 +671,9 @@ def _exchange(model, reached: _Reached, job: _Job, tokens, prompted):
     sent = tokens / job.tp * copies * model.hidden
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(prompted, 0), 1.0 * model.experts_per_token, 1.0)
-    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together)
-    back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together)
+    most = model.node_limit or np.inf
+    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together, most)
+    back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together, most)
     return (there + back) * ((job.dp > 1) & (job.ep * job.etp > 1))
 
 
