@@ -948,7 +948,7 @@ def _coolant(made: Any, world: World):
     return (world.water_rise, power.WATER) if made.liquid else (world.air_rise, power.AIR)
 
 
-_BUILT = ("gpus", "servers", "network", "storage")
+_BUILT: tuple[str, ...] = ("gpus", "servers", "network", "storage")
 _BUILT += ("substation", "generators", "electrical", "cooling", "building")
 
 
