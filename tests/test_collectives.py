@@ -543,6 +543,13 @@ def test_tokens_cross_to_a_node_once_however_many_experts_they_have_there(nodes,
     assert law.sent_bytes == pytest.approx(max(token * inside, token * across), **close)
 
 
+def test_a_router_with_a_limit_sends_a_token_to_so_many_nodes_and_not_to_its_own_again():
+    links = {"bandwidth": 1.0, "latency": 0.0, "node_bandwidth": 1e9, "node_latency": 0.0, "node_size": 8}
+    sent = [expert_all_to_all(8.0, 64, experts_per_token=8, node_limit=m, **links).transfer for m in (1, 2, 4, 8)]
+    assert sent[:3] == pytest.approx([m * 7 / 8 for m in (1, 2, 4)])  # a token's 1 byte, to M of 8 nodes
+    assert sent[3] == expert_all_to_all(8.0, 64, experts_per_token=8, **links).transfer
+
+
 @given(sizes, st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.floats(1, 20))
 def test_tokens_take_at_most_the_links_of_whole_buffers(size, nodes, g, k, faster):
     links = {**NDR, "node_bandwidth": 50e9 * faster, "node_latency": 1e-6, "node_size": g}
@@ -1072,10 +1079,10 @@ SOUND = (
     | {all_to_all_local_share: {"n": FLAT["n"], "node_size": NESTED["node_size"]}}
     | {pipelined_time: {"latency": FLAT["latency"], "transfer": [1e-3, 0, 2.0]}}
     | {multi_node_ring: FLAT | NESTED | {"messages": [1, 4, 2]}}
-    | {expert_all_to_all: FLAT | NESTED | {"experts_per_token": [1, 2, 8]}}
+    | {expert_all_to_all: FLAT | NESTED | {"experts_per_token": [1, 2, 8], "node_limit": [1, 4, 2]}}
     | {exposed_time: {"communication": [0, 2.0, 1e-3], "behind": [1.0, 0, 2e-3], "contention": [0, 0.5, 0.25]}}
 )
-COUNTS = {"n", "node_size", "chunks", "levels", "messages", "experts_per_token"}
+COUNTS = {"n", "node_size", "chunks", "levels", "messages", "experts_per_token", "node_limit"}
 MAY_BE_ZERO = {"size", "latency", "node_latency", "transfer", "communication", "behind", "contention"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
@@ -1096,7 +1103,8 @@ def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
 
 @pytest.mark.parametrize(("law", "name"), ARGUMENTS)
 def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
-    nonsense = [-1, math.nan, math.inf, None, "fast", [1.0, -1.0], [1.0, math.nan]]
+    nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan]]
+    nonsense += [] if inspect.signature(law).parameters[name].default is None else [None]
     strict = law in (double_tree_chunks, best_all_reduce) and name == "latency"
     nonsense += [] if name in MAY_BE_ZERO and not strict else [0]
     nonsense += [0.5, 1.5] if name in COUNTS else []

@@ -66,6 +66,7 @@ from clusterlab.collectives import (
 from clusterlab.economics import (
     annuity,
     bill,
+    break_even_revenue,
     break_even_utilisation,
     capital,
     competitive_rent,
@@ -80,6 +81,7 @@ from clusterlab.economics import (
     redundancy,
     required_rent,
     tokens_for_loss,
+    waiting_bill,
     yearly_bill,
 )
 from clusterlab.failures import (
@@ -148,6 +150,7 @@ from clusterlab.roofline import (
     kernel_time,
     lower_bound,
     matmul,
+    nodes_touched,
     ridge_point,
 )
 from clusterlab.scheduling import drain
@@ -274,8 +277,10 @@ MONEY = q("dollar")
 IN_DOLLARS = replace(
     price_list("GB200 NVL72"),
     **{name: q("dollar", 2.0) for name in ("gpus", "servers", "network", "storage")},
-    **{name: q("dollar/W", 2.0) for name in ("generators", "electrical", "building", "operations")},
-    energy=q("dollar/W", 2.0),  # a year's energy is so many of the library's seconds, without a unit
+    **{name: q("dollar/W", 2.0) for name in ("substation", "generators", "electrical", "cooling", "building")},
+    **{name: q("dollar/W", 2.0) for name in ("staff", "operations")},
+    # A year's energy is so many of the library's seconds, without a unit.
+    **{name: q("dollar/W", 2.0) for name in ("energy", "water")},
 )
 CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
@@ -302,6 +307,7 @@ DIMENSIONS = {
         lambda: decode(q(""), parameters=q("", 8), active_parameters=q(""), bytes_per_parameter=q("octet")),
         {"flops": "", "bytes": "octet"},
     ),
+    nodes_touched: (lambda: nodes_touched(q("", 8), experts_per_token=q(""), limit=q("")), {"": ""}),
     experts_touched: (
         lambda: experts_touched(q(""), experts=q("", 8), experts_per_token=q("")),
         {"": ""},
@@ -463,6 +469,8 @@ DIMENSIONS = {
         {"": "dollar/s"},
     ),
     economic_life: (lambda: economic_life(MONEY, MONEY, gain=q(""), period=SECONDS), {"": "s"}),
+    break_even_revenue: (lambda: break_even_revenue(MONEY, variable=0.2, wait=1.0, rate=0.1), {"": "dollar"}),
+    waiting_bill: (lambda: waiting_bill(bill(a=MONEY), 3.0, revenue=MONEY), {"total": "dollar"}),
     outage_bill: (
         lambda: outage_bill(q("dollar/s"), SECONDS, lost_work=SECONDS, restart=SECONDS, revenue=q("dollar/s")),
         {"total": "dollar"},

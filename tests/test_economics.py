@@ -19,6 +19,7 @@ from clusterlab.economics import (
     Bill,
     annuity,
     bill,
+    break_even_revenue,
     break_even_utilisation,
     capital,
     competitive_rent,
@@ -34,6 +35,7 @@ from clusterlab.economics import (
     redundancy,
     required_rent,
     tokens_for_loss,
+    waiting_bill,
     yearly_bill,
 )
 from clusterlab.evidence.tables import published
@@ -126,7 +128,7 @@ def test_a_gigawatt_by_bernstein():
 def test_nvidias_gigawatt_is_half_as_dear_again():
     """$50 to 60 billion are 1.4 to 1.7 times as much: with the site as it is, hardware 1.8 to 2.2 times as dear."""
     found = capital(**GIGAWATT)
-    site = sum(found.parts[name] for name in ("generators", "electrical", "building"))
+    site = sum(found.parts[name] for name in ("substation", "generators", "electrical", "cooling", "building"))
     low, high = ((stated("NVIDIA", name) - site) / (found.total - site) for name in ("capital_low", "capital_high"))
     assert (low, high) == (pytest.approx(1.74, abs=0.02), pytest.approx(2.24, abs=0.02))
 
@@ -156,7 +158,7 @@ def test_a_year_of_bernsteins_gigawatt_is_near_epochs():
     found = yearly_bill(**GIGAWATT, rate=0.08)
     assert found.total / stated("Epoch AI", "yearly") == pytest.approx(0.91, abs=0.01)
     assert found.parts["energy"] == pytest.approx(stated("Epoch AI", "energy"), abs=0.05 * billion)
-    running = found.parts["energy"] + found.parts["operations"]
+    running = sum(found.parts[name] for name in ("energy", "water", "staff", "operations"))
     assert running == pytest.approx(stated("Epoch AI", "operations"), abs=0.05 * billion)
 
 
@@ -223,7 +225,9 @@ def test_a_yearly_bill_is_its_parts():
     assert found.parts["servers"] == pytest.approx(annuity(built.parts["servers"], rate=0.1, life=4 * year))
     assert found.parts["building"] == pytest.approx(annuity(built.parts["building"], rate=0.1, life=20 * year))
     assert found.parts["energy"] == pytest.approx(0.7 * 1.5e3 * 8766 * 0.083)
-    assert found.parts["operations"] == pytest.approx(0.3 * 1.5e6)
+    assert found.parts["water"] == pytest.approx(0.7 * 1.5e3 * 8766 * 0.00036)
+    assert found.parts["staff"] == pytest.approx(0.0375 * 1.5e6)
+    assert found.parts["operations"] == pytest.approx(0.26 * 1.5e6)
     assert found.total == pytest.approx(sum(found.parts.values()))
     assert yearly_bill(2000, 3e6, H100, rate=0.1).total == pytest.approx(
         2 * yearly_bill(1000, 1.5e6, H100, rate=0.1).total
@@ -250,6 +254,51 @@ def test_deepseeks_rent_and_hours_are_its_cost():
 
 
 # --- outages and redundancy ------------------------------------------------------------------------------------------
+
+
+@given(dollars, st.floats(0, 0.9), st.integers(0, 9), st.floats(0, 0.3), st.integers(10, 20))
+def test_break_even_revenue_pays_for_all_years_out_of_those_with_power(cost, variable, wait, rate, life):
+    terms = {"variable": variable, "rate": rate, "life": life * year}
+    sold = break_even_revenue(cost, wait=wait * year, **terms)
+    paid = sum(cost / (1 + rate) ** k for k in range(1, life + 1))
+    kept = sum((1 - variable) * sold / (1 + rate) ** k for k in range(wait + 1, life + 1))
+    assert kept == pytest.approx(paid, **close)
+    assert break_even_revenue(cost, **terms) == pytest.approx(cost / (1 - variable), **close)
+    assert sold <= break_even_revenue(cost, wait=(wait + 0.5) * year, **terms)
+    if rate == 0:
+        assert sold * (1 - variable) == pytest.approx(cost * life / (life - wait), **close)
+
+
+def test_waiting_costs_all_but_what_is_paid_by_the_joule():
+    """A day of Bernstein's gigawatt without power: $19.6 million, $7.2 billion a year."""
+    a_year = yearly_bill(**GIGAWATT, rate=0.08)
+    day_of_it = waiting_bill(a_year, day, revenue=365.25e6)
+    assert day_of_it.parts.keys() == {*a_year.parts, "sales"} - {"energy", "water"}
+    assert day_of_it.parts["sales"] == pytest.approx(1e6, rel=1e-3)
+    used = a_year.parts["energy"] + a_year.parts["water"]
+    assert waiting_bill(a_year, year).total == pytest.approx(a_year.total - used)
+    assert waiting_bill(a_year, day).total == pytest.approx(19.6e6, rel=5e-3)
+    assert waiting_bill(a_year, 0).total == 0
+
+
+def test_a_gigawatt_names_every_part_of_its_bill():
+    """GPUs, servers, network, storage, hall, substation, power, cooling, water, staff; and what failures take."""
+    a_year = yearly_bill(**GIGAWATT, rate=0.08)
+    built = ["GPUs", "servers", "network", "storage", "substation", "generators", "electrical", "cooling", "building"]
+    assert [*a_year.parts] == [*built, "energy", "water", "staff", "operations"]
+    lossy = a_year.lost(0.1, "failures")
+    assert lossy.total == pytest.approx(a_year.total)
+    assert lossy.parts["failures"] == pytest.approx(0.1 * a_year.total)
+    # Meta and Louisiana: 500 people for 2 GW. Loudoun Water: 1.32 $/m3, 0.27 litres for each kWh.
+    assert a_year.parts["staff"] == pytest.approx(250 * 150e3)
+    cubic_metres = 0.27e-3 * 0.8 * 1e9 * year / kWh
+    assert a_year.parts["water"] == pytest.approx(cubic_metres * (3.86 + 5.76 / 5) / 3.785, rel=0.02)
+    # Epoch AI: $0.9 billion a year to run it, $0.6 billion of that for energy.
+    run = sum(a_year.parts[name] for name in ("energy", "water", "staff", "operations"))
+    assert run == pytest.approx(stated("Epoch AI", "operations"), abs=0.03 * billion)
+    # Bernstein: mechanical and electrical systems, generators among them, are a third of all.
+    plant = sum(capital(**GIGAWATT).parts[name] for name in ("substation", "generators", "electrical", "cooling"))
+    assert plant / capital(**GIGAWATT).total == pytest.approx(1 / 3, abs=2e-3)
 
 
 def test_an_outage_by_hand():
@@ -382,6 +431,7 @@ IMPLIED = {
     "BLOOM": (312e12, 0.318),
     "LLaMA 65B": (312e12, 0.477),
     "PaLM 540B": (275e12, 0.304),
+    "OPT-175B": (312e12, 0.346),
 }
 
 
@@ -392,6 +442,18 @@ def test_stated_hours_imply_an_mfu(name):
     assert work / (stated(name, "accelerator_time") * peak) == pytest.approx(mfu, abs=1e-3)
 
 
+def test_opts_logbook_is_its_33_days_stretched_by_failures():
+    """33 days of 1,024 GPUs became 56 of 992 with 53 restarts: three fifths of the time made progress."""
+    held = stated("OPT-175B", "accelerator_time") / (992 * stated("OPT-175B", "elapsed"))
+    assert held == pytest.approx(0.61, abs=0.005)
+
+
+def test_waits_for_a_grid_are_years():
+    rows = [row for row in published("economics", group="grid") if row["note"].startswith("load")]
+    assert len(rows) == 9
+    assert all(year <= row["value"] <= 10 * year for row in rows)
+
+
 def test_energy_is_a_small_share_of_development():
     """Cottier et al. 2024: 2 to 6 % of development, next to hardware of 47 to 67 %: 3 to 13 % of the two.
 
@@ -399,7 +461,7 @@ def test_energy_is_a_small_share_of_development():
     """
     power = cluster_load(16384, 700, server_overhead=10.2 / 5.6, network_share=0.0894).total * 1.25
     found = yearly_bill(16384, power, H100, rate=0.08)
-    both = found.parts["energy"] / (found.total - found.parts["operations"])
+    both = found.parts["energy"] / (found.total - found.parts["operations"] - found.parts["staff"])
     low = stated("four frontier models", "energy_low") / stated("four frontier models", "hardware_high")
     high = stated("four frontier models", "energy_high") / stated("four frontier models", "hardware_low")
     assert low < both < high
@@ -420,6 +482,8 @@ def test_arrays_are_loops():
         lambda k: competitive_rent(k, day, gain=2),
         lambda k: economic_life(k, 0.1, gain=3),
         lambda k: outage_bill(k, 10.0, restart=k),
+        lambda k: waiting_bill(bill(a=1.0), k, revenue=k),
+        lambda k: break_even_revenue(k, variable=k / 2048, wait=k, rate=0.1),
         lambda k: bill(a=(k, 3.0), b=1.0),
         lambda k: compute_ledger(k, 2.0, served_tokens=k),
     ):
@@ -454,6 +518,10 @@ def test_arrays_are_loops():
         (lambda: competitive_rent(1, 1, gain=0.5), "gain must be at least 1, got 0.5"),
         (lambda: economic_life(1, 1, gain=1), "gain must be above 1, got 1"),
         (lambda: required_rent(1, running=1, rate=0, life=year, decline=1), "decline must be below 1, got 1"),
+        (lambda: break_even_revenue(0), "cost must be positive"),
+        (lambda: break_even_revenue(1, variable=1), "variable must be below 1, got 1"),
+        (lambda: break_even_revenue(1, wait=5 * year), "wait must be below life, got 5 yr of 5 yr"),
+        (lambda: waiting_bill(bill(a=1.0), -1), "duration must be zero or more"),
         (lambda: outage_bill(1, -1), "duration must be zero or more"),
         (lambda: redundancy(4, 0.9, spares=0.5), "spares must be a whole number of at least 0, got 0.5"),
         (lambda: redundancy(4, 1.1), "availability must be above 0"),

@@ -309,13 +309,14 @@ def test_the_bill_of_a_run_is_its_share_of_a_year_counted_by_hand(llama):
     done = outcome(llama)
     listed = llama.prices
     each = listed.servers + listed.network + listed.storage
-    watts = listed.generators + listed.electrical + listed.building
+    watts = listed.substation + listed.generators + listed.electrical + listed.cooling + listed.building
 
     def annuity(money, years):
         return money * 0.08 / (1 - 1.08**-years)
 
     yearly = annuity(each * llama.hosts, 5) + annuity(watts * done.site.total, 14)
-    yearly += 0.8 * done.site.total * year * 0.083 / kWh + listed.operations * done.site.total
+    yearly += 0.8 * done.site.total * year * (0.083 / kWh + listed.water)
+    yearly += (listed.staff + listed.operations) * done.site.total
     assert done.cost == pytest.approx(yearly * done.time / year, rel=1e-12)
 
 

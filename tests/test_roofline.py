@@ -22,6 +22,7 @@ from clusterlab.roofline import (
     kernel_time,
     lower_bound,
     matmul,
+    nodes_touched,
     ridge_point,
 )
 from laws import assert_equals_a_loop
@@ -84,6 +85,27 @@ def test_attention_costs_what_its_causal_mask_keeps(queries, context, heads, kv_
     shape = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "batch": batch}
     work = attention(queries, context, **shape, bytes_per_element=1, fused=fused)
     assert (work.flops, work.bytes) == (operations, len(moved))
+
+
+@pytest.mark.parametrize(
+    ("experts", "chosen", "nodes", "limit", "off"),
+    [
+        *[(256, 8, 8, 4, 0.02), (256, 8, 16, 4, 0.02), (256, 8, 4, 4, 0.02), (256, 8, 4, 2, 0.02)],
+        *[(256, 8, 8, 8, 0.02), (160, 6, 20, 3, 0.02), (256, 8, 32, 4, 0.02), (256, 8, 8, 5, 0.08)],
+    ],
+)
+def test_the_nodes_touched_are_those_of_a_router_that_takes_nodes_first(experts, chosen, nodes, limit, off):
+    """DeepSeek-V3's gate, of random scores: nodes by the sum of their best k/M, then the best k experts there."""
+    random = np.random.default_rng(20261122)
+    scores = random.random((4000, nodes, experts // nodes))
+    best = np.sort(scores, axis=-1)[..., -max(1, chosen // limit) :].sum(-1)
+    left_out = np.argpartition(best, nodes - limit, axis=-1)[:, : nodes - limit]
+    np.put_along_axis(scores, left_out[..., None], -1.0, axis=1)
+    picks = np.argpartition(scores.reshape(4000, -1), -chosen, axis=-1)[:, -chosen:] // (experts // nodes)
+    touched = np.mean([len(set(row)) for row in picks.tolist()])
+    law = nodes_touched(nodes, experts_per_token=chosen, limit=limit)
+    assert law == pytest.approx(touched, rel=off, abs=1e-12)
+    assert law <= nodes_touched(nodes, experts_per_token=chosen)
 
 
 @pytest.mark.parametrize(("tokens", "experts", "chosen"), [(1, 8, 2), (16, 8, 2), (32, 64, 6), (20, 256, 8)])
@@ -288,6 +310,7 @@ SOUND = {
     | {"kv_heads": [1, 4, 2], "batch": [1, 3, 2], "bytes_per_element": [2, 1, 0.5]},
     decode: {"batch": [1, 16, 300], "parameters": [8e9, 7e10, 6e11], "active_parameters": [1e9, 7e9, 3e9]}
     | {"bytes_per_parameter": [2, 1, 0.5]},
+    nodes_touched: {"nodes": [8, 4, 16], "experts_per_token": [8, 8, 2], "limit": [4, 8, 1]},
     experts_touched: {"tokens": [1, 32, 7], "experts": [8, 256, 64], "experts_per_token": [2, 8, 6]},
     ridge_point: {"peak": [989e12, 1e15, 5e13], "bandwidth": [3.35e12, 8e12, 1e11]},
     attainable: {"intensity": [1, 300, 5000], "peak": [989e12, 1e15, 5e13], "bandwidth": [3.35e12, 8e12, 1e11]},

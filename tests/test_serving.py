@@ -30,6 +30,7 @@ from clusterlab.serving import (
     frontier,
     fullest_rank,
     largest_batch,
+    reuse,
     saturation,
     speculative_speedup,
     static_batch,
@@ -502,6 +503,44 @@ def test_a_trillion_parameters_are_a_fourteenth_of_a_rack():
     memory = 72 * rack.machine.hbm_capacity
     assert 13 < memory / parameters(rack.model).total < 14
     assert largest_batch(rack, 8192) * kv_cache_bytes(rack.model, 8192) > 0.6 * memory
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "share"),
+    [
+        ("Llama 3.1 70B", Layout(tp=4), 1 / 4),
+        ("Llama 3.1 70B", Layout(tp=16), 1 / 8),
+        ("Llama 3.1 70B", Layout(tp=2, pp=4), 1 / 8),
+        ("DeepSeek-V3", Layout(dp=32, ep=32), 1.0),
+    ],
+)
+def test_a_cache_in_a_second_tier_is_its_bytes_over_the_way_to_each_gpu(name, layout, share):
+    replica = Replica(model(name), H100, layout, Formats("fp8", cache_bytes=1))
+    found = reuse(replica, 4096, bandwidth=5e9, latency=1e-3)
+    size = share * kv_cache_bytes(model(name), 4096, bytes_per_element=1)
+    assert found.size == pytest.approx(size)
+    assert found.fetch == pytest.approx(1e-3 + size / 5e9)
+    ranks = layout.dp * layout.pp
+    assert found.compute == forward_pass(replica, Batch(prompt_tokens=4096 * ranks, chunk=4096)).time
+    assert reuse(replica, 4096, bandwidth=found.enough).speedup == pytest.approx(1)
+    # Keys and values grow with the tokens, computing them faster than that: long beginnings are worth keeping most.
+    assert reuse(replica, 32768, bandwidth=5e9).speedup > reuse(replica, 8192, bandwidth=5e9).speedup
+
+
+def test_a_router_with_a_limit_reads_prompts_faster_on_many_nodes_and_decodes_as_before():
+    """Decoding sends every copy straight to its rank; and four nodes are within DeepSeek-V3's four anyway."""
+    free = replace(DEEPSEEK, node_limit=0)
+    for batch, faster in ((Batch(prompt_tokens=64 * 8192, chunk=4096), True), (Batch(sequences=64 * 64), False)):
+        limited, open_ = (
+            forward_pass(Replica(shape, H100, Layout(dp=64, ep=64), Formats("fp8")), batch).exchange
+            for shape in (DEEPSEEK, free)
+        )
+        assert (limited < 0.8 * open_) if faster else limited == open_
+    four = [
+        forward_pass(Replica(shape, H100, Layout(dp=32, ep=32)), Batch(prompt_tokens=1e5, chunk=4096)).time
+        for shape in (DEEPSEEK, free)
+    ]
+    assert four[0] == four[1]
 
 
 # --- A replica under load --------------------------------------------------------------------------------------------

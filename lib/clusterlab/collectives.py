@@ -20,7 +20,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, nonnegative, pick, positive, smaller, summary, whole
+from .roofline import _nodes_touched
+from .units import Explained, broadcastable, nonnegative, pick, positive, smaller, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
@@ -982,14 +983,14 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
 
 
 def expert_all_to_all(
-    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency
+    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, node_limit=None
 ) -> Collective:
     r"""All-to-all that sends tokens to their experts, or back: a token crosses to a node once and is copied there.
 
     With k experts a token, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
 
     .. math:: T = \alpha'_{g > 1} + \alpha_{m > 1} + \max\left(\frac{g-1}{g}\,\frac{S}{B'},\;
-        \frac{(m - 1)\left(1 - (1 - 1/m)^k\right)}{k}\,\frac{S}{B}\right)
+        \frac{m - 1}{m}\,\frac{v}{k}\,\frac{S}{B}\right), \qquad v = \min\left(M,\; m\left(1 - (1 - 1/m)^k\right)\right)
 
     Parameters
     ----------
@@ -1003,6 +1004,8 @@ def expert_all_to_all(
         Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
     node_bandwidth, node_latency : array_like
         Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
+    node_limit : array_like
+        Most nodes that the router may send a token to, M; by default any number.
 
     Returns
     -------
@@ -1020,7 +1023,7 @@ def expert_all_to_all(
     Notes
     -----
     Source: DeepSeek-V3 2024, section 3.2.2, for a token that crosses to a node once and is forwarded over NVLink there.
-    Derived: of m nodes a token with k experts visits m (1 - (1 - 1/m)^k), and all but its own are across.
+    A token visits v of m nodes (:func:`clusterlab.roofline.nodes_touched`), and all but its own are across.
 
     Examples
     --------
@@ -1030,22 +1033,33 @@ def expert_all_to_all(
     >>> cost = expert_all_to_all(64e6, 64, experts_per_token=8, node_size=8, **links)
     >>> round(float(posted_all_to_all(64e6, 64, node_size=8, **links).transfer / cost.transfer), 2)
     1.69
+
+    Its router sends a token to four of the eight nodes at most:
+
+    >>> few = expert_all_to_all(64e6, 64, experts_per_token=8, node_size=8, node_limit=4, **links)
+    >>> round(float(few.transfer / cost.transfer), 2)
+    0.76
     """
     g, nodes = _node(n, node_size)
     node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
     size, n, bandwidth, latency, k, _, node_bandwidth, node_latency = _inputs(
         size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
     )
-    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency)
+    (most,) = [nodes] if node_limit is None else whole(node_limit=node_limit)
+    broadcastable(size=size, n=n, node_limit=most)
+    links = bandwidth, latency, node_bandwidth, node_latency
+    waits, inside, across = _expert_all_to_all(size, n, k, g, *links, most)
     sent = np.maximum(inside * node_bandwidth, across * bandwidth)
     rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
     return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
 
 
-def _expert_all_to_all(size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency):
+def _expert_all_to_all(
+    size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, node_limit
+):
     """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
     nodes = n / node_size
-    visited = (nodes - 1) * (1 - (1 - 1 / nodes) ** experts_per_token)
+    visited = (nodes - 1) / nodes * _nodes_touched(nodes, experts_per_token, node_limit)
     waits = (node_size > 1) * node_latency + (nodes > 1) * latency
     inside = size * (node_size - 1) / node_size / node_bandwidth
     return waits, inside, size * visited / experts_per_token / bandwidth

@@ -29,6 +29,7 @@ from .units import (
     amounts,
     at_least_one,
     broadcastable,
+    fmt,
     fraction,
     hour,
     kWh,
@@ -71,18 +72,22 @@ class PriceList(_Sourced):
     """Prices of a cluster: dollars a GPU, dollars a watt of the site, and what runs every year.
 
     ``gpus``, ``servers`` (without their GPUs), ``network`` and ``storage``: $ for each GPU. A list that knows no price
-    of a GPU alone has ``gpus`` None, and ``servers`` hold them. ``generators``, ``electrical`` (cooling too) and
-    ``building``: $ for each watt of the site. ``energy``: $/J. ``operations``: $ a year for each watt: staff,
-    maintenance, water, insurance.
+    of a GPU alone has ``gpus`` None, and ``servers`` hold them. ``substation``, ``generators``, ``electrical`` (what
+    distributes power), ``cooling`` and ``building`` (the hall): $ for each watt of the site. ``energy`` and ``water``:
+    $ for each joule used. ``staff`` and ``operations`` (maintenance, taxes, insurance): $ a year for each watt.
     """
 
     servers: float
     network: float
     storage: float
+    substation: float
     generators: float
     electrical: float
+    cooling: float
     building: float
     energy: float
+    water: float
+    staff: float
     operations: float
     gpus: float | None = None
 
@@ -259,7 +264,9 @@ def bill(**parts) -> Bill:
     return Bill(amounts("bill", "dollars", parts))
 
 
-_SITE = ("generators", "electrical", "building")  # what a site of so many watts has, and keeps for longer than servers
+# What a site of so many watts has, and keeps for longer than servers.
+_SITE = ("substation", "generators", "electrical", "cooling", "building")
+_USED = ("energy", "water")  # what is paid by the joule, and not while nothing runs
 
 
 def capital(gpus, site_power, prices: PriceList) -> Bill:
@@ -291,15 +298,17 @@ def capital(gpus, site_power, prices: PriceList) -> Bill:
 
     >>> capital(72 * 5932, 1e9, price_list("GB200 NVL72"))
     Bill
-                dollars  share
-    GPUs         $13.6B    39%
-    servers      $1.48B  4.23%
-    network      $4.55B    13%
-    storage       $490M   1.4%
-    generators    $2.1B     6%
-    electrical   $9.57B  27.3%
-    building     $3.16B  9.03%
-    total          $35B   100%
+                dollars   share
+    GPUs         $13.6B     39%
+    servers      $1.48B   4.23%
+    network      $4.55B     13%
+    storage       $490M    1.4%
+    substation    $300M  0.857%
+    generators    $2.1B      6%
+    electrical   $5.87B   16.8%
+    cooling       $3.4B   9.71%
+    building     $3.16B   9.03%
+    total          $35B    100%
     """
     (count,), (watts,) = whole(gpus=gpus), positive(site_power=site_power)
     broadcastable(gpus=count, site_power=watts)
@@ -349,16 +358,21 @@ def annuity(capital, *, rate, life):
 
 
 def _annuity_factor(rate, years):
+    return 1 / _worth(rate, years)
+
+
+def _worth(rate, years):
+    """Present value of a dollar a year for so many years, paid at the end of each."""
     safe = np.where(rate > 0, rate, 1.0)
-    return np.where(rate > 0, safe / -np.expm1(-years * np.log1p(safe)), 1 / years)[()]
+    return np.where(rate > 0, -np.expm1(-years * np.log1p(safe)) / safe, years)[()]
 
 
 def yearly_bill(
     gpus, site_power, prices: PriceList, *, rate, life=5 * year, site_life=14 * year, load_factor=0.8
 ) -> Bill:
-    r"""What a cluster costs a year: its capital as annuities, its energy and its operations.
+    r"""What a cluster costs a year: its capital as annuities, energy, water, staff and operations.
 
-    .. math:: C = \sum_i a(C_i, r, T_i) + p\,\lambda P \cdot 1\,\text{yr} + w P
+    .. math:: C = \sum_i a(C_i, r, T_i) + (p + q)\,\lambda P \cdot 1\,\text{yr} + (s + w) P
 
     Parameters
     ----------
@@ -369,7 +383,7 @@ def yearly_bill(
     rate : array_like
         As in :func:`annuity`.
     life, site_life : array_like
-        Seconds over which servers, network and storage are paid off, and generators, electrical plant and building.
+        Seconds over which servers, network and storage are paid off, and the site.
         Five and 14 years are what Epoch AI 2026 takes.
     load_factor : array_like
         Mean draw over what the site can draw, in (0, 1], lambda. Epoch AI's $0.6 billion of energy a year are 0.8 of
@@ -378,7 +392,7 @@ def yearly_bill(
     Returns
     -------
     Bill
-        Dollars a year.
+        Dollars a year. What failures take of it is a part too: ``yearly_bill(...).lost(0.1, "failures")``.
 
     Raises
     ------
@@ -400,7 +414,8 @@ def yearly_bill(
         for name, dollars in built.parts.items()
     }
     (watts,) = positive(site_power=site_power)
-    parts |= {"energy": prices.energy * share * watts * year, "operations": prices.operations * watts}
+    parts |= {name: getattr(prices, name) * share * watts * year for name in _USED}
+    parts |= {name: getattr(prices, name) * watts for name in ("staff", "operations")}
     return Bill(MappingProxyType(parts))
 
 
@@ -472,6 +487,97 @@ def break_even_utilisation(own, rent):
     """
     mine, theirs = positive(own=own, rent=rent)
     return mine / theirs
+
+
+def break_even_revenue(cost, *, variable=0, wait=0, rate=0, life=5 * year):
+    r"""What a cluster must sell in a year to pay for itself.
+
+    .. math:: R = \frac{C}{1 - v}\,\frac{A(T)}{A(T) - A(w)}, \qquad A(t) = \frac{1 - (1 + r)^{-t}}{r}
+
+    Parameters
+    ----------
+    cost : array_like
+        Dollars a year of the cluster, C: a :func:`yearly_bill`'s total.
+    variable : array_like
+        Share of each dollar sold that goes to others, from 0 to below 1, v: resellers, payment, support.
+    wait : array_like
+        Seconds that the cluster is paid for before it can sell anything, because it has no power, say, w.
+    rate, life : array_like
+        Interest a year, r, and the seconds for which the cluster is paid, T, from its purchase on.
+
+    Returns
+    -------
+    array_like
+        Dollars a year, from the end of the wait to the end of the life.
+
+    Raises
+    ------
+    ValueError
+        ``cost`` or ``life`` is not positive, another argument is negative, ``variable`` is not below 1, or ``wait`` is
+        not below ``life``.
+
+    Notes
+    -----
+    Derived: the present value of what is sold, from w to T, is that of what is paid, from 0 to T. All of C is taken to
+    be paid while waiting; :func:`waiting_bill` leaves out energy and water.
+
+    Examples
+    --------
+    A gigawatt of $7.7 billion a year at 8 %: connected at once, and after two of its five years.
+
+    >>> from clusterlab.units import year
+    >>> [round(float(break_even_revenue(7.7, wait=w * year, rate=0.08)), 1) for w in (0, 2)]
+    [7.7, 13.9]
+    """
+    money, seconds = positive(cost=cost, life=life)
+    share, idle, interest = nonnegative(variable=variable, wait=wait, rate=rate)
+    broadcastable(cost=money, variable=share, wait=idle, rate=interest, life=seconds)
+    if np.any(np.greater_equal(share, 1)):
+        raise ValueError(f"variable must be below 1, got {np.max(share):g}")
+    if np.any(np.greater_equal(idle, seconds)):
+        raise ValueError(f"wait must be below life, got {fmt(np.max(idle), 's')} of {fmt(np.min(seconds), 's')}")
+    whole_life = _worth(interest, seconds / year)
+    return money / (1 - share) * whole_life / (whole_life - _worth(interest, idle / year))
+
+
+def waiting_bill(a_year: Bill, duration, *, revenue=0) -> Bill:
+    r"""What it costs to wait with a cluster that is bought and cannot run, for want of power or of a permit.
+
+    .. math:: C = t\,\Big(\sum_{i \ne \text{energy, water}} c_i + v\Big)
+
+    Parameters
+    ----------
+    a_year : Bill
+        Of :func:`yearly_bill`: dollars a year, c.
+    duration : array_like
+        Seconds of waiting, t.
+    revenue : array_like
+        Dollars a year of sales that are lost meanwhile, v.
+
+    Returns
+    -------
+    Bill
+        The parts of ``a_year`` for that time, without ``energy`` and ``water``, and ``sales``.
+
+    Raises
+    ------
+    ValueError
+        ``duration`` or ``revenue`` is negative or not finite.
+
+    Examples
+    --------
+    A day of a gigawatt:
+
+    >>> from clusterlab.units import day, fmt
+    >>> a_year = yearly_bill(72 * 5932, 1e9, price_list("GB200 NVL72"), rate=0.08)
+    >>> fmt(waiting_bill(a_year, day).total, "$")
+    '$19.6M'
+    """
+    seconds, sales = nonnegative(duration=duration, revenue=revenue)
+    share = seconds / year
+    broadcastable(duration=seconds, revenue=sales)
+    parts = {name: share * dollars for name, dollars in a_year.parts.items() if name not in _USED}
+    return Bill(MappingProxyType(parts | {"sales": share * sales}))
 
 
 # --- The next generation ---------------------------------------------------------------------------------------------

@@ -1000,7 +1000,8 @@ def _coolant(made: Any, world: World):
     return (world.water_rise, power.WATER) if made.liquid else (world.air_rise, power.AIR)
 
 
-_BUILT = ("gpus", "servers", "network", "storage", "generators", "electrical", "building")
+_BUILT: tuple[str, ...] = ("gpus", "servers", "network", "storage")
+_BUILT += ("substation", "generators", "electrical", "cooling", "building")
 
 
 def _money(made: Any, world: World, watts, time) -> tuple[Bill | None, Bill | None]:

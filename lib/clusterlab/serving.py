@@ -21,12 +21,12 @@ import numpy as np
 
 from .collectives import _exposed_time
 from .layout import PRECISIONS, Faults, Layout
-from .machine import SERVING, Machine, ServingSoftware
+from .machine import SERVING, SPREADS, Machine, ServingSoftware
 from .pipeline import _critical_stage
 from .roofline import _kernel_time, experts_touched
 from .training import _Reached, _reached
 from .transformer import Transformer, _forward_flops, attention_parameters, expert_parameters, kv_cache_bytes
-from .units import Explained, broadcastable, larger, nonnegative, pick, positive, smaller, summary, whole
+from .units import Explained, broadcastable, choose, larger, nonnegative, pick, positive, smaller, summary, whole
 
 _Numbers = float | np.ndarray
 _ONE_GPU = Layout()
@@ -398,7 +398,7 @@ class Pass(Explained):
     add to it. ``exchange`` is what shows of sending tokens to experts and back, ``imbalance`` the wait for the fullest
     rank of experts, ``transfers`` the hand-offs between stages, ``stages`` the wait for the slowest of them. A pass of
     a pipeline is the whole way of a sequence through it; the batch then travels in as many microbatches as stages, so
-    that no stage waits.
+    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of ``time``.
     """
 
     weights: float
@@ -418,11 +418,23 @@ class Pass(Explained):
     gpus: float
     flops: float
     peak: float
+    spread_low: float
+    spread_high: float
 
     @property
     def time(self):
         """Seconds of the pass: the sum of its parts."""
         return sum(getattr(self, name) for name in PARTS)
+
+    @property
+    def low(self):
+        """Seconds below which one pass in ten is faster: the lower end of an 80 % interval."""
+        return self.spread_low * self.time
+
+    @property
+    def high(self):
+        """Seconds above which one pass in ten is slower: the upper end of an 80 % interval."""
+        return self.spread_high * self.time
 
     @property
     def mfu(self):
@@ -443,7 +455,38 @@ class Pass(Explained):
             for name, t in parts.items()
             if np.any(t)
         ]
-        return [*rows, ("pass", summary(whole_pass, "s"), ""), ("MFU", "", summary(self.mfu, "%"))]
+        rows.append(("pass", summary(whole_pass, "s"), ""))
+        rows += [("1 in 10 below", summary(self.low, "s"), ""), ("1 in 10 above", summary(self.high, "s"), "")]
+        return [*rows, ("MFU", "", summary(self.mfu, "%"))]
+
+
+def kind(model, how: str = "one pass") -> str:
+    """The kind of a prediction, of which its spread depends: a key of :data:`clusterlab.machine.SPREADS`.
+
+    Parameters
+    ----------
+    model : Transformer
+        One shape.
+    how : str
+        ``"one pass"``, ``"static batch"`` or ``"saturated"``.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        ``how`` is another.
+
+    Examples
+    --------
+    >>> from clusterlab.models import model
+    >>> kind(model("DeepSeek-V3")), kind(model("DeepSeek-V3"), "saturated")
+    ('serving: one pass', 'serving: saturated, experts')
+    """
+    names = dict.fromkeys(("one pass", "static batch"), "") | {"saturated": ", experts" if model.experts else ", dense"}
+    return f"serving: {how}{choose(names, how=how)}"
 
 
 def forward_pass(replica: Replica, batch: Batch) -> Pass:
@@ -543,6 +586,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "gpus": tp * pp * dp,
         "flops": _flops(model, batch),
         "peak": reached.peak,
+        "spread_low": SPREADS[kind(model)].low,
+        "spread_high": SPREADS[kind(model)].high,
     }
     # Where there is one stage the host may prepare the next pass meanwhile.
     meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
@@ -671,8 +716,9 @@ def _exchange(model, reached: _Reached, job: _Job, tokens, prompted):
     sent = tokens / job.tp * copies * model.hidden
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(prompted, 0), 1.0 * model.experts_per_token, 1.0)
-    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together)
-    back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together)
+    most = model.node_limit or np.inf
+    there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together, most)
+    back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together, most)
     return (there + back) * ((job.dp > 1) & (job.ep * job.etp > 1))
 
 
@@ -841,6 +887,83 @@ def largest_batch(replica: Replica, context, *, shared=0):
     return dp * np.floor(larger(left, 0.0) / (dp * (each.cache + each.logits)) * (1 + 1e-12))
 
 
+@dataclass(frozen=True, repr=False)
+class Reuse(Explained):
+    """A beginning of a prompt that a cache has, out of the accelerators' memory: fetched, or computed anew.
+
+    ``size`` is in bytes, of what each GPU fetches; ``fetch`` and ``compute`` are seconds.
+    """
+
+    size: float
+    fetch: float
+    compute: float
+
+    @property
+    def speedup(self):
+        """Time of computing it over that of fetching it: below 1 the cache is too slow to help."""
+        return self.compute / self.fetch
+
+    @property
+    def enough(self):
+        """Bytes/s to each GPU at which fetching takes as long as computing, without a latency."""
+        return self.size / self.compute
+
+    def _rows(self):
+        rows = [("", "value"), ("size", summary(self.size, "B")), ("fetch", summary(self.fetch, "s"))]
+        rows += [("compute", summary(self.compute, "s")), ("speedup", summary(self.speedup))]
+        return [*rows, ("enough", summary(self.enough, "B/s"))]
+
+
+def reuse(replica: Replica, tokens, *, bandwidth, latency=0) -> Reuse:
+    r"""Time to bring back the keys and values of a prompt's beginning from a second tier, beside computing them.
+
+    .. math:: T = \alpha + \frac{\text{cache}(s)\,\max(1/tp,\, 1/H_{kv})}{pp\,B}
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    tokens : array_like
+        Tokens that the cache has, s. Each attention rank brings back as many at once.
+    bandwidth : array_like
+        Bytes/s from the tier to each GPU, B: of its lanes to the host's memory, of its share of a file system.
+    latency : array_like
+        Seconds until the first byte comes.
+
+    Returns
+    -------
+    Reuse
+
+    Raises
+    ------
+    ValueError
+        ``tokens`` or ``bandwidth`` is not positive, or ``latency`` is negative.
+
+    Notes
+    -----
+    Derived. Source of the idea at scale: Qin et al. 2024 (Mooncake); DeepSeek keeps caches of prompts on disks. A tier
+    of C bytes into which caches are written at W bytes/s keeps each for C/W seconds
+    (:func:`clusterlab.queueing.little_law`).
+
+    Examples
+    --------
+    4,000 tokens of a 70B model on eight H100s, from the host's memory at 64 GB/s and from SSDs at 5 GB/s for each GPU:
+
+    >>> from clusterlab.machine import machine
+    >>> from clusterlab.models import model
+    >>> server = Replica(model("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8", cache_bytes=1))
+    >>> reuse(server, 4000, bandwidth=[64e9, 5e9]).speedup.round(0)
+    array([110.,   9.])
+    """
+    count, rate = positive(tokens=tokens, bandwidth=bandwidth)
+    (wait,) = nonnegative(latency=latency)
+    broadcastable(tokens=count, bandwidth=rate, latency=wait)
+    ranks = replica.layout.dp * replica.layout.pp
+    size = _bytes(replica, count)[2].cache * replica.layout.dp  # of one sequence, where it is
+    computed = forward_pass(replica, Batch(prompt_tokens=count * ranks, chunk=count)).time
+    return Reuse(size, wait + size / rate, computed)
+
+
 # --- A replica under load --------------------------------------------------------------------------------------------
 
 
@@ -850,6 +973,7 @@ class Service(Explained):
 
     ``sequences`` are in the batch; ``time_to_first_token`` counts from when a request is taken up, without a queue;
     ``time_per_token`` is the mean between tokens of an answer. 0 sequences: it does not fit, and nobody is served.
+    ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of its times.
     """
 
     sequences: float
@@ -858,6 +982,8 @@ class Service(Explained):
     latency: float
     tokens_per_second: float
     gpus: float
+    spread_low: float
+    spread_high: float
 
     @property
     def speed(self):
@@ -869,13 +995,32 @@ class Service(Explained):
         """Tokens of answers a second of one GPU."""
         return self.tokens_per_second / self.gpus
 
+    @property
+    def low(self):
+        """Tokens a second of one GPU that one replica in ten does not reach: the lower end of an 80 % interval.
+
+        A token's highest price, by :func:`token_price`, and its longest time go with it.
+        """
+        return self.tokens_per_second_per_gpu / self.spread_high
+
+    @property
+    def high(self):
+        """Tokens a second of one GPU that one replica in ten exceeds: the upper end of an 80 % interval."""
+        return self.tokens_per_second_per_gpu / self.spread_low
+
     def _rows(self):
         units = {"sequences": "", "tokens_per_second": "tokens/s", "gpus": ""}
-        rows = [
-            (f.name.replace("_", " "), summary(getattr(self, f.name), units.get(f.name, "s"))) for f in fields(self)
-        ]
-        per_gpu = summary(self.tokens_per_second_per_gpu, "tokens/s")
-        return [("", "value"), *rows, ("tokens per second per gpu", per_gpu)]
+        names = [f.name for f in fields(self) if not f.name.startswith("spread")]
+        rows = [(name.replace("_", " "), summary(getattr(self, name), units.get(name, "s"))) for name in names]
+        rows.append(("tokens per second per gpu", summary(self.tokens_per_second_per_gpu, "tokens/s")))
+        ends = (("1 in 10 below", self.low), ("1 in 10 above", self.high))
+        return [("", "value"), *rows, *((name, summary(end, "tokens/s")) for name, end in ends)]
+
+
+def _spread(model, how, shape):
+    """Both ends of the spread of a kind, in the shape of what they belong to."""
+    ends = SPREADS[kind(model, how)]
+    return [np.broadcast_to(end, shape)[()] for end in (ends.low, ends.high)]
 
 
 def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
@@ -922,7 +1067,8 @@ def static_batch(replica: Replica, requests: Requests, *, sequences) -> Service:
     prefill = forward_pass(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read)).time
     decode = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
     latency = (prefill + (requests.output - 1) * decode) * wanted / held
-    return Service(held, prefill, decode, latency, wanted * requests.output / latency, replica.gpus)
+    spread = _spread(replica.model, "static batch", np.shape(latency))
+    return Service(held, prefill, decode, latency, wanted * requests.output / latency, replica.gpus, *spread)
 
 
 def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, chunk=None) -> Service:
@@ -996,6 +1142,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
         (first + (requests.output - 1) * passes) * nobody,
         pick(fits, held / passes, 0.0),
         replica.gpus,
+        *_spread(replica.model, "saturated", np.shape(passes)),
     )
 
 

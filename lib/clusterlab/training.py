@@ -414,8 +414,8 @@ class _Reached(NamedTuple):
         )
         return _pipelined_time(*parts)
 
-    def expert_all_to_all(self, size, ranks, experts_per_token):
-        """Seconds of sending ``size`` bytes of tokens from each rank to their experts."""
+    def expert_all_to_all(self, size, ranks, experts_per_token, node_limit=np.inf):
+        """Seconds of sending ``size`` bytes of tokens from each rank to their experts, on so many nodes at most."""
         latency, inside, across = _expert_all_to_all(
             size,
             ranks,
@@ -425,6 +425,7 @@ class _Reached(NamedTuple):
             self.network_latency,
             self.scale_up_all_to_all,
             self.scale_up_latency,
+            node_limit,
         )
         return latency + larger(inside, across)
 

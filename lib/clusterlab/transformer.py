@@ -24,7 +24,7 @@ class Transformer(Explained):
     the stream), and ``rope_dim`` more dimensions of queries and keys carry the position. ``experts`` above 0 make every
     layer but the first ``dense_layers`` a mixture of experts. In ``window_layers`` a token sees only the last
     ``window`` tokens. ``positions`` are learned position embeddings. ``biases`` says whether linear layers and norms
-    have them.
+    have them. ``node_limit`` above 0 is the most nodes that the router sends a token to.
 
     Examples
     --------
@@ -55,6 +55,7 @@ class Transformer(Explained):
     value_dim: int | None = None  # head_dim
     window: int = 0
     window_layers: int = 0
+    node_limit: int = 0  # none
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -102,10 +103,10 @@ class Transformer(Explained):
 
 
 _MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
-_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers")
+_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers", "node_limit")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
-_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
+_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank", "node_limit": "experts"}
 
 
 def _check_shapes(model, **values) -> None:

@@ -126,7 +126,8 @@ def items(bill: Bill, kinds: Mapping[str, str], *, largest: float | None = None,
     parts: list[Part] = []
     said = []
     for i, (name, dollars) in enumerate(bill.parts.items()):
-        y, share = i * row, fmt(float(dollars / bill.total), "%", 2)
+        part = float(dollars / bill.total)
+        y, share = i * row, fmt(part, "%", 2 if part >= 0.01 else 1)
         parts.append(Label(0, y + 10, name, "start"))
         parts.append(
             Box(named, y, max(room * float(dollars) / most, 1.0), 20, "", kinds.get(name, "ochre"), solid=True)

@@ -18,6 +18,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from .. import serving
 from ..machine import SPREADS
 from ..units import fmt
 from . import validation
@@ -219,11 +220,8 @@ def kind(run: InferenceRun) -> str:
     >>> sorted({kind(run) for run in published_inference()[0]})[:2]
     ['serving: one pass', 'serving: saturated, dense']
     """
-    if run.kind in ("decode", "prefill"):
-        return "serving: one pass"
-    if run.kind == "static":
-        return "serving: static batch"
-    return f"serving: saturated, {'experts' if run.replica.model.experts else 'dense'}"
+    how = {"static": "static batch", "saturated": "saturated"}.get(run.kind, "one pass")
+    return serving.kind(run.replica.model, how)
 
 
 def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:
@@ -258,11 +256,41 @@ def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]
     }
 
 
+def coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
+    """Share of the runs of each kind, and of all, inside the stored interval around predictions not fitted to them.
+
+    Every run counts as one; that of ``"all"`` has the interval of its kind. The constants of a prediction have not
+    seen its source (:func:`leave_one_source_out`). The interval has seen them all: a kind has too few sources to leave
+    one out of that as well.
+
+    Parameters
+    ----------
+    runs : iterable of InferenceRun
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> coverage([run for run in published_inference()[0] if run.source == "deepseek_profile"])
+    {'serving: one pass': 1.0, 'all': 1.0}
+    """
+    runs = tuple(runs)
+    ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
+    seen = np.isfinite(ratios)
+    spreads = [SPREADS[name] for name in kinds.tolist()]
+    inside = np.array([s.low <= ratio <= s.high for s, ratio in zip(spreads, ratios, strict=True)], bool)
+    found = {name: float(inside[seen & (kinds == name)].mean()) for name in dict.fromkeys(kinds[seen].tolist())}
+    return found | {"all": float(inside[seen].mean())}
+
+
 # --- The command -----------------------------------------------------------------------------------------------------
 
 
 def run_table(runs: Sequence[InferenceRun], times) -> str:
-    """Return a line for each run: what was measured, what is predicted, the error, and what was filled in for it.
+    """Return a line for each run: measured, predicted with an 80 % interval, the error, and what was filled in for it.
 
     Examples
     --------
@@ -272,8 +300,9 @@ def run_table(runs: Sequence[InferenceRun], times) -> str:
     rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
     for run, time in zip(runs, times, strict=True):
         filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
-        error = f"{time / run.seconds - 1:+.1%}"
-        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), fmt(time, "s"), error, filled))
+        error, spread = f"{time / run.seconds - 1:+.1%}", SPREADS[kind(run)]
+        said = f"{fmt(time, 's')} ({fmt(time * spread.low, 's')} to {fmt(time * spread.high, 's')})"
+        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), said, error, filled))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     align = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
     lines = (zip(align, row, widths, strict=True) for row in rows)
