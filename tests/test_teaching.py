@@ -2,6 +2,7 @@
 
 import re
 
+import nbformat
 import pytest
 from course.problems import SETS
 
@@ -34,12 +35,72 @@ def test_every_set_has_its_week_and_every_session_its_parts():
     assert sum(map(int, minutes)) == 90
 
 
-@pytest.mark.parametrize(
-    ("route", "minutes"), [("oncall", 45), ("cap", 120), ("train", 225), ("fac", 60), ("serve", 120)]
-)
-def test_the_minutes_of_a_route_sum_to_its_heading(route, minutes):
-    import nbformat
+CHAPTERS = [name for name in SETS if name != "capstone"]
 
-    cells = {c.id: c.source for c in nbformat.read(ROOT / "book" / "onboarding.ipynb", 4).cells}
-    rows = re.findall(r"\| (\d+) \|$", cells[f"onb-{route}"], re.MULTILINE)
-    assert sum(map(int, rows)) == minutes
+
+def cells_of(name):
+    return nbformat.read(ROOT / "book" / f"{name}.ipynb", 4).cells
+
+
+@pytest.fixture(scope="module")
+def reading():
+    """Of each chapter, and of each of its sections, the minutes: shares of what the chapter states, by words."""
+    minutes = {}
+    for name in CHAPTERS:
+        cells = cells_of(name)
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown").partition("\n## Exercises")[0]
+        stated = float(re.search(r"\*Time:\* about (\d+) minutes", text)[1])
+        words = len(re.findall(r"\w+", text))
+        for part in re.split(r"\n(?=## )", text)[1:]:
+            heading = re.match(r"## (.*)", part)[1]
+            minutes[name, heading] = stated * len(re.findall(r"\w+", part)) / words
+        minutes[name, ""] = stated
+    return minutes
+
+
+def places(cells):
+    """Of the checks of a chapter before its exercises: where they stand, as a share of the words."""
+    said, at = 0, []
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            said += len(re.findall(r"\w+", cell.source.partition("\n## Exercises")[0]))
+            if re.search(r"^## Exercises", cell.source, re.MULTILINE):
+                break
+        elif "Check(" in cell.source:
+            at.append(said)
+    return [place / said for place in at]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_a_checkpoint_about_every_ten_minutes_and_exercises_to_type(name, reading):
+    cells = cells_of(name)
+    at = [share * reading[name, ""] for share in places(cells)]
+    assert len(at) >= reading[name, ""] / 10
+    assert max(b - a for a, b in zip([0, *at], at, strict=False)) <= 13
+    asked = "".join(cell.source for cell in cells if cell.cell_type == "code")
+    assert len(re.findall(r"Check\(\s*Question\(\s*\"Exercise \d", asked)) >= (1 if name == "failures" else 2)
+
+
+ROUTES = {"oncall": 45, "capacity": 120, "training": 225, "facilities": 60, "serving": 120}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading(route, reading):
+    cells = cells_of(f"onboarding_{route}")
+    rows = re.findall(r"^\| (.+?) \| (\d+) \|$", cells[0].source, re.MULTILINE)
+    assert sum(int(minutes) for _, minutes in rows) == ROUTES[route]
+    chapter, off = "", []
+    for what, minutes in rows:
+        chapter = (re.search(r"\((\w+)\.ipynb\)", what) or ["", chapter])[1]
+        sections = re.findall(r"\*(.+?)\*", what)
+        if chapter in CHAPTERS and (sections or "exercises" in what) and "the fleet" not in what:
+            honest = sum(reading[chapter, section] for section in sections or [""])
+            off += [(what, honest)] if abs(int(minutes) - honest) > max(2, 0.2 * honest) else []
+    assert off == []
+    assert sum("Check(" in cell.source for cell in cells) >= 2
+    assert cells[-1].source.startswith("## Your task")
+
+
+def test_the_overview_links_each_route_with_its_time():
+    said = (ROOT / "book" / "onboarding.md").read_text()
+    assert re.findall(r"\(onboarding_(\w+)\.ipynb\)", said) == list(ROUTES)
