@@ -1,5 +1,6 @@
 """The pages for teachers and new colleagues hold what the library says."""
 
+import math
 import re
 
 import nbformat
@@ -21,12 +22,15 @@ def test_the_numbers_that_the_plan_tells_are_the_laws():
     ratios = [speedup.tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b) for b in (450e9, 50e9)]
     assert (1 + ratios[1]) / (1 + ratios[0]) > 2
     assert topology.fat_tree_capacity(64, tiers=3) >= 8192
+    assert f"it's {2048 * (1 - 1 / 1.12):.0f}." in TEACHING
+    assert f"it's {math.exp(math.hypot(math.log(1.3), math.log(1.3))) - 1:.0%}".replace("%", " %") in TEACHING
+    assert f"{1.3**2 - 1:.0%}".replace("%", " %") in TEACHING
 
 
 def test_every_set_has_its_week_and_every_session_its_parts():
     ten = TEACHING.split("## Ten weeks")[1].split("## Five weeks")[0]
     assert [name for name in SETS if not re.search(rf"\| {name} \|", ten)] == []
-    sessions = re.split(r"\n### \d+\. ", TEACHING.split("## The sessions")[1].split("## How to mark")[0])[1:]
+    sessions = re.split(r"\n### \d+\. ", TEACHING.split("## The sessions")[1].split("## Second sessions")[0])[1:]
     assert len(sessions) == 10
     for session in sessions[:-1]:
         for part in ("*Figure:*", "*Prediction:*", "*Exercise:*", "*Wrong", "*Cut:*"):
