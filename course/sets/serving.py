@@ -98,7 +98,9 @@ def traffic(draw: Draw) -> Question:
         mistakes={
             "Each user stays for a whole answer, not for a token.": users * pace * day / million,
             "That is an hour.": right / 24,
-            "Users times time is no rate: Little's law divides.": float(queueing.little_law(users, stay)) * day / million,
+            "Users times time is no rate: Little's law divides.": float(queueing.little_law(users, stay))
+            * day
+            / million,
         },
         hints=["Little's law: users = rate x time of an answer.", "Time of an answer = tokens / pace."],
         way=f"{stay:.1f} s an answer: {users / stay:,.1f} requests a second.",
@@ -157,7 +159,10 @@ def price(draw: Draw) -> Question:
             * float(serving.token_price(gpus * of_a_gpu, at_full))
             / share,
         },
-        hints=["How long is the pass with these users?", "Tokens a second = users / pass; dollars a second = GPUs x rent."],
+        hints=[
+            "How long is the pass with these users?",
+            "Tokens a second = users / pass; dollars a second = GPUs x rent.",
+        ],
         way=f"A pass of {fixed + each * batch:.1f} ms: {rate:,.0f} tokens/s for ${gpus * rent:.2f} an hour.",
     )
 
