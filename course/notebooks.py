@@ -16,8 +16,10 @@ from .roster import Student
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _IMPORTS = (
     "import numpy as np\n\n"
-    "from clusterlab import collectives, failures, hardware, memory, models, pipeline\n"
-    "from clusterlab import power, roofline, speedup, topology, training, transformer\n"
+    "from clusterlab import collectives, economics, failures, hardware, memory, models\n"
+    "from clusterlab import monitoring, pipeline, power, queueing, roofline, scheduling\n"
+    "from clusterlab import serving, speedup, storage, stragglers, topology, training\n"
+    "from clusterlab import transformer\n"
     "from clusterlab.layout import Layout, Workload\n"
     "from clusterlab.units import *"
 )

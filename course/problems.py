@@ -14,7 +14,18 @@ from dataclasses import dataclass, field
 
 from clusterlab.question import Question
 
-SETS = ("roofline", "interconnect", "parallelism", "failures", "power", "scaling", "capstone")
+SETS = (
+    "roofline",
+    "interconnect",
+    "parallelism",
+    "serving",
+    "failures",
+    "operations",
+    "power",
+    "scaling",
+    "plan",
+    "capstone",
+)
 _MOST_DRAWS = 60
 
 

@@ -83,6 +83,8 @@ PLAUSIBLE = {
     "l/min": (10, 1000),
     "trillion tokens": (1, 1000),
     "": (0.3, 2000),
+    "million requests": (0.1, 1000),
+    "serving/price": (0.05, 100),  # dollars, of a million tokens
 }
 
 
@@ -90,7 +92,7 @@ PLAUSIBLE = {
 def test_an_answer_is_plausible(problem, keys):
     for question in map(problem.question, keys[:60]):
         if not question.choices:
-            low, high = PLAUSIBLE.get(question.unit, (1, 1e7))  # what is counted
+            low, high = PLAUSIBLE.get(problem.full_name, PLAUSIBLE.get(question.unit, (1, 1e7)))  # what is counted
             assert low <= question.answer <= high, question.text
 
 

@@ -20,7 +20,8 @@ PARTS = [
     ("the limits of its model", "headings", r"^what this model leaves out\b"),
     ("sources", "headings", r"^sources\b"),
 ]
-OTHERS = {"index", "evidence", "corrections", "onboarding", "sheet"}  # notebooks that are no chapters
+ROUTES = {f"onboarding_{name}" for name in ("oncall", "capacity", "training", "facilities", "serving")}
+OTHERS = {"index", "evidence", "corrections", "sheet"} | ROUTES  # notebooks that are no chapters
 MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
 SENTENCE = re.compile(r"[A-Z`].{15,}\.$")
 TIMING = {"execution", "ExecuteTime", "papermill"}

@@ -69,3 +69,11 @@ def test_binder_gets_what_the_chapters_and_the_library_import_and_keeps_its_own_
 
 def test_the_version_is_said_once():
     assert clusterlab.__version__ == importlib.metadata.version("clusterlab")
+
+
+def test_all_that_the_library_reads_is_installed_with_it():
+    package = ROOT / "lib" / "clusterlab"
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["clusterlab"]
+    installed = {path for pattern in patterns for path in package.glob(pattern)}
+    others = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert sorted(others - installed) == []

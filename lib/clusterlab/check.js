@@ -31,36 +31,23 @@ export function judge(text, spec) {
 
 export const reveal = (sealed) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(sealed), (c) => c.charCodeAt(0) ^ 42)));
 
-function make(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
-    else node.setAttribute(key, value);
-  }
-  node.append(...children);
-  return node;
-}
-
 // What the browser remembers, by question: where it may not, only this page does.
-const PREFIX = "clusterlab check: ", here = {};
-function recall(key) {
-  try { return JSON.parse(localStorage.getItem(PREFIX + key)) ?? here[key]; } catch { return here[key]; }
+const PREFIX = "clusterlab: ", KIND = "check ", here = {};
+function load(key) {
+  try { return JSON.parse(recall(KIND + key)) ?? here[key]; } catch { return here[key]; }
 }
-function remember(key, note) {
+function store(key, note) {
   here[key] = note;
-  try {
-    if (note) localStorage.setItem(PREFIX + key, JSON.stringify(note));
-    else localStorage.removeItem(PREFIX + key);
-  } catch { /* then it is forgotten with the page */ }
+  remember(KIND + key, note && JSON.stringify(note));
 }
 function all() {
   let keys = [];
-  try { keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).map((key) => key.slice(PREFIX.length)); } catch { /* none */ }
-  return [...new Set([...keys, ...Object.keys(here)])].filter(recall);
+  try { keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX + KIND)).map((key) => key.slice((PREFIX + KIND).length)); } catch { /* none */ }
+  return [...new Set([...keys, ...Object.keys(here)])].filter(load);
 }
 const cell = (value) => `"${String(value ?? "").replace(/^[=+@-]/, "'$&").replaceAll('"', '""')}"`;
 function save() {
-  const rows = all().map((key) => recall(key)).sort((a, b) => (a.at < b.at ? -1 : 1));
+  const rows = all().map((key) => load(key)).sort((a, b) => (a.at < b.at ? -1 : 1));
   const lines = [["question", "state", "tries", "hints", "answer", "last"], ...rows.map((r) => [r.text, r.state, r.tries, r.hints, r.given, r.at])];
   const csv = lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
   const url = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
@@ -105,15 +92,15 @@ function render({ model, el }) {
     model.set("given", given);
     model.save_changes();
   }
-  const told = () => recall(spec.id) ?? { text: spec.text, state: "open", tries: 0, hints: 0, given: "" };
+  const told = () => load(spec.id) ?? { text: spec.text, state: "open", tries: 0, hints: 0, given: "" };
   function note(news) {
     const next = { ...told(), ...news, at: new Date().toISOString().slice(0, 16) };
     if (next.hints >= steps && next.state === "open") next.state = "shown";
-    remember(spec.id, next);
+    store(spec.id, next);
     window.dispatchEvent(new Event("cl-check"));
   }
   function forget(keys) {
-    keys.forEach((key) => remember(key, null));
+    keys.forEach((key) => store(key, null));
     window.dispatchEvent(new Event("cl-check"));
   }
   let shown = "";

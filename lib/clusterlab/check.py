@@ -7,21 +7,20 @@ the mistake where it is a known one, gives the hints one by one and then the way
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from pathlib import Path
 
-import anywidget
 import traitlets
 
+from ._widget import Widget, escape, script
 from .palette import colour
 from .question import Question, Verdict, hide
 
 _HERE = Path(__file__).parent
 
 
-class Check(anywidget.AnyWidget):
+class Check(Widget):
     """A question in the page. Called with an answer it is a plain function, which needs no browser.
 
     Parameters
@@ -41,13 +40,12 @@ class Check(anywidget.AnyWidget):
     (✗ A tray has four GPUs, not two., ✓ Right: 72 GPUs.)
     """
 
-    _esm = _HERE / "check.js"
+    _esm = script(_HERE / "check.js")
     _css = (
         f":root {{ --cl-right: light-dark({', '.join(colour('memory'))}); "
         f"--cl-wrong: light-dark({', '.join(colour('red'))}); }}\n" + (_HERE / "check.css").read_text(encoding="utf-8")
     )
     _sealed = traitlets.Unicode().tag(sync=True)
-    _html = traitlets.Unicode().tag(sync=True)
     given = traitlets.Unicode(help="What the reader answered last; empty before.").tag(sync=True)
 
     def __init__(self, question: Question) -> None:
@@ -67,13 +65,13 @@ class Check(anywidget.AnyWidget):
 
 def _markup(question: Question) -> str:
     """The question, and the answer in a fold for pages where no script runs: where one does, it takes the fold away."""
-    text = re.sub(r"(?<=\d) (?=\S)", "\u00a0", html.escape(question.text))  # a number stays with its unit
-    label = html.escape(question.text[:60])
-    choices = "".join(f"<li>{html.escape(choice)}</li>" for choice in question.choices)
-    asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{html.escape(question.asked)}.</p>'
-    way = f"<p>{html.escape(question.way)}</p>" if question.way else ""
+    text = re.sub(r"(?<=\d) (?=\S)", "\u00a0", escape(question.text))  # a number stays with its unit
+    label = escape(question.text[:60])
+    choices = "".join(f"<li>{escape(choice)}</li>" for choice in question.choices)
+    asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{escape(question.asked)}.</p>'
+    way = f"<p>{escape(question.way)}</p>" if question.way else ""
     return (
         f'<div class="cl-check" role="group" aria-label="Check: {label}"><p class="cl-question">{text}</p>'
-        f"<noscript>{asked}<details><summary>Answer</summary><p>{html.escape(question.shown)}</p>{way}</details>"
+        f"<noscript>{asked}<details><summary>Answer</summary><p>{escape(question.shown)}</p>{way}</details>"
         "</noscript></div>"
     )

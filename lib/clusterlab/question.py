@@ -210,7 +210,7 @@ class Question:
             "id": self.identity,
             "text": self.text,
             "asked": self.asked,
-            "answer": self.answer,
+            "answer": self.answer if isinstance(self.answer, str) else float(self.answer),
             "shown": self.shown,
             "tolerance": self.tolerance + _SLACK,
             "mistakes": [[float(value), why] for why, value in self.mistakes.items()],

@@ -1,0 +1,201 @@
+"""Operations: storage, bursts, the slowest rank, timeouts, drains, symptoms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from clusterlab import monitoring, scheduling, storage, stragglers
+from clusterlab.question import Question
+from clusterlab.units import GB, fmt, hour, minute
+from course.problems import Draw, ProblemSet
+
+SET = ProblemSet("operations", "Operations: feed it, share it, watch it")
+
+
+@SET.problem("What a job reads", points=1)
+def reads(draw: Draw) -> Question:
+    """A warm-up: samples, bytes, seconds."""
+    gpus, each = 64 * draw.number(2, 32), draw.number(8, 200, 4)
+    size, step = draw.number(60, 3000, 20) * 1e3, draw.number(15, 90) / 100
+    right = float(storage.reading_rate(gpus * each, size, step))
+    return Question(
+        f"{gpus:,} GPUs train on images of {fmt(size, 'kB')}, {each} of them on each GPU in a step of {fmt(step, 's')}. How fast"
+        " must storage deliver, if no GPU is to wait?",
+        right,
+        "B/s",
+        mistakes={
+            "That is one GPU's share.": float(storage.reading_rate(each, size, step)),
+            "Those are the bytes of a step, not of a second.": float(storage.reading_rate(gpus * each, size, 1)),
+            "Bytes are asked for, not bits.": 8 * right,
+        },
+        hints=["Samples of a step: GPUs x samples of each.", "Times bytes, over the step's time."],
+        way=f"{gpus * each:,} x {fmt(size, 'kB')} / {fmt(step, 's')} = {fmt(right, 'GB/s')}.",
+    )
+
+
+@SET.problem("What a file system takes")
+def files(draw: Draw) -> Question:
+    """Writes of a parallel file system with copies."""
+    servers, drives, copies = draw.number(8, 240, 4), draw.one_of((8, 12, 16, 24)), draw.one_of((2, 3))
+    write, gbit = draw.number(15, 60) / 10 * GB, draw.one_of((100, 200, 400))
+    ports = draw.one_of((1, 2))
+    port = ports * gbit * 1e9 / 8
+    kept = {"drives": drives, "drive_read": 7 * GB, "drive_write": write, "drive_capacity": 15e12}
+    one = storage.file_system(servers, **kept, network=port, copies=copies)
+    right = float(one.write)
+    return Question(
+        f"A file system has {servers} servers of {drives} drives, which write {fmt(write, 'GB/s')} each, and {ports}"
+        f" port{'s' * (ports > 1)} of {gbit} Gbit/s a server. It keeps {copies} copies of each byte. How fast does it write?",
+        right,
+        "B/s",
+        mistakes={
+            "Every copy passes a port and a drive: the copies are missing.": copies * right,
+            "The slower of ports and drives decides.": float(max(one.writes.values())),
+            "That is a single server.": right / servers,
+        },
+        hints=["What do all drives write, what do all ports pass?", "The smaller of them, over the copies."],
+        way=f"Drives {fmt(one.writes['drives'], 'GB/s', 4)}, ports {fmt(one.writes['network'], 'GB/s', 4)}, after"
+        f" {copies} copies.",
+    )
+
+
+@SET.problem("A checkpoint meets the data")
+def burst(draw: Draw) -> Question:
+    """How long a prefetch lasts while a checkpoint is written."""
+    demand, buffered = draw.number(20, 240, 5), draw.number(2, 40)
+    capacity, others = draw.number(100, 500, 10), draw.number(2, 9)
+    got = float(storage.fair_shares(np.array([demand, *[1e6] * others]) * GB, capacity * GB)[0])
+    draw.require(got < 0.9 * demand * GB and capacity / others < 0.97 * demand)
+    held = buffered * demand * GB / 10
+    right = float(storage.time_to_starve(held, demand=demand * GB, supply=got))
+    return Question(
+        f"A job reads {demand} GB/s and has {fmt(held, 'GB', 4)} read ahead. Then {others} other jobs write checkpoints as fast as"
+        f" they're let, to the same file system of {capacity} GB/s, which shares fairly between the {others + 1} jobs. For how"
+        " long can the job go on before its GPUs wait?",
+        right,
+        "s",
+        mistakes={
+            "It still gets its fair share: the buffer empties at what is missing.": float(
+                storage.time_to_starve(held, demand=demand * GB, supply=0)
+            ),
+            "That is the time to read the buffer, not to empty it.": held / got,
+            "The reader takes a share too.": float(
+                storage.time_to_starve(held, demand=demand * GB, supply=capacity * GB / others)
+            ),
+        },
+        hints=["What does the job get now?", "Bytes read ahead over what is missing each second."],
+        way=f"It gets {fmt(got, 'GB/s')}, so {fmt(demand * GB - got, 'GB/s')} are missing.",
+    )
+
+
+@SET.problem("The slowest of n")
+def ranks(draw: Draw) -> Question:
+    """GPUs' worth of work lost to one slow rank, and to noise."""
+    gpus, slow, spread = 512 * draw.number(2, 48), draw.number(8, 35), draw.number(1, 5) / 1000
+    draw.require(float(stragglers.slowest(gpus, spread=spread)) < 1 + slow / 100)
+    right = gpus * (1 - 1 / (1 + slow / 100))
+    return Question(
+        f"{gpus:,} GPUs step together. One computes {slow} % longer than the others, always; noise is below that. How many GPUs'"
+        " worth of work is lost, compared with a step of the others' length?",
+        right,
+        "GPUs",
+        mistakes={
+            "All the others wait for it, not only the slow one.": 1 - 1 / (1 + slow / 100),
+            "A step that takes 1 + s times as long does 1/(1 + s) of the work, not 1 - s.": gpus * slow / 100,
+            "That is in servers of eight.": right / 8,
+        },
+        hints=["How much longer is a step?", "Work lost: 1 - 1 / (1 + s), of all GPUs."],
+        way=f"{fmt(1 - 1 / (1 + slow / 100), '%')} of {gpus:,}.",
+    )
+
+
+@SET.problem("Set the timeout", points=3)
+def timeout(draw: Draw) -> Question:
+    """The loss at the best timeout."""
+    job = {
+        "pause": draw.number(5, 60),
+        "every": draw.number(4, 15) * minute,
+        "mtbf": draw.number(4, 32) * hour / 4,
+        "restart": draw.number(6, 30) * minute,
+    }
+    best = float(monitoring.best_timeout(**job))
+    draw.require(best > 3 * job["pause"])
+    kept = monitoring.heartbeat(best, **job)
+    right = float(kept.lost)
+    default = float(monitoring.heartbeat(600, **job).lost)
+    draw.require(0.006 < right < 0.3 and default < 0.95)
+    return Question(
+        f"A rank hangs every {fmt(job['mtbf'], 'h')}. Healthy ranks pause for {job['pause']} s on average (exponential), every"
+        f" {fmt(job['every'], 'min')}; a stop costs {fmt(job['restart'], 'min')}. What share of the time is lost with the best"
+        " timeout, to late alarms and false ones together?",
+        right,
+        "%",
+        tolerance=0.03,
+        mistakes={
+            "That is with ten minutes, the usual default.": default,
+            "False alarms are missing.": float(kept.late),
+            "That is what the false alarms cost alone.": float(kept.false),
+        },
+        hints=["T* = pause x ln(R M / (every x pause)).", "lost = T / M + (R / every) e^(-T / pause)."],
+        way=f"T* = {fmt(best, 's')}; late {fmt(float(kept.late), '%')}, false {fmt(float(kept.false), '%')}.",
+    )
+
+
+@SET.problem("Empty a rack")
+def drain(draw: Draw) -> Question:
+    """How long a group of nodes takes to become free."""
+    nodes, length = draw.number(2, 96), draw.number(2, 30) * hour / 2
+    right = float(scheduling.drain(nodes, length).time)
+    return Question(
+        f"{nodes} servers run a job each; jobs last {fmt(length, 'h')} on average, and a constant rate ends them. You stop new"
+        " ones. How long until the last is done, on average?",
+        right,
+        "s",
+        mistakes={
+            "That is one job's mean: you wait for the longest of them.": length,
+            "The mean of the last is no worst case: it grows with the harmonic sum, not with n.": nodes * length,
+            "ln n alone forgets 0.58 of it: Euler's constant.": length * float(np.log(nodes)),
+        },
+        hints=["The first of n ends after L / n, the next after L / (n - 1) more ...", "L x (1 + 1/2 + ... + 1/n)."],
+        way=f"{fmt(length, 'h')} x {right / length:.3f} = {fmt(right, 'h')}.",
+    )
+
+
+@SET.problem("Read the symptom", points=1)
+def symptom(draw: Draw) -> Question:
+    """A choice: what slows an all-reduce."""
+    n, late = draw.number(32, 512, 8), draw.number(3, 20)
+    right = "a late rank: all sizes wait for it alike"
+    return Question(
+        f"An all-reduce over {n} servers takes {late} ms longer than it should, at 8 kB, at 8 MB and at 1 GB alike. What do you"
+        " look for?",
+        right,
+        choices={
+            "a port at half its rate": "That doubles large buffers and leaves small ones alone.",
+            "a detour that doubles the latency": f"That adds 2(n - 1) hops of microseconds to each size: less than"
+            f" {fmt(2 * (n - 1) * 5e-6, 'ms')} with 5 µs a hop, and it hardly shows at 1 GB.",
+            right: "Right. Time the compute before it, and look for the rank with the shortest all-reduce.",
+            "oversubscription above the leaves": "That slows large buffers by a whole factor.",
+        },
+        hints=["What grows with the bytes, what with the hops, what with neither?"],
+    )
+
+
+@SET.essay(
+    "Busy, and slow",
+    {
+        "A chain of shares from allocated to useful, each with its law and its assumption": 2,
+        "Ranks three repairs by GPUs brought back for their price": 2,
+        "Names for each repair the measurement that would show it worked": 2,
+        "Says which loss it can't tell apart from the outside": 1,
+    },
+)
+def busy(draw: Draw) -> str:
+    """Open: a cluster that is busy and a run that is slow."""
+    gpus, share, slow = 512 * draw.number(2, 16), draw.number(85, 95), draw.number(20, 40)
+    return (
+        f"The dashboard of your {gpus:,} GPUs says {share} % allocated; the largest run is {slow} % slower than planned. Batches"
+        f" are read {draw.one_of((1, 2))} ahead, one read in {draw.number(10, 40)} takes {draw.number(3, 6)} times a step, steps"
+        f" vary by {draw.number(1, 4)} %, the timeout is ten minutes and a rank hangs every {draw.number(2, 12)} hours. A week of"
+        " one engineer is yours. What do you do first, and how many GPUs do you expect back?"
+    )

@@ -1,0 +1,213 @@
+"""A plan: joints that must agree, what binds, how sure, own or rent, and a decision to defend."""
+
+from __future__ import annotations
+
+import math
+
+from clusterlab import economics, power, queueing, speedup
+from clusterlab.question import Question
+from clusterlab.units import TFLOP, billion, day, fmt, hour, kW, trillion
+from course.problems import Draw, ProblemSet
+
+SET = ProblemSet("plan", "A plan: what to build, and how sure")
+
+
+@SET.problem("Check a joint", points=1)
+def joint(draw: Draw) -> Question:
+    """A warm-up: the step time that a plan's days demand."""
+    parameters, tokens = draw.number(30, 500, 5) * billion, draw.number(2, 16) * trillion
+    sequences, length = 256 * draw.number(2, 12), draw.one_of((4096, 8192))
+    days = draw.number(20, 120)
+    steps = tokens / (sequences * length)
+    right = days * day / steps
+    draw.require(0.3 < right < 200)
+    return Question(
+        f"A plan trains {fmt(parameters / 1e9, 'billion')} parameters on {fmt(tokens / 1e12, 'trillion')} tokens, {sequences:,}"
+        f" sequences of {length:,} tokens a step, in {days} days without a failure. Which step time must stand beside that, if"
+        " its parts belong together?",
+        right,
+        "s",
+        mistakes={
+            "A step takes sequences times tokens: their length is missing.": days * day / (tokens / sequences),
+            "A step takes sequences times tokens: their number is missing.": days * day / (tokens / length),
+            "Days have 24 hours of 3,600 s.": days * hour / steps,
+        },
+        hints=["How many steps are there?", "Time over steps."],
+        way=f"{fmt(steps)} steps in {days} days.",
+    )
+
+
+@SET.problem("Who pays for the spares")
+def paid(draw: Draw) -> Question:
+    """Dollars of a run, when the certificate says GPUs paid for = GPUs built."""
+    servers = draw.number(128, 2200, 8)
+    spares = servers * draw.number(4, 12) // 100
+    days, rent = draw.number(20, 120), draw.number(160, 380, 5) / 100
+    good = draw.number(80, 96) / 100
+    right = 8 * (servers + spares) * days * 24 / good * rent
+    return Question(
+        f"A run needs {days} days of useful time on {servers:,} servers of eight GPUs. {spares} spare servers stand by and are"
+        f" paid too, at ${rent:.2f} a GPU-hour; {fmt(good, '%')} of the time is useful. What does it cost?",
+        right,
+        "$",
+        tolerance=0.008,
+        mistakes={
+            "Spares are paid for as well: GPUs paid for = GPUs built.": right * servers / (servers + spares),
+            "Lost hours are paid too.": right * good,
+            "A server has eight GPUs.": right / 8,
+        },
+        hints=["How many GPUs are paid for, and for how long?", "Useful days over the share that is useful."],
+        way=f"{8 * (servers + spares):,} GPUs for {days / good:.1f} days.",
+    )
+
+
+@SET.problem("What binds", points=3)
+def binds(draw: Draw) -> Question:
+    """GPUs that a hall takes: megawatts, racks, or the batch."""
+    watts, pue = draw.number(95, 125) * kW / 10, draw.number(110, 160) / 100
+    megawatts, racks, each = draw.number(2, 60) / 2, draw.number(60, 1500, 10), draw.number(1, 4)
+    batch = 128 * draw.number(2, 40)
+    site = power.capacity(
+        power=(megawatts * 1e6 / pue, watts), racks=(racks, 1 / each), batch=(batch, 8)
+    )  # in servers; a GPU takes a sequence at least
+    right = 8 * float(site.count)
+    few = {name: 8 * float(n) for name, n in site.counts.items()}
+    no_pue = 8 * math.floor(megawatts * 1e6 / watts)
+    draw.require(site.binding == draw.one_of(("power", "racks", "batch")))
+    others = [v for v in few.values() if v > right]
+    draw.require(bool(others))
+    return Question(
+        f"A hall has {megawatts:g} MW at the meter, a PUE of {pue:g}, and {racks} racks; a rack takes {each}"
+        f" server{'s' * (each > 1)} of eight GPUs, and a server draws {fmt(watts, 'kW')}. The run's batch is {batch:,} sequences,"
+        " and a GPU wants one at least. How many GPUs can work?",
+        right,
+        "GPUs",
+        tolerance=0.004,
+        mistakes={
+            "That is not what binds: take the smallest of the three.": min(others),
+            "Those are servers.": right / 8,
+            "The PUE is missing: cooling takes its share of the megawatts.": no_pue,
+        },
+        hints=["Count the servers that each of the three allows.", "The smallest, in whole servers, times 8."],
+        way=f"{site.binding.capitalize()}: " + ", ".join(f"{name} {n:,.0f}" for name, n in few.items()) + " GPUs.",
+    )
+
+
+@SET.problem("How sure")
+def sure(draw: Draw) -> Question:
+    """The upper end of an interval of a product of independent factors."""
+    step, prices, life = draw.number(8, 25), draw.number(20, 60), draw.number(10, 40)
+    middle = draw.number(20, 90)
+    ends = [1 + x / 100 for x in (step, prices, life)]
+    right = middle * math.exp(math.sqrt(sum(math.log(end) ** 2 for end in ends)))
+    return Question(
+        f"A plan costs ${middle}M. Three assumptions multiply it, and are independent: the step law, which in one world of ten"
+        f" makes it over {step} % dearer, prices (over {prices} %) and the years of use (over {life} %). Take all as log-normal."
+        " Above which cost, in millions, is one world in ten?",
+        right,
+        "million dollars",
+        mistakes={
+            "They won't all be unlucky at once: independent logarithms add in squares.": middle * math.prod(ends),
+            "That is the largest of them alone.": middle * max(ends),
+            "They multiply, so their logarithms add in squares, not their per cents in a line.": middle
+            * (1 + (step + prices + life) / 100),
+        },
+        hints=["Take the logarithm of each factor.", "Their squares add; then the root, and e to it."],
+        way=f"exp(sqrt({' + '.join(f'{math.log(e):.3f}²' for e in ends)})) = {right / middle:.3f}.",
+    )
+
+
+@SET.problem("Own or rent")
+def own(draw: Draw) -> Question:
+    """The utilisation from which owning wins."""
+    capital, running = draw.number(38, 78) * 1000, draw.number(20, 60) * 100
+    rate, life, rent = draw.number(6, 14) / 100, draw.number(4, 6), draw.number(220, 420, 5) / 100
+    year = 365.25 * day
+    yearly = float(economics.annuity(capital, rate=rate, life=life * year)) + running
+    hours = year / hour
+    right = float(economics.break_even_utilisation(yearly / hours, rent))
+    draw.require(0.3 < right < 0.98)
+    straight = float(economics.break_even_utilisation((capital / life + running) / hours, rent))
+    return Question(
+        f"A GPU with its server, network and hall costs ${capital:,} and ${running:,} a year to run. It lasts {life} years;"
+        f" money costs {fmt(rate, '%')} a year. Renting costs ${rent:.2f} an hour, only when you need it. From which utilisation"
+        " on is owning cheaper?",
+        right,
+        "%",
+        mistakes={
+            "Interest is missing: an annuity, not a straight line.": straight,
+            "What it costs to run is missing.": float(
+                economics.break_even_utilisation((yearly - running) / hours, rent)
+            ),
+            "That is how much cheaper owning is when it's always used.": 1 - right,
+        },
+        hints=["What does owning cost a year? `economics.annuity`.", "A year has 8,766 hours. Over the rent of one."],
+        way=f"${yearly:,.0f} a year, ${yearly / hours:.2f} an hour, of ${rent:.2f}.",
+    )
+
+
+@SET.problem("A fleet for a promise")
+def fleet(draw: Draw) -> Question:
+    """Replicas: peak traffic by Little's law, spares on top."""
+    rate, answer, pace = draw.number(20, 400, 5), draw.number(200, 900, 50), draw.number(20, 60, 5)
+    batch, gpus = draw.number(80, 400, 10), draw.one_of((4, 8, 16))
+    load = draw.number(70, 90, 5) / 100
+    users = float(queueing.little_law(rate, answer / pace))
+    replicas = math.ceil(users / (load * batch))
+    draw.require(8 < replicas < 2000)
+    right = gpus * replicas
+    return Question(
+        f"At the peak {rate} requests come a second, with answers of {answer} tokens that users read at {pace} tokens a second."
+        f" A replica of {gpus} GPUs holds {batch} users, and you fill it to {fmt(load, '%')}. How many GPUs, in whole replicas?",
+        right,
+        "GPUs",
+        tolerance=0.004,
+        mistakes={
+            "Those are replicas.": replicas,
+            "Filled to the last place, the promise breaks: the load is missing.": gpus * math.ceil(users / batch),
+            "Requests stay for a whole answer: users = rate x time.": gpus * math.ceil(rate / (load * batch)),
+        },
+        hints=["How many users are there at once? Little's law.", "Over the places that you fill, rounded up."],
+        way=f"{users:,.0f} users at once, {replicas} replicas.",
+    )
+
+
+@SET.problem("A tighter date", points=1)
+def tighter(draw: Draw) -> Question:
+    """A choice: what narrows which interval."""
+    gpus, days = 1024 * draw.number(2, 32), draw.number(40, 110)
+    right = "a benchmark of the step at that size"
+    return Question(
+        f"Your plan for {gpus:,} GPUs you own says {days} days, and you are asked for a narrower interval of the *date*. What do"
+        " you get?",
+        right,
+        choices={
+            "a quotation for the servers": "That narrows the cost. The date doesn't depend on a price.",
+            right: "Right. The step law moves the date most, then failures and restarts.",
+            "a contract for the price of energy": "Energy is a few per cent of the cost, and nothing of the date.",
+            "more worlds drawn at random": "More draws make the interval smoother, not narrower.",
+        },
+        hints=["Which assumption of the plan multiplies its time?"],
+    )
+
+
+@SET.essay(
+    "A decision",
+    {
+        "A plan made by `planner.plan` or by hand, with what binds and what one more of it would buy": 2,
+        "Its interval, and the assumption that makes most of it": 2,
+        "One joint checked in two independent ways": 2,
+        "What would change the answer": 2,
+    },
+)
+def decide(draw: Draw) -> str:
+    """Open: decide, and say what would change it."""
+    megawatts, tokens = draw.number(4, 80), draw.number(4, 16)
+    budget, days = draw.number(20, 90, 5), draw.number(40, 150, 5)
+    size = draw.one_of(("8B", "70B", "405B"))
+    run = speedup.training_run(6 * 70e9 * tokens * trillion, 4096, peak=989 * TFLOP, efficiency=0.4)
+    return (
+        f"You have {megawatts} MW at a PUE of 1.3, ${budget}M and {days} days. Train Llama 3.1 {size} on {tokens} trillion"
+        f" tokens: on H100s or on GB200s, how many, rented or bought? (70B takes 4,096 H100s {fmt(float(run.time), 'd')} at an MFU"
+        " of 40 %.) If it can't be done, say which limit you would move, and by how much."
+    )
