@@ -438,7 +438,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     accelerator, network : str
         As in :mod:`clusterlab.hardware`. The network is a port for each accelerator; by default that of the reference
         servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
-        of the data centre's network. A network that is named brings the latency of its fabric (:class:`Fabric`).
+        of the data centre's network.
     domain : int, optional
         Accelerators that share a scale-up link: less than a rack holds where it is cut into partitions. By default
         those of a reference server or rack.
@@ -464,9 +464,6 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         raise ValueError(f"accelerator must have a scale-up link on record, got {chip.name}")
     scale_up = hardware.link(chip.scale_up_link)
     port = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
-    named = FABRICS.get(port.name.split()[0]) if network else None
-    # NCCL's constant, and the multiple of it that link efficiencies hold, are InfiniBand's.
-    beyond = max(named.latency - FABRICS["InfiniBand"].latency, 0.0) if named else 0.0
     return Machine(
         name=chip.name,
         peaks=chip.peaks,
@@ -476,7 +473,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         scale_up_bandwidth=chip.scale_up_bandwidth,
         scale_up_latency=NCCL_CONSTANTS.nvlink_latency if scale_up.latency is None else scale_up.latency,
         network_bandwidth=port.bandwidth,
-        network_latency=NCCL_CONSTANTS.network_latency + beyond,
+        network_latency=NCCL_CONSTANTS.network_latency,
         efficiency=EFFICIENCIES[generation],
         link_efficiency=LINK_EFFICIENCY,
     )
