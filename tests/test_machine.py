@@ -205,7 +205,9 @@ def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
 
 def test_the_spread_of_a_collective_is_learned_from_sources_left_out():
     learned = link_fit.learn_spreads(link_fit.published_timings())
-    stored = {name.removeprefix("collective: "): one for name, one in SPREADS.items() if name.startswith("collective: ")}
+    stored = {
+        name.removeprefix("collective: "): one for name, one in SPREADS.items() if name.startswith("collective: ")
+    }
     assert stored.keys() == learned.keys()
     for name, (low, high) in learned.items():
         assert (stored[name].low, stored[name].high) == pytest.approx((low, high), abs=1e-3)

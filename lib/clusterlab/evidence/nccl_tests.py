@@ -58,7 +58,6 @@ class Timing:
     scale_up: float | None = None  # one GPU's NVLink or PCIe
     scale_up_latency: float | None = None
     network: float | None = None  # the ports of one node that its GPUs use, together
-    network_latency: float | None = None
     tcp: bool = False
     fabric: str = ""  # of the network: a row of clusterlab.machine.FABRICS, if the row says it
     mesh: int = 0  # links of one GPU to as many others, which share the rate ``scale_up``; 0: switches join them all
@@ -196,16 +195,13 @@ class _Wires:
     scale_up_latency: float | None = None
     switch: float | None = None
     network: float | None = None
-    network_latency: float | None = None
     tcp: bool = False
     fabric: str = ""
     mesh: int = 0
 
     def across(self, network: float, *, fabric: str) -> _Wires:
-        """These, and a network. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
-        tcp = fabric in ("TCP", "TCPX")
-        latency = hardware.link("TCP 100 GbE").latency if tcp else NCCL_CONSTANTS.network_latency
-        return replace(self, network=network, network_latency=latency, tcp=tcp, fabric=fabric)
+        """These, and a network."""
+        return replace(self, network=network, tcp=fabric in ("TCP", "TCPX"), fabric=fabric)
 
 
 @lru_cache(maxsize=1024)
@@ -561,8 +557,8 @@ _ROW = re.compile(rf"(?<![\w.])\d+\s+\d+\s+{_TYPES}\s.*")
 _LIKE_A_ROW = re.compile(rf"\d\s+{_TYPES}\s|^\s*\d+[\s\d.]*$")
 _COLUMNS = re.compile(r"\bsize\s+count\s+type\b.*")
 _RANK = re.compile(r"\bRank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
-_START = re.compile(r"Collective test starting: (\w+?)_perf|# nThread |\bUsing devices\b")
-_SEVERAL = re.compile(r"# nThread (?!1 nGpus 1\b)\d+ nGpus \d+")
+_START = re.compile(r"Collective test starting: (\w+?)_perf|\bnThread \d+ nGpus \d|\bUsing devices\b")
+_SEVERAL = re.compile(r"\bnThread (?!1 nGpus 1\b)\d+ nGpus \d+")
 _END = re.compile(r"Out of bounds values|Avg bus bandwidth|Collective test concluded")
 _USUAL = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 _HALF = 0.005 * GB  # bandwidths are printed with two decimals
