@@ -24,6 +24,7 @@ from clusterlab.collectives import (
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    mesh_all_gather,
     multi_node_ring,
     multicast_all_reduce,
     overlap_stages,
@@ -748,6 +749,43 @@ def test_bus_bandwidths_with_nvlink_sharp_are_one_share_of_the_link_for_four_dom
     assert np.mean(shares) == pytest.approx(0.681, abs=0.001)
 
 
+# --- a full mesh -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_a_full_mesh_gathers_when_every_link_has_carried_one_piece(n):
+    """Brute force: every rank sends its piece on each of its links, which all run at once; then all have all of it."""
+    piece, rate, wait = 5, 2.0, 0.25
+    buffers = np.where(np.eye(n, dtype=bool)[:, :, None], np.arange(1, n + 1)[:, None, None], 0) * np.ones(piece)
+    free = {(source, target): 0.0 for source in range(n) for target in range(n) if source != target}
+    for source, target in free:
+        buffers[target, source] = buffers[source, source]
+        free[source, target] += wait + piece / rate  # a link of their own: nothing else is in its way
+    assert np.all(buffers == np.arange(1, n + 1)[:, None])
+    law = mesh_all_gather(n * piece, n, bandwidth=rate, latency=wait)
+    assert law.time == pytest.approx(max(free.values()), **close)
+    assert law.sent_bytes == piece * len(free) / n
+
+
+@few
+@given(sizes, st.integers(2, 64), bandwidths, latencies)
+def test_a_full_mesh_is_as_many_links_as_it_has_peers(size, n, bandwidth, latency):
+    link = {"bandwidth": bandwidth, "latency": latency}
+    law = mesh_all_gather(size, n, **link)
+    wide = ring_all_gather(size, n, bandwidth=(n - 1) * bandwidth, latency=latency / (n - 1))
+    assert law.time == pytest.approx(wide.time, **close)  # a ring with the rate of all links, and the hops of one
+    assert mesh_all_gather(size, 2, **link).time == pytest.approx(ring_all_gather(size, 2, **link).time, **close)
+    assert mesh_all_gather(size, 1, **link).time == 0
+
+
+def test_mi300x_reach_the_same_share_of_seven_links_as_of_one():
+    """AMD 2025, MI300X: 48 of 64 GB/s on one link; an all-reduce over eight shows 319 GB/s bus bandwidth of 448."""
+    once = mesh_all_gather(16e9, 8, bandwidth=64e9, latency=0)
+    assert once.bus_bandwidth == pytest.approx(7 * 64e9, **close)
+    reached, one_link = 318.98e9 / once.bus_bandwidth, 48 / 64
+    assert reached == pytest.approx(one_link, rel=0.06)
+
+
 # --- bounds, monotonicity, limits ------------------------------------------------------------------------------------
 
 ALL_REDUCES = (
@@ -768,9 +806,10 @@ LEAST = (
     | {law: lambda n: (n - 1) / n for law in (*GATHERS, *ALL_TO_ALLS)}
     | {law: lambda n: float(n > 1) for law in (*BROADCASTS, in_network_all_reduce, multicast_all_reduce)}
     | {expert_all_to_all: lambda n: 1 - n**-0.5}  # two kinds of links at once
+    | {mesh_all_gather: lambda n: (n > 1) / n}  # n - 1 links at once, each of the given rate
 )
 # Their switches talk to all ranks at once, or a rank posts messages to all.
-FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce, posted_all_to_all, expert_all_to_all}
+FEWER_ROUNDS = {in_network_all_reduce, multicast_all_reduce, posted_all_to_all, expert_all_to_all, mesh_all_gather}
 
 
 def call(law, size, n, bandwidth, latency, g=1, faster=1.0):
@@ -796,7 +835,8 @@ def test_no_collective_is_faster_than_its_latency_and_its_bytes_allow(law, size,
     cost = call(law, size, n, bandwidth, latency, g)
     assert cost.time == cost.latency + cost.transfer
     assert cost.transfer >= LEAST[law](n) * size / bandwidth * (1 - 1e-12)
-    assert cost.path_bytes >= cost.sent_bytes * (1 - 1e-12)
+    links = max(n - 1, 1) if law is mesh_all_gather else 1
+    assert links * cost.path_bytes >= cost.sent_bytes * (1 - 1e-12)
     if law not in FEWER_ROUNDS:
         assert cost.latency >= math.ceil(math.log2(n)) * latency * (1 - 1e-12)
     assert call(law, size, n, bandwidth, latency, g, faster).time <= cost.time * (1 + 1e-12)
@@ -1072,7 +1112,9 @@ WITHOUT_N = {name: values for name, values in FLAT.items() if name != "n"}
 WITH_LATENCY = FLAT | {"latency": [5e-6, 1e-7, 1e-3]}
 # Each law of numbers with three sets of sound arguments.
 SOUND = (
-    dict.fromkeys((*BROADCASTS, *GATHERS[:4], *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT)
+    dict.fromkeys(
+        (*BROADCASTS, *GATHERS[:4], mesh_all_gather, *ALL_REDUCES[:4], pairwise_all_to_all, multicast_all_reduce), FLAT
+    )
     | {point_to_point: WITHOUT_N, double_tree_chunks: WITH_LATENCY, best_all_reduce: WITH_LATENCY}
     | dict.fromkeys((hierarchical_all_reduce, hierarchical_all_to_all, posted_all_to_all), FLAT | NESTED)
     | {double_tree_all_reduce: FLAT | {"chunks": [1, 4, 100]}, in_network_all_reduce: FLAT | {"levels": [1, 2, 3]}}

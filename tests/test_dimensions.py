@@ -47,6 +47,7 @@ from clusterlab.collectives import (
     hierarchical_all_reduce,
     hierarchical_all_to_all,
     in_network_all_reduce,
+    mesh_all_gather,
     multi_node_ring,
     multicast_all_reduce,
     overlap_stages,
@@ -347,6 +348,7 @@ DIMENSIONS = {
     multi_node_ring: (lambda: multi_node_ring(BUFFER, RANKS, **NODE, **LINK, messages=q("")), COLLECTIVE),
     expert_all_to_all: (lambda: expert_all_to_all(BUFFER, RANKS, experts_per_token=q(""), **NODE, **LINK), COLLECTIVE),
     in_network_all_reduce: (lambda: in_network_all_reduce(BUFFER, RANKS, levels=q(""), **LINK), COLLECTIVE),
+    mesh_all_gather: (lambda: mesh_all_gather(BUFFER, RANKS, **LINK), COLLECTIVE),
     all_to_all_local_share: (lambda: all_to_all_local_share(RANKS, node_size=q("", 4)), {"": ""}),
     bus_factor: (lambda: bus_factor("all-reduce", RANKS), {"": ""}),
     crossover_size: (

@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import FrozenInstanceError, fields, replace
 from importlib.resources import files
 
+import numpy as np
 import pytest
 
 from clusterlab import hardware
@@ -11,9 +12,12 @@ from clusterlab.evidence import link_fit
 from clusterlab.machine import (
     EFFICIENCIES,
     EFFICIENCY_FIELDS,
+    FABRICS,
     LINK_EFFICIENCY,
     NCCL_CONSTANTS,
+    PROTOCOLS,
     SOFTWARE,
+    SPREADS,
     load,
     machine,
 )
@@ -186,9 +190,53 @@ def test_a_what_if_may_switch_off_what_was_a_number():
 def test_shares_of_links_are_those_that_timed_collectives_show():
     fitted = link_fit.fit_link_efficiency(link_fit.published_timings())
     for name in ("scale_up_ring", "all_to_all", "network_ring"):
-        assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=1e-3)
-    for name in ("scale_up_latency", "network_latency"):
-        assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=0.01)
+        assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=3e-3)
+
+
+def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
+    fitted = link_fit.fit_link_efficiency(link_fit.published_timings()).fabrics
+    assert set(FABRICS) == {*fitted, "other"}
+    for name, latency in fitted.items():
+        assert FABRICS[name].latency == pytest.approx(latency, rel=5e-3)
+        assert FABRICS[name].facts["latency"].kind == "fitted"
+    assert FABRICS["other"].latency == pytest.approx(np.median(list(fitted.values())), rel=5e-3)
+    assert FABRICS["other"].facts["latency"].kind == "assumed"
+
+
+def test_the_spread_of_a_collective_is_learned_from_sources_left_out():
+    learned = link_fit.learn_spreads(link_fit.published_timings())
+    stored = {
+        name.removeprefix("collective: "): one for name, one in SPREADS.items() if name.startswith("collective: ")
+    }
+    assert stored.keys() == learned.keys()
+    for name, (low, high) in learned.items():
+        assert (stored[name].low, stored[name].high) == pytest.approx((low, high), abs=1e-3)
+
+
+def test_protocols_trade_latency_for_rate():
+    """Of a ring and of a tree, each protocol waits longer for a hop than the one before, and loses less of the rate."""
+    for algorithm in ("ring", "tree"):
+        three = [PROTOCOLS[f"{algorithm}, {name}"] for name in ("LL", "LL128", "Simple")]
+        for wire in ("nvlink", "pcie", "network"):
+            assert sorted(getattr(one, wire) for one in three) == [getattr(one, wire) for one in three]
+        assert sorted(one.share for one in three) == [one.share for one in three]
+    assert PROTOCOLS["tree, LL"].share == pytest.approx(0.92 / 3.8, abs=1e-3)
+    assert PROTOCOLS["tree, LL128"].share == pytest.approx(0.92 * 120 / 128)
+    assert PROTOCOLS["ring, Simple"].network == NCCL_CONSTANTS.network_latency
+    assert PROTOCOLS["ring, Simple"].nvlink == NCCL_CONSTANTS.nvlink_latency
+
+
+@pytest.mark.parametrize(
+    ("record", "field", "value", "message"),
+    [
+        (PROTOCOLS["ring, LL"], "share", 0.0, "share must be above 0"),
+        (PROTOCOLS["ring, LL"], "network", -1.0, "network must be zero or more"),
+        (FABRICS["EFA"], "latency", -1.0, "latency must be zero or more"),
+    ],
+)
+def test_protocols_and_fabrics_refuse_what_is_no_time(record, field, value, message):
+    with pytest.raises(ValueError, match=message):
+        replace(record, **{field: value})
 
 
 def test_records_are_frozen():

@@ -377,6 +377,47 @@ def recursive_doubling_all_gather(size, n, *, bandwidth, latency) -> Collective:
     return _cost("all-gather", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
 
 
+def mesh_all_gather(size, n, *, bandwidth, latency) -> Collective:
+    r"""All-gather over a full mesh: every rank has a link of its own to each other rank, and uses all of them at once.
+
+    .. math:: T = \alpha + \frac{S}{nB}, \qquad n > 1
+
+    Parameters
+    ----------
+    size, n : array_like
+        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
+    bandwidth, latency : array_like
+        Bytes/s of one link, B, of which a rank uses n - 1, and seconds before the first byte arrives, alpha.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. The bus bandwidth tends to (n - 1) B: fewer ranks than the mesh has use fewer links. A
+        reduce-scatter and an all-to-all send the same pieces to the same ranks; an all-reduce is two of them.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Derived. Source: AMD 2025, RCCL bandwidth and xGMI performance on MI300X, for the mesh, of which fewer GPUs use a
+    part.
+
+    Examples
+    --------
+    Eight MI300X have seven links each, two have one:
+
+    >>> link = {"bandwidth": 64e9, "latency": 0}
+    >>> [round(float(mesh_all_gather(8e9, n, **link).bus_bandwidth / 1e9)) for n in (2, 4, 8)]
+    [64, 192, 448]
+    """
+    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
+    piece, several = size / n, 1.0 * (n > 1)
+    return _cost("all-gather", size, n, several, piece * several, piece * (n - 1), bandwidth, latency)
+
+
 def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1) -> Collective:
     r"""All-gather or reduce-scatter around one ring through all ranks of all nodes.
 

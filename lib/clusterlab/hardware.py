@@ -119,10 +119,14 @@ class Memory(Part):
 
 @dataclass(frozen=True, repr=False)
 class Link(Part):
-    """One link: bytes/s per direction, and one-way latency in seconds where a source gives it."""
+    """One link: bytes/s per direction, and one-way latency in seconds where a source gives it.
+
+    ``peers``: accelerators that it goes straight to, a part of the bandwidth to each (a full mesh); none: to switches.
+    """
 
     bandwidth: float
     latency: float | None = None
+    peers: int | None = None
 
     @property
     def bandwidth_both_ways(self) -> float:
@@ -152,7 +156,7 @@ class Rack(Node):
 
 _RECORDS = {"accelerator": Accelerator, "memory": Memory, "link": Link, "node": Node, "rack": Rack}
 # What a field's value looks like: text, a count, or a number with a unit of its quantity.
-_COUNTS = ("year", "scale_up_domain", "accelerators", "nodes", "network_ports")
+_COUNTS = ("year", "scale_up_domain", "accelerators", "nodes", "network_ports", "peers")
 _UNITS = {"peak": "FLOP/s", "bandwidth": "(?:B|bit)/s", "capacity": "B", "latency": "s", "tdp": "W", "power": "W"}
 _EXAMPLES = {
     "peak": "989 TFLOP/s",

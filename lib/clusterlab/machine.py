@@ -116,12 +116,49 @@ class NCCL(_Sourced):
 
 
 @dataclass(frozen=True, repr=False)
+class Protocol(_Sourced):
+    """How NCCL runs an algorithm: what it waits for and what is left of a wire's rate.
+
+    Seconds: ``base`` for any collective, ``nvlink``, ``pcie`` and ``network`` for each hop over such a wire. ``share``:
+    of the rate that the algorithm's largest messages reach. Low-latency protocols send a flag with the data, so that
+    nobody waits for a fence, and lose rate by it.
+    """
+
+    base: float
+    nvlink: float
+    pcie: float
+    network: float
+    share: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time and no share."""
+        nonnegative(base=self.base, nvlink=self.nvlink, pcie=self.pcie, network=self.network)
+        fraction(share=self.share)
+
+
+@dataclass(frozen=True, repr=False)
+class Fabric(_Sourced):
+    """What a network adds to NCCL's own latency of a hop: ``latency``, in seconds.
+
+    A message with a fence behind it (protocol Simple) pays it twice, once for the data and once for the fence, as NCCL
+    counts it.
+    """
+
+    latency: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        nonnegative(latency=self.latency)
+
+
+@dataclass(frozen=True, repr=False)
 class Spread(_Sourced):
-    """How far measured steps lie from predicted ones, for one kind of run: an 80 % interval, in multiples of a time.
+    """How far measured times lie from predicted ones, for one kind of run: an 80 % interval, in multiples of a time.
 
     Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
     than ``high`` times it. Every source has a vote with the square root of its rows:
-    :func:`clusterlab.evidence.validation.learn_spreads`.
+    :func:`clusterlab.evidence.validation.learn_spreads` for steps,
+    :func:`clusterlab.evidence.link_fit.learn_spreads` for collectives.
     """
 
     low: float
@@ -258,6 +295,8 @@ _RECORDS: dict[str, type] = {
     "efficiency": Efficiency,
     "link_efficiency": LinkEfficiency,
     "nccl": NCCL,
+    "protocol": Protocol,
+    "fabric": Fabric,
     "software": Software,
 }
 _RECORDS |= {"spread": Spread, "serving": ServingSoftware}
@@ -279,9 +318,9 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     Parameters
     ----------
     document : mapping
-        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``software``, ``spread`` and ``serving``, in
-        the form of :func:`clusterlab.hardware.load`; rows of ``software`` and ``serving`` take from their row
-        ``default`` what they do not say.
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
+        ``spread`` and ``serving``, in the form of :func:`clusterlab.hardware.load`; rows of ``software`` and
+        ``serving`` take from their row ``default`` what they do not say.
 
     Returns
     -------
@@ -339,6 +378,8 @@ SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(_records()["protocol"])
+FABRICS: Mapping[str, Fabric] = MappingProxyType(_records()["fabric"])
 
 
 # --- The machine -----------------------------------------------------------------------------------------------------
@@ -399,7 +440,8 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
         of the data centre's network.
     domain : int, optional
-        Accelerators that share a scale-up link; by default those of a reference server or rack.
+        Accelerators that share a scale-up link: less than a rack holds where it is cut into partitions. By default
+        those of a reference server or rack.
 
     Returns
     -------

@@ -24,7 +24,7 @@ from ..units import GB, Gbit, us, whole
 from .text import name_of, read_text
 
 # The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
-# One port bounds what a broadcast or a mixture of experts' dispatch sends, as it bounds a single message.
+# One port bounds what a broadcast sends, as it bounds a single message.
 _OPERATIONS = {
     "allreduce": "all-reduce",
     "allgather": "all-gather",
@@ -35,9 +35,9 @@ _OPERATIONS = {
     "reduce": "broadcast",
     "sendrecv": "send-receive",
     "p2pwrite": "send-receive",
-    "moedispatch": "send-receive",
-    "moecombine": "send-receive",
 }
+EXPERTS = "expert all-to-all"  # the kernels that send tokens to their experts, and back
+_EXPERT_KERNEL = re.compile(r"(?:moe|expert|ep)(?:dispatch|combine)")
 _TESTS = "all_reduce, all_gather, reduce_scatter, alltoall, broadcast, reduce, sendrecv"
 _SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server
 _MOST_GPUS = 10_000_000
@@ -57,9 +57,13 @@ class Timing:
     nodes: int = 1  # or NVLink domains, where these are wider than a host
     scale_up: float | None = None  # one GPU's NVLink or PCIe
     scale_up_latency: float | None = None
-    network: float | None = None  # all ports of one node
-    network_latency: float | None = None
+    network: float | None = None  # the ports of one node that its GPUs use, together
     tcp: bool = False
+    fabric: str = ""  # of the network: a row of clusterlab.machine.FABRICS, if the row says it
+    mesh: int = 0  # links of one GPU to as many others, which share the rate ``scale_up``; 0: switches join them all
+    logical: bool = False  # whether the bytes counted include those that stay with the rank's own node
+    experts: int = 0  # experts that a token is sent to
+    host: bool = False  # whether the host launches collectives one by one, and nothing hides that
     in_switch: bool | None = False  # whether NVLink switches reduce (NVLS); None: where that is faster
     switch: float | None = None  # rate of one GPU's link into switches that reduce
     network_adds: bool = False  # whether the switches between nodes reduce, too (SHARP)
@@ -79,7 +83,7 @@ class Timing:
 
 @lru_cache(maxsize=1024)
 def _bus_factor(operation: str, ranks: int) -> float:
-    return float(bus_factor(operation, ranks))
+    return 1.0 if operation == EXPERTS else float(bus_factor(operation, ranks))
 
 
 @cache
@@ -152,7 +156,10 @@ def _is_data(line: str) -> bool:
 
 def _operation(name: str) -> str | None:
     """The operation whose law a collective of this name follows."""
-    return _OPERATIONS.get(re.sub(r"(fp8|bf16|fp16)?$", "", re.sub(r"[^a-z0-9]", "", name.casefold())))
+    folded = re.sub(r"[^a-z0-9]", "", name.casefold())
+    if _EXPERT_KERNEL.match(folded):
+        return EXPERTS
+    return _OPERATIONS.get(re.sub(r"(fp8|bf16|fp16)?$", "", folded))
 
 
 # --- Wires: what the names of GPUs, links and networks say -----------------------------------------------------------
@@ -163,7 +170,21 @@ _TRAY = 4  # GPUs of a host in an NVL72 rack, where a row does not say
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])(B(?:/s|ps|\b)|b(?:/s|ps|its?|E|\b)|BE|\b)")
 _PORTS = r"(?:ports?|nics?|adapters?|rails?|links?|cards?)\b"
 _PORT_NAMES = {"EDR": "RoCE 100 GbE"} | {name: f"InfiniBand {name}" for name in ("HDR", "NDR", "XDR")}  # EDR: 100, too
+_ADAPTERS = {"6": "InfiniBand HDR", "7": "InfiniBand NDR", "8": "InfiniBand XDR"}  # ConnectX, by the rate of its port
 _BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
+_ONE_PORT = re.compile(r"(?:per|each|/)\s*(?:node|host|server)|\b(?:one|single|1)\s+" + _PORTS, re.IGNORECASE)
+# What a row calls the network, most telling first. EFA began with P3dn and P4d; from P5 on its adapters are others.
+_FABRICS = {
+    "TCPXO": r"TCPXO|FasTrak",
+    "TCPX": "TCPX",
+    "TCP": r"\bTCP\b|sockets",
+    "EFA": r"EFA\s*v[2-9]",
+    "EFA v1": r"EFA",
+    "RoCE": "RoCE",
+    "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
+}
+_OLD_EFA = ("V100", "A100")
+_MESHES = {link.name: link.peers for link in hardware.links() if link.peers}
 
 
 @dataclass(frozen=True)
@@ -174,13 +195,23 @@ class _Wires:
     scale_up_latency: float | None = None
     switch: float | None = None
     network: float | None = None
-    network_latency: float | None = None
     tcp: bool = False
+    fabric: str = ""
+    mesh: int = 0
 
-    def across(self, network: float, *, tcp: bool) -> _Wires:
-        """These, and a network. GPUs wait for it as NCCL knows, whatever the adapters alone could do."""
-        latency = hardware.link("TCP 100 GbE").latency if tcp else NCCL_CONSTANTS.network_latency
-        return replace(self, network=network, network_latency=latency, tcp=tcp)
+    def across(self, network: float, *, fabric: str) -> _Wires:
+        """These, and a network."""
+        return replace(self, network=network, tcp=fabric in ("TCP", "TCPX"), fabric=fabric)
+
+
+@lru_cache(maxsize=1024)
+def _fabric(text: str, gpu: str = "") -> str:
+    """The fabric that a network's name says, or none."""
+    name = next((name for name, form in _FABRICS.items() if re.search(form, text, re.IGNORECASE)), "")
+    part = hardware.match_accelerator(gpu)
+    if name == "EFA v1" and part and not part.name.startswith(_OLD_EFA):
+        return "EFA"
+    return name
 
 
 @lru_cache(maxsize=1024)
@@ -190,12 +221,21 @@ def _nvlink_gpu(text: str) -> hardware.Accelerator | None:
     return part if part and re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
 
 
+_PARTITION = re.compile(r"NVL(\d+)\b|partitions?\s*(?:of\s*)?(\d+)|(\d+)[\s-]GPU\s+partitions?", re.IGNORECASE)
+_NO_RACK = re.compile(r"(?:MNNVL|IMEX)\w*\s*(?:=\s*0|off|disabled)|(?:no|without)\s+(?:MNNVL|IMEX)", re.IGNORECASE)
+
+
 @lru_cache(maxsize=1024)
-def _domains(n: int, gpu: str) -> int | None:
-    """Over how many NVLink domains n GPUs spread evenly; None where a domain is one host."""
-    named, part = re.search(r"NVL(\d\d+)", gpu), _nvlink_gpu(gpu)
-    size = int(named[1]) if named else part.scale_up_domain if part else 0
-    if size <= _SERVER:
+def _domains(n: int, gpu: str, partition: int | None = None) -> int | None:
+    """Over how many NVLink domains n GPUs spread evenly; None where a domain is one host.
+
+    A rack may be cut into partitions, which the row says, or its driver may leave every host alone.
+    """
+    if _NO_RACK.search(gpu):
+        return None
+    named, part = [int(next(filter(None, found))) for found in _PARTITION.findall(gpu)], _nvlink_gpu(gpu)
+    size = partition or (min(named) if named else part.scale_up_domain if part else 0)
+    if size <= _SERVER and not partition and not named:
         return None
     least = -(-n // size)
     for domains in range(least, 2 * least):  # 128 GPUs are 2 x 64, and 1,024 are 16 x 64
@@ -209,6 +249,7 @@ def _wires(link: hardware.Link) -> _Wires:
     generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
     adding = _REDUCING.get(int(generation[1])) if generation else None
     return _Wires(
+        mesh=_MESHES.get(link.name, 0),
         scale_up=link.bandwidth,
         scale_up_latency=link.latency or hardware.link("NVLink 4").latency,  # no source has it: that of the usual link
         switch=adding * link.bandwidth if adding else None,
@@ -223,6 +264,8 @@ def _scale_up(text: str, gpu: str) -> _Wires:
     """
     link = _named_link(text, gpu)
     wires = _wires(link) if link else _Wires()
+    if wires.mesh:  # "7x64GB/s", "64 GB/s per link" and "448 GB/s" say the same
+        return wires
     printed = re.search(r"(?:(\d+)\s*[x\u00d7*]\s*)?(\d+(?:\.\d+)?)\s*([GT])B(?:/s|ps)", text)
     if not printed:
         return wires
@@ -243,12 +286,24 @@ def _named_link(text: str, gpu: str) -> hardware.Link | None:
         return links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
     if (part := _nvlink_gpu(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
         return links[part.scale_up_link]
+    part = hardware.match_accelerator(gpu)
+    if part and part.scale_up_link in _MESHES and re.match(r"$|Infinity|xGMI|IF\b", text, re.IGNORECASE):
+        return links[part.scale_up_link]
+    if (architecture := re.search(r"\bSM(90|100)\b", gpu)) and re.match(r"$|NVLink", text, re.IGNORECASE):
+        return links[{"90": "NVLink 4", "100": "NVLink 5"}[architecture[1]]]
     return None
 
 
+_LARGEST_PORT = hardware.link("InfiniBand XDR").bandwidth  # a rate above it is that of all ports of a node
+
+
 @lru_cache(maxsize=1024)
-def _network(text: str, gpus: int) -> float | None:
-    """Bytes/s of all network ports of a node of so many GPUs; a single rate without a count is one port."""
+def _network(text: str, gpus: int, host: int) -> float | None:
+    """Bytes/s of the network ports that so many GPUs of a node use, of a node that holds ``host``.
+
+    Every GPU has its port, unless the row counts fewer or says that a rate is the node's. Of more ports than GPUs each
+    GPU has its share; of fewer, all are used by as many GPUs. Sockets go through the one adapter of the host.
+    """
     if rate := _RATE.search(text):
         bits = not rate[3].startswith("B") or rate[3] == "BE"
         port = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
@@ -256,20 +311,28 @@ def _network(text: str, gpus: int) -> float | None:
     elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text):
         port = int(name[2]) * Gbit if name[2] else hardware.link(_PORT_NAMES[name[1]]).bandwidth
         before, after = text[: name.start()], text[name.end() :]
+    elif name := re.search(r"\bC(?:onnect)?X-?([678])\b", text, re.IGNORECASE):
+        port = hardware.link(_ADAPTERS[name[1]]).bandwidth
+        before, after = text[: name.start()], text[name.end() :]
     else:
         return None
     count = re.search(rf"(?<![\w.])(\d+)\s*(?:[x\u00d7*]|{_PORTS})", before, re.IGNORECASE)
     count = count or re.search(rf"[x\u00d7*]\s*(\d+)\b|\b(\d+)\s*{_PORTS}", after, re.IGNORECASE)
-    ports = int(next(filter(None, count.groups()))) if count else 1
-    if re.search(r"(?:per|each|/)\s*GPU", text, re.IGNORECASE) and ports != gpus:  # "8 x 400 Gb/s, one per GPU" is all
-        ports *= gpus
-    return ports * port
+    if count:
+        ports = int(next(filter(None, count.groups())))
+    else:
+        ports = 1 if port > _LARGEST_PORT or _ONE_PORT.search(text) or _fabric(text) == "TCP" else host
+    if re.search(r"(?:per|each|/)\s*GPU", text, re.IGNORECASE) and ports != host:  # "8 x 400, one per GPU" is all
+        ports *= host
+    if port > _LARGEST_PORT:
+        return ports * port * min(gpus / host, 1.0)
+    return min(float(ports), gpus * max(ports / host, 1.0)) * port
 
 
 # --- Our CSV ---------------------------------------------------------------------------------------------------------
 
 _REQUIRED = ("group", "collective", "n_gpus")
-_COUNTS = ("n_gpus", "n_nodes", "gpus_per_node")
+_COUNTS = ("n_gpus", "n_nodes", "gpus_per_node", "scale_up_domain")
 _MAY_BE_ZERO = ("algbw_gbps", "busbw_gbps", "scale_out_gbps_per_gpu")  # rounded to 0.00, or no network
 _AGREE = 0.05  # by how much a printed time and a printed rate may differ, beyond rounding: they are often of two runs
 
@@ -357,6 +420,8 @@ def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timi
             raise ValueError("PCIe is a tree of switches, whose shape an all-to-all would need")
         wires = replace(wires, scale_up=None)  # the network is slower than any such tree
     in_switch, network_adds = _reducing(f"{cells.get('algo', '')} {gpu}", switches=bool(wires.switch), nodes=nodes)
+    if operation == EXPERTS:
+        in_switch, network_adds = False, False
     source, part = cells.get("group", ""), hardware.match_accelerator(gpu)
     chip = re.sub(r" (SXM\d?|PCIe|\d+GB)$", "", part.name) if part else gpu
     return Timing(
@@ -371,33 +436,54 @@ def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timi
         network_adds=network_adds,
         quality=quality,
         machine=f"{cells.get('source') or source}, {chip}",
+        host=bool(_ONE_BY_ONE.search(f"{cells.get('lib', '')} {cells.get('note', '')}")),
+        **(_expert_fields(cells) if operation == EXPERTS else {}),
         **vars(wires),
     )
+
+
+# Benchmarks in PyTorch wait for every collective; one process for several GPUs launches on one after the other.
+_ONE_BY_ONE = re.compile(r"\btorch\b|one process", re.IGNORECASE)
+_TOP = 8  # experts of a token where a row does not say: DeepSeek-V3's
+
+
+def _expert_fields(cells: dict[str, str]) -> dict:
+    """What a row says of an expert kernel: experts of a token, and whether its bytes are those of the whole buffer."""
+    note = f"{cells.get('note', '')} {cells.get('algo', '')} {cells.get('lib', '')}"
+    top = re.search(
+        r"top-?\s*(\d+)(?!\s*groups)(?:\s*experts)?", re.sub(r"top-?\s*\d+\s*groups", "", note), re.IGNORECASE
+    )
+    logical = bool(re.search("logical|local.rank", note, re.IGNORECASE)) or bool(cells.get("size_bytes"))
+    return {"experts": int(top[1]) if top else _TOP, "logical": logical}
 
 
 def _row_wires(cells: dict[str, str], numbers: dict[str, float], gpu: str) -> tuple[int, _Wires]:
     """Number of nodes of a row, or of NVLink domains, and the wires inside and between them."""
     inside, outside = cells.get("scale_up", ""), cells.get("scale_out", "")
     spans = bool(re.match(r"NVLink|PCIe", outside, re.IGNORECASE))  # a domain larger than a server
-    wires = _scale_up(outside if spans else inside, gpu)
-    n, hosts = numbers["n_gpus"], numbers.get("n_nodes")
+    wires = _scale_up(re.sub(r"\s*only$", "", outside) if spans else inside, gpu)
+    n, hosts, partition = numbers["n_gpus"], numbers.get("n_nodes"), numbers.get("scale_up_domain")
     if hosts and (n % hosts or n > hosts * numbers.get("gpus_per_node", n)):
         said = f"{hosts} x {numbers.get('gpus_per_node', '?')} and {n}"
         raise ValueError(f"n_nodes x gpus_per_node must be n_gpus, got {said}")
-    domains = 1 if spans else _domains(n, f"{gpu} {inside}")
+    domains = 1 if spans else _domains(n, f"{gpu} {inside} {cells.get('algo', '')}", partition)
     nodes = domains or hosts or _nodes_unsaid(numbers, outside, linked=wires.scale_up is not None)
     if nodes > 1:
         rate = _row_network(outside, numbers, nodes, domains)
-        tcp = bool(re.search(r"TCP(?!XO)|sockets", outside, re.IGNORECASE)) and "fastrak" not in outside.casefold()
-        return nodes, wires.across(rate, tcp=tcp)
+        return nodes, wires.across(rate, fabric=_fabric(outside, gpu))
     if not wires.scale_up:
         raise ValueError(f"no rate for the link {inside or outside!r}")
     return nodes, wires
 
 
 def _nodes_unsaid(numbers: dict[str, float], outside: str, *, linked: bool) -> int:
-    """Number of nodes where a row does not say: it has some if it names a network, or GPUs of a node."""
+    """Number of nodes where a row does not say: it has some if it names a network, or GPUs of a node.
+
+    GPUs that nothing but a network joins, of which the row counts no ports, are one in a node.
+    """
     n, host = numbers["n_gpus"], numbers.get("gpus_per_node", _SERVER)
+    if not linked and "gpus_per_node" not in numbers and "scale_out_gbps_per_gpu" in numbers:
+        return n
     several = n > host and (outside or "scale_out_gbps_per_gpu" in numbers or "gpus_per_node" in numbers)
     nodes = n // host if several else 1
     if (n > host and n % host) or (nodes == 1 and outside and not linked):
@@ -406,20 +492,21 @@ def _nodes_unsaid(numbers: dict[str, float], outside: str, *, linked: bool) -> i
 
 
 def _row_network(outside: str, numbers: dict[str, float], nodes: int, domains: int | None) -> float:
-    """Bytes/s of all network ports of a node, or of an NVLink domain, which has the ports of all its hosts.
+    """Bytes/s of the ports that the GPUs of a node use, or of an NVLink domain, which has the ports of all its hosts.
 
-    A rate per GPU goes first where the row says how many GPUs a node has; else it may be the port of several.
+    A rate per GPU goes first.
     """
     gpus, hosts, host = numbers["n_gpus"] // nodes, numbers.get("n_nodes"), numbers.get("gpus_per_node")
-    per_gpu = numbers.get("scale_out_gbps_per_gpu", 0.0) * GB
-    of_host = host or (numbers["n_gpus"] // hosts if hosts else _TRAY)
-    ports_of = of_host if domains else gpus
-    printed = _network(outside, ports_of)
-    if per_gpu and (hosts or host or domains or not printed):
+    if per_gpu := numbers.get("scale_out_gbps_per_gpu", 0.0) * GB:
         return per_gpu * gpus
+    if domains:  # of as many hosts as hold the domain's GPUs
+        of_host = host or (numbers["n_gpus"] // hosts if hosts else _TRAY)
+        printed, gpus_of = _network(outside, of_host, of_host), gpus / of_host
+    else:
+        printed, gpus_of = _network(outside, gpus, host or max(gpus, _SERVER if gpus != _TRAY else _TRAY)), 1.0
     if not printed:
         raise ValueError(f"no rate for the network {outside!r}")
-    return printed * gpus / ports_of
+    return printed * gpus_of
 
 
 @lru_cache(maxsize=1024)
@@ -470,7 +557,8 @@ _ROW = re.compile(rf"(?<![\w.])\d+\s+\d+\s+{_TYPES}\s.*")
 _LIKE_A_ROW = re.compile(rf"\d\s+{_TYPES}\s|^\s*\d+[\s\d.]*$")
 _COLUMNS = re.compile(r"\bsize\s+count\s+type\b.*")
 _RANK = re.compile(r"\bRank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
-_START = re.compile(r"Collective test starting: (\w+?)_perf|# nThread |\bUsing devices\b")
+_START = re.compile(r"Collective test starting: (\w+?)_perf|\bnThread \d+ nGpus \d|\bUsing devices\b")
+_SEVERAL = re.compile(r"\bnThread (?!1 nGpus 1\b)\d+ nGpus \d+")
 _END = re.compile(r"Out of bounds values|Avg bus bandwidth|Collective test concluded")
 _USUAL = ("size", "count", "type", "redop", "root", "time", "algbw", "busbw")
 _HALF = 0.005 * GB  # bandwidths are printed with two decimals
@@ -499,6 +587,7 @@ class _Block:
     columns: tuple[str, ...] = ()
     rows: list[_Line] = field(default_factory=list)
     ended: bool = False
+    host: bool = False  # one process for several GPUs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -575,6 +664,7 @@ def _blocks(text: str) -> tuple[list[_Block], list[str]]:
             block.gpu = rank[2].strip()
         elif start:
             block.collective = start[1] or block.collective
+            block.host = bool(_SEVERAL.search(line)) or block.host
         elif columns:
             block.columns = tuple(columns[0].split())
             if "cputime" in block.columns:
@@ -642,6 +732,7 @@ def _block_timings(block: _Block, stem: str, told: _Told) -> tuple[list[Timing],
             ranks=n,
             nodes=nodes,
             in_switch=None if wires.switch else False,
+            host=block.host,
             machine=stem,
             **vars(wires),
         )
@@ -675,7 +766,7 @@ def _block_wires(block: _Block, told: _Told, n: int) -> tuple[int, _Wires]:
         return 1, wires
     if told.network is None:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
         return 1, _Wires()
-    return nodes, wires.across(told.network.bandwidth * n // nodes, tcp=told.network.name.startswith("TCP"))
+    return nodes, wires.across(told.network.bandwidth * (n // nodes), fabric=_fabric(told.network.name))
 
 
 def _what(rows: list[_Line], operation: str | None, ranks: int | None) -> tuple[str, int]:
