@@ -4,6 +4,7 @@ import itertools
 import math
 import tomllib
 from dataclasses import replace
+from fractions import Fraction
 from importlib.resources import files
 
 import numpy as np
@@ -277,6 +278,26 @@ def test_redundancy_is_every_combination_of_working_units(needed, spares, paths,
     assert found.installed == units * paths
     assert found.overbuild == pytest.approx(units * paths / needed)
     assert found.downtime == pytest.approx((1 - up) * year, abs=1e-3)
+
+
+def exactly_enough(needed, availability, spares):
+    """Share of the time with enough units, in whole numbers: nothing is rounded."""
+    works, units = Fraction(availability), needed + spares
+    fails = works.denominator - works.numerator
+    terms = (math.comb(units, j) * fails**j * works.numerator ** (units - j) for j in range(spares + 1))
+    return Fraction(sum(terms), works.denominator**units)
+
+
+@pytest.mark.parametrize(
+    ("needed", "availability", "spares"),
+    [(10, 0.995, 1), (2000, 0.999, 0), (3000, 0.9375, 200), (4000, 0.75, 1400), (100_000, 0.9990234375, 120)],
+)
+def test_redundancy_is_exact_arithmetic_however_many_units_there_are(needed, availability, spares):
+    """0.999^100,000 is 3e-44, and 0.75^5400 below the smallest float: neither may become a zero on the way."""
+    exact = exactly_enough(needed, availability, spares)
+    found = redundancy(needed, availability, spares=spares)
+    assert found.availability == pytest.approx(float(exact), rel=1e-10)
+    assert 1 - float(found.availability) == pytest.approx(float(1 - exact), rel=1e-9, abs=1e-15)
 
 
 @given(st.integers(1, 40), st.floats(0.5, 1), st.integers(0, 3))
