@@ -271,6 +271,13 @@ def counted(window, mtbf):
         return expected_failures(window, mtbf)
 
 
+def pooled(share):
+    """Spares for a share of the time: they are a plain count, so the unit is stripped on the way there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
+        return spares_for(share, **FLEET)
+
+
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
 COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
 CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
@@ -378,9 +385,9 @@ DIMENSIONS = {
     system_mtbf: (lambda: system_mtbf(SECONDS, q("", 8)), {"": "s"}),
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
     expected_failures: (lambda: counted(SECONDS, SECONDS), {"value": "", "low": "", "high": ""}),
-    lemons: (lambda: lemons(q("", 0.1), failures=q("", 2), dispersion=q("", 0.5)), {"past": "", "future": ""}),
-    restart_time: (lambda: restart_time(SECONDS, q("", 0.5), delay=SECONDS), {"value": "s", "low": "s", "high": "s"}),
-    spares_for: (lambda: spares_for(0.9, **FLEET), {"load": "", "deviation": ""}),
+    lemons: (lambda: lemons([0.1, 0.2], failures=2, dispersion=0.5), {"past": "", "future": ""}),
+    restart_time: (lambda: restart_time(SECONDS, 0.5, delay=SECONDS), {"value": "s", "low": "s", "high": "s"}),
+    spares_for: (lambda: pooled(0.9), {"load": "", "deviation": ""}),
     failure_probability: (lambda: failure_probability(SECONDS, SECONDS), {"": ""}),
     infant_failures: (lambda: infant_failures(SECONDS, mtbf=SECONDS, shape=0.5, age=SECONDS), {"": ""}),
     poisson_interval: (lambda: poisson_interval([2, 4]), {"low": "", "high": ""}),

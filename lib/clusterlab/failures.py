@@ -1110,8 +1110,8 @@ def restart_time(attempt, failing, *, delay=0, confidence=0.95) -> Estimate:
     tail = _tail(confidence)
     broadcastable(attempt=once, failing=p, delay=again, confidence=tail)
     each = once + again
-    ends = [once + each * (_attempts(p, share) - 1) for share in (tail, 1 - tail)]
-    return Estimate(once + each * p / (1 - p), *ends, "s")
+    low, high = (once + each * (_attempts(p, share) - 1) for share in (tail, 1 - tail))
+    return Estimate(once + each * p / (1 - p), low, high, "s")
 
 
 def _attempts(failing, share):

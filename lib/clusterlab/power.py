@@ -389,7 +389,8 @@ def mean_draw(rating, *, utilisation, waiting=0, waiting_draw=WAITING_DRAW) -> D
     for name, value in (("waiting", w), ("waiting_draw", q)):
         if np.any(value > 1):
             raise ValueError(f"{name} must be between 0 and 1, got {np.max(value):g}")
-    return Draw(watts * u * (1 - (1 - q) * w), 1 - w + 0 * (watts * u * q))
+    full = watts * u
+    return Draw(full * (1 - (1 - q) * w), (1 - w + 0 * q) * (full / full))
 
 
 # --- Energy, money, carbon, water ------------------------------------------------------------------------------------
