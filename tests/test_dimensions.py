@@ -98,11 +98,14 @@ from clusterlab.failures import (
     goodput,
     implied_mttf,
     infant_failures,
+    lemons,
     optimal_interval,
     overhead_budget,
     poisson_interval,
+    restart_time,
     series_mtbf,
     spare_pool,
+    spares_for,
     system_mtbf,
     young_interval,
 )
@@ -134,6 +137,7 @@ from clusterlab.power import (
     heat_removed,
     holdover,
     load,
+    mean_draw,
     power_cap,
     power_swing,
     pue,
@@ -271,6 +275,13 @@ def counted(window, mtbf):
         return expected_failures(window, mtbf)
 
 
+def pooled(share):
+    """Spares for a share of the time: they are a plain count, so the unit is stripped on the way there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
+        return spares_for(share, **FLEET)
+
+
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
 COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
 CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
@@ -382,6 +393,9 @@ DIMENSIONS = {
     system_mtbf: (lambda: system_mtbf(SECONDS, q("", 8)), {"": "s"}),
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
     expected_failures: (lambda: counted(SECONDS, SECONDS), {"value": "", "low": "", "high": ""}),
+    lemons: (lambda: lemons([0.1, 0.2], failures=2, dispersion=0.5), {"past": "", "future": ""}),
+    restart_time: (lambda: restart_time(SECONDS, 0.5, delay=SECONDS), {"value": "s", "low": "s", "high": "s"}),
+    spares_for: (lambda: pooled(0.9), {"load": "", "deviation": ""}),
     failure_probability: (lambda: failure_probability(SECONDS, SECONDS), {"": ""}),
     infant_failures: (lambda: infant_failures(SECONDS, mtbf=SECONDS, shape=0.5, age=SECONDS), {"": ""}),
     poisson_interval: (lambda: poisson_interval([2, 4]), {"low": "", "high": ""}),
@@ -531,6 +545,7 @@ DIMENSIONS = {
         lambda: clocked_power(q("", 0.4), **{name: CHIP[name] for name in ("static", "dynamic", "voltage_floor")}),
         {"": "W"},
     ),
+    mean_draw: (lambda: mean_draw(WATTS, utilisation=0.7, waiting=q("", 0.3)), {"power": "W", "speed": ""}),
     power_cap: (lambda: power_cap(q("W", 6.0), **CHIP), CAPPED),
     best_cap: (lambda: best_cap(**CHIP), CAPPED),
     budget_fleet: (

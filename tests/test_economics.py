@@ -328,6 +328,27 @@ def test_redundancy_is_every_combination_of_working_units(needed, spares, paths,
     assert found.downtime == pytest.approx((1 - up) * year, abs=1e-3)
 
 
+def exactly_enough(needed, availability, spares):
+    """Share of the time with enough units, and without, in whole numbers: only the last division is rounded."""
+    works, whole = float(availability).as_integer_ratio()
+    units, fails = needed + spares, whole - works
+    terms = sum(math.comb(units, j) * fails**j * works ** (spares - j) for j in range(spares + 1))
+    enough, every = terms * works**needed, whole**units
+    return enough / every, (every - enough) / every
+
+
+@pytest.mark.parametrize(
+    ("needed", "availability", "spares"),
+    [(10, 0.995, 1), (2000, 0.999, 0), (3000, 0.9375, 200), (2000, 0.5, 2000), (100_000, 1023 / 1024, 100)],
+)
+def test_redundancy_is_exact_arithmetic_however_many_units_there_are(needed, availability, spares):
+    """The chance that none of 100,100 fails is 3e-43, and of 4,000 at a half below the smallest float."""
+    up, down = exactly_enough(needed, availability, spares)
+    found = redundancy(needed, availability, spares=spares)
+    assert found.availability == pytest.approx(up, rel=1e-10)
+    assert 1 - float(found.availability) == pytest.approx(down, rel=1e-9, abs=1e-15)
+
+
 @given(st.integers(1, 40), st.floats(0.5, 1), st.integers(0, 3))
 def test_a_spare_never_harms_and_a_path_neither(needed, a, spares):
     one = redundancy(needed, a, spares=spares).availability

@@ -28,12 +28,15 @@ from clusterlab.failures import (
     goodput,
     implied_mttf,
     infant_failures,
+    lemons,
     optimal_interval,
     overhead_budget,
     poisson_interval,
+    restart_time,
     series_mtbf,
     simulate,
     spare_pool,
+    spares_for,
     system_mtbf,
     young_interval,
 )
@@ -758,7 +761,7 @@ def test_every_row_says_where_it_comes_from_and_when(row):
     assert row["source_check"] in hardware.CHECKED
     assert bool(row["via"]) == (row["source_check"] == "cited")
     assert re.fullmatch(r"20\d\d(-\d\d){0,2}", row["date"])
-    assert row["gpus"] > 0
+    assert row["gpus"] is None or row["gpus"] > 0
     assert row["high"] is None or row["low"] <= row["high"]
     assert row["nodes"] is None or row["gpus"] == 8 * row["nodes"]
     assert row["unit"] in ("", "1", "s", "1/s", "B", "B/s")
@@ -775,8 +778,25 @@ COST = {"interval": [1000, 600, 300], "write": [60, 1, 0], "mtbf": [1e4, 1e6, 2e
 COST |= {"maintenance": [0, 0.05, 0.2]}
 POOL = {"spares": [0, 4, 20], "nodes": [64, 48, 2048], "node_mtbf": [1e6, 2e7, 2e7], "repair": [1e4, 6e5, 1e5]}
 SOUND = {
-    system_mtbf: {"component_mtbf": [1e8, 2e8, 3e8], "n": [1, 8, 16384]},
-    expected_failures: {"window": [1e5, 1e6, 10], "mtbf": [1e4, 3e5, 1e3], "confidence": [0.95, 0.5, 0.9]},
+    system_mtbf: {
+        "component_mtbf": [1e8, 2e8, 3e8],
+        "n": [1, 8, 16384],
+        "exponent": [1, 1.1, 0.9],
+        "reference": [1, 8, 64],
+    },
+    expected_failures: {
+        "window": [1e5, 1e6, 10],
+        "mtbf": [1e4, 3e5, 1e3],
+        "confidence": [0.95, 0.5, 0.9],
+        "dispersion": [0, 0.2, 3],
+    },
+    lemons: {"share": [0.01, 0.05, 0.5], "failures": [0.1, 2, 30], "dispersion": [0, 0.9, 4]},
+    restart_time: {
+        "attempt": [600, 300, 10],
+        "failing": [0, 0.5, 0.9],
+        "delay": [0, 60, 10],
+        "confidence": [0.95, 0.5, 0.9],
+    },
     failure_probability: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3]},
     infant_failures: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3], "shape": [1, 0.5, 2], "age": [10, 1e5, 1e6]},
     poisson_interval: {"count": [0, 3, 400], "confidence": [0.95, 0.5, 0.9]},
@@ -803,8 +823,8 @@ SOUND = {
     spare_pool: POOL,
     elastic_capacity: POOL | {"replica": [1, 4, 64]},
 }
-COUNTS = {"n", "components", "writers", "nodes", "replica"} | {"spares", "count", "failures"}
-MAY_BE_ZERO = {"write", *RECOVERY, "maintenance", "spares", "count"} | {
+COUNTS = {"n", "reference", "components", "writers", "nodes", "replica"} | {"spares", "count", "failures"}
+MAY_BE_ZERO = {"write", *RECOVERY, "maintenance", "spares", "count", "dispersion", "failing", "delay"} | {
     (failure_probability, "window"),
     (infant_failures, "window"),
 }
@@ -826,7 +846,13 @@ def one(law, i, **changed):
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
     laws = {f for f in vars(failures).values() if inspect.isfunction(f) and f.__module__ == failures.__name__}
-    assert {law for law in laws if law.__name__[0] != "_"} == {*SOUND, series_mtbf, overhead_budget, simulate}
+    assert {law for law in laws if law.__name__[0] != "_"} == {
+        *SOUND,
+        series_mtbf,
+        overhead_budget,
+        simulate,
+        spares_for,
+    }
     assert [f.name for f in fields(Job)] == list(COST)
     for law, arguments in SOUND.items():
         taken = set(inspect.signature(law).parameters)
@@ -838,8 +864,8 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
     nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan]]
     strict = law in (young_interval, daly_interval, optimal_interval)
     nonsense += [] if not strict and {name, (law, name)} & MAY_BE_ZERO else [0]
-    nonsense += [1.5] if name in COUNTS or name in ("confidence", "maintenance") else []
-    nonsense += [1] if name == "confidence" else []
+    nonsense += [1.5] if name in COUNTS and (law, name) != (lemons, "failures") else []
+    nonsense += [1, 1.5] if name in ("confidence", "maintenance", "share", "failing") else []
     optional = name in ("writer_bandwidth", "local_bandwidth")
     nonsense += [] if optional else [None]
     for value in nonsense:

@@ -211,7 +211,7 @@ def test_one_fit_is_what_leaving_one_out_does():
         fit_efficiency([])
 
 
-KINDS = {name for name in SPREADS if not name.startswith("serving")}  # of training runs
+KINDS = {name for name in SPREADS if not name.startswith(("serving", "goodput", "power"))}  # of training runs
 
 
 # --- Intervals -------------------------------------------------------------------------------------------------------

@@ -839,11 +839,19 @@ def redundancy(needed, availability, *, spares=0, paths=1) -> Redundancy:
     if np.any(extra != np.floor(extra)):
         raise ValueError(f"spares must be a whole number of at least 0, got {np.max(extra):g}")
     each = units + extra
-    term, failed = a**each, 1 - a**each
-    for j in range(1, int(np.max(extra)) + 1):
-        term = term * (each - j + 1) / j * (1 - a) / a
-        failed = failed - np.where(j <= extra, term, 0.0)
-    return Redundancy(units, copies * each, (1 - np.maximum(failed, 0.0) ** copies)[()])
+    failed = _more_fail(each, extra, a)
+    return Redundancy(units, copies * each, (1 - failed**copies)[()])
+
+
+@np.vectorize
+def _more_fail(units, spares, availability):
+    """P(more than ``spares`` of ``units`` fail): terms that are all positive, each relative to the largest of them."""
+    if availability == 1 or spares >= units:
+        return 0.0
+    j = np.arange(1, int(units) + 1)
+    log = np.concatenate([[0.0], np.cumsum(np.log((units - j + 1) / j) + np.log((1 - availability) / availability))])
+    weight = np.exp(log - log.max())
+    return float(weight[int(spares) + 1 :].sum() / weight.sum())
 
 
 # --- The ledger of compute -------------------------------------------------------------------------------------------

@@ -21,15 +21,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .units import Explained, fmt, fraction, nonnegative, positive, summary, whole
+from . import machine
+from .units import Explained, broadcastable, fmt, fraction, nonnegative, positive, summary, whole
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
+# Kind: fitted, to the failure logs of twelve systems of Los Alamos, of 128 nodes or more (LA-UR-05-7318, 1996 to 2005;
+# data/failures.csv, LANL): medians over the systems, from .00 to .84 and from .21 to 4.1. The first is that of counts
+# of 30 days, the second that of the rates of nodes which last from one half of a log to the other.
+BURSTS = 0.2
+NODE_DISPERSION = 0.9
 
-def system_mtbf(component_mtbf, n):
+
+def system_mtbf(component_mtbf, n, *, exponent=1, reference=1):
     r"""Mean time between failures of n equal components, all of which are needed.
 
-    .. math:: M = m / n
+    .. math:: M = \frac{m}{n} \left(\frac{n_0}{n}\right)^{\beta - 1}
 
     Parameters
     ----------
@@ -37,6 +44,11 @@ def system_mtbf(component_mtbf, n):
         Mean time to failure of one component, seconds, m.
     n : array_like
         Components.
+    exponent : array_like
+        By which power of its size a job's failure rate grows, beta. At 1 a component fails as often in a large job as
+        in a small one; above 1 large jobs have failures that small ones have not.
+    reference : array_like
+        Components of the job in which a component's mean time to failure is m, n_0; matters if beta is not 1.
 
     Returns
     -------
@@ -46,22 +58,26 @@ def system_mtbf(component_mtbf, n):
     Raises
     ------
     ValueError
-        ``component_mtbf`` is not positive and finite, or ``n`` is not a whole number of at least 1.
+        ``component_mtbf`` or ``exponent`` is not positive and finite, or ``n`` or ``reference`` is not a whole number
+        of at least 1.
 
     Notes
     -----
-    Source: MLSysBook, Fleet Foundations, equation 1. Exact for independent exponential lifetimes; for others the
-    long-run mean, once the components' ages have mixed.
+    Source: MLSysBook, Fleet Foundations, equation 1, for beta = 1. Exact for independent exponential lifetimes; for
+    others the long-run mean, once the components' ages have mixed. Kokolis et al. 2025, figure 7: jobs of 8 GPUs ran
+    47.7 days between failures, of 1,024 GPUs 7.9 hours, which is beta = 1.03.
 
     Examples
     --------
-    >>> from clusterlab.units import hour
+    >>> from clusterlab.units import day, hour
     >>> [fmt(system_mtbf(50_000 * hour, n), "min", digits=4) for n in (8192, 100_000)]
     ['366.2 min', '30 min']
+    >>> fmt(system_mtbf(8 * 47.7 * day, 1024, exponent=1.0255, reference=8), "h")
+    '7.9 h'
     """
-    whole(n=n)
-    mtbf, n = positive(component_mtbf=component_mtbf, n=n)
-    return mtbf / n
+    whole(n=n, reference=reference)
+    mtbf, n, beta, small = positive(component_mtbf=component_mtbf, n=n, exponent=exponent, reference=reference)
+    return mtbf / n * (small / n) ** (beta - 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,14 +190,21 @@ def _upper_mean(count, tail):
     return _bisect(lambda mean: _poisson_tail(mean, count, -1) > tail, max(count, 1e-300), most)
 
 
-@np.vectorize
-def _poisson_quantile(mean, probability):
-    """Least n with P(X <= n) >= probability."""
-    reach = 10 * math.sqrt(mean) + 60
+def _counts(mean, dispersion):
+    """Counts around a mean, as far as they matter, and their probabilities: Poisson, or mixed over a gamma rate."""
+    wide = 1 + dispersion * mean  # variance over mean
+    reach = 10 * math.sqrt(mean * wide) + 60 * wide
     n = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach))
-    log = np.cumsum(np.log(mean / np.maximum(n, 1)))
-    cumulative = np.cumsum(np.exp(log - log.max()))
-    return float(n[np.searchsorted(cumulative, probability * cumulative[-1])])
+    log = np.cumsum(np.log(mean * (1 + dispersion * np.maximum(n - 1, 0)) / (np.maximum(n, 1) * wide)))
+    weight = np.exp(log - log.max())
+    return n, weight / weight.sum()
+
+
+@np.vectorize
+def _count_quantile(mean, probability, dispersion):
+    """Least n with P(X <= n) >= probability."""
+    n, chance = _counts(mean, dispersion)
+    return float(n[min(np.searchsorted(np.cumsum(chance), probability), n.size - 1)])
 
 
 def _tail(confidence):
@@ -192,10 +215,11 @@ def _tail(confidence):
     return (1 - confidence) / 2
 
 
-def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
+def expected_failures(window, mtbf, confidence=0.95, *, dispersion=0) -> Estimate:
     r"""Mean number of failures in a window of time, and the range in which the count falls.
 
-    .. math:: \Lambda = t / M, \qquad P(X < \text{low}) \le \alpha/2, \quad P(X > \text{high}) \le \alpha/2
+    .. math:: \Lambda = t / M, \qquad P(X < \text{low}) \le \alpha/2, \quad P(X > \text{high}) \le \alpha/2,
+        \qquad \text{Var}(X) = \Lambda\,(1 + \alpha_d \Lambda)
 
     Parameters
     ----------
@@ -203,6 +227,10 @@ def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
         Length of the window, t, and mean time between failures, M, seconds.
     confidence : array_like
         1 - alpha, between 0 and 1.
+    dispersion : array_like
+        Squared coefficient of variation of the fleet's failure rate from month to month, alpha_d: bursts, bad batches,
+        seasons. At 0 the rate is constant and the count Poisson; :data:`BURSTS` is what fleets show. Nodes that differ,
+        each with a dispersion of its own rate, add only that over their number: see :func:`lemons`.
 
     Returns
     -------
@@ -212,11 +240,14 @@ def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
     Raises
     ------
     ValueError
-        ``window`` or ``mtbf`` is not positive and finite, or ``confidence`` is not between 0 and 1.
+        ``window`` or ``mtbf`` is not positive and finite, ``confidence`` is not between 0 and 1, or ``dispersion`` is
+        negative.
 
     Notes
     -----
-    Source: the Poisson process and its distribution.
+    Source: the Poisson process; with a dispersion a gamma-mixed one, whose count is negative binomial (Greenwood and
+    Yule 1920). A rate that stays as it is for longer than the window spreads the counts most; averaged over many months
+    it counts less.
 
     Examples
     --------
@@ -229,10 +260,96 @@ def expected_failures(window, mtbf, confidence=0.95) -> Estimate:
     value    425
     low      385
     high     466
+
+    If months differ as they do in published logs, that range was luck:
+
+    >>> wide = expected_failures(54 * day, system_mtbf(50_000 * hour, 16384), dispersion=BURSTS)
+    >>> float(wide.low), float(wide.high)
+    (136.0, 872.0)
     """
     window, mtbf = positive(window=window, mtbf=mtbf)
+    (spread,) = nonnegative(dispersion=dispersion)
     tail, mean = _tail(confidence), window / mtbf
-    return Estimate(mean, _poisson_quantile(mean, tail)[()], _poisson_quantile(mean, 1 - tail)[()])
+    return Estimate(mean, _count_quantile(mean, tail, spread)[()], _count_quantile(mean, 1 - tail, spread)[()])
+
+
+@dataclass(frozen=True, repr=False)
+class Lemons(Explained):
+    """The nodes that failed most: of all nodes their ``share``, of all failures those ``past`` and still to come.
+
+    ``future`` is their share of the failures of the next window of the same length, if nothing is done.
+    """
+
+    share: float
+    past: float
+    future: float
+
+    @property
+    def without(self):
+        """Failure rate of the other nodes, as a multiple of that of all: what replacing the lemons leaves."""
+        return (1 - self.future) / (1 - self.share)
+
+    def _rows(self):
+        names = ("share", "past", "future", "without")
+        return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in names)]
+
+
+def lemons(share, *, failures, dispersion) -> Lemons:
+    r"""What the nodes with the most failures have caused, and what they will cause: bad nodes against bad luck.
+
+    .. math:: E[\lambda \mid c] = \bar\lambda\, \frac{1 + \phi\, c}{1 + \phi\, \bar\lambda}
+
+    Parameters
+    ----------
+    share : array_like
+        Of the nodes, those with the highest counts, between 0 and 1.
+    failures : array_like
+        Mean number of failures of a node in the window that was counted.
+    dispersion : array_like
+        Squared coefficient of variation of the nodes' own rates, phi: 0 if all are alike, and
+        :data:`NODE_DISPERSION` in published logs.
+
+    Returns
+    -------
+    Lemons
+
+    Raises
+    ------
+    ValueError
+        ``share`` is not between 0 and 1, ``failures`` is not positive, or ``dispersion`` is negative.
+
+    Notes
+    -----
+    Derived: counts that are Poisson around rates that are gamma distributed; the rate that a count speaks for is the
+    posterior mean (Greenwood and Yule 1920). Nodes with equal counts are drawn by lot.
+
+    Examples
+    --------
+    A tenth of a failure for each node. The worst hundredth of the nodes had a fifth of them and will have a fortieth of
+    the next: who failed twice was mostly unlucky.
+
+    >>> lemons(0.01, failures=0.1, dispersion=1)
+    Lemons
+             value
+    share       1%
+    past     19.1%
+    future   2.64%
+    without  98.3%
+    """
+    (part,) = fraction(share=share)
+    if np.any(part == 1):
+        raise ValueError(f"share must be below 1, got {np.max(part):g}")
+    (mean,), (spread,) = positive(failures=failures), nonnegative(dispersion=dispersion)
+    past, future = _worst(part, mean, spread)
+    return Lemons(part, past[()], future[()])
+
+
+@np.vectorize
+def _worst(share, mean, dispersion):
+    """Of all failures, and of the next ones, those of a share of the nodes that had the most."""
+    n, chance = (part[::-1] for part in _counts(mean, dispersion))
+    taken = np.clip(share - (np.cumsum(chance) - chance), 0, chance)
+    return float(taken @ n / mean), float(taken @ (1 + dispersion * n) / (1 + dispersion * mean))
 
 
 def failure_probability(window, mtbf):
@@ -730,10 +847,29 @@ class _Parts(Explained):
 
 
 class Goodput(_Parts):
-    """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio)."""
+    """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio).
+
+    Of published runs, one in ten kept less than ``low`` and one in ten more than ``high``: the odds of lost time, lost
+    over useful, are between the ends of the spread ``goodput`` of :data:`clusterlab.machine.SPREADS` times those here.
+    """
+
+    @property
+    def low(self):
+        """Useful share that nine runs in ten exceed: the lower end of an 80 % interval."""
+        return self._of_odds(machine.SPREADS["goodput"].high)
+
+    @property
+    def high(self):
+        """Useful share that one run in ten exceeds: the upper end of an 80 % interval."""
+        return self._of_odds(machine.SPREADS["goodput"].low)
+
+    def _of_odds(self, times):
+        """The useful share with ``times`` the odds of lost time."""
+        return self.useful / (self.useful + times * (1 - self.useful))
 
     def _rows(self):
-        return [("", "share"), *((name, summary(part, "%")) for name, part in self.parts.items())]
+        ends = [("useful, 1 in 10 below", summary(self.low, "%")), ("useful, 1 in 10 above", summary(self.high, "%"))]
+        return [("", "share"), *((name, summary(part, "%")) for name, part in self.parts.items()), *ends]
 
 
 class RunTime(_Parts):
@@ -808,14 +944,16 @@ def goodput(job: Job) -> Goodput:
     >>> from clusterlab.units import minute
     >>> goodput(Job(interval=1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute))
     Goodput
-                 share
-    useful       86.6%
-    checkpoint   4.72%
-    rework       4.94%
-    detection    1.07%
-    restart      2.64%
-    repair          0%
-    maintenance     0%
+                           share
+    useful                 86.6%
+    checkpoint             4.72%
+    rework                 4.94%
+    detection              1.07%
+    restart                2.64%
+    repair                    0%
+    maintenance               0%
+    useful, 1 in 10 below  38.4%
+    useful, 1 in 10 above  96.8%
     """
     mtbf = job.mtbf
     # The time of one failure, in units of mtbf.
@@ -921,6 +1059,65 @@ def _segments(work, interval):
     """Full intervals before the last segment of work, and its seconds; a remainder of rounding is not a segment."""
     full = np.maximum(np.ceil(work / interval - 1e-9) - 1, 0)
     return full, work - full * interval
+
+
+def restart_time(attempt, failing, *, delay=0, confidence=0.95) -> Estimate:
+    r"""Time until a job runs again, if each attempt to restart it fails with a probability of its own.
+
+    .. math:: E = R + (R + w)\, \frac{p}{1 - p}, \qquad
+        R + (R + w)\left(\left\lceil \frac{\ln(1 - q)}{\ln p} \right\rceil - 1\right)
+
+    Parameters
+    ----------
+    attempt : array_like
+        Seconds of one attempt, R.
+    failing : array_like
+        Probability that an attempt fails, p, from 0 to below 1.
+    delay : array_like
+        Seconds from a failed attempt to the next, w: someone or something has to notice.
+    confidence : array_like
+        1 - alpha, between 0 and 1.
+
+    Returns
+    -------
+    Estimate
+        ``value`` is the mean, which is what a :class:`Job` takes as its ``restart``; ``low`` and ``high`` are the
+        quantiles q = alpha/2 and 1 - alpha/2.
+
+    Raises
+    ------
+    ValueError
+        ``attempt`` is not positive, ``failing`` is 1 or not a probability, ``delay`` is negative, or ``confidence`` is
+        not between 0 and 1.
+
+    Notes
+    -----
+    Derived: the number of attempts is geometric, if they fail independently. A fault that stays fails every attempt: of
+    twelve chains of automatic retries on 504 B200s a third succeeded, and 73 attempts were made (Lablup 2026). Then no
+    number of attempts helps, and the node has to go.
+
+    Examples
+    --------
+    Ten minutes an attempt. If half of them fail, the mean doubles, and one restart in forty takes an hour:
+
+    >>> [fmt(getattr(restart_time(600, 0.5), name), "min") for name in ("value", "low", "high")]
+    ['20 min', '10 min', '60 min']
+    """
+    (once,) = positive(attempt=attempt)
+    again, p = nonnegative(delay=delay, failing=failing)
+    if np.any(p >= 1):
+        raise ValueError(f"failing must be below 1, got {np.max(p):g}")
+    tail = _tail(confidence)
+    broadcastable(attempt=once, failing=p, delay=again, confidence=tail)
+    each = once + again
+    low, high = (once + each * (_attempts(p, share) - 1) for share in (tail, 1 - tail))
+    return Estimate(once + each * p / (1 - p), low, high, "s")
+
+
+def _attempts(failing, share):
+    """Least number of attempts of which one succeeds with a probability of ``share``."""
+    safe = np.where(failing > 0, failing, 0.5)
+    return np.where(failing > 0, np.maximum(np.ceil(np.log1p(-share) / np.log(safe) - 1e-9), 1), 1)[()]
 
 
 @dataclass(frozen=True, repr=False)
@@ -1077,6 +1274,96 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
     return SparePool(spares, load, none_left, waiting, none_left * repair / (spares + 1))
 
 
+@dataclass(frozen=True, repr=False)
+class InRepair(Explained):
+    """Machines in repair at a moment: their mean ``load``, standard ``deviation``, and the ``spares`` that suffice."""
+
+    load: float
+    deviation: float
+    spares: float
+
+    def _rows(self):
+        rows = [("load", summary(self.load, "in repair")), ("deviation", summary(self.deviation))]
+        return [("", "value"), *rows, ("spares", summary(self.spares))]
+
+
+def spares_for(share, *, nodes, node_mtbf, repair, machines=1, dispersion=0) -> InRepair:
+    r"""Least number of spares that are enough for a share of the time, where failures come in crowds and in bursts.
+
+    .. math:: \text{Var} = a\left(\frac{E[K^2]}{E[K]} + \alpha_d\, a\right), \quad a = \frac{N r}{m}, \qquad
+        g_s = \sum_j \left(A + B\,\frac{j}{s}\right) f_j\, g_{s - j}
+
+    Parameters
+    ----------
+    share : array_like
+        Of the time, in which no more machines are in repair than there are spares; between 0 and 1.
+    nodes, node_mtbf, repair : array_like
+        As in :func:`spare_pool`: N, m and r.
+    machines : int or mapping
+        Machines that one failure takes, K, which come back together; or a mapping of each such number to its share of
+        the failures, f. ``node_mtbf`` counts every machine that is taken.
+    dispersion : array_like
+        As in :func:`expected_failures`, alpha_d: the rate stays as it is for longer than a repair.
+
+    Returns
+    -------
+    InRepair
+
+    Raises
+    ------
+    ValueError
+        As in :func:`spare_pool`, or ``share`` is not between 0 and 1, ``dispersion`` is negative, or the shares of
+        ``machines`` do not sum to 1.
+
+    Notes
+    -----
+    Source: machines in repair are customers of a queue with a server for each, M/G/infinity, whose number is Poisson
+    whatever the distribution of the repair time (Takacs 1962): a heavy tail alone needs no further spare. With crowds
+    the number is compound Poisson, with bursts compound negative binomial, both by Panjer's recursion (1981).
+    Machines that come back one by one, and bursts shorter than a repair, need fewer spares than this.
+
+    Examples
+    --------
+    2,048 nodes of 6,250 h, two days of repair: 16 in repair on average. Spares for 99 % of the time; if one failure in
+    fifty takes a rack of 8; and in a fleet whose months differ too.
+
+    >>> from clusterlab.units import day, hour
+    >>> fleet = {"nodes": 2048, "node_mtbf": 6250 * hour, "repair": 2 * day}
+    >>> racks = {1: 0.98, 8: 0.02}
+    >>> pools = [spares_for(0.99, **fleet, **more) for more in ({}, {"machines": racks}, {"dispersion": BURSTS})]
+    >>> [(int(pool.spares), round(float(pool.deviation), 1)) for pool in pools]
+    [(26, 4.0), (32, 5.6), (40, 8.1)]
+    """
+    _, nodes, load = _spares(0, nodes, node_mtbf, repair)
+    (part,), (spread,) = fraction(share=share), nonnegative(dispersion=dispersion)
+    if np.any(part == 1):
+        raise ValueError("share must be below 1, got 1")
+    broadcastable(share=part, load=load, dispersion=spread)
+    sizes, chances = _sizes(machines)
+    mean, square = sizes @ chances, sizes**2 @ chances
+    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, sizes, chances, q))(load, spread, part)
+    return InRepair(load, np.sqrt(load * (square / mean + spread * load)), enough[()])
+
+
+def _compound_quantile(mean, dispersion, sizes, chances, probability):
+    """Least number that a sum of ``sizes`` stays within, over a count with a mean and a dispersion (Panjer 1981)."""
+    if mean == 0:
+        return 0.0
+    wide = 1 + dispersion * mean
+    a, b = dispersion * mean / wide, mean * (1 - dispersion) / wide
+    center = mean * (sizes @ chances)
+    deviation = math.sqrt(mean * (sizes**2 @ chances) + dispersion * center**2)
+    chance = np.zeros(math.ceil(center + 12 * deviation + 60 * wide * max(sizes)) + 1)
+    chance[0] = 1.0  # all are relative to the first until the end: its own value may be too small for a float
+    for s in range(1, chance.size):
+        fits = sizes[sizes <= s].astype(int)
+        chance[s] = np.sum((a + b * fits / s) * chances[: fits.size] * chance[s - fits])
+        if chance[s] > 1e200:
+            chance[: s + 1] /= 1e200
+    total = np.cumsum(chance)
+    return float(np.searchsorted(total, probability * total[-1]))
+
+
 def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
     r"""Mean speed, as a share of full speed, of a job that shrinks when no spare is left instead of waiting.
 
@@ -1168,7 +1455,9 @@ class Runs(RunTime):
 _MOST_FAILURES = 100_000
 
 
-def simulate(work, job: Job, *, spares=None, machines=1, shape=1, age=None, runs=1000, seed=0, trace_run=0) -> Runs:
+def simulate(
+    work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0, trace_run=0
+) -> Runs:
     r"""Monte Carlo simulation of a job: the model of this module, failure by failure, all runs at once.
 
     .. math:: t_{i+1} = H^{-1}\left(H(t_i) + E_i\right), \quad E_i \sim \text{Exp}(1), \quad H(t) = t/M
@@ -1185,6 +1474,8 @@ def simulate(work, job: Job, *, spares=None, machines=1, shape=1, age=None, runs
     machines : int or mapping
         Machines that one failure takes; they come back from repair together. Where failures differ (a node, a rack, a
         switch), a mapping of each number of machines to its share of the failures. Above 1, ``spares`` must be given.
+    tail : float, optional
+        Of lognormal repair times of machines, the standard deviation of the logarithm: 1.1 to 3 in published logs.
     shape, age : float
         Weibull shape, and the age at which machines that are new at the start have reached ``job.mtbf`` (``work`` by
         default); H is :func:`infant_failures`.
@@ -1225,7 +1516,7 @@ def simulate(work, job: Job, *, spares=None, machines=1, shape=1, age=None, runs
     failures         486      444     526
     """
     given = {"work": work, "spares": spares, "machines": machines, "shape": shape, "age": age, "runs": runs} | vars(job)
-    for name, value in given.items():
+    for name, value in {**given, "tail": tail}.items():
         if np.ndim(value):
             raise ValueError(f"{name} must be one number, got {value!r}")
     work, shape, age = positive(work=work, shape=shape, age=work if age is None else age)
@@ -1238,7 +1529,11 @@ def simulate(work, job: Job, *, spares=None, machines=1, shape=1, age=None, runs
         raise ValueError(f"{limit}, got {job.mtbf:g}: {expected:.3g} are expected")
     full, last = _segments(work, job.interval)
     plan = _Plan(job=job, checkpoints=full + 1, last=last, shape=shape, age=age)
-    pool = _pool(spares, machines, repair=job.repair, runs=runs)
+    if tail is not None:
+        positive(tail=tail)
+        if spares is None:
+            raise ValueError(f"tail must be None without spares, got {tail:g}")
+    pool = _pool(spares, machines, repair=job.repair, tail=tail, runs=runs)
     state, trace = _run(plan, pool, runs=runs, random=np.random.default_rng(seed), trace_run=trace_run)
     parts = {
         "useful": np.full(runs, work),
@@ -1365,13 +1660,20 @@ def _attempt(now, *, time_to_failure, restart_time, remaining, plan):
     )
 
 
-def _pool(spares, machines, *, repair, runs):
-    """The pool of spares of a simulation, or None; ``machines`` as in :func:`simulate`."""
+def _sizes(machines):
+    """Machines that a failure takes, in rising order, and the share of the failures that takes so many; checked."""
     shares = machines if isinstance(machines, Mapping) else {machines: 1.0}
     (sizes,) = whole(machines=list(shares))
     (probabilities,) = fraction(**{"the shares of machines": list(shares.values())})
     if abs(sum(probabilities) - 1) > 1e-9:
         raise ValueError(f"the shares of machines must sum to 1, got {sum(probabilities):g}")
+    order = np.argsort(sizes)
+    return np.asarray(sizes)[order], np.asarray(probabilities)[order]
+
+
+def _pool(spares, machines, *, repair, tail, runs):
+    """The pool of spares of a simulation, or None; ``machines`` and ``tail`` as in :func:`simulate`."""
+    sizes, probabilities = _sizes(machines)
     if spares is None:
         if np.any(sizes > 1):
             raise ValueError(f"machines must be 1 without spares, got {np.max(sizes):g}")
@@ -1381,6 +1683,7 @@ def _pool(spares, machines, *, repair, runs):
         cumulative=np.cumsum(probabilities)[:-1],
         back=np.zeros((runs, int(_spares(spares, 1, 1, 1)[0] + np.max(sizes)))),
         repair=repair,
+        tail=tail,
     )
 
 
@@ -1388,19 +1691,24 @@ def _pool(spares, machines, *, repair, runs):
 class _Pool:
     """The machines in repair of every run: ``back`` holds when each comes back, in ``spares`` plus largest size places.
 
-    A failure takes one of ``sizes`` machines, by the ``cumulative`` probabilities; their mean ``repair`` is in seconds.
+    A failure takes one of ``sizes`` machines, by the ``cumulative`` probabilities; their mean ``repair`` is in seconds,
+    and ``tail`` the standard deviation of its logarithm, or None where it is exponential.
     """
 
     sizes: np.ndarray
     cumulative: np.ndarray
     back: np.ndarray
     repair: float
+    tail: float | None
 
     def wait(self, live, failed, detection, random):
         """Seconds that each live run waits after ``detection`` of a failure until ``spares`` or fewer are in repair."""
         most = max(self.sizes)
         taken = self.sizes[np.searchsorted(self.cumulative, random.random(live.size), side="right")]
-        repaired = failed + self.repair * random.exponential(size=live.size)
+        if self.tail is None:
+            repaired = failed + self.repair * random.exponential(size=live.size)
+        else:
+            repaired = failed + self.repair * random.lognormal(-(self.tail**2) / 2, self.tail, live.size)
         # At a failure no more than ``spares`` machines are in repair, so the ``most`` earliest places are free.
         back = np.partition(self.back[live], most - 1, axis=1)
         back[:, :most] = np.where(np.arange(most) < taken[:, None], repaired[:, None], back[:, :most])

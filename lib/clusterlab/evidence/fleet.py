@@ -1,0 +1,257 @@
+"""A fleet's published figures against the laws: lost time, drawn power, and the intervals that so few of them allow.
+
+A prediction of a row rests on no figure of its own source. A source has one vote: its rows share what it counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .. import hardware
+from ..failures import Job, goodput, lemons, optimal_interval, system_mtbf
+from ..power import mean_draw
+from ..units import Explained, hour, minute
+from . import validation
+from .tables import published
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Explained):
+    """One published figure beside what a law says of it, and the multiples of that in which an interval is learned.
+
+    ``ratio`` is the measured figure over the predicted one; of a goodput, that of the odds of lost time.
+    """
+
+    name: str
+    source: str
+    measured: float
+    predicted: float
+    ratio: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over measured, less 1."""
+        return self.predicted / self.measured - 1
+
+
+# --- Failures --------------------------------------------------------------------------------------------------------
+
+# What a plan takes where a source prints nothing: 50,000 h a GPU, the planner's 8 and 5 minutes, writes of a minute.
+_LIFE, _NOTICE, _RESTART, _WRITE = 50_000 * hour, 8 * minute, 5 * minute, minute
+
+
+def goodput_runs() -> list[Comparison]:
+    """Published effective training times, beside the goodput that a plan would have promised.
+
+    The plan knows the number of accelerators, and the stops if the source counts them. A source that prints "over 90 %"
+    is taken at 90 %. Meta's jobs of 2,048 to 4,096 GPUs are one of 3,072.
+
+    Examples
+    --------
+    >>> for run in goodput_runs():
+    ...     print(f"{run.name:28} {run.measured:.2f} {run.predicted:.2f}")
+    Llama 3 405B                 0.90 0.84
+    Meta RSC-1                   0.90 0.94
+    MegaScale                    0.90 0.88
+    AWS HLAT, automatic restarts 0.99 0.93
+    AWS HLAT, manual restarts    0.78 0.93
+    OPT-175B                     0.59 0.94
+    """
+    found = []
+    for row in published("failures"):
+        if row["metric"] != "effective training time":
+            continue
+        name = row["run"] + (f", {row['what']}" if row["run"] == "AWS HLAT" else "")
+        counts = [r for r in published("failures", run=row["run"]) if r["metric"] in _STOPS]
+        gpus = 3072 if row["run"] == "Meta RSC-1" else row["gpus"]
+        mtbf = counts[0]["period"] / sum(r["low"] for r in counts) if counts else system_mtbf(_LIFE, gpus)
+        job = Job(interval=optimal_interval(_WRITE, mtbf), write=_WRITE, mtbf=mtbf, detection=_NOTICE, restart=_RESTART)
+        plan, kept = float(goodput(job).useful), row["low"]
+        found.append(Comparison(name, row["run"], kept, plan, (1 / kept - 1) / (1 / plan - 1)))
+    return found
+
+
+_STOPS = ("unexpected interruptions", "manual restarts", "automatic restarts")
+
+
+def lemon_nodes() -> list[Comparison]:
+    """Share of the later failures that the worst twentieth of the nodes had, beside :func:`clusterlab.failures.lemons`.
+
+    The dispersion of nodes is the median of the other systems.
+
+    Examples
+    --------
+    >>> found = lemon_nodes()
+    >>> len(found), round(float(np.median([one.ratio for one in found])), 2)
+    (12, 1.09)
+    """
+    rows = published("failures", run="LANL")
+    named: dict[str, dict] = {}
+    for row in rows:
+        named.setdefault(row["what"], {})[row["metric"]] = row
+    systems = {name: row for name, row in named.items() if "dispersion of nodes" in row}
+    found = []
+    for name, row in systems.items():
+        others = [other["dispersion of nodes"]["low"] for key, other in systems.items() if key != name]
+        mean = row["failures of a half, each node"]
+        law = lemons(0.05, failures=(mean["low"] + mean["high"]) / 2, dispersion=np.median(others))
+        seen, said = row["later failures of the worst 5 %"]["low"], float(law.future)
+        found.append(Comparison(name, name, seen, said, seen / said))
+    return found
+
+
+# --- Power -----------------------------------------------------------------------------------------------------------
+
+_FANS = 0.10  # of an air-cooled server's draw: data/power.csv, row E0021
+
+
+def _named(group: str) -> list[dict]:
+    """Rows of a group by name, each quantity under its own."""
+    found: dict[str, dict] = {}
+    for row in published("power", group=group):
+        one = found.setdefault(row["name"], {"name": row["name"], "source": row["source"]})
+        one |= {"n": row["n_accelerators"], "accelerator": row["accelerator"], row["quantity"]: row["value"]}
+    return list(found.values())
+
+
+def server_draws() -> list[Comparison]:
+    """Measured watts of servers, beside their accelerators' rating times the utilisation of the other sources.
+
+    Where a server waits for others the law takes its speed from the row (:func:`clusterlab.power.mean_draw`). Frontier
+    and GPT-3's V100s are an accelerator with its share of everything.
+
+    Examples
+    --------
+    >>> found = server_draws()
+    >>> len(found), len({run.source for run in found})
+    (24, 5)
+    """
+    rows = [row | {"servers": 8} for row in _named("draw") if not row["name"].startswith("idle")]
+    (frontier,) = (row for row in _named("measured") if row["name"].startswith("Frontier"))
+    (gpt3,) = (row for row in _named("run") if row["name"] == "GPT-3")
+    rows.append(frontier | {"servers": 1, "power": frontier["power"] / frontier["n"]})
+    rows.append(gpt3 | {"servers": 1})
+    rated = np.array([row["servers"] * hardware.accelerator(row["accelerator"]).tdp for row in rows])
+    rated = rated / np.array([1 - _FANS if "air-cooled" in row["name"] else 1 for row in rows])
+    drawn = np.array([row["power"] for row in rows])
+    speed = np.array([row.get("speed", 1.0) for row in rows])
+    sources = np.array([row["source"] for row in rows])
+    found = []
+    for i, row in enumerate(rows):
+        others = (sources != sources[i]) & (speed == 1)
+        used = _median_of_medians((drawn / rated)[others], sources[others])
+        law = float(mean_draw(rated[i], utilisation=used, waiting=1 - speed[i]).power)
+        found.append(Comparison(row["name"], row["source"], drawn[i], law, drawn[i] / law))
+    return found
+
+
+def _median_of_medians(values: np.ndarray, sources: np.ndarray) -> float:
+    return float(np.median([np.median(values[sources == source]) for source in dict.fromkeys(sources.tolist())]))
+
+
+def accelerator_draws() -> list[Comparison]:
+    """Measured watts of accelerators that serve, beside their rating times the share that other models draw.
+
+    A dense model and one of experts draw different shares: the second waits more. The sources are the models.
+
+    Examples
+    --------
+    >>> found = accelerator_draws()
+    >>> len(found), round(float(np.mean([abs(one.error) for one in found])), 2)
+    (38, 0.09)
+    """
+    rows = _named("accelerator draw")
+    rated = np.array([hardware.accelerator(row["accelerator"]).tdp for row in rows])
+    drawn = np.array([row["power"] for row in rows])
+    model = np.array([row["name"].split(" on ")[0].removesuffix("-FP8") for row in rows])
+    experts = np.array([any(part in name for part in ("A22B", "A3B", "-16E", "-128E", "DeepSeek")) for name in model])
+    found = []
+    for i, row in enumerate(rows):
+        others = (model != model[i]) & (experts == experts[i])
+        law = float(rated[i] * np.median((drawn / rated)[others]))
+        found.append(Comparison(row["name"], str(model[i]), drawn[i], law, drawn[i] / law))
+    return found
+
+
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
+MANY = 30  # rows from which on an interval holds four fifths of them, and its coverage is tested
+
+
+@cache
+def student_quantile(share: float, freedom: int) -> float:
+    """Quantile of Student's t distribution, for a share above a half.
+
+    Examples
+    --------
+    >>> round(student_quantile(0.9, 4), 3), round(student_quantile(0.9, 1), 3)
+    (1.533, 3.078)
+    """
+    angle = np.linspace(0, math.pi / 2, 20_001)  # t = sqrt(freedom) tan(angle): the density becomes a power of a cosine
+    density = np.cos(angle) ** (freedom - 1)
+    grown = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, grown / grown[-1], angle)))
+
+
+def interval(ratios: Sequence[float], sources: Sequence[str]) -> tuple[float, float]:
+    """Ends of the 80 % interval of a further source's ratio.
+
+    From 30 rows on, what holds four fifths of them, as for training. With fewer, Student's t interval of a further
+    source's logarithm, each source being the mean of its own: wide on purpose, the wider the fewer.
+
+    Raises
+    ------
+    ValueError
+        The rows are of one source.
+
+    Examples
+    --------
+    Three sources that agree within 10 % say less of a fourth than they seem to:
+
+    >>> [round(end, 2) for end in interval([0.95, 1.0, 1.05], ["a", "b", "c"])]
+    [0.9, 1.11]
+    """
+    logs, names = np.log(ratios), np.asarray(sources)
+    if len(logs) >= MANY:
+        return validation._interval(np.exp(logs), names)
+    means = np.array([logs[names == name].mean() for name in dict.fromkeys(names.tolist())])
+    if means.size < 2:
+        raise ValueError(f"sources must be at least two, got {means.size}")
+    half = student_quantile(0.9, means.size - 1) * means.std(ddof=1) * math.sqrt(1 + 1 / means.size)
+    return math.exp(means.mean() - half), math.exp(means.mean() + half)
+
+
+KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_runs, "power": server_draws}
+
+
+def learn_spreads() -> dict[str, tuple[float, float]]:
+    """Learn the interval of each kind: what :data:`clusterlab.machine.SPREADS` holds of them.
+
+    Examples
+    --------
+    >>> {kind: [round(end, 2) for end in ends] for kind, ends in learn_spreads().items()}
+    {'goodput': [0.21, 10.44], 'power': [0.82, 1.15]}
+    """
+    found = {kind: of() for kind, of in KINDS.items()}
+    return {kind: interval([r.ratio for r in runs], [r.source for r in runs]) for kind, runs in found.items()}
+
+
+def covered(runs: Sequence[Comparison]) -> float:
+    """Share of rows inside the interval that was learned without their source; every source has one vote.
+
+    Examples
+    --------
+    >>> 0.75 <= covered(accelerator_draws()) <= 0.85
+    True
+    """
+    shares = []
+    for source in dict.fromkeys(run.source for run in runs):
+        others = [run for run in runs if run.source != source]
+        low, high = interval([run.ratio for run in others], [run.source for run in others])
+        shares.append(np.mean([low <= run.ratio <= high for run in runs if run.source == source]))
+    return float(np.mean(shares))
