@@ -543,6 +543,32 @@ def test_tokens_cross_to_a_node_once_however_many_experts_they_have_there(nodes,
     assert law.sent_bytes == pytest.approx(max(token * inside, token * across), **close)
 
 
+def copies_across(rng, *, groups, most, nodes, k=8, experts=256, tokens=3000):
+    """Copies of a token that leave its node, by DeepSeek's rule on random scores.
+
+    Of all groups of experts the ``most`` with the best two, and of their experts the best k; groups are on nodes in
+    turn. Other code: modeling_deepseek's gate.
+    """
+    scores = rng.random((tokens, groups, experts // groups))
+    best = np.sort(scores, axis=2)[:, :, -2:].sum(axis=2)
+    allowed = best >= np.sort(best, axis=1)[:, -most][:, None]
+    scores = np.where(allowed[:, :, None], scores, -1).reshape(tokens, experts)
+    where = np.argsort(scores, axis=1)[:, -k:] // (experts // nodes)
+    return np.mean([len({*token} - {home}) for token, home in zip(where, rng.integers(0, nodes, tokens), strict=True)])
+
+
+@pytest.mark.parametrize(("nodes", "most"), [(8, 4), (8, 8), (4, 4), (16, 4)])
+def test_a_router_held_to_some_nodes_sends_as_many_copies_as_the_law_says(nodes, most):
+    found = copies_across(np.random.default_rng(5), groups=nodes, most=most, nodes=nodes)
+    links = {"bandwidth": 1.0, "latency": 0.0, "node_bandwidth": 1e9, "node_latency": 0.0, "node_size": 8}
+    law = expert_all_to_all(8.0, 8 * nodes, experts_per_token=8, most_nodes=most, **links)
+    # Without replacement experts are on a little more nodes; the law knows no luck, so it may be a little above too.
+    assert law.transfer == pytest.approx(found, rel=0.025)
+    free = expert_all_to_all(8.0, 8 * nodes, experts_per_token=8, **links)
+    assert law.transfer <= free.transfer
+    assert (law.transfer < free.transfer) == (most < nodes)
+
+
 @given(sizes, st.integers(1, 64), st.integers(1, 8), st.integers(1, 16), st.floats(1, 20))
 def test_tokens_take_at_most_the_links_of_whole_buffers(size, nodes, g, k, faster):
     links = {**NDR, "node_bandwidth": 50e9 * faster, "node_latency": 1e-6, "node_size": g}
@@ -1072,10 +1098,10 @@ SOUND = (
     | {all_to_all_local_share: {"n": FLAT["n"], "node_size": NESTED["node_size"]}}
     | {pipelined_time: {"latency": FLAT["latency"], "transfer": [1e-3, 0, 2.0]}}
     | {multi_node_ring: FLAT | NESTED | {"messages": [1, 4, 2]}}
-    | {expert_all_to_all: FLAT | NESTED | {"experts_per_token": [1, 2, 8]}}
+    | {expert_all_to_all: FLAT | NESTED | {"experts_per_token": [1, 2, 8], "most_nodes": [1, 2, 3]}}
     | {exposed_time: {"communication": [0, 2.0, 1e-3], "behind": [1.0, 0, 2e-3], "contention": [0, 0.5, 0.25]}}
 )
-COUNTS = {"n", "node_size", "chunks", "levels", "messages", "experts_per_token"}
+COUNTS = {"n", "node_size", "chunks", "levels", "messages", "experts_per_token", "most_nodes"}
 MAY_BE_ZERO = {"size", "latency", "node_latency", "transfer", "communication", "behind", "contention"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
@@ -1100,6 +1126,8 @@ def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
     strict = law in (double_tree_chunks, best_all_reduce) and name == "latency"
     nonsense += [] if name in MAY_BE_ZERO and not strict else [0]
     nonsense += [0.5, 1.5] if name in COUNTS else []
+    if name == "most_nodes":  # None: as many as there are
+        nonsense.remove(None)
     for value in nonsense:
         with pytest.raises(ValueError, match=rf"^{name} must be .*got "):
             one(law, 0, **{name: value})

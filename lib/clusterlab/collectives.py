@@ -982,14 +982,15 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
 
 
 def expert_all_to_all(
-    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency
+    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, most_nodes=None
 ) -> Collective:
     r"""All-to-all that sends tokens to their experts, or back: a token crosses to a node once and is copied there.
 
-    With k experts a token, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+    With k experts a token on at most M nodes, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
 
     .. math:: T = \alpha'_{g > 1} + \alpha_{m > 1} + \max\left(\frac{g-1}{g}\,\frac{S}{B'},\;
-        \frac{(m - 1)\left(1 - (1 - 1/m)^k\right)}{k}\,\frac{S}{B}\right)
+        \left(1 - \frac{1}{m}\right) \frac{\min\left(M,\, m \left(1 - (1 - 1/m)^k\right)\right)}{k}\,
+        \frac{S}{B}\right)
 
     Parameters
     ----------
@@ -1003,6 +1004,8 @@ def expert_all_to_all(
         Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
     node_bandwidth, node_latency : array_like
         Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
+    most_nodes : array_like, optional
+        Nodes to which a router may send one token, M; by default all.
 
     Returns
     -------
@@ -1014,13 +1017,15 @@ def expert_all_to_all(
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size`` or ``experts_per_token`` is not
-        a whole number of at least 1, or ``node_size`` does not divide ``n``.
+        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size``, ``experts_per_token`` or
+        ``most_nodes`` is not a whole number of at least 1, or ``node_size`` does not divide ``n``.
 
     Notes
     -----
-    Source: DeepSeek-V3 2024, section 3.2.2, for a token that crosses to a node once and is forwarded over NVLink there.
-    Derived: of m nodes a token with k experts visits m (1 - (1 - 1/m)^k), and all but its own are across.
+    Source: DeepSeek-V3 2024, section 3.2.2, for a token that crosses to a node once and is forwarded over NVLink there,
+    and section 2.1.2 for routing to at most four nodes. Derived: of m nodes a token with k experts visits
+    m (1 - (1 - 1/m)^k), and all but its own are across. A router that may choose M takes those where the best experts
+    are, and so visits nearly all of them.
 
     Examples
     --------
@@ -1030,22 +1035,31 @@ def expert_all_to_all(
     >>> cost = expert_all_to_all(64e6, 64, experts_per_token=8, node_size=8, **links)
     >>> round(float(posted_all_to_all(64e6, 64, node_size=8, **links).transfer / cost.transfer), 2)
     1.69
+
+    Its router sends a token to at most four nodes:
+
+    >>> limited = expert_all_to_all(64e6, 64, experts_per_token=8, node_size=8, most_nodes=4, **links)
+    >>> round(float(limited.transfer / cost.transfer), 2)
+    0.76
     """
+    most = np.inf if most_nodes is None else whole(most_nodes=most_nodes)[0]
     g, nodes = _node(n, node_size)
     node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
     size, n, bandwidth, latency, k, _, node_bandwidth, node_latency = _inputs(
         size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
     )
-    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency)
+    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency, most)
     sent = np.maximum(inside * node_bandwidth, across * bandwidth)
     rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
     return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
 
 
-def _expert_all_to_all(size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency):
+def _expert_all_to_all(
+    size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, most_nodes
+):
     """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
     nodes = n / node_size
-    visited = (nodes - 1) * (1 - (1 - 1 / nodes) ** experts_per_token)
+    visited = smaller(nodes * (1 - (1 - 1 / nodes) ** experts_per_token), most_nodes) * (1 - 1 / nodes)
     waits = (node_size > 1) * node_latency + (nodes > 1) * latency
     inside = size * (node_size - 1) / node_size / node_bandwidth
     return waits, inside, size * visited / experts_per_token / bandwidth

@@ -22,9 +22,9 @@ class Transformer(Explained):
     ``kv_heads`` below ``heads`` is grouped-query attention, 1 is multi-query. ``kv_rank`` above 0 is multi-head latent
     attention: keys and values come from one vector of that size, queries from one of ``query_rank`` (0: straight from
     the stream), and ``rope_dim`` more dimensions of queries and keys carry the position. ``experts`` above 0 make every
-    layer but the first ``dense_layers`` a mixture of experts. In ``window_layers`` a token sees only the last
-    ``window`` tokens. ``positions`` are learned position embeddings. ``biases`` says whether linear layers and norms
-    have them.
+    layer but the first ``dense_layers`` a mixture of experts, whose router sends a token to experts on no more than
+    ``routed_nodes`` nodes (0: on any). In ``window_layers`` a token sees only the last ``window`` tokens. ``positions``
+    are learned position embeddings. ``biases`` says whether linear layers and norms have them.
 
     Examples
     --------
@@ -49,6 +49,7 @@ class Transformer(Explained):
     shared_experts: int = 0
     expert_ffn: int | None = None  # ffn
     dense_layers: int = 0
+    routed_nodes: int = 0
     query_rank: int = 0
     kv_rank: int = 0
     rope_dim: int = 0
@@ -102,10 +103,10 @@ class Transformer(Explained):
 
 
 _MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
-_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers")
+_MAY_BE_ZERO += ("routed_nodes", "kv_rank", "rope_dim", "window", "window_layers")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
-_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank"}
+_NEEDS |= {"routed_nodes": "experts", "query_rank": "kv_rank", "rope_dim": "kv_rank"}
 
 
 def _check_shapes(model, **values) -> None:
