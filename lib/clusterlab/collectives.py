@@ -1042,12 +1042,13 @@ def expert_all_to_all(
     >>> round(float(limited.transfer / cost.transfer), 2)
     0.76
     """
-    most = np.inf if most_nodes is None else whole(most_nodes=most_nodes)[0]
     g, nodes = _node(n, node_size)
     node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency = _inputs(
+    node |= {} if most_nodes is None else {"most_nodes": most_nodes}
+    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency, *limit = _inputs(
         size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
     )
+    most = limit[0] if limit else np.inf
     waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency, most)
     sent = np.maximum(inside * node_bandwidth, across * bandwidth)
     rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
