@@ -120,7 +120,7 @@ from clusterlab.monitoring import (
     result_checks,
     step_alarm,
 )
-from clusterlab.pipeline import bubble_fraction, critical_stage, in_flight, stage_layers
+from clusterlab.pipeline import bubble_fraction, critical_stage, dualpipe_bubble, in_flight, stage_layers
 from clusterlab.power import (
     Coolant,
     best_cap,
@@ -465,6 +465,14 @@ DIMENSIONS = {
     pipeline.simulate: (
         lambda: pipeline.simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
         {"bubble_fraction": ""},
+    ),
+    pipeline.simulate_dualpipe: (
+        lambda: pipeline.simulate_dualpipe(2, 4, **dict.fromkeys(("forward", "backward"), 1.0)),
+        {"bubble_fraction": ""},
+    ),
+    dualpipe_bubble: (
+        lambda: dualpipe_bubble(q("", 4), forward=q("s"), backward=q("s"), weight=q("s", 0.1), paired=q("s")),
+        {"": "s"},
     ),
     bubble_fraction: (
         lambda: bubble_fraction(q(""), q(""), schedule="zb-h1", forward=q("s"), backward=q("s"), weight=q("s", 1)),

@@ -9,7 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.explorer import Picture
-from clusterlab.pipeline import SCHEDULES, bubble_fraction, critical_stage, in_flight, simulate, stage_layers
+from clusterlab.pipeline import (
+    SCHEDULES,
+    bubble_fraction,
+    critical_stage,
+    dualpipe_bubble,
+    in_flight,
+    simulate,
+    simulate_dualpipe,
+    stage_layers,
+)
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-9, "abs": 1e-9}
@@ -158,6 +167,75 @@ def test_bubble_and_memory_are_those_of_the_closed_forms(schedule):
                 assert line.bubble_fraction == pytest.approx(expected, **close)
             else:
                 assert line.bubble_fraction >= expected - 1e-9
+
+
+def test_with_fewer_microbatches_than_stages_both_laws_of_the_bubble_are_what_the_schedule_takes():
+    for p, m, v in itertools.product((2, 3, 4, 6), range(1, 8), (1, 2, 4)):
+        found = simulate("interleaved", stages=p, microbatches=m, chunks=v, **EQUAL).bubble_fraction
+        even = {"embedding_time": 0, "output_time": 0, "stages": p, "microbatches": m, "chunks": v}
+        bubble = critical_stage(2 * p * v, layer_time=3 / (2 * v), **even).bubble
+        assert bubble_fraction(p, m, chunks=v) == pytest.approx(found, **close)
+        assert bubble / (3 * m) == pytest.approx(found, **close)
+
+
+# --- DualPipe --------------------------------------------------------------------------------------------------------
+
+TWO_WAY = [(2, 4), (4, 8), (4, 14), (6, 12), (8, 20)]
+
+
+@pytest.mark.parametrize(("p", "m"), TWO_WAY)
+@pytest.mark.parametrize("hop", [0.0, 0.25])
+def test_dualpipe_runs_every_pass_once_in_both_directions_after_its_input(p, m, hop):
+    line = simulate_dualpipe(p, m, forward=1.0, backward=2.2, weight=0.9, paired=2.5, communication=hop)
+    ends, whole = {}, {}
+    for kind, stage, way, microbatch, start, end in passes(line):
+        piece = p - 1 - stage if way else stage
+        assert (kind, piece, way, microbatch) not in ends
+        ends[kind, piece, way, microbatch] = end
+        whole[kind, piece, way, microbatch] = (start, stage)
+    assert set(ends) == set(itertools.product("FBW", range(p), (0, 1), range(m // 2)))
+    for (kind, piece, way, microbatch), (start, stage) in whole.items():
+        before = {"F": ("F", piece - 1), "B": ("B", piece + 1), "W": ("B", piece)}[kind]
+        before = ("F", piece) if before == ("B", p) else before
+        if before[1] >= 0:  # in a pair the backward pass is drawn behind the forward pass, but began with it
+            at = ends[*before, way, microbatch] + hop * (kind != "W" and before[1] != piece)
+            assert start >= at - 1e-9, (kind, stage)
+    for stage in range(p):
+        mine = line.stage == stage
+        assert np.all(line.start[mine][1:] >= line.end[mine][:-1] - 1e-9)
+    np.testing.assert_allclose(line.in_flight * 2, p + 1)  # table 2: PP + 1 of a piece
+
+
+@pytest.mark.parametrize(("p", "m"), TWO_WAY)
+@pytest.mark.parametrize("pair", [3.0, 2.5])
+def test_dualpipe_waits_as_long_as_deepseek_s_table_says(p, m, pair):
+    """Where all three passes take as long as one another; with a shorter weight gradient no longer than that."""
+    thirds = {"forward": 1.0, "backward": 2.0, "weight": 1.0, "paired": pair}
+    line, law = simulate_dualpipe(p, m, **thirds), dualpipe_bubble(p, **thirds)
+    assert line.idle.max() == pytest.approx(law, **close)
+    assert law == pytest.approx((p / 2 - 1) * (pair + 2 - 3))
+    quick = thirds | {"weight": 0.6}
+    idle = simulate_dualpipe(p, m, **quick).idle.max()
+    assert idle <= dualpipe_bubble(p, **quick) + 1e-9
+    assert idle >= 0.8 * dualpipe_bubble(p, **quick)
+    one_way = simulate("1f1b", stages=p, microbatches=m, forward=1.0, backward=2.0)
+    assert one_way.idle.max() == pytest.approx((p - 1) * 3)
+    assert one_way.idle.max() > line.idle.max()
+
+
+def test_dualpipe_refuses_what_it_cannot_run():
+    for counts in ((3, 12), (4, 6), (4, 9)):
+        with pytest.raises(ValueError, match="stages and microbatches must be even"):
+            simulate_dualpipe(*counts)
+    with pytest.raises(ValueError, match="stages must be even"):
+        dualpipe_bubble([4, 3])
+    for law in (dualpipe_bubble, lambda p, **times: simulate_dualpipe(p, 8, **times)):
+        with pytest.raises(ValueError, match="weight must be at most backward"):
+            law(4, backward=1.0, weight=2.0)
+        with pytest.raises(ValueError, match="paired must be"):
+            law(4, paired=0.0)
+    found = dualpipe_bubble(np.array([2, 4, 8]), weight=[0.5, 1.0, 2.0])
+    np.testing.assert_allclose(found, [0, 2, 0])
 
 
 @given(

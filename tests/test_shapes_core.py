@@ -9,7 +9,15 @@ import pytest
 from clusterlab import collectives, pipeline
 from clusterlab.collectives import Collective, bus_factor, crossover_size, overlap_stages
 from clusterlab.memory import model_state
-from clusterlab.pipeline import bubble_fraction, critical_stage, in_flight, simulate, stage_layers
+from clusterlab.pipeline import (
+    bubble_fraction,
+    critical_stage,
+    dualpipe_bubble,
+    in_flight,
+    simulate,
+    simulate_dualpipe,
+    stage_layers,
+)
 from test_collectives import SOUND
 
 # Each public law with sound numbers for all of its arguments that may be arrays.
@@ -19,12 +27,13 @@ LAWS |= {
     critical_stage: {"layers": 8, "layer_time": 1.0, "embedding_time": 0.5, "output_time": 2.0}
     | {"stages": 4, "microbatches": 8, "chunks": 2},
     bubble_fraction: {"stages": 4, "microbatches": 8, "chunks": 2, "forward": 1.0, "backward": 2.0, "weight": 0.5},
+    dualpipe_bubble: {"stages": 4, "forward": 1.0, "backward": 2.0, "weight": 0.5, "paired": 2.5},
     in_flight: {"stages": 4, "microbatches": 8, "stage": 1, "chunks": 2},
     model_state: {"parameters": 1e9, "shards": 8, "zero": 2}
     | {"weight_bytes": 2, "gradient_bytes": 4, "optimizer_bytes": 12},
 }
 # One argument or none, or one whose shape has a rule of its own; records are tried below.
-OTHERS = {bus_factor, simulate, crossover_size, overlap_stages}
+OTHERS = {bus_factor, simulate, simulate_dualpipe, crossover_size, overlap_stages}
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -357,6 +357,9 @@ def test_tokens_go_to_experts_and_back_in_every_pass(ep, recompute, passes):
     sent = 2 * 2 * 1024 * MOE.hidden * others
     found = timed(MOE, FLAT, **layout, software=OPEN)
     assert found.expert * SWAP == pytest.approx(4 * passes * MOE.moe_layers * sent)
+    held = timed(replace(MOE, node_limit=1), FLAT, **layout, software=OPEN)  # one copy, if not to its own rank
+    one = (1 - 1 / ep) * 2 * 2 * 1024 * MOE.hidden
+    assert held.expert * SWAP == pytest.approx(4 * passes * MOE.moe_layers * one)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 3])

@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from clusterlab.evidence import validation
 from clusterlab.evidence.training_runs import predict_runs, published_runs, read_runs
 from clusterlab.evidence.validation import (
+    calibration_worth,
     compare,
     coverage,
     fit_efficiency,
+    learn_scatters,
     learn_spreads,
     leave_one_source_out,
     memory_fit,
@@ -28,7 +30,7 @@ from clusterlab.evidence.validation import (
     score,
     score_table,
 )
-from clusterlab.machine import SPREADS
+from clusterlab.machine import SCATTERS, SPREADS
 from clusterlab.training import kind, step
 
 CSV = str(files("clusterlab") / "data" / "training_throughput.csv")
@@ -41,7 +43,7 @@ KEYS += ["baseline_mean_abs_error", "skill", "coverage", "generation_mean_abs_er
 
 
 # Sources that no constant was fitted to: their errors are those that a reader's own table should expect.
-UNFITTED = {run.source for run in RUNS if run.row.startswith("P") and not run.machine.name.startswith("TPU")}
+UNFITTED = {run.source for run in RUNS if run.role == "held"}
 # Where a constant MFU does better, which is fitted to each source, and why.
 NEGATIVE = {
     "nemo_h100_2407": "Hopper's constants rest on NVIDIA's containers of 2025 and 2026; that of 2024 was 8 % slower",
@@ -125,7 +127,8 @@ def test_the_error_of_all_rows():
     assert OVERALL.mean_abs_error <= 0.078
     assert OVERALL.skill > 0.6
     assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.062
-    assert error_of([run for run in RUNS if run.row.startswith("T")]) <= 0.058
+    accelerators = [run for run in RUNS if run.role == "given" and not run.machine.name.startswith("TPU")]
+    assert error_of(accelerators) <= 0.058
 
 
 def test_the_error_of_sources_that_no_constant_was_fitted_to():
@@ -239,6 +242,31 @@ def test_a_step_carries_the_spread_of_its_kind():
         spread = SPREADS[kind(run.model, run.workload.precision)]
         assert (found.low, found.high) == (spread.low * found.time, spread.high * found.time)
     assert {kind(run.model, run.workload.precision) for run in RUNS} == KINDS
+
+
+@pytest.fixture(scope="module")
+def worth():
+    return calibration_worth(RUNS)
+
+
+def test_a_source_s_own_runs_correct_its_others_and_leave_less_to_doubt(worth):
+    """Every source of four runs or more of a kind stands for a machine that calibrates itself."""
+    assert {one.kind for one in worth} == KINDS
+    for one in worth:
+        assert one.runs > 100
+        assert 0.75 <= one.inside <= 0.85, one
+        assert one.width < one.width_before, one
+        assert one.error < 0.9 * one.error_before, one
+    sixteen = worth[0]
+    assert sixteen.error < 0.7 * sixteen.error_before
+    assert sixteen.width - 1 < 0.6 * (sixteen.width_before - 1)
+
+
+def test_the_stored_scatters_are_those_that_the_published_runs_teach():
+    taught = learn_scatters(RUNS)
+    assert taught.keys() == SCATTERS.keys() == KINDS
+    for name, deviations in taught.items():
+        assert {key: getattr(SCATTERS[name], key) for key in deviations} == pytest.approx(deviations, abs=6e-4), name
 
 
 def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():

@@ -490,6 +490,7 @@ _COMMANDS = {
         %(prog)s --template > mine.csv
         %(prog)s mine.csv
         %(prog)s --json - < mine.csv
+        %(prog)s planned.csv --calibrate mine.csv
         """,
         validation.add_arguments,
         inference_validation.run,

@@ -1028,7 +1028,7 @@ def expert_all_to_all(
 ) -> Collective:
     r"""All-to-all that sends tokens to their experts, or back: a token crosses to a node once and is copied there.
 
-    With k experts a token, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+    With k experts a token on at most M nodes, g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
 
     .. math:: T = \alpha'_{g > 1} + \alpha_{m > 1} + \max\left(\frac{g-1}{g}\,\frac{S}{B'},\;
         \frac{m - 1}{m}\,\frac{v}{k}\,\frac{S}{B}\right), \qquad v = \min\left(M,\; m\left(1 - (1 - 1/m)^k\right)\right)
@@ -1058,8 +1058,8 @@ def expert_all_to_all(
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size`` or ``experts_per_token`` is not
-        a whole number of at least 1, or ``node_size`` does not divide ``n``.
+        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size``, ``experts_per_token`` or
+        ``node_limit`` is not a whole number of at least 1, or ``node_size`` does not divide ``n``.
 
     Notes
     -----

@@ -2,9 +2,9 @@
 
 A :class:`Machine` is a datasheet (:mod:`clusterlab.hardware`) with two sets of shares: those of a generation of
 accelerators (:class:`Efficiency`) and those of links (:class:`LinkEfficiency`). :class:`Software` says what a training
-stack does at the same time, and what it keeps in memory, and :class:`Spread` how far predictions are off. All of it is
-data with a source or a basis for each value: ``data/efficiencies.toml``, printed by ``clusterlab audit``. What-ifs are
-made with ``dataclasses.replace``.
+stack does at the same time, and what it keeps in memory, :class:`Spread` and :class:`Scatter` how far predictions are
+off. All of it is data with a source or a basis for each value: ``data/efficiencies.toml``, printed by ``clusterlab
+audit``. What-ifs are made with ``dataclasses.replace``.
 """
 
 from __future__ import annotations
@@ -172,6 +172,25 @@ class Spread(_Sourced):
 
 
 @dataclass(frozen=True, repr=False)
+class Scatter(_Sourced):
+    """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
+
+    Standard deviations of sources that no constant has seen (``between_sources``), of models within a source
+    (``between_models``), and of runs of a model (``between_runs``). Every source has one vote:
+    :func:`clusterlab.evidence.validation.learn_scatters`.
+    """
+
+    between_sources: float
+    between_models: float
+    between_runs: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no standard deviation."""
+        nonnegative(between_sources=self.between_sources, between_models=self.between_models)
+        positive(between_runs=self.between_runs)
+
+
+@dataclass(frozen=True, repr=False)
 class Software(_Sourced):
     """What training software of an era does at once, what one after the other, and what it keeps in memory.
 
@@ -299,7 +318,7 @@ _RECORDS: dict[str, type] = {
     "fabric": Fabric,
     "software": Software,
 }
-_RECORDS |= {"spread": Spread, "serving": ServingSoftware}
+_RECORDS |= {"spread": Spread, "scatter": Scatter, "serving": ServingSoftware}
 _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
 
 
@@ -319,8 +338,8 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document : mapping
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``spread`` and ``serving``, in the form of :func:`clusterlab.hardware.load`; rows of ``software`` and
-        ``serving`` take from their row ``default`` what they do not say.
+        ``spread``, ``scatter`` and ``serving``, in the form of :func:`clusterlab.hardware.load`; rows of ``software``
+        and ``serving`` take from their row ``default`` what they do not say.
 
     Returns
     -------
@@ -376,6 +395,7 @@ EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
 SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
+SCATTERS: Mapping[str, Scatter] = MappingProxyType(_records()["scatter"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(_records()["protocol"])

@@ -12,7 +12,7 @@ gradient of the weights (W), which nothing waits for.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from functools import partial
 
@@ -262,6 +262,179 @@ def _execute(orders, times, hop, pieces):
                 awake.append(woken)
             upcoming[i] = next(orders[i], None)
     return done
+
+
+# --- DualPipe --------------------------------------------------------------------------------------------------------
+
+
+def _dualpipe(stage, stages, microbatches) -> list[list[tuple[str, int | None]]]:
+    """A stage's units of work: one pass (kind, direction), or two that run as a pair.
+
+    ``"F"`` and ``"B"`` as everywhere, B with its weight gradient; ``"I"`` is the gradient of the input alone, and
+    ``"W"`` the weight gradient that has been put off longest. Direction 0 enters at the first stage, 1 at the last.
+    """
+    half, to_end = stages // 2, min(stage, stages - 1 - stage)
+    here, there = int(stage >= half), int(stage < half)  # the direction that enters nearer, and the other
+
+    def put_off(direction, is_put_off):
+        return [("I" if is_put_off else "B", direction)]
+
+    inner = half - to_end - 1
+    units: list = [[("F", here)]] * (2 * inner)
+    units += [[("F", here)], [("F", there)]] * (to_end + 1)
+    units += [[("I", there)], [("W", None)], [("F", there)]] * inner
+    for i in range(microbatches // 2 - stages + to_end + 1):
+        apart = i == 0 and not inner  # the two stages in the middle do not pair what they begin with
+        units += [[("F", here)], [("B", there)]] if apart else [[("F", here), ("B", there)]]
+        units.append([("F", there), ("B", here)])
+    units += [[("B", there)], [("F", there), ("B", here)]] * inner
+    for i in range(to_end + 1):
+        middle, odd = (to_end + 1) // 2, to_end % 2
+        units += [put_off(there, i >= middle + (not odd)), put_off(here, i >= middle)]
+    return units + [[("W", None)], [("I", here)]] * inner + [[("W", None)]] * (to_end + 1)
+
+
+def simulate_dualpipe(
+    stages, microbatches, *, forward=1.0, backward=2.0, weight=None, paired=None, communication=0.0
+) -> Timeline:
+    """Execute DualPipe: microbatches enter at both ends, and passes of the two directions run in pairs.
+
+    Every stage holds two pieces of the model, its own and that of the stage opposite. A forward pass of one direction
+    and a backward pass of the other share the GPU, so that each hides the other's exchange of tokens.
+
+    Parameters
+    ----------
+    stages, microbatches : int
+        Stages p, even, and microbatches of a step, of both directions together: even, and at least twice p.
+    forward, backward : float
+        Seconds of the passes of one microbatch through one piece.
+    weight : float, optional
+        The part of ``backward`` that is the gradient of the weights; half of it by default.
+    paired : float, optional
+        Seconds of a forward and a backward pass that run as a pair; by default as long as one after the other.
+    communication : float
+        Seconds of a transfer between stages.
+
+    Returns
+    -------
+    Timeline
+        ``chunk`` is the direction. A pair is shown as its passes one after the other, shrunk to its time; what they
+        pass on is ready at its end.
+
+    Raises
+    ------
+    ValueError
+        A count or a time is none that is allowed, or ``weight`` exceeds ``backward``.
+
+    Notes
+    -----
+    Source: DeepSeek-V3 2024, section 3.2.1; the order of the passes is that of its published code
+    (deepseek-ai/DualPipe, ``dualpipe.py``).
+
+    Examples
+    --------
+    >>> line = simulate_dualpipe(8, 20, forward=1, backward=2, weight=1)
+    >>> float(line.idle.max()), float(dualpipe_bubble(8, forward=1, backward=2, weight=1))
+    (6.0, 6.0)
+    """
+    p, m = _counts(stages=stages, microbatches=microbatches)
+    if p % 2 or m % 2 or m < 2 * p:
+        raise ValueError(f"stages and microbatches must be even, and microbatches at least twice stages; got {p}, {m}")
+    f, b, w, pair = (float(time) for time in _dualpipe_times(forward, backward, weight, paired))
+    (hop,) = nonnegative(communication=communication)
+    units = [_dualpipe(i, p, m) for i in range(p)]
+    at, free, end, rows = [0] * p, [0.0] * p, {}, []
+    begun, owed = [Counter() for _ in range(p)], [deque() for _ in range(p)]
+    moved = True
+    while moved:
+        moved = False
+        for i in range(p):
+            while at[i] < len(units[i]):
+                unit, start = units[i][at[i]], free[i]
+                found = []
+                for kind, direction in unit:
+                    if kind == "W":
+                        found.append((kind, *owed[i][0]))
+                        continue
+                    forward_pass, piece = kind == "F", i if direction == 0 else p - 1 - i
+                    microbatch = begun[i][forward_pass, direction]
+                    found.append((kind, direction, microbatch))
+                    before = piece - 1 if forward_pass else piece + 1
+                    needed = (forward_pass, direction, before, microbatch)
+                    if not forward_pass and before == p:
+                        needed, before = (True, direction, piece, microbatch), piece
+                    if before >= 0:
+                        start = max(start, end.get(needed, np.inf) + hop * (before != piece))
+                if start == np.inf:
+                    break
+                scale = pair / (f + b) if len(unit) == 2 else 1.0
+                for kind, direction, microbatch in found:
+                    if kind == "W":
+                        owed[i].popleft()
+                    elif kind == "I":
+                        owed[i].append((direction, microbatch))
+                    parts = {"F": [("F", f)], "B": [("B", b - w), ("W", w)], "I": [("B", b - w)], "W": [("W", w)]}
+                    for part, seconds in parts[kind]:
+                        rows.append((part, i, direction, microbatch, start, start + scale * seconds))
+                        start += scale * seconds
+                for kind, direction, microbatch in found:
+                    if kind != "W":
+                        piece = i if direction == 0 else p - 1 - i
+                        end[kind == "F", direction, piece, microbatch] = start
+                        begun[i][kind == "F", direction] += 1
+                free[i], at[i], moved = start, at[i] + 1, True
+    columns = map(np.array, zip(*sorted(rows, key=lambda row: row[1]), strict=True))
+    return Timeline(p, 2, *columns)
+
+
+def _dualpipe_times(forward, backward, weight, paired, **counts):
+    f, b = positive(forward=forward, backward=backward)
+    (w,) = nonnegative(weight=b / 2 if weight is None else weight)
+    nonnegative(**counts, forward=f, backward=b, weight=w, **({} if paired is None else {"paired": paired}))  # shapes
+    (pair,) = positive(paired=f + b if paired is None else paired)
+    if np.any(w > b):
+        raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
+    return f, b, w, pair
+
+
+def dualpipe_bubble(stages, *, forward=1.0, backward=2.0, weight=None, paired=None):
+    r"""Seconds that a stage of DualPipe waits in a step, at most.
+
+    .. math:: \left(\frac{p}{2} - 1\right) \max(t_{fb} + t_b - 3 t_w, 0)
+
+    Parameters
+    ----------
+    stages : array_like
+        Stages p, even.
+    forward, backward, weight, paired : array_like
+        Seconds of the passes of one microbatch through one piece, as in :func:`simulate_dualpipe`: t_f, t_b with t_w
+        in it (half by default), and t_fb of a pair (by default t_f + t_b).
+
+    Returns
+    -------
+    array_like
+        Seconds. As long as the schedule takes where forward pass, gradient of the input and gradient of the weights
+        are equally long, and never less where the last is the shortest.
+
+    Raises
+    ------
+    ValueError
+        ``stages`` is not an even whole number, a time is not positive and finite, or ``weight`` exceeds ``backward``.
+
+    Notes
+    -----
+    Source: DeepSeek-V3 2024, table 2. Against 1F1B's (p - 1)(t_f + t_b) it takes twice the parameters on every stage.
+
+    Examples
+    --------
+    >>> float(dualpipe_bubble(16, forward=1, backward=2, weight=1))
+    14.0
+    """
+    (p,) = whole(stages=stages)
+    if np.any(p % 2):
+        raise ValueError(f"stages must be even, got {stages}")
+    _, b, w, pair = _dualpipe_times(forward, backward, weight, paired, stages=p)
+    return (p / 2 - 1) * np.maximum(pair + b - 3 * w, 0)
 
 
 # --- Uneven stages ---------------------------------------------------------------------------------------------------

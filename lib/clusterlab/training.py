@@ -208,8 +208,9 @@ def step(
     stage 2); Liu et al. 2023 for the ring of keys and values; Dao et al. 2022 for the work of fused attention. The
     counts of memory traffic are derived here, tensor by tensor. Tokens are spread evenly over experts (benchmarks force
     it: Megatron-Bridge's performance summary, its note on mixtures of experts), and cross to a node once (as DeepSeek's
-    DeepEP sends them). In 8 and 4 bits each expert's rows are cast by kernels of their own, twice forward and twice
-    backward (TransformerEngine v2.9, ``multi_tensor_quantize_impl``), until software fuses them.
+    DeepEP sends them), to as many nodes as the model's router may choose. In 8 and 4 bits each expert's rows are cast
+    by kernels of their own, twice forward and twice backward (TransformerEngine v2.9, ``multi_tensor_quantize_impl``),
+    until software fuses them.
 
     Examples
     --------
@@ -757,7 +758,7 @@ def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, co
     """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
     ep, experts_per_token = job.ep, model.experts_per_token
     size = 2 * job.tokens * experts_per_token * model.hidden / job.tp
-    each = reached.expert_all_to_all(size, ep, experts_per_token)
+    each = reached.expert_all_to_all(size, ep, experts_per_token, model.node_limit or np.inf)
     forward = 2 * model.moe_layers * each * (ep > 1)
     total = forward * (2 + job.full)
     if software.expert_cast_time is not None:

@@ -320,6 +320,8 @@ def run(arguments: argparse.Namespace) -> int:
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     if not is_inference(next(csv.reader([first]), [])):
         return validation.run(arguments, text)
+    if arguments.calibrate is not None:
+        raise ValueError(f"--calibrate takes training runs, but {name_of(arguments.file)} has runs of inference")
     runs, skipped = parse_inference(text, name_of(arguments.file))
     if arguments.leave_one_out:
         errors = leave_one_source_out(runs)

@@ -43,7 +43,7 @@ SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
 LAYOUT = ("seq", "n_gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch", "global_batch")
 MEASURES = ("step_time_s", "tokens_per_s_per_gpu", "hw_tflops_per_gpu", "model_tflops_per_gpu", "hfu_pct", "mfu_pct")
 TEXT = ("row_id", "group", "model", "gpu", "fsdp", "recompute", "seq_parallel", "precision")
-NOTES = ("metric_note", "derived", "source", "source_loc", "source_check", "quality")
+NOTES = ("metric_note", "derived", "source", "source_loc", "source_check", "quality", "role")
 NUMBERS = ("params_b", "active_params_b", *SHAPE, *LAYOUT, *MEASURES, "mfu_peak_tflops")
 COLUMNS = (*TEXT, *NUMBERS, *NOTES)
 REQUIRED = ("model", "gpu", "n_gpus")
@@ -58,6 +58,8 @@ class Run:
     """One run: what :func:`clusterlab.training.step` takes, and the measured seconds of a step.
 
     ``filled`` names what the row leaves open, the value taken and why: ``{"microbatch": "2 (fastest that fits)"}``.
+    ``role`` is that of its source, as the table has it: constants were fitted to published runs that are ``"given"``,
+    and none to those that are ``"held"``.
     """
 
     row: str
@@ -69,6 +71,7 @@ class Run:
     software: Software
     seconds: float
     filled: Mapping[str, str]
+    role: str = ""
 
 
 @dataclass(frozen=True)
@@ -932,7 +935,8 @@ def _close(opened: _Open, layout: Layout) -> Run:
             row.filled["memory"] = f"{_NO_FIT} {fmt(need, 'B')} of {fmt(capacity, 'B')} ({why})"
     seconds = _seconds(row, model, machine, workload, layout)
     filled = {name: row.filled[name] for name in ("memory", "model") if name in row.filled} | row.filled
-    return Run(row.name, row.source, model, machine, workload, layout, software, seconds, MappingProxyType(filled))
+    filled_in, role = MappingProxyType(filled), row.text["role"]
+    return Run(row.name, row.source, model, machine, workload, layout, software, seconds, filled_in, role)
 
 
 @lru_cache(maxsize=4096)

@@ -19,9 +19,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..machine import Scatter
 from ..training import Step, kind, step
 from ..transformer import parameters
 from ..units import Explained, fmt
+from .calibration import (
+    NORMAL,
+    Calibrated,
+    calibrated,
+    calibration_table,
+    expected_misses,
+    learn,
+    leave_one_run_out,
+)
 from .text import name_of
 from .training_runs import (
     HOST,
@@ -477,6 +487,83 @@ def residuals(runs: Iterable[Run]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ratios[known], kinds[known], np.array([run.source for run in runs])[known]
 
 
+def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
+    """Learn how runs of each kind scatter about their predictions, from runs no constant has seen.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        Of two sources or more in a generation.
+
+    Returns
+    -------
+    dict
+        Kind (:func:`clusterlab.training.kind`) to the fields of a :class:`clusterlab.machine.Scatter`.
+
+    Examples
+    --------
+    >>> found = learn_scatters(published_runs()[0])["dense, 16 bits"]
+    >>> round(found["between_sources"], 2), round(found["between_runs"], 2)
+    (0.08, 0.05)
+    """
+    return {name: learn(*columns) for name, columns in _scattered(runs).items()}
+
+
+def _scattered(runs: Iterable[Run]) -> dict[str, tuple[np.ndarray, list[str], list]]:
+    """Of each kind of run: logarithms of what :func:`residuals` returns, their sources and their models."""
+    found: dict[str, tuple[list, list, list]] = {}
+    runs = list(runs)
+    for run, time in zip(runs, unseen_times(runs), strict=True):
+        if not np.isnan(time):
+            columns = found.setdefault(kind(run.model, run.workload.precision), ([], [], []))
+            for column, value in zip(columns, (np.log(run.seconds / time), run.source, run.model), strict=True):
+                column.append(value)
+    return {name: (np.array(misses), sources, models) for name, (misses, sources, models) in found.items()}
+
+
+def calibration_worth(runs: Iterable[Run], *, least: int = 4) -> list[Calibrated]:
+    """Test calibration: every source is a machine whose runs are predicted with the help of its other runs.
+
+    How runs scatter is learned from the other sources each time, and so are the constants.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        Of two sources or more of a kind.
+    least : int
+        Sources with fewer runs of a kind are left out.
+
+    Returns
+    -------
+    list of Calibrated
+        One for each kind of run.
+
+    Examples
+    --------
+    >>> [found.kind for found in calibration_worth(published_runs()[0]) if 0.75 < found.inside < 0.85]
+    ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
+    """
+    found = []
+    for name, (misses, sources, models) in _scattered(runs).items():
+        rows = []
+        for source, size in Counter(sources).items():
+            mine = np.array([one == source for one in sources])
+            if size < least or mine.all():
+                continue
+            others = [[column[i] for i in np.flatnonzero(~mine)] for column in (misses, sources, models)]
+            scatter = Scatter(name=name, facts={}, **learn(*others))
+            low, high = _interval(np.exp(misses[~mine]), np.array(sources)[~mine])
+            middle, deviation = expected_misses(scatter, misses[mine], [models[i] for i in np.flatnonzero(mine)])
+            ends = np.exp(middle - NORMAL * deviation), np.exp(middle + NORMAL * deviation)
+            for ratio, factor, *interval in zip(np.exp(misses[mine]), np.exp(middle), *ends, strict=True):
+                before = abs(1 / ratio - 1), low <= ratio <= high, high / low
+                after = abs(factor / ratio - 1), interval[0] <= ratio <= interval[1], interval[1] / interval[0]
+                rows.append([value for pair in zip(before, after, strict=True) for value in pair])
+        if rows:
+            found.append(Calibrated(name, len(rows), *map(float, np.mean(rows, axis=0))))
+    return found
+
+
 @dataclass(frozen=True, repr=False)
 class Coverage(Explained):
     """How often runs of a kind lie in an interval that was learned from other sources only.
@@ -626,6 +713,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--summary", action="store_true", help="print the scores alone, not every run")
     text = "instead, fit the constants of each generation to all sources but one, and print the error of that one"
     parser.add_argument("--leave-one-out", action="store_true", help=text)
+    text = "a CSV of runs of your machine: they correct the predictions of FILE, and narrow the intervals"
+    parser.add_argument("--calibrate", metavar="RUNS", help=text)
 
 
 def run(arguments: argparse.Namespace, text: str | None = None) -> int:
@@ -636,10 +725,16 @@ def run(arguments: argparse.Namespace, text: str | None = None) -> int:
     if arguments.template:
         print(TEMPLATE, end="")
         return 0
+    if arguments.calibrate is not None and arguments.leave_one_out:
+        raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
+    if arguments.calibrate == arguments.file == "-":
+        raise ValueError("FILE and --calibrate cannot both be standard input")
     runs, skipped = read_runs(arguments.file) if text is None else parse_runs(text, name_of(arguments.file))
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
-    steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
+    mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate)
+    worth = leave_one_run_out(mine)
+    steps, seconds = calibrated(runs, mine) if mine else predict_runs(runs), np.array([run.seconds for run in runs])
     scores, overall = _compare(runs, skipped, steps, seconds)
     if arguments.json:
         ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
@@ -647,7 +742,9 @@ def run(arguments: argparse.Namespace, text: str | None = None) -> int:
         rows += [_object(row) for row in skipped]
         found = {"sources": [vars(one) for one in scores], "overall": vars(overall)}
         found |= {"memory": memory_fit(runs)}
-        found |= {"skipped": [{"row": row.row, "why": row.why} for row in skipped], "rows": rows}
+        found |= {"skipped": [_why(row) for row in skipped], "rows": rows}
+        if mine:
+            found["calibration"] = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
@@ -656,7 +753,23 @@ def run(arguments: argparse.Namespace, text: str | None = None) -> int:
         for why, count in memory_fit(runs).items():
             print(f"memory, {count} of {len(runs)}: {why}")
         _print_skipped(skipped)
+        if mine:
+            print("\n" + calibration_table(worth))
+            _print_skipped(unused)
     return _status(runs)
+
+
+def _own_runs(path: str) -> tuple[list[Run], list[Skipped]]:
+    """The runs of a machine that calibrate it, or a ValueError where there are none."""
+    mine, unused = read_runs(path)
+    if not mine:
+        whys = "; ".join(f"{row.row}: {row.why}" for row in unused)
+        raise ValueError(f"{name_of(path)}, --calibrate: no row could be predicted ({whys})")
+    return mine, unused
+
+
+def _why(row: Skipped) -> dict[str, str]:
+    return {"row": row.row, "why": row.why}
 
 
 def _object(row: Run | Skipped, predicted=None, low=None, high=None) -> dict:

@@ -1,0 +1,300 @@
+r"""Calibration: what a machine's own measured runs say about its next prediction.
+
+Published runs scatter in three ways, each learned for a kind of run and stored beside the intervals
+(:data:`clusterlab.machine.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
+within their model. So a few runs of one's own tell how much one's machine and one's models are off, and leave less to
+doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says what that is
+worth, by leaving out each of those runs in turn.
+
+The logarithm of measured over predicted time is taken as normal about zero: with :math:`x` those of one's own runs of a
+kind, the next is expected at
+
+.. math:: c^T C^{-1} x, \qquad \text{with variance } \tau^2 + \omega^2 + \sigma^2 - c^T C^{-1} c
+
+where two runs have in common :math:`\tau^2`, the variance between sources, and :math:`\omega^2`, that between models,
+where they are of one model; :math:`C` adds :math:`\sigma^2`, that between runs, on its diagonal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..machine import SCATTERS, Scatter
+from ..training import PARTS, Step, kind
+from ..units import Explained
+from .training_runs import Run, predict_runs
+
+NORMAL = 1.2816  # standard deviations on either side of the mean that leave out a tenth each
+
+
+@dataclass(frozen=True, repr=False)
+class Calibrated(Explained):
+    """What a machine's own runs of a kind are worth to each of them, left out in turn: without the others, and with.
+
+    ``error`` is the mean of predicted over measured time less 1, without its sign; ``inside`` the share of runs in
+    their 80 % interval; ``width`` the mean of the interval's upper end over its lower one.
+    """
+
+    kind: str
+    runs: int
+    error_before: float
+    error: float
+    inside_before: float
+    inside: float
+    width_before: float
+    width: float
+
+
+def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
+    """Predict runs of a machine with the help of other runs that were measured on it.
+
+    Parameters
+    ----------
+    runs : iterable of Run
+        What to predict; its measured times are not looked at.
+    mine : iterable of Run
+        Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.training.kind`), and
+        most those of its model; one that is among ``runs`` too does not help itself.
+
+    Returns
+    -------
+    Step
+        Arrays in the order of ``runs``. Every part of a step is scaled alike; ``low`` and ``high`` are the ends of
+        the narrower interval. A run of a kind that ``mine`` lacks is predicted as without it.
+
+    Examples
+    --------
+    LLM Foundry's 40 GB A100, each run by the help of the 77 others:
+
+    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> mine = [run for run in published_runs()[0] if run.source == "llmfoundry_a100_40gb"]
+    >>> seconds = np.array([run.seconds for run in mine])
+    >>> found = [predict_runs(mine).time, calibrated(mine, mine).time]
+    >>> [round(float(np.mean(abs(time / seconds - 1))), 3) for time in found]
+    [0.052, 0.036]
+    """
+    runs, mine = list(runs), list(mine)
+    steps, misses, facts = predict_runs(runs), _misses(mine), [_facts(run) for run in mine]
+    kinds = np.array([kind(run.model, run.workload.precision) for run in mine])
+    models = _numbered(run.model for run in [*mine, *runs])
+    factor, low, high = np.ones(len(runs)), np.array(steps.spread_low), np.array(steps.spread_high)
+    for i, run in enumerate(runs):
+        name, own = kind(run.model, run.workload.precision), _facts(run)
+        others = [j for j in np.flatnonzero(kinds == name) if facts[j] != own]
+        if others:
+            theirs = models[others]
+            middle, deviation = _expected(SCATTERS[name], misses[others], theirs == models[len(mine) + i], theirs)
+            factor[i] = np.exp(middle)
+            low[i], high[i] = np.exp([-NORMAL * deviation, NORMAL * deviation])
+    scaled = {name: factor * getattr(steps, name) for name in (*PARTS, "communication")}
+    return replace(steps, **scaled, spread_low=low, spread_high=high)
+
+
+def _facts(run: Run) -> tuple:
+    """What makes a run the same as another, in whatever table it stands."""
+    layout = tuple(vars(run.layout).values())
+    return run.model, run.machine.name, run.workload, layout, run.seconds
+
+
+def _misses(runs: Sequence[Run]) -> np.ndarray:
+    """Logarithm of measured over predicted time."""
+    return np.log(np.array([run.seconds for run in runs]) / predict_runs(runs).time)
+
+
+def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
+    """Test a calibration on the runs that it rests on: predict each of them by the others.
+
+    Parameters
+    ----------
+    mine : iterable of Run
+        Runs of one machine and its software.
+
+    Returns
+    -------
+    list of Calibrated
+        One for each kind of run, in the order of the runs.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> mine = [run for run in published_runs()[0] if run.source == "llmfoundry_a100_40gb"]
+    >>> (found,) = leave_one_run_out(mine)
+    >>> found.runs, round(found.error_before, 3), round(found.error, 3)
+    (78, 0.052, 0.036)
+    >>> round(found.width_before, 2), round(found.width, 2)
+    (1.25, 1.13)
+    """
+    mine = list(mine)
+    before, after, seconds = predict_runs(mine), calibrated(mine, mine), np.array([run.seconds for run in mine])
+    kinds = np.array([kind(run.model, run.workload.precision) for run in mine])
+    found = []
+    for name in dict.fromkeys(kinds.tolist()):
+        scores = []
+        for steps in (before, after):
+            low, time, high = (column[kinds == name] for column in (steps.low, steps.time, steps.high))
+            took = seconds[kinds == name]
+            inside = (low <= took) & (took <= high)
+            scores.append((np.abs(time / took - 1).mean(), inside.mean(), (high / low).mean()))
+        pairs = (float(value) for pair in zip(*scores, strict=True) for value in pair)
+        found.append(Calibrated(name, int(np.sum(kinds == name)), *pairs))
+    return found
+
+
+# --- The law ---------------------------------------------------------------------------------------------------------
+
+
+def _shared(scatter: Scatter, same) -> np.ndarray:
+    """Covariance of two runs of one source; ``same``: whether they are of one model."""
+    return scatter.between_sources**2 + scatter.between_models**2 * np.asarray(same, float)
+
+
+def _covariance(scatter: Scatter, models: np.ndarray) -> np.ndarray:
+    return _shared(scatter, models[:, None] == models) + scatter.between_runs**2 * np.eye(len(models))
+
+
+def _numbered(models: Iterable) -> np.ndarray:
+    """Models as numbers, which are quickly told apart."""
+    numbers: dict = {}
+    return np.array([numbers.setdefault(model, len(numbers)) for model in models])
+
+
+def _expected(scatter: Scatter, misses: np.ndarray, same: np.ndarray, models: np.ndarray) -> tuple[float, float]:
+    """Mean and deviation of the next run of a source whose runs missed so; ``same``: which are of its model."""
+    weights = np.linalg.solve(_covariance(scatter, models), _shared(scatter, same))
+    variance = _shared(scatter, True) + scatter.between_runs**2 - weights @ _shared(scatter, same)
+    return float(weights @ misses), float(np.sqrt(variance))
+
+
+def expected_misses(scatter: Scatter, misses, models: Sequence) -> tuple[np.ndarray, np.ndarray]:
+    """What to expect of each run of a source, from its others.
+
+    Parameters
+    ----------
+    scatter : Scatter
+        How runs of this kind scatter.
+    misses : array_like
+        Logarithms of measured over predicted time of the source's runs.
+    models : sequence
+        The model of each.
+
+    Returns
+    -------
+    tuple of array
+        Mean and standard deviation of each run's logarithm, which itself is not looked at.
+
+    Examples
+    --------
+    Two runs of one model were 10 % slower than predicted; so is a third, most likely.
+
+    >>> scatter = SCATTERS["dense, 16 bits"]
+    >>> middle, deviation = expected_misses(scatter, [0.1, 0.1, 0.0], ["8B"] * 3)
+    >>> bool(0.06 < middle[2] < 0.1), bool(deviation[2] < 0.08)
+    (True, True)
+    """
+    # The inverse of the covariance of all has every run's regression on the others in its rows.
+    inverse = np.linalg.inv(_covariance(scatter, _numbered(models)))
+    variance, misses = 1 / np.diag(inverse), np.asarray(misses, float)
+    return misses - variance * (inverse @ misses), np.sqrt(variance)
+
+
+# --- What published runs teach ---------------------------------------------------------------------------------------
+
+_LEAST, _MOST, _STEPS, _ZOOMS = 0.005, 0.5, 9, 4  # standard deviations that are tried, on grids ever finer
+
+
+def learn(misses, sources: Sequence, models: Sequence) -> dict[str, float]:
+    """How runs of one kind scatter: the fields of a :class:`clusterlab.machine.Scatter` of greatest likelihood.
+
+    Every source has one vote, shared by its rows.
+
+    Parameters
+    ----------
+    misses : array_like
+        Logarithms of measured over predicted time, under constants that have not seen the source.
+    sources, models : sequence
+        The source and the model of each.
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    A hundred sources of four runs, two of each model:
+
+    >>> rng = np.random.default_rng(0)
+    >>> misses = np.repeat(rng.normal(0, 0.06, 100), 4) + np.repeat(rng.normal(0, 0.04, 200), 2)
+    >>> found = learn(misses + rng.normal(0, 0.02, 400), np.arange(400) // 4, np.arange(400) // 2)
+    >>> {name: round(value, 2) for name, value in found.items()}
+    {'between_sources': 0.06, 'between_models': 0.04, 'between_runs': 0.02}
+    """
+    misses = np.asarray(misses, float)
+    by_source: dict = {}
+    for miss, source, model in zip(misses.tolist(), sources, models, strict=True):
+        by_source.setdefault(source, {}).setdefault(model, []).append(miss)
+    groups = [[np.array(of_model) for of_model in of_source.values()] for of_source in by_source.values()]
+    ends = np.log([[_LEAST, _MOST]] * 3)
+    best = ends.mean(axis=1)
+    for _ in range(_ZOOMS):
+        axes = [np.linspace(*pair, _STEPS) for pair in ends]
+        grid = np.exp(np.meshgrid(*axes, indexing="ij"))
+        found = _unlikelihood(groups, *grid)
+        place = np.unravel_index(np.argmin(found), found.shape)
+        best = np.array([axis[i] for axis, i in zip(axes, place, strict=True)])
+        step = np.array([axis[1] - axis[0] for axis in axes])
+        ends = np.clip(np.stack([best - step, best + step], axis=1), np.log(_LEAST), np.log(_MOST))
+    names = ("between_sources", "between_models", "between_runs")
+    return dict(zip(names, map(float, np.exp(best)), strict=True))
+
+
+def _unlikelihood(groups, of_sources, of_models, of_runs):
+    """Negative log-likelihood of the misses, a constant aside; the deviations broadcast.
+
+    Means of models are independent but for what their source has in common: a matrix of rank one more, whose inverse
+    and determinant are known.
+    """
+    cost = 0.0
+    for of_source in groups:
+        count = sum(len(one) for one in of_source)
+        ones = means = squares = logs = 0.0
+        for one in of_source:
+            mean, variance = one.mean(), of_models**2 + of_runs**2 / len(one)
+            ones, means = ones + 1 / variance, means + mean / variance
+            squares = squares + mean**2 / variance + np.sum((one - mean) ** 2) / of_runs**2
+            logs = logs + np.log(variance) + (len(one) - 1) * np.log(of_runs**2)
+        logs = logs + np.log1p(of_sources**2 * ones)
+        cost = cost + (logs + squares - means**2 / (ones + of_sources**-2)) / count / 2
+    return cost
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+
+def calibration_table(worth: Iterable[Calibrated]) -> str:
+    """Return a line for each kind of run.
+
+    Examples
+    --------
+    >>> print(calibration_table([Calibrated("dense, 16 bits", 9, 0.08, 0.03, 0.7, 0.8, 1.25, 1.12)]))
+    calibration, left out in turn  runs  error without  with  inside without  with  width without  with
+    dense, 16 bits                    9           8.0%  3.0%             70%   80%           1.25  1.12
+    """
+    head = ("calibration, left out in turn", "runs")
+    head += ("error without", "with", "inside without", "with", "width without", "with")
+    rows = [head]
+    for one in worth:
+        errors, inside = (
+            (f"{one.error_before:.1%}", f"{one.error:.1%}"),
+            (f"{one.inside_before:.0%}", f"{one.inside:.0%}"),
+        )
+        rows.append((one.kind, str(one.runs), *errors, *inside, f"{one.width_before:.2f}", f"{one.width:.2f}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(size) for cell, size in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    )
