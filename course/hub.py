@@ -16,10 +16,16 @@ def link(hub: str, repository: str, path: str, branch: str = "main") -> str:
     >>> address = link("https://hub.example.edu/", "https://github.com/you/clusters.git", "book/power.ipynb")
     >>> print(*address.split("&"), sep=" ")  # doctest: +NORMALIZE_WHITESPACE
     https://hub.example.edu/hub/user-redirect/git-pull?repo=https%3A%2F%2Fgithub.com%2Fyou%2Fclusters.git
-    branch=main urlpath=lab%2Ftree%2Fclusters%2Fbook%2Fpower.ipynb%3Fautodecode
+    branch=main targetPath=clusters urlpath=lab%2Ftree%2Fclusters%2Fbook%2Fpower.ipynb%3Fautodecode
     """
     folder = repository.rstrip("/").rpartition("/")[2].removesuffix(".git")
-    asked = {"repo": repository, "branch": branch, "urlpath": f"lab/tree/{quote(f'{folder}/{path}')}?autodecode"}
+    # Without a target nbgitpuller would name the folder as the address ends, .git and all.
+    asked = {
+        "repo": repository,
+        "branch": branch,
+        "targetPath": folder,
+        "urlpath": f"lab/tree/{quote(f'{folder}/{path}')}?autodecode",
+    }
     return f"{hub.rstrip('/')}/hub/user-redirect/git-pull?{urlencode(asked)}"
 
 
