@@ -214,7 +214,7 @@ def test_one_fit_is_what_leaving_one_out_does():
         fit_efficiency([])
 
 
-KINDS = {name for name in SPREADS if not name.startswith(("serving", "goodput", "power"))}  # of training runs
+KINDS = set(SCATTERS)  # of training runs
 
 
 # --- Intervals -------------------------------------------------------------------------------------------------------
