@@ -11,7 +11,7 @@ import re
 import numpy as np
 import pytest
 
-from clusterlab.economics import bill, price_list
+from clusterlab.economics import bill, price_list, yearly_bill
 from clusterlab.roofline import Work, lower_bound
 from clusterlab.speedup import chain, kept_per_doubling, strong_scaling
 from clusterlab.transformer import Transformer, parameters
@@ -29,13 +29,16 @@ ARRAYS = {
     "spread": lambda n: np.full(n, 0.1),
     "false_alarms": lambda n: np.full(n, 0.01),
     "misses": lambda n: np.full(n, 0.01),
+    "variable": lambda n: np.full(n, 0.1),
+    "wait": lambda n: np.full(n, 0.5),
     "parameters": lambda n: np.full(n, 1e10),
     "tiers": lambda n: np.full(n, 2),
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }
 # What is no array at all.
-OTHERS = {"rule": lambda count: 1 / count, "prices": price_list("GB200 NVL72")}
+PRICES = price_list("GB200 NVL72")
+OTHERS = {"rule": lambda count: 1 / count, "prices": PRICES, "a_year": yearly_bill(72, 1e5, PRICES, rate=0.08)}
 
 
 def array(name: str, n: int):

@@ -1083,13 +1083,12 @@ def expert_all_to_all(
     """
     g, nodes = _node(n, node_size)
     node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency = _inputs(
+    node |= {} if node_limit is None else {"node_limit": node_limit}
+    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency, *limit = _inputs(
         size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
     )
-    (most,) = [nodes] if node_limit is None else whole(node_limit=node_limit)
-    broadcastable(size=size, n=n, node_limit=most)
-    links = bandwidth, latency, node_bandwidth, node_latency
-    waits, inside, across = _expert_all_to_all(size, n, k, g, *links, most)
+    most = limit[0] if limit else nodes
+    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency, most)
     sent = np.maximum(inside * node_bandwidth, across * bandwidth)
     rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
     return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
