@@ -21,7 +21,7 @@ from types import MappingProxyType
 import numpy as np
 
 from .roofline import _nodes_touched
-from .units import Explained, broadcastable, nonnegative, pick, positive, smaller, summary, whole
+from .units import Explained, nonnegative, pick, positive, smaller, summary, whole
 
 
 @dataclass(frozen=True, repr=False)
