@@ -434,7 +434,8 @@ def _text(x: float, y: float, text: str) -> str:
     """Lines of text whose middle is at a place; nothing where there is none."""
     lines = text.split("\n") if text else []
     first = y + 0.35 * TEXT - (len(lines) - 1) * _LINE / 2
-    return "".join(
+    # The space is not drawn: it keeps a link's words apart for who compares them with its name.
+    return " ".join(
         f'<text x="{_n(x)}" y="{_n(first + i * _LINE)}">{html.escape(line)}</text>' for i, line in enumerate(lines)
     )
 
