@@ -282,6 +282,13 @@ def pooled(share):
         return spares_for(share, **FLEET)
 
 
+def redundant(needed, availability):
+    """Units beside units: counts and shares, so the unit is stripped on the way here too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
+        return redundancy(needed, availability)
+
+
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
 COOLANT = Coolant("any", q("kg/m^3"), q("J/kg/K"), "")
 CHIP = {"static": q("W"), "dynamic": q("W", 5.0), "voltage_floor": q("", 0.4), "fixed": q("", 0.1), "rest": WATTS}
@@ -499,7 +506,7 @@ DIMENSIONS = {
         lambda: outage_bill(q("dollar/s"), SECONDS, lost_work=SECONDS, restart=SECONDS, revenue=q("dollar/s")),
         {"total": "dollar"},
     ),
-    redundancy: (lambda: redundancy(8, 0.4), {"availability": "", "overbuild": ""}),
+    redundancy: (lambda: redundant(q("", 8), q("", 0.4)), {"availability": "", "overbuild": ""}),
     compute_ledger: (lambda: compute_ledger(q(""), q(""), served_tokens=q("")), {"total": "", "training": ""}),
     loss: (lambda: loss(q("", 1e9), q("", 1e9)), {"": ""}),
     compute_optimal: (lambda: compute_optimal(q("", 1e20)), {"parameters": "", "tokens": "", "ratio": ""}),

@@ -248,7 +248,7 @@ def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]
     """
     runs = tuple(runs)
     ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
-    sources, seen = np.array([run.source for run in runs]), np.isfinite(_unseen_ratios(runs))
+    sources, seen = np.array([run.source for run in runs]), np.isfinite(ratios)
     return {
         name: validation._interval(ratios[mask], sources[mask])
         for name in dict.fromkeys(kinds.tolist())
