@@ -171,11 +171,15 @@ def kind_script(name: str, source: str) -> str:
 
 
 def start_script(models: dict[str, dict]) -> str:
-    """Return a script that starts a page's widgets: JSON in a raw string is read faster than as JavaScript."""
-    text = json.dumps(models, separators=(",", ":"))
-    for character in "`$<":  # which would end the string, or the script
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return f"widgets.start(JSON.parse(String.raw`{text}`));"
+    """Return a script that starts a page's widgets, each from JSON that is read when its turn comes."""
+
+    def raw(model: dict) -> str:
+        text = json.dumps(model, separators=(",", ":"))
+        for character in "`$<":  # which would end the string, or the script
+            text = text.replace(character, f"\\u{ord(character):04x}")
+        return f"String.raw`{text}`"
+
+    return f"widgets.start({{{','.join(f'{json.dumps(name)}:{raw(model)}' for name, model in models.items())}}});"
 
 
 # What the Jupyter front end needs and a static page does not.

@@ -7,7 +7,7 @@ at the end.
 
 A chapter is forty screens long, and a browser lays out all of them before it answers. So blocks below the first screen
 carry the class ``waits``: the style sheet lets the browser pass over them, and ``frame.js`` has them laid out in short
-slices as soon as the page has loaded.
+slices from the reader's first move on.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sphinx import addnodes
 RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")  # a block may hold blocks, two deep
 PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 NESTING = ("@media", "@supports", "@layer", "@container")
-AT_ONCE = 12  # blocks of a page that fill its first screen
+AT_ONCE = 6  # blocks of a page that fill its first screen
 BLOCKS = (
     nodes.Admonition,
     nodes.block_quote,

@@ -153,9 +153,12 @@ def test_every_page_has_a_title_a_language_a_description_and_an_icon(pages):
 def test_every_widget_weighs_less_than_100_kb(site):
     weights = {}
     for path in (site / "_widgets").rglob("*.js"):
-        (started,) = re.fullmatch(r"widgets\.start\(JSON\.parse\(String\.raw`([^`$]*)`\)\);", path.read_text()).groups()
-        for model_id, model in json.loads(started).items():
-            weights[path.name, model_id] = len(gzip.compress(json.dumps(model).encode()))
+        (started,) = re.fullmatch(r"widgets\.start\(\{(.*)\}\);", path.read_text()).groups()
+        models = re.findall(r'"(\w+)":String\.raw`([^`$]*)`,?', started)
+        assert ",".join(f'"{name}":String.raw`{model}`' for name, model in models) == started  # and nothing else
+        for model_id, model in models:
+            assert json.loads(model).keys() == {"kind", "state", "buffers"}
+            weights[path.name, model_id] = len(gzip.compress(model.encode()))
     assert weights
     assert {which: weight for which, weight in weights.items() if weight >= 100_000} == {}
 

@@ -125,15 +125,21 @@
   }, { rootMargin: "0px 0px -33% 0px" });
   all(".bd-article :is(.margin, .marginnote, .sidenote, .full-width, .tag_margin)").forEach((note) => margin.observe(note));
 
-  // What waits to be laid out (light_pages) is, once the page has loaded: in order, and in slices too short to be felt.
+  // What waits to be laid out (light_pages) is, from the reader's first move on: in order, and in slices too short to be
+  // felt. Until then nobody needs it, and a telephone has enough to do.
   const waiting = all(".waits"), idle = window.requestIdleCallback ?? setTimeout;
+  const moves = ["pointerdown", "pointermove", "touchstart", "wheel", "scroll", "keydown", "focusin"];
   function lay() {
     const end = performance.now() + 8;
     while (waiting.length && performance.now() < end) {
-      waiting.splice(0, 3).forEach((block) => block.classList.remove("waits"));
-      root.offsetHeight; // lays them out now, so that the clock counts it
+      waiting.shift().classList.remove("waits");
+      root.offsetHeight; // lays it out now, so that the clock counts it
     }
     if (waiting.length) idle(lay); else root.dataset.whole = "";
   }
-  if (document.readyState === "complete") idle(lay); else addEventListener("load", () => idle(lay));
+  function moved() {
+    moves.forEach((move) => removeEventListener(move, moved));
+    if (document.readyState === "complete") idle(lay); else addEventListener("load", () => idle(lay));
+  }
+  moves.forEach((move) => addEventListener(move, moved, { passive: true }));
 })();

@@ -36,14 +36,15 @@ window.widgets = (() => {
     const live = {};
     let since = performance.now();
     for (const el of document.querySelectorAll(".widget-host")) {
-      const id = el.dataset.model, { kind, state, buffers } = models[id];
+      const id = el.dataset.model;
       try {
-        let widget = (await kinds[kind]).default;
-        if (typeof widget === "function") widget = await widget();
         if (performance.now() - since > 6) {
           await new Promise((done) => { setTimeout(done); });
           since = performance.now();
         }
+        const { kind, state, buffers } = JSON.parse(models[id]);
+        let widget = (await kinds[kind]).default;
+        if (typeof widget === "function") widget = await widget();
         if (!live[id]) {
           buffers.forEach((buffer) => attach(state, buffer));
           live[id] = new Model(state);
