@@ -86,7 +86,7 @@ def tidy_page(app, pagename, templatename, context, doctree):
         description = html.escape(" ".join(opening.split())[:200], quote=True)
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
     if "body" in context:  # docutils gives each reference a role that a list may not contain
-        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+        context["body"] = to_pages(context["body"]).replace('role="doc-biblioentry"', 'role="listitem"')
         # A fold's name is what it shows, not the theme's word for every one of them.
         context["body"] = context["body"].replace('<summary aria-label="Toggle hidden content">', "<summary>")
 
@@ -153,7 +153,7 @@ _LINK = re.compile(r'(<a href="[^"#]*)\.(?:ipynb|md)(?=["#])')
 
 
 def to_pages(markup: str) -> str:
-    """Turn what the links of a figure name, notebooks and Markdown, into the pages that they become."""
+    """Turn what the links of a figure or a table name, notebooks and Markdown, into the pages that they become."""
     return _LINK.sub(r"\1.html", markup)
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 
 import book_widgets
 from test_browser import PAGES
@@ -72,6 +73,18 @@ def test_no_internal_link_is_dead(pages, site):
                     dead.append(f"{name}: {url.path}#{url.fragment}")
     assert checked > 50
     assert dead == []
+
+
+def test_every_claim_of_the_corrections_leads_to_the_place_that_computes_it(pages, site):
+    page = BeautifulSoup((site / "book/corrections.html").read_text(), "html.parser")
+    tables = [table for table in page.select("table") if table.th and table.th.get_text() in ("claim", "source")]
+    rows = [row for table in tables for row in table.select("tbody tr")]
+    assert len(rows) == 113 + 3
+    for row in rows:
+        places = [link["href"] for link in row.select_one("td").select("a")]
+        assert len(places) == 1, row
+        name, _, anchor = places[0].partition("#")
+        assert anchor in pages[f"book/{name}"].anchors, row
 
 
 def test_every_citation_leads_to_the_bibliography_of_its_own_chapter(pages):
