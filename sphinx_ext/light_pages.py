@@ -7,7 +7,7 @@ at the end.
 
 A chapter is forty screens long, and a browser lays out all of them before it answers. So blocks below the first screen
 carry the class ``waits``: the style sheet lets the browser pass over them, and ``frame.js`` has them laid out in short
-slices from the reader's first move on.
+slices from the reader's first move on, or soon after the load.
 """
 
 from __future__ import annotations

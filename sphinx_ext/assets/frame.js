@@ -125,8 +125,8 @@
   }, { rootMargin: "0px 0px -33% 0px" });
   all(".bd-article :is(.margin, .marginnote, .sidenote, .full-width, .tag_margin)").forEach((note) => margin.observe(note));
 
-  // What waits to be laid out (light_pages) is, from the reader's first move on: in order, and in slices too short to be
-  // felt. Until then nobody needs it, and a telephone has enough to do.
+  // What waits to be laid out (light_pages) is, from the reader's first move on or when the page has been there for half a
+  // second: in order, and in slices too short to be felt. Before, a telephone has enough to do.
   const waiting = all(".waits"), idle = window.requestIdleCallback ?? setTimeout;
   const moves = ["pointerdown", "pointermove", "touchstart", "wheel", "scroll", "keydown", "focusin"];
   function lay() {
@@ -137,9 +137,9 @@
     }
     if (waiting.length) idle(lay); else root.dataset.whole = "";
   }
-  function moved() {
-    moves.forEach((move) => removeEventListener(move, moved));
-    if (document.readyState === "complete") idle(lay); else addEventListener("load", () => idle(lay));
-  }
-  moves.forEach((move) => addEventListener(move, moved, { passive: true }));
+  const start = () => { moves.forEach((move) => removeEventListener(move, start)); idle(lay); };
+  addEventListener("load", () => {
+    moves.forEach((move) => addEventListener(move, start, { passive: true }));
+    setTimeout(start, 500);
+  });
 })();
