@@ -29,6 +29,7 @@ TREES = {
 def scenes():
     """Every drawing that the book shows, by name."""
     yield "server", fabric.server(DGX, PCIE)
+    yield "rack", fabric.rack(NVL72, SWITCHES)
     yield "domains", fabric.domains(DGX, NVL72, SWITCHES)
     yield "ways", fabric.ways(32, 8, [0.5604, 0.0723])
     yield from ((name, fabric.collective(name)) for name in fabric.COLLECTIVES)
@@ -119,6 +120,23 @@ def test_a_rack_and_four_servers_show_their_gpus_domains_and_rates():
     assert said.count("18 NVLink switches\n900 GB/s to 71 others") == 1
     assert ("NVLink: 3.6 TB/s each" in said, "NVLink: 64.8 TB/s" in said) == (True, True)
     assert said.count("50 GB/s a GPU") == 2
+
+
+def test_a_rack_has_every_link_that_its_law_counts_and_one_gpu_shows_its_own():
+    scene = fabric.rack(NVL72, SWITCHES)
+    lines, ports = arrows(scene, "nvlink"), arrows(scene, "network")
+    web, own = [a for a in lines if a.faint], [a for a in lines if not a.faint]
+    assert len(web) * NVL72.accelerators // NVL72.nodes == SWITCHES.cables == 1296
+    assert len(own) == len({a.x1 for a in own}) == SWITCHES.switches == 18
+    assert len(boxes(scene, kind="compute")) == len(ports) == NVL72.accelerators == 72
+    assert len(boxes(scene, kind="nvlink")) == 18
+    (chosen,) = boxes(scene, kind="compute", solid=True)
+    assert {a.x0 for a in own} == {a.x0 for a in ports if not a.faint} == {chosen.x + chosen.width / 2}
+    said = " ".join(texts(scene))
+    up, port = hardware.link("NVLink 5"), hardware.link("InfiniBand NDR")
+    assert f"NVLink 5, 18 \N{MULTIPLICATION SIGN} {fmt(up.bandwidth / 18, 'B/s')}" in said
+    assert f"InfiniBand NDR, {fmt(port.bandwidth, 'B/s')}" in said
+    assert f"18 NVLink switches, {fmt(72 * up.bandwidth / 18, 'B/s')} each" in said
 
 
 def test_one_ring_uses_one_port_of_a_server_and_rails_use_all():
@@ -302,6 +320,9 @@ REFUSALS = {
     "sizes must be three or four rows and columns, got 2 by 4": lambda: fabric.torus((2, 4), topology.torus((2, 4)), 1),
     "a network port for each accelerator, got DGX H100 with 4 of InfiniBand NDR and NVLink 4": lambda: fabric.server(
         hardware.Node(**(vars(DGX) | {"network_ports": 4})), PCIE
+    ),
+    "one link to each switch, got 64 links of a switch for 72": lambda: fabric.rack(
+        NVL72, topology.scale_up(64, links=18, switch_ports=64)
     ),
     "ranks must be 2, 4 or 8, got 6": lambda: fabric.tree(6),
     "tree must have at most 8 leaves, got 9": lambda: fabric.fat_tree(topology.fat_tree(36, 8, tiers=3), 8),

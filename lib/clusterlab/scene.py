@@ -108,6 +108,8 @@ class Arrow:
         How far it bows to its left, as a share of its length; to its right where negative.
     heads : int
         1 at its end, 2 at both ends, or 0: a line.
+    faint : bool
+        One of so many that only their web is to be seen.
 
     Raises
     ------
@@ -128,6 +130,7 @@ class Arrow:
     kind: str = "wire"
     bend: float = 0.0
     heads: int = 1
+    faint: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be drawn."""
@@ -168,7 +171,8 @@ class Arrow:
             heads += head
         way = f"Q{_n(knee[0])} {_n(knee[1])} " if self.bend else "L"
         line = f'<path d="M{_n(start[0])} {_n(start[1])}{way}{_n(end[0])} {_n(end[1])}"/>'
-        return f'<g class="cl-arrow cl-c-{self.kind}">{line}{heads}{_text(*self._middle(), self.text)}</g>'
+        classes = f"cl-arrow{' cl-faint' * self.faint} cl-c-{self.kind}"
+        return f'<g class="{classes}">{line}{heads}{_text(*self._middle(), self.text)}</g>'
 
 
 @dataclass(frozen=True)

@@ -186,6 +186,63 @@ def domains(node: hardware.Node, rack: hardware.Rack, switches: ScaleUp) -> Scen
     return Scene(400, below + 26, parts, alt=alt)
 
 
+def rack(machine: hardware.Rack, switches: ScaleUp) -> Scene:
+    """Draw every link of a rack: from each GPU one to each scale-up switch, and one to the network.
+
+    A line of the web is the links of a tray to a switch, one from each of its GPUs. The links of one GPU stand out.
+
+    Parameters
+    ----------
+    machine : Rack
+        A rack of trays of accelerators that is one domain.
+    switches : ScaleUp
+        Its scale-up switches, as :func:`clusterlab.topology.scale_up` counts them.
+
+    Raises
+    ------
+    ValueError
+        The switches are not those of this rack, or it has not one port for each accelerator.
+
+    Examples
+    --------
+    >>> from clusterlab.hardware import rack as named
+    >>> from clusterlab.topology import scale_up
+    >>> rack(named("GB200 NVL72"), scale_up(72, links=18, switch_ports=72)).alt[:66]
+    'GB200 NVL72: every GPU has 18 links of NVLink 5, 50 GB/s each, one'
+    """
+    if switches.cables_per_switch != machine.accelerators:
+        got = f"{switches.cables_per_switch} links of a switch for {machine.accelerators}"
+        raise ValueError(f"each accelerator of a rack has one link to each switch, got {got}")
+    up, port = _links(machine)
+    count, trays, links = machine.accelerators, machine.nodes or 1, int(switches.switches)
+    rate, ndr = fmt(up.bandwidth / links, "B/s"), fmt(port.bandwidth, "B/s")
+    top, low, high, gpu, leaf = 20, 40, 150, 24, 196  # switches, their lower edge, GPUs and their height, leaf switches
+    wide, deep = 400 / trays, count // trays
+    centre = [400 / links * (j + 0.5) for j in range(links)]
+    place = [wide * (i // deep) + (wide - 3) * (i % deep + 0.5) / deep + 1.5 for i in range(count)]
+    one = count // 3  # the GPU whose links stand out
+    parts: list[Part] = []
+    for x in (wide * (i + 0.5) for i in range(trays)):
+        parts += [Arrow(x, high, y, low, kind="nvlink", heads=0, faint=True) for y in centre]
+    parts += [Arrow(place[one], high, y, low, kind="nvlink", heads=0) for y in centre]
+    parts += [Box(y - 7, top, 14, low - top, kind="nvlink", solid=True) for y in centre]
+    for i, x in enumerate(place):
+        parts.append(Arrow(x, high + gpu, x, leaf, kind="network", heads=0, faint=i != one))
+        parts.append(Box(x - 1.4, high, 2.8, gpu, kind="compute", solid=i == one))
+    parts += [
+        Box(0, leaf, 400, 24, "leaf switches of the network", "network"),
+        Label(0, 8, f"{links} NVLink switches, {fmt(count * up.bandwidth / links, 'B/s')} each", "start"),
+        Label(0, leaf + 38, f"Up: {up.name}, {links} {TIMES} {rate} a GPU", "start"),
+        Label(0, leaf + 55, f"Down: {port.name}, {ndr} a GPU", "start"),
+        Label(0, leaf + 72, f"{trays} trays of {deep} GPUs; a thin line is {deep} links", "start"),
+    ]
+    alt = (
+        f"{machine.name}: every GPU has {links} links of {up.name}, {rate} each, one to each of {links} switches. Out "
+        f"of the rack it has one {port.name} port of {ndr}."
+    )
+    return Scene(400, leaf + 81, parts, alt=alt)
+
+
 def ways(servers: int, gpus: int, times: Sequence[float]) -> Scene:
     """Draw the wires of two servers twice: one ring uses one port of each, a ring on every rail all of them.
 
