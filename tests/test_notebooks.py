@@ -143,6 +143,20 @@ def test_a_chapter_has_every_part(path):
     assert missing == []
 
 
+@pytest.mark.parametrize("path", [p for p in chapters() if "Predict(" in p.read_text()], ids=lambda path: path.stem)
+def test_no_number_that_a_figure_asks_for_stands_above_it(path):
+    above, given = "", []
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            above += cell.source.replace("\N{NO-BREAK SPACE}", " ") + "\n"
+            continue
+        answers = re.findall(r'right="([^"{]*\d[^"{]*)"', cell.source)  # "TP16" is a name, not a number
+        given += [a for a in answers if a[0] != "T" and re.search(rf"(?<![\d.,]){re.escape(a)}", above)]
+        if "remove-cell" not in cell.metadata.get("tags", ()):
+            above += "\n".join(one.get("text") or one.data.get("text/plain", "") for one in cell.outputs) + "\n"
+    assert given == []
+
+
 def plant(source="1 + 1", count=1, tags=(), metadata=None, outputs=()):
     """Return a notebook of one code cell."""
     cell = nbformat.v4.new_code_cell(source, execution_count=count, outputs=list(outputs))
