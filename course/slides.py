@@ -126,7 +126,7 @@ def assemble(cells: Sequence, made: Sequence[dict], after: Sequence[int]) -> tup
     """Put what was made under its section; ``after`` counts what had been made after each code cell."""
     opening = cells[0].source
     title = re.search(r"^# (.*)", opening, re.MULTILINE)
-    question = re.search(r":class: tip\n(.*?)\n\n", opening, re.DOTALL)
+    question = re.search(r":class: tip\n(.*?)\n(?:\n|:::)", opening, re.DOTALL)
     name = title[1] if title else "Slides"
     slides = [
         {"title": name, "section": "", "frames": [f"<p class='asked'>{prose(question[1])}</p>" if question else ""]}
