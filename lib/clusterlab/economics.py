@@ -384,7 +384,7 @@ def yearly_bill(
         As in :func:`annuity`.
     life, site_life : array_like
         Seconds over which servers, network and storage are paid off, and the site.
-        Five and 14 years are what Epoch AI 2026 takes.
+        Five and 14 years are what Epoch AI takes (May 2026).
     load_factor : array_like
         Mean draw over what the site can draw, in (0, 1], lambda. Epoch AI's $0.6 billion of energy a year are 0.8 of
         1 GW at 8.6 cents, to within its rounding.
@@ -611,7 +611,9 @@ def competitive_rent(rent, age, *, gain, period=2 * year):
 
     Notes
     -----
-    Derived: who rents pays the same for the same work, whatever does it. A fall without steps; scarcity holds rents up.
+    Derived: who rents pays the same for the same work, whatever does it. A fall without steps; scarcity holds rents up:
+    Nebius asked $2.95 for an H100 in 2025 and $3.85 in September 2026. Two years between generations were NVIDIA's pace
+    until 2024, when it promised one ("a one-year rhythm", June 2024): ``period=year``.
 
     Examples
     --------

@@ -1,0 +1,377 @@
+"""What runs and clusters are said to have cost, beside what the laws say: GPU-hours, bills, shares of a bill.
+
+Hours are the step model's and the goodput of a plan; dollars are those of :mod:`clusterlab.economics` at the prices of
+its lists. A chapter and the evidence page print the same rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from .. import hardware, models
+from ..economics import RENTS, annuity, capital, compute_ledger, price_list, yearly_bill
+from ..layout import Layout, Workload
+from ..machine import SOFTWARE, machine
+from ..training import step
+from ..units import GW, Explained, fmt, hour, tabulate, year
+from .fleet import planned_goodput
+from .tables import published
+from .training_runs import Run, parse_runs, predict_run, published_runs
+
+
+@dataclass(frozen=True, repr=False)
+class Claim(Explained):
+    """One published figure beside the computed one.
+
+    ``stated`` is what was printed, as (low, high) where a range was. ``low`` and ``high`` are the ends of the computed
+    figure's 80 % interval, or None where it has none. ``why`` says where a difference comes from, or that the law was
+    fed with the figure and so agrees.
+    """
+
+    name: str
+    unit: str
+    stated: tuple[float, float]
+    computed: float
+    why: str
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def error(self) -> float:
+        """Computed over stated, less 1; against the nearer end of a range, and 0 within it."""
+        return self.computed / min(max(self.computed, self.stated[0]), self.stated[1]) - 1
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the stated figure lies in the interval of the computed one; None where there is no interval."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low <= self.stated[1] and self.stated[0] <= self.high
+
+    @property
+    def columns(self) -> tuple[str, str, str, str, str]:
+        """Name, stated, computed with its interval, error and reason, as they are printed."""
+
+        def printed(value):
+            if self.unit == "GPU-hours":
+                return fmt(value / 1e6, "million", 3)
+            return fmt(value, self.unit, 3 if self.unit == "$" else 2)
+
+        low, high = (printed(value) for value in self.stated)
+        computed = printed(self.computed)
+        if self.low is not None and self.high is not None:
+            ends = [f"{end / 1e6:.3g}" for end in (self.low, self.high)]
+            computed += f" ({ends[0]} to {ends[1]})"
+        error = f"{100 * self.error:+.0f}%" if abs(self.error) >= 0.005 else "0%"
+        return self.name, low if low == high else f"{low} to {high}", computed, error, self.why
+
+    def _rows(self):
+        names = ("", "stated", "computed", "error", "why")
+        return list(zip(names, self.columns, strict=True))
+
+
+def claim_table(claims: Sequence[Claim], what: str = "what"):
+    """Claims as a table, a row each: stated, computed with its interval, the error, and why.
+
+    Examples
+    --------
+    >>> claim_table([Claim("a rack", "$", (5.9e6, 5.9e6), 6.2e6, "an example")])
+    what    stated  computed  error         why
+    a rack   $5.9M     $6.2M    +5%  an example
+    """
+    names = (what, "stated", "computed", "error", "why")
+    columns = zip(*(claim.columns for claim in claims), strict=True)
+    return tabulate(dict(zip(names, map(list, columns), strict=True)))
+
+
+def _stated(name: str, quantity: str) -> float:
+    (row,) = published("economics", name=name, quantity=quantity)
+    return row["value"]
+
+
+# --- Training runs ---------------------------------------------------------------------------------------------------
+
+# Where a run prints no number of accelerators, it is taken to have had these: what Llama 2's paper compares fabrics on.
+_UNSTATED = 2048
+
+# Of each run with stated hours: its accelerator; the row of the table of training runs that holds its layout, or the
+# sequence and batch from which the reader of that table fills in the rest; and what its hours hold beside steps.
+_ROWS = {
+    "Llama 3.1 405B": ("T0650", 16384),
+    "BLOOM": ("T0685", 384),
+    "LLaMA 65B": ("T0687", 2048),
+    "PaLM 540B": ("T0683", 6144),
+}
+_OPEN = {
+    "Llama 3.1 8B": (8192, 2048),
+    "Llama 3.1 70B": (8192, 2048),
+    "Llama 2 7B": (4096, 1024),
+    "Llama 2 13B": (4096, 1024),
+    "Llama 2 70B": (4096, 1024),
+}
+ACCELERATORS = {
+    "DeepSeek-V3": "H800 SXM",
+    "Llama 3.1 8B": "H100 SXM",
+    "Llama 3.1 70B": "H100 SXM",
+    "Llama 3.1 405B": "H100 SXM",
+    "Llama 2 7B": "A100 80GB",
+    "Llama 2 13B": "A100 80GB",
+    "Llama 2 70B": "A100 80GB",
+    "LLaMA 65B": "A100 80GB",
+    "BLOOM": "A100 80GB",
+    "OPT-175B": "A100 80GB",
+    "Falcon 180B": "A100 40GB",
+    "PaLM 540B": "TPU v4",
+}
+_WHY = {
+    "Llama 3.1 405B": "of all training; the step's constants have seen its layout",
+    "Llama 3.1 70B": "of all training; GPUs not published, 2,048 taken",
+    "Llama 3.1 8B": "of all training, distillation and long contexts too; GPUs not published",
+    "DeepSeek-V3": "its pre-training alone",
+    "Llama 2 7B": "GPUs not published, 2,048 taken; half of them capped at 350 W",
+    "Llama 2 13B": "the same",
+    "Llama 2 70B": "the same",
+    "LLaMA 65B": "layout not published: the fastest",
+    "BLOOM": "steps measured at 100 s, predicted 82; evaluations and restarts",
+    "OPT-175B": "33 days of 1,024, if nothing failed",
+    "OPT-175B, as it went": "56 days of 992: 53 restarts, and waiting for people",
+    "PaLM 540B": "46 % of the peak in steps, 30 % over its days",
+}
+
+
+def _filled(name: str) -> Run:
+    """A run whose layout is not published, as the reader of training runs completes it."""
+    sequence, batch = _OPEN[name]
+    rate = _stated(name, "tokens") / _stated(name, "accelerator_time")
+    head = "model,gpu,n_gpus,gpus_per_node,global_batch,seq,precision,tokens_per_s_per_gpu,source"
+    year_of = "2024" if name.startswith("Llama 3") else "2023"
+    gpu = {"A100 80GB": "A100-SXM-80GB", "H100 SXM": "H100-SXM-80GB"}[ACCELERATORS[name]]
+    row = f"{name},{gpu},{_UNSTATED},8,{batch},{sequence},bf16,{rate:.1f},{year_of}"
+    runs, skipped = parse_runs(f"{head}\n{row}", name)
+    if not runs:
+        raise ValueError(f"{name}: {skipped[0].why}")
+    return runs[0]
+
+
+def _hours(name: str, stated: float, tokens: float, run: Run, found, gpus: int, *, holds=None) -> Claim:
+    """GPU-hours of a run: its steps over the goodput of a plan, and the interval that both leave."""
+    plan = planned_goodput(gpus)
+    of_batch = float(run.workload.global_batch * run.workload.sequence)
+    steps = float(found.time) * gpus * tokens / of_batch / hour
+    kept, least, most = (1.0, 1.0, 1.0) if holds else (float(plan.useful), float(plan.low), float(plan.high))
+    ends = []
+    for time, share in ((found.low, most), (found.high, least)):
+        ends.append(math.hypot(math.log(float(time) / float(found.time)), math.log(kept / share)))
+    value = steps / kept
+    return Claim(
+        name, "GPU-hours", (stated, stated), value, _WHY[name], value * math.exp(-ends[0]), value * math.exp(ends[1])
+    )
+
+
+@cache
+def training_hours() -> tuple[Claim, ...]:
+    """GPU-hours that published training runs state, beside those of the step model over the goodput of a plan.
+
+    Layouts are the published ones where there are some. A run that prints no number of GPUs is taken to have had 2,048
+    and what the reader of training runs fills in; the reason says so. OPT stands twice: as planned, and as it went.
+
+    Examples
+    --------
+    >>> for claim in training_hours()[:2]:
+    ...     print(*claim.columns[:4])
+    Llama 3.1 405B 30.8 million 30.7 million (25.9 to 77.9) 0%
+    BLOOM 1.08 million 0.777 million (0.699 to 0.941) -28%
+    """
+    rows = {run.row: run for run in published_runs()[0]}
+    claims = []
+    for name, (row, gpus) in _ROWS.items():
+        run = rows[row]
+        stated, tokens = _stated(name, "accelerator_time") / hour, _stated(name, "tokens")
+        claims.append(_hours(name, stated, tokens, run, predict_run(run), gpus))
+    opt = rows["T0684"]
+    found, tokens = predict_run(opt), _stated("OPT-175B", "tokens")
+    hours = _stated("OPT-175B", "accelerator_time") / hour
+    claims.append(_hours("OPT-175B", hours, tokens, opt, found, 992, holds=True))
+    hours = 992 * _stated("OPT-175B", "elapsed") / hour
+    claims.append(_hours("OPT-175B, as it went", hours, tokens, opt, found, 992))
+    claims.append(_deepseek())
+    for name in _OPEN:
+        run = _filled(name)
+        stated, tokens = _stated(name, "accelerator_time") / hour, _stated(name, "tokens")
+        claims.append(_hours(name, stated, tokens, run, predict_run(run), _UNSTATED))
+    return tuple(claims)
+
+
+def _deepseek() -> Claim:
+    """DeepSeek-V3's pre-training, with the layout of its report."""
+    run = Run(
+        *("", "DeepSeek-V3", models.model("DeepSeek-V3"), machine("H800 SXM")),
+        Workload(sequence=4096, global_batch=15360, precision="fp8"),
+        Layout(tp=1, pp=16, dp=128, ep=64, chunks=2, zero=1),
+        *(SOFTWARE["2026"], 0.0, {}),
+    )
+    stated = _stated("DeepSeek-V3", "pretraining") / hour
+    found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
+    return _hours("DeepSeek-V3", stated, _stated("DeepSeek-V3", "tokens"), run, found, 2048)
+
+
+@cache
+def implied_mfu() -> dict[str, float]:
+    """MFU that a run's stated hours imply: 6ND over hours times the dense BF16 peak, everything that held it up in it.
+
+    Examples
+    --------
+    >>> {name: round(mfu, 2) for name, mfu in implied_mfu().items() if "405B" in name or "PaLM" in name}
+    {'Llama 3.1 405B': 0.35, 'PaLM 540B': 0.3}
+    """
+    found = {}
+    for name, accelerator in ACCELERATORS.items():
+        work = compute_ledger(_stated(name, "parameters"), _stated(name, "tokens")).pretraining
+        peak = hardware.accelerator(accelerator).peak("bf16")
+        found[name] = float(work / (_stated(name, "accelerator_time") * peak))
+    return found
+
+
+# --- Bills -----------------------------------------------------------------------------------------------------------
+
+_SITE = ("substation", "generators", "electrical", "cooling", "building")
+_FED = "our prices are read off it"
+
+
+@cache
+def bills() -> tuple[Claim, ...]:
+    """Published bills of racks, clusters, gigawatts and runs, beside ours at the prices of the lists, 8 % a year.
+
+    Examples
+    --------
+    >>> for claim in bills()[1:3]:
+    ...     print(*claim.columns[:4])
+    1 GW, Bernstein $35B $35B 0%
+    1 GW, NVIDIA $50B to $60B $35B -30%
+    """
+    nvl72, h100 = price_list("GB200 NVL72"), price_list("H100 SXM")
+    gpus = 72 * 5932
+    built = capital(gpus, GW, nvl72)
+    site = sum(built.parts[name] for name in _SITE)
+    nvidia = _stated("NVIDIA", "capital_low"), _stated("NVIDIA", "capital_high")
+    dearer = [(total - site) / (built.total - site) for total in nvidia]
+    epoch = _stated("Epoch AI", "capital")
+
+    def one(name, who, quantity, computed, why):
+        value = _stated(who, quantity)
+        return Claim(name, "$", (value, value), float(computed), why)
+
+    def a_year(life=5):
+        return yearly_bill(gpus, GW, nvl72, rate=0.08, life=life * year)
+
+    five = a_year()
+    claims = [
+        one("NVL72 rack, Bernstein", "Bernstein", "rack", capital(72, GW / 5932, nvl72).total, _FED),
+        one("1 GW, Bernstein", "Bernstein", "capital", built.total, _FED),
+        Claim(
+            *("1 GW, NVIDIA", "$", nvidia, float(built.total)),
+            f"hardware {dearer[0]:.1f} to {dearer[1]:.1f} times as dear, in the same hall",
+        ),
+        one(
+            *("1 GW, Epoch AI", "Epoch AI", "capital", built.total),
+            f"a gigawatt of IT: with a PUE of {epoch / built.total:.2f} ours would be one",
+        ),
+        one("1 GW a year", "Epoch AI", "yearly", five.total, "of it servers: $5B there, $3.8B here"),
+        one("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", a_year(3).total, "the same"),
+        one("the same, servers 7 years", "Epoch AI", "yearly_7_year_life", a_year(7).total, "the same"),
+        Claim(
+            *("10 GW, Stargate", "$", (_stated("Stargate", "programme"),) * 2),
+            float(_stated("Stargate", "power") / GW * built.total),
+            "later generations: $50B a gigawatt, as NVIDIA says",
+        ),
+    ]
+    for size in (1024, 16384, 104858):
+        # The sheet's total holds $50,000 a server for the hall and its running, over the life.
+        stated = _stated(f"{size} H100", "capital") - size / 8 * 50e3
+        ours = capital(size, 1.0, h100).parts
+        claims.append(
+            Claim(
+                *(f"{size:,} H100s and their network", "$", (stated, stated)),
+                float(ours["servers"] + ours["network"]),
+                _FED if size < 1e5 else "a third tier of switches",
+            )
+        )
+    rent = RENTS["H800, assumed by DeepSeek"].price
+    hours = _stated("DeepSeek-V3", "accelerator_time")
+    claims.append(one("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", hours * rent, "its hours at its own $2"))
+    r1 = sum(_stated("DeepSeek-R1", part) for part in ("r1_zero", "data", "r1"))
+    claims.append(one("DeepSeek-R1, on top of it", "DeepSeek-R1", "cost", r1 * rent, "the same"))
+    return tuple(claims)
+
+
+@cache
+def development_shares() -> tuple[Claim, ...]:
+    """Cottier et al.'s shares of what developing four frontier models cost, beside those of our bill of 16,384 H100s.
+
+    Their staff is research, which our bill does not have, so energy is over energy and hardware; interconnect is over
+    hardware.
+
+    Examples
+    --------
+    >>> for claim in development_shares():
+    ...     print(*claim.columns[:4])
+    energy, of it and hardware 2.9% to 11% 5.7% 0%
+    network, of hardware 19% 9.6% -50%
+    """
+    theirs = {
+        f"{part}_{end}": _stated("four frontier models", f"{part}_{end}")
+        for part in ("hardware", "energy", "interconnect")
+        for end in ("low", "high")
+    }
+    energy = tuple(
+        theirs[f"energy_{end}"] / (theirs[f"energy_{end}"] + theirs[f"hardware_{other}"])
+        for end, other in (("low", "high"), ("high", "low"))
+    )
+    wires = tuple(sorted(theirs[f"interconnect_{end}"] / theirs[f"hardware_{end}"] for end in ("low", "high")))
+    one = yearly_bill(16384, 16384 * 1400, price_list("H100 SXM"), rate=0.08).parts
+    machines = sum(one[name] for name in ("servers", "network", "storage"))
+    hall = sum(one[name] for name in _SITE)
+    return (
+        Claim(
+            *("energy, of it and hardware", "%", energy, float(one["energy"] / (one["energy"] + machines + hall))),
+            "the hall is in our bill, and not in theirs",
+        ),
+        Claim(
+            *("network, of hardware", "%", wires, float(one["network"] / machines)),
+            "our servers are priced with their NICs",
+        ),
+    )
+
+
+@cache
+def interest_of_epoch() -> tuple[float, float]:
+    """Least and highest interest, in whole per cent, at which annuities give Epoch AI's three totals as it rounds them.
+
+    Its capital is split in two at will: servers over 3, 5 or 7 years, and the site over 14.
+
+    Examples
+    --------
+    >>> interest_of_epoch()
+    (0.05, 0.09)
+    """
+    whole, running = _stated("Epoch AI", "capital"), _stated("Epoch AI", "operations")
+    totals = {
+        life: (_stated("Epoch AI", name), off * 1e9)
+        for life, name, off in ((3, "yearly_3_year_life", 0.5), (5, "yearly", 0.05), (7, "yearly_7_year_life", 0.5))
+    }
+    servers = np.arange(0, whole, 1e8)
+    fits = []
+    for rate in np.arange(21) / 100:
+        site = annuity(whole - servers, rate=rate, life=14 * year)
+        inside = np.ones(len(servers), bool)
+        for life, (stated, off) in totals.items():
+            total = annuity(servers, rate=rate, life=life * year) + site + running
+            inside &= np.abs(total - stated) <= off
+        if inside.any():
+            fits.append(float(rate))
+    return min(fits), max(fits)
