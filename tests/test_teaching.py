@@ -76,13 +76,131 @@ def places(cells):
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_has_a_checkpoint_about_every_ten_minutes_and_exercises_to_type(name, reading):
+def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, reading):
     cells = cells_of(name)
     at = [share * reading[name, ""] for share in places(cells)]
     assert len(at) >= reading[name, ""] / 10
     assert max(b - a for a, b in zip([0, *at], at, strict=False)) <= 13
-    asked = "".join(cell.source for cell in cells if cell.cell_type == "code")
-    assert len(re.findall(r"Check\(\s*Question\(\s*\"Exercise \d", asked)) >= (1 if name == "failures" else 2)
+
+
+def exercises(cells):
+    """Of a chapter's exercises, by number: the cells of each, its text first."""
+    text = [
+        re.sub(r"^(\*\*|### )(?:Exercise )?(\d)[.: ]", r"\1Exercise \2.", cell.source, flags=re.M) for cell in cells
+    ]
+    start = next(i for i, source in enumerate(text) if re.search(r"^## Exercises", source, re.MULTILINE))
+    found, number = {}, None
+    for cell, source in zip(cells[start:], text[start:], strict=True):
+        if cell.cell_type == "markdown" and (
+            heading := re.search(r"^(?:\*\*|### )Exercise (\d)", source, re.MULTILINE)
+        ):
+            number = int(heading[1])
+        found.setdefault(number, []).append(cell)
+    found.pop(None, None)
+    return found
+
+
+# Exercises that wait for their check: this list only gets shorter.
+WITHOUT = {"serving": {1, 3, 4, 6}, "operations": {2, 3, 4}, "scaling": {1, 4}}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_every_exercise_has_somewhere_to_type_and_a_check_that_judges(name):
+    found = exercises(cells_of(name))
+    assert list(found) == list(range(1, len(found) + 1))
+    assert len(found) >= 3
+    unchecked = set()
+    for number, cells in found.items():
+        code = [cell.source for cell in cells if cell.cell_type == "code"]
+        typed = [i for i, source in enumerate(code) if re.search(r"\bNone\b", source)]
+        checks = [i for i, source in enumerate(code) if re.search(rf'Question\(\s*f?"Exercise {number}: ', source)]
+        solved = next(i for i, cell in enumerate(cells) if "hide-cell" in cell.metadata.get("tags", ()))
+        solution = code.index(cells[solved].source)
+        assert typed, f"{name} {number}: nowhere to type"
+        assert typed[0] < solution, f"{name} {number}: the solution comes before the place to type"
+        if not checks:
+            unchecked.add(number)
+        else:
+            assert typed[0] < checks[0] < solution, f"{name} {number}: the solution comes before the check"
+    assert unchecked <= WITHOUT.get(name, set())
+
+
+def asked(name):
+    """The checks of a notebook as its stored outputs name them: one text each."""
+    outputs = [output for cell in cells_of(name) for output in cell.get("outputs", []) if "data" in output]
+    return [text for output in outputs if (text := output.data.get("text/plain", "")).startswith("Check: ")]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_check_knows_mistakes_and_has_hints(name):
+    found = asked(name)
+    assert len(found) >= 8
+    for text in found:
+        assert "no hints" not in text, text
+        known = re.search(r"(\d+|no) known mistake", text)
+        assert known or text.count(" | ") >= 2, text
+        assert not known or known[1] != "no", text
+
+
+# What readers get wrong, as the chapter puts it, and the check that asks for it: the beginnings of both.
+MISCONCEPTIONS = {
+    "roofline": {
+        "Twice the FLOP/s, twice the tokens": "A new part has twice the FLOP/s",
+        "The datasheet says 1,979": "A datasheet prints 3,958",
+        "100 % utilisation": "The monitor shows 100 %",
+    },
+    "interconnect": {
+        "NVLink 5 is 1.8 TB/s": "A datasheet says that NVLink 5 carries 1.8 TB/s",
+        "480 GB/s of busbw": "nccl-tests prints 400 GB/s of busbw",
+        "Twice the GPUs, twice the all-reduce": "A ring all-reduces 10 GB over 64",
+    },
+    "parallelism": {
+        "The network is only nine times slower": "TP8 fills a server. You double it",
+        "Higher HFU": "A dense model of 70 billion",
+        "Twice the GPUs, half the time": "16,384 GPUs train with 2,048 sequences",
+    },
+    "serving": {
+        "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
+        "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
+        "Output tokens cost more": "On the rack, a token out costs",
+    },
+    "failures": {
+        "5.7 years each": "640 servers of eight GPUs",
+        "An MTBF of three hours": "A job with an MTBF of five hours",
+        "To be safe, checkpoint every two minutes": "To be safe you checkpoint",
+    },
+    "operations": {
+        "90 % utilised": "A dashboard counts GPUs as used",
+        "More prefetch fixes": "Each batch takes 1.25 steps to read",
+        "A shorter timeout": "Pauses of 30 s on average",
+    },
+    "power": {
+        "TDP is what it draws": "4,096 H100s in DGX servers",
+        "Our PUE is better": "You take the fans out",
+        "Run the chip as slowly": "Cap that chip at 350 W",
+    },
+    "scaling": {
+        "Energy is what AI costs": "A GPU with its share of server",
+        "Twice the GPUs, half the time": "Twice the GPUs, the same batch",
+        "2N is safer": "Ten generators of 99.5 %",
+    },
+    "plan": {
+        "More GPUs are always faster": "A run keeps its batch",
+        "The interval is for statisticians": "The plan says 80 days",
+        "A plan that adds up": "All joints of a plan hold",
+    },
+}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_three_misconceptions_of_a_chapter_are_asked_before_they_are_refuted(name):
+    said = "\n".join(cell.source for cell in cells_of(name) if cell.cell_type == "markdown")
+    said = said[re.search(r"^##+ .*Misconceptions", said, re.MULTILINE).start() :]
+    checks = [text.removeprefix("Check: ") for text in asked(name)]
+    assert len(MISCONCEPTIONS[name]) == 3
+    for wrong, question in MISCONCEPTIONS[name].items():
+        assert f'**"{wrong}' in said
+        assert any(text.startswith(question) for text in checks), question
 
 
 ROUTES = {"oncall": 45, "capacity": 120, "training": 225, "facilities": 60, "serving": 120}
