@@ -68,6 +68,14 @@ OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(bo
   && !box.closest(".math, svg")
 ).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
 
+# Folds, but for those of a widget, that are more than a line of text: banners, boxes.
+BANNERS = """() => [...document.querySelectorAll(".bd-article :is(details, .dropdown)")].filter(fold => {
+  const line = fold.querySelector("summary") ?? fold, [box, own] = [fold, line].map(part => getComputedStyle(part));
+  const edges = own.borderTopWidth + own.borderBottomWidth + box.borderTopWidth + box.borderBottomWidth;
+  const grounds = [own.backgroundColor, box.backgroundColor].filter(colour => colour !== "rgba(0, 0, 0, 0)");
+  return !fold.closest(".widget-host") && (edges !== "0px".repeat(4) || grounds.length || box.boxShadow !== "none");
+}).map(fold => fold.textContent.trim().slice(0, 40))"""
+
 # Printed outputs that broke a line although they had no more columns than fit: [columns, height in lines, lines].
 BROKEN = """most => [...document.querySelectorAll(".cell_output .output pre")].map(pre => {
   const style = getComputedStyle(pre), [above, below, line] =
@@ -113,6 +121,16 @@ def weight(path: Path) -> int:
 def test_a_page_opens_complete_and_its_widgets_run(page, hosts):
     assert broken_images(page) == []
     assert page.locator(".widget-host > [data-ready]").count() == hosts
+
+
+def test_a_chapter_opens_with_a_drawing_and_its_folds_are_lines_of_text(page, visited):
+    assert page.evaluate(BANNERS) == []
+    if 'admonition-title">The question<' in visited.text:
+        for width, height in ((1000, 900), (375, 812)):  # a third of a screen is left for it
+            page.set_viewport_size({"width": width, "height": height})
+            top = page.locator(".bd-article .widget-host").first.evaluate("f => f.getBoundingClientRect().top + scrollY")
+            assert top < height * 2 / 3 + 30, (width, top)
+        page.set_viewport_size({"width": 1000, "height": 900})
 
 
 def test_a_page_is_light_and_loads_only_what_it_needs(visited):
