@@ -10,7 +10,7 @@ from clusterlab.drawings import plan as draw
 from clusterlab.memory import footprint
 from clusterlab.planner import InfeasibleError, Serving, Site, Training, least_memory, plan, preset, serve
 from clusterlab.scene import Arrow, Box, Label
-from clusterlab.units import fmt
+from clusterlab.units import fmt, words
 
 FEW = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
 
@@ -183,11 +183,11 @@ def test_a_tornado_is_to_scale_and_its_widest_bar_is_first(name, plans):
     widths = [bar.width for bar in bars]
     assert widths == sorted(widths, reverse=True)
     first = made.tornado[0]
-    spans = {bar.name.replace("_", " "): abs(bar.cost[1] - bar.cost[0]) for bar in made.tornado}
+    spans = {words(bar.name): abs(bar.cost[1] - bar.cost[0]) for bar in made.tornado}
     named = [part.text for part in scene.parts if isinstance(part, Label) and part.x == 0]
     assert named[0] == max(spans, key=spans.get)
     assert widths[1] / widths[0] == pytest.approx(spans[named[1]] / spans[named[0]], rel=1e-6) or widths[1] == 1
-    assert first.name.replace("_", " ") in scene.alt
+    assert words(first.name) in scene.alt
 
 
 def test_a_tornado_of_time_needs_no_price(plans):

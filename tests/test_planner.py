@@ -724,7 +724,7 @@ def test_progress_is_told_and_only_rises():
 
 def test_plans_stand_side_by_side_with_their_intervals(small):
     heading, row = planner.compare({"small": small}, "gpus", "time").rows
-    assert heading == ("", "gpus", "time", "time, 8 in 10")
+    assert heading == ("", "GPUs", "time", "time, 8 in 10")
     time = small.intervals["time"]
     assert row == ("small", "64", fmt(time.value, "s"), f"{fmt(time.low, 's')} to {fmt(time.high, 's')}")
     with pytest.raises(ValueError, match="unknown result 'luck'"):

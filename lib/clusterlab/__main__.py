@@ -28,7 +28,7 @@ from . import __version__, economics, hardware, machine, models, plan_report, pl
 from .evidence import explain, inference_validation, link_fit, validation
 from .evidence.text import name_of, read_text
 from .transformer import parameters
-from .units import fmt, tabulate
+from .units import fmt, tabulate, words
 
 # --- audit -----------------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,8 @@ def _plan_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", metavar=kind, help=text)
     parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
-    parser.add_argument("--preset", metavar="NAME", help=f"a published cluster: {', '.join(planner.PRESETS)}")
+    names = ", ".join(f'"{name}"' for name in planner.PRESETS)
+    parser.add_argument("--preset", metavar="NAME", help=f"a published cluster: {names}")
     parser.add_argument("--draws", metavar="N", default="1000", help="worlds drawn for the intervals (1000)")
     parser.add_argument("--seed", metavar="N", default="0", help="of the random numbers (0)")
     parser.add_argument("--json", action="store_true", help="print one object: parts, intervals, joints, published")
@@ -285,7 +286,7 @@ def _swings(made: planner.Plan | planner.Fleet) -> str:
         paid, cost, time, timed = made.outcome.bill is not None, made.outcome.cost, made.outcome.time, "time"
     else:
         paid, cost, time, timed = made.bill is not None, made.cost, made.service.time_per_token, "a token takes"
-    columns = {"": [bar.name.replace("_", " ") for bar in bars]}
+    columns = {"": [words(bar.name) for bar in bars]}
     for name, said, unit, centre in (("time", timed, "s", time), ("cost", "cost", "$", cost)):
         if name == "time" or paid:
             ends = [sorted(getattr(bar, name)) for bar in bars]
@@ -298,7 +299,7 @@ def _swings(made: planner.Plan | planner.Fleet) -> str:
 
 def _beside(made: planner.Plan | planner.Fleet) -> str:
     """Each published number beside the plan's, and what the data say of it."""
-    columns = {"": [one.name.replace("_", " ") for one in made.published]}
+    columns = {"": [words(one.name) for one in made.published]}
     columns["planned"] = [fmt(one.planned, one.unit) for one in made.published]
     columns["published"] = [fmt(one.published, one.unit) for one in made.published]
     columns["error"] = [f"{one.error:+.1%}" for one in made.published]

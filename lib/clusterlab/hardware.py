@@ -325,7 +325,8 @@ def find(what: str, name: str, rows: Mapping):
     by_folded = {known.casefold(): known for known in rows}
     words = str(name).casefold()
     near = get_close_matches(words, by_folded, n=3, cutoff=0.5) or [k for k in by_folded if words and words in k][:3]
-    hint = f"did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else f"known: {', '.join(rows)}"
+    known = ", ".join(map(repr, rows))  # a name may hold a comma
+    hint = f"did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else f"known: {known}"
     raise ValueError(f"unknown {what} {name!r}; {hint}")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from .economics import Bill
 from .failures import Estimate
 from .planner import ASSUMPTIONS, FLEET_METRICS, METRICS, Binding, Check, Fleet, Joint, Plan, Point, Swing, World
-from .units import Explained, fmt
+from .units import Explained, fmt, words
 
 # --- An object -------------------------------------------------------------------------------------------------------
 
@@ -118,9 +118,11 @@ h1 { font-size: 1.7rem; line-height: 1.25 }
 h2 { font-size: 1.25rem; margin-top: 2.2rem }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .5rem; text-align: right; vertical-align: top }
-th:first-child, td:first-child, .text { text-align: left }
+td { white-space: nowrap }
+th:first-child, td:first-child, .text { text-align: left; white-space: normal }
+td.text { min-width: 10rem }
 .scroll { overflow-x: auto }
-svg { width: 100%; height: auto; display: block }
+svg { width: 100%; min-width: 32rem; height: auto; display: block }
 svg text { fill: var(--ink); font: 13px system-ui, sans-serif }
 .bar { fill: var(--bar) }
 .soft { fill: var(--soft) }
@@ -214,7 +216,7 @@ def _published(checks: Sequence[Check]) -> list[str]:
     rows = []
     for one in checks:
         numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
-        rows.append((one.name.replace("_", " "), *numbers, _source(one.fact), one.fact.note))
+        rows.append((words(one.name), *numbers, _source(one.fact), one.fact.note))
     heading = ("", "planned", "published", "error", "source", "note")
     return [_section("Beside what was published", _table(heading, rows, 2))]
 
@@ -245,7 +247,7 @@ def _bound(one: Binding) -> str:
             shown = count if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
             changes.append(f"{shown} {name}")
     said = ", ".join(changes) or "nothing"
-    return f"What binds is <b>{html.escape(one.name.replace('_', ' '))}</b>; {unit} would change: {said}."
+    return f"What binds is <b>{html.escape(words(one.name))}</b>; {unit} would change: {said}."
 
 
 def _section(title: str, inside: str) -> str:
@@ -276,7 +278,7 @@ def _record_table(one: Explained) -> str:
 
 def _results(intervals: Mapping[str, Estimate]) -> str:
     rows = [
-        (name.replace("_", " "), fmt(one.value, one.unit), fmt(one.low, one.unit), fmt(one.high, one.unit))
+        (words(name), fmt(one.value, one.unit), fmt(one.low, one.unit), fmt(one.high, one.unit))
         for name, one in intervals.items()
     ]
     return _table(("", "value", "1 in 10 below", "1 in 10 above"), rows)
@@ -289,11 +291,17 @@ def _bars(parts: Mapping[str, float], unit: str) -> str:
     for i, (name, value) in enumerate(sorted(parts.items(), key=lambda pair: -pair[1])):
         width, y = 380 * value / total, i * step
         label = html.escape(f"{fmt(value, unit)}, {fmt(value / total, '%')}")
-        lines.append(f'<text x="0" y="{y + 16}">{html.escape(name.replace("_", " "))}</text>')
+        lines.append(f'<text x="0" y="{y + 16}">{html.escape(words(name))}</text>')
         lines.append(f'<rect class="bar" x="170" y="{y + 4}" width="{max(width, 1):.1f}" height="16"/>')
         lines.append(f'<text x="{176 + width:.1f}" y="{y + 16}">{label}</text>')
     alt = html.escape("; ".join(f"{name} {fmt(value / total, '%')}" for name, value in parts.items()), quote=True)
-    return f'<svg viewBox="0 0 720 {len(parts) * step + 4}" role="img" aria-label="{alt}">{"".join(lines)}</svg>'
+    return _drawing(len(parts) * step + 4, alt, lines)
+
+
+def _drawing(height: int, alt: str, lines: Sequence[str]) -> str:
+    """Marks as a picture, which keeps its type readable where the page is narrow."""
+    picture = f'<svg viewBox="0 0 720 {height}" role="img" aria-label="{alt}">{"".join(lines)}</svg>'
+    return f'<div class="scroll">{picture}</div>'
 
 
 def _tornado(made: Plan | Fleet) -> str:
@@ -309,7 +317,7 @@ def _tornado(made: Plan | Fleet) -> str:
     for i, (bar, pair) in enumerate(zip(made.tornado, ends, strict=True)):
         low, high = (440 + 170 * (end / centre - 1) / furthest for end in pair)
         left, y = min(low, high), i * step
-        lines.append(f'<text x="0" y="{y + 16}">{html.escape(bar.name.replace("_", " "))}</text>')
+        lines.append(f'<text x="0" y="{y + 16}">{html.escape(words(bar.name))}</text>')
         lines.append(
             f'<rect class="soft" x="{left:.1f}" y="{y + 4}" width="{max(abs(high - low), 1):.1f}" height="16"/>'
         )
@@ -320,15 +328,14 @@ def _tornado(made: Plan | Fleet) -> str:
     what = "cost" if paid else what
     first = made.tornado[0]
     alt = html.escape(f"{first.name} moves the {what} most, from {_ends(ends[0], paid)}", quote=True)
-    drawing = f'<svg viewBox="0 0 720 {height}" role="img" aria-label="{alt}">{"".join(lines)}</svg>'
     rows = []
     for bar in made.tornado:
         costs = (fmt(end, "$") if math.isfinite(end) else "" for end in bar.cost)
         times = (fmt(end, "s") for end in bar.time)
-        rows.append((bar.name.replace("_", " "), *_printed(bar), *times, *costs))
+        rows.append((words(bar.name), *_printed(bar), *times, *costs))
     heading = ("assumption", "low", "high", "time at low", "time at high", "cost at low", "cost at high")
     said = f"<p>The {what} with one assumption at each end of its interval, all others at their centre.</p>"
-    return said + drawing + _table(heading, rows)
+    return said + _drawing(height, alt, lines) + _table(heading, rows)
 
 
 def _printed(bar: Swing) -> tuple[str, str]:
@@ -373,7 +380,7 @@ def _assumed(world: World) -> str:
         shown = str(fact.printed) if same else f"{now:.6g} (SI units)"
         ends = [str(one.facts[end].printed) if end in one.facts else "" for end in ("low", "high")]
         basis = (fact.kind, _source(fact), fact.note) if same else ("changed", "", "")
-        rows.append((name.replace("_", " "), shown, *ends, *basis))
+        rows.append((words(name), shown, *ends, *basis))
     heading = ("assumption", "value", "1 in 10 below", "1 in 10 above", "kind", "source", "note")
     return _section("What is assumed", _table(heading, rows, 3))
 

@@ -38,7 +38,7 @@ from .queueing import little_law
 from .speedup import critical_batch, training_run
 from .training import Step, kind, step
 from .transformer import Transformer, parameters, training_flops
-from .units import Explained, Table, fmt, hour, kWh, nonnegative, parse, positive, summary, tabulate, whole, year
+from .units import Explained, Table, fmt, hour, kWh, nonnegative, parse, positive, summary, tabulate, whole, words, year
 
 if TYPE_CHECKING:  # imported where a fleet is planned: a training run needs nothing of it
     from .serving import Formats, Requests, Service
@@ -102,7 +102,7 @@ class _Sourced(Explained):
         rows = [(self.name, "value", "kind", "source")]
         for key, fact in self.facts.items():
             basis = f"{fact.source.title} ({fact.note})" if fact.note else fact.source.title
-            rows.append((key.replace("_", " "), str(fact.printed), fact.kind, basis))
+            rows.append((words(key), str(fact.printed), fact.kind, basis))
         return rows
 
 
@@ -338,7 +338,7 @@ class Site(Explained):
     Site
                     value
     accelerator  H100 SXM
-    gpus               64
+    GPUs               64
     """
 
     accelerator: str | None = None
@@ -386,7 +386,7 @@ class Site(Explained):
                     shown = ", ".join(f"{name} {one}" for name, one in value.items())
                 if f.name == "rent":
                     shown = f"${value * hour:.2f} a GPU-hour"
-                rows.append((f.name.replace("_", " "), shown or summary(value, units.get(f.name, ""))))
+                rows.append((words(f.name), shown or summary(value, units.get(f.name, ""))))
         return rows
 
 
@@ -519,7 +519,7 @@ class World(Explained):
         positive(**{name: value for name, value in values.items() if name not in zero})
 
     def _rows(self):
-        return [("", "value"), *((f.name.replace("_", " "), summary(getattr(self, f.name))) for f in fields(self))]
+        return [("", "value"), *((words(f.name), summary(getattr(self, f.name))) for f in fields(self))]
 
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
@@ -616,7 +616,7 @@ class Fabric(Explained):
     def _rows(self):
         rows = [("", "count"), ("switch", str(self.name))]
         names = ("leaves", "spines", "cores", "host_cables", "spine_cables", "core_cables", "transceivers")
-        rows += [(name.replace("_", " "), _count(getattr(self, name))) for name in names]
+        rows += [(words(name), _count(getattr(self, name))) for name in names]
         return [*rows, ("bisection", summary(self.bisection, "B/s")), ("power", summary(self.power, "W"))]
 
 
@@ -1281,7 +1281,7 @@ class Check(Explained):
         return self.planned / self.published - 1
 
     def _rows(self):
-        rows = [(self.name.replace("_", " "), "value"), ("planned", summary(self.planned, self.unit))]
+        rows = [(words(self.name), "value"), ("planned", summary(self.planned, self.unit))]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
@@ -1329,7 +1329,7 @@ class Plan(Explained):
         rows += [(name, str(value), "", "") for name, value, *_ in made]
         for name, one in self.intervals.items():
             shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((name.replace("_", " ").replace("mfu", "MFU").replace("gpu", "GPU"), *shown))
+            rows.append((words(name), *shown))
         rows.append(("binds", self.binding.name, "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
@@ -1361,7 +1361,7 @@ def compare(plans: Mapping[str, Plan], *results: str) -> Table:
     --------
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> compare({n: plan(run, Site("H100 SXM", gpus=n), draws=10) for n in (64, 128)}, "gpus", "racks")
-         gpus  racks
+         GPUs  racks
     64     64      3
     128   128      5
     """
@@ -1371,7 +1371,7 @@ def compare(plans: Mapping[str, Plan], *results: str) -> Table:
     for name in results:
         unit, get = METRICS[name]
         values = [float(get(one.design, one.outcome)) for one in plans.values()]
-        heading = name.replace("_", " ")
+        heading = words(name)
         columns[heading] = [_shown(value, unit) for value in values]
         ends = [one.intervals.get(name) for one in plans.values()]
         if any(one and one.low < one.high for one in ends):
@@ -1989,9 +1989,9 @@ class Fleet(Explained):
         rows += [("switches", f"{_count(self.fabric.switches)} {self.fabric.name}", "", "")]
         for name, one in self.intervals.items():
             shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((name.replace("_", " ").replace("gpu", "GPU"), *shown))
+            rows.append((words(name), *shown))
         if self.binding:
-            rows.append(("binds", self.binding.name.replace("_", " "), "", ""))
+            rows.append(("binds", words(self.binding.name), "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
 

@@ -460,6 +460,21 @@ def summary(value, unit: str = "") -> str:
     return f"{fmt(np.min(value), unit)} to {fmt(np.max(value), unit)}, shape {np.shape(value)}"
 
 
+# Field names that are abbreviations, as people write them.
+_ABBREVIATIONS = {short: short.upper() for short in ("gpu", "mfu", "hfu", "pue", "mttf", "mtbf")} | {"gpus": "GPUs"}
+
+
+def words(name: str) -> str:
+    """A field's name as people write it.
+
+    Examples
+    --------
+    >>> words("gpu_mttf"), words("energy_price"), words("gpus")
+    ('GPU MTTF', 'energy price', 'GPUs')
+    """
+    return " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))
+
+
 class Explained:
     """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
 

@@ -12,7 +12,7 @@ from .. import hardware
 from ..planner import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from ..scene import Arrow, Box, Label, Part, Scene
 from ..transformer import training_flops
-from ..units import fmt
+from ..units import fmt, words
 
 _LEFT, _WIDE, _SIDE, _NARROW = 0.0, 206.0, 246.0, 154.0  # the spine of boxes, and what hangs on it
 _HIGH, _GAP = 46.0, 32.0
@@ -273,7 +273,7 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
     centre = float(made.outcome.cost if of == "cost" else made.outcome.time)
     if not math.isfinite(centre):
         raise ValueError("this plan has no price; draw its time")
-    bars = [(bar.name.replace("_", " "), [end / centre - 1 for end in getattr(bar, of)]) for bar in made.tornado]
+    bars = [(words(bar.name), [end / centre - 1 for end in getattr(bar, of)]) for bar in made.tornado]
     bars = sorted(bars, key=lambda bar: -abs(bar[1][1] - bar[1][0]))[:most]
     low = min(min(ends) for _, ends in bars)
     high = max(max(ends) for _, ends in bars)
