@@ -130,6 +130,7 @@ from clusterlab.power import (
     cluster_load,
     convert,
     coolant_flow,
+    dew_point,
     energy_footprint,
     energy_per,
     facility,
@@ -138,6 +139,7 @@ from clusterlab.power import (
     holdover,
     load,
     mean_draw,
+    outside_envelope,
     power_cap,
     power_swing,
     pue,
@@ -641,10 +643,10 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
-NO_LAWS |= {storage.feed, monitoring.find_bad}
-NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait}
+NO_LAWS |= {storage.feed, monitoring.find_bad, dew_point, outside_envelope}  # degrees Celsius
+NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait, scheduling.compare}
 NO_LAWS |= {scheduling.packing_bound, scheduling.makespan_bound, scheduling.internal_fragmentation}
-NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput}
+NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput, queueing.impatient_queue}
 
 
 @pytest.mark.parametrize(

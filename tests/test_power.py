@@ -24,6 +24,7 @@ from clusterlab.power import (
     cluster_load,
     convert,
     coolant_flow,
+    dew_point,
     energy_footprint,
     energy_per,
     facility,
@@ -32,6 +33,7 @@ from clusterlab.power import (
     holdover,
     load,
     mean_draw,
+    outside_envelope,
     power_cap,
     power_swing,
     pue,
@@ -572,6 +574,36 @@ def test_twice_the_flow_takes_eight_times_the_fan_power(flow, rated):
     assert ratio == pytest.approx(8, **close)
 
 
+# --- the room --------------------------------------------------------------------------------------------------------
+
+
+def test_dew_points_are_those_of_the_tables():
+    """Psychrometric tables (Goff and Gratch 1946): air of 20 and of 30 degrees at half and at eight tenths."""
+    points = dew_point([[20], [30]], [0.5, 0.8])
+    np.testing.assert_allclose(points, [[9.3, 16.4], [18.4, 26.2]], atol=0.1)
+    assert dew_point([-30, 0, 40], 1.0) == pytest.approx([-30, 0, 40], abs=1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(-40, 50), st.floats(0.01, 1)), min_size=1, max_size=50), st.floats(5, 45))
+def test_hours_outside_are_counted_one_by_one(hours, warmest):
+    air, humidity = np.array(hours).T
+    dew = dew_point(air, humidity)
+    assert np.all(dew <= air + 1e-9)
+    found = outside_envelope(air, dew, warmest=warmest, dampest=15)
+    warm = sum(t > warmest for t, _ in hours)
+    damp = sum(t <= warmest and d > 15 for t, d in zip(air, dew, strict=True))
+    assert (found.warm, found.damp) == pytest.approx((warm / len(hours), damp / len(hours)))
+    assert outside_envelope(air, dew, warmest=warmest + 5, dampest=17).total <= found.total
+    assert "damp" in repr(found)
+
+
+def test_hours_by_climate_and_class_fit_a_year_and_a_milder_class_has_fewer():
+    for place in ("Zurich", "Chicago", "Tokyo", "Singapore"):
+        rows = {row["what"]: row["low"] / 3600 for row in published("operations", run=place)}
+        totals = [rows[f"too warm for {c}"] + rows[f"too damp for {c}"] for c in ("recommended", "A1", "A2", "A3")]
+        assert 8760 >= totals[0] >= totals[1] >= totals[2] >= totals[3] >= 0
+
+
 # --- power caps: brute force -----------------------------------------------------------------------------------------
 
 chips = st.fixed_dictionaries({"static": st.floats(20, 400), "dynamic": st.floats(50, 1000), "voltage_floor": shares})
@@ -750,6 +782,8 @@ BROADCASTS = {
     best_cap: lambda x: best_cap(**CHIP, rest=600 * np.asarray(x)),
     budget_fleet: lambda x: budget_fleet(5e5 * np.asarray(x), 400, **CHIP, rest=500),
     power_swing: lambda x: power_swing(np.multiply.outer(np.asarray(x), [700, 200]), [0.8, 0.2]),
+    dew_point: lambda x: dew_point(x, x),
+    outside_envelope: lambda x: outside_envelope([30, 10], [20, 10], warmest=40 * np.asarray(x), dampest=9),
     capacity: lambda x: capacity(a=(10 * np.asarray(x), 1.5), b=(5, 1)),
     holdover: lambda x: holdover(x, 2, efficiency=x),
 }
@@ -817,6 +851,9 @@ def test_nonsense_is_refused_by_name(law, name, bad):
         (lambda: convert(IT, 1.1), "efficiency must be above 0 and at most 1, got 1.1"),
         (lambda: facility(IT, 0.9), "pue must be at least 1, got 0.9"),
         (lambda: facility(IT, [1.1, 0.8]), "pue must be at least 1, got 0.8"),
+        (lambda: dew_point(295, 0.5), "temperature must be from -90 to 100 degrees Celsius, got 295"),
+        (lambda: dew_point(20, 50), "humidity must be above 0 and at most 1, got 50"),
+        (lambda: outside_envelope(20, 10, warmest=27, dampest=15), "temperature and dew must be rows of one length"),
         (lambda: pue(1, 2), "it_power must be at most facility_power, got 2 of 1"),
         (lambda: cluster_load(8, 700, server_overhead=0.5), "server_overhead must be at least 1, got 0.5"),
         (lambda: cluster_load(8.5, 700), "accelerators must be a whole number of at least 1, got 8.5"),

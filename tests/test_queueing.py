@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import queueing
-from clusterlab.queueing import batch_queue, goodput, little_law, network_time, simulate
+from clusterlab.queueing import batch_queue, goodput, impatient_queue, little_law, network_time, simulate
 from refusals import unreached
 
 PASSES = 10e-3 + 0.2e-3 * np.arange(1, 65)
@@ -162,6 +162,51 @@ def test_pooled_replicas_wait_less_than_split_ones():
     assert together.latency == pytest.approx(apart.latency / 8)
 
 
+@pytest.mark.parametrize(("load", "servers"), [(0.5, 1), (3, 4), (7, 4), (40, 32)])
+def test_who_waits_as_long_as_a_job_takes_sees_a_poisson_number(load, servers):
+    counts = [math.exp(n * math.log(load) - load - math.lgamma(n + 1)) for n in range(200)]
+    queue = impatient_queue(load, servers)
+    assert queue.queued == pytest.approx(sum(counts[servers + 1 :]))
+    assert queue.busy == pytest.approx(sum(p * min(n, servers) for n, p in enumerate(counts)) / servers)
+
+
+def test_endless_patience_is_erlangs_queue_and_none_is_his_loss():
+    """Erlang's loss formula: 10 servers lose 21.5 % of a load of 10 (his table of 1917)."""
+    patient, erlang = impatient_queue(3, 4, patience=1e6), batch_queue(3, np.ones(4), tokens=1)
+    assert patient.waiting == pytest.approx(erlang.waiting, rel=1e-4)
+    assert patient.queued == pytest.approx(erlang.waits * erlang.ratio, rel=1e-4)
+    assert impatient_queue(10, 10, patience=1e-9).gone == pytest.approx(0.2146, abs=1e-4)
+
+
+@given(st.floats(0.01, 300), st.integers(1, 200), st.floats(0.01, 20))
+def test_who_comes_is_served_or_gives_up(load, servers, patience):
+    queue = impatient_queue(load, servers, patience=patience)
+    assert load == pytest.approx(queue.busy * servers + queue.waiting / patience)
+    assert queue.gone * load == pytest.approx(queue.waiting / patience)
+    more = impatient_queue(load, servers, patience=2 * patience)
+    assert more.waiting >= queue.waiting * (1 - 1e-9)
+    assert more.busy >= queue.busy - 1e-9
+
+
+def test_impatience_played_job_by_job():
+    """In order of arrival: whoever would start too late leaves, and is nobody's predecessor."""
+    random = np.random.default_rng(8)
+    come, lasts, stays = np.cumsum(random.exponential(1 / 4.5, 40_000)), *random.exponential(1, (2, 40_000))
+    free, left, waited = [0.0] * 4, 0, 0.0
+    for now, run, most in zip(come, lasts, stays * 1.5, strict=True):
+        first = min(range(4), key=free.__getitem__)
+        wait = max(free[first] - now, 0)
+        left, waited = left + (wait > most), waited + min(wait, most)
+        if wait <= most:
+            free[first] = now + wait + run
+    law = impatient_queue(4.5, 4, patience=1.5)
+    assert left / 40_000 == pytest.approx(law.gone, rel=0.03)
+    assert waited / come[-1] == pytest.approx(law.waiting, rel=0.03)
+    grid = impatient_queue([[2.0], [4.5]], [1, 4, 9], patience=1.5)
+    assert grid.waiting.shape == (2, 3)
+    assert grid.waiting[1, 1] == law.waiting
+
+
 def test_a_thousand_kilometres_cost_ten_milliseconds():
     assert network_time([1e6, 5.6e6], detour=[1, 1.5]) == pytest.approx([10e-3, 84e-3])
 
@@ -169,6 +214,7 @@ def test_a_thousand_kilometres_cost_ten_milliseconds():
 def test_records_print_themselves():
     assert "99 %" in repr(batch_queue(1, PASSES, tokens=10))
     assert "time per token" in repr(simulate([0, 0], [2, 2], [1.0]))
+    assert "gone" in repr(impatient_queue(4.5, 4))
 
 
 QUEUE = batch_queue(1.0, [0.1], tokens=1)
@@ -179,6 +225,7 @@ MISTAKES = {
     "rate must be below 10, what the largest batch can end; got 11": lambda: batch_queue(11, [0.1], tokens=1),
     "arrivals, tokens and pass_times must be rows": lambda: simulate([0, 1], [1], [1.0]),
     "arrivals must be in order": lambda: simulate([1, 0], [1, 1], [1.0]),
+    "patience must be less, for a queue of ten million at most; got 1e+08": lambda: impatient_queue(2, 1, patience=1e8),
     "detour must be at least 1": lambda: network_time(1, detour=0.5),
     "rate must be zero or more": lambda: little_law(-1, 1),
 }

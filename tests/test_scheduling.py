@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from clusterlab import scheduling
 from clusterlab.collectives import multi_node_ring
 from clusterlab.evidence.tables import published
-from clusterlab.queueing import batch_queue
+from clusterlab.queueing import batch_queue, impatient_queue
 from clusterlab.scheduling import (
     Cluster,
     Jobs,
     Use,
+    compare,
     drain,
     draw_jobs,
     expected_wait,
@@ -530,6 +531,19 @@ def test_what_a_policy_costs_in_a_year():
     use = Use(useful=3.0, restart=1.0, fragmented=2.0, gathering=0.0, idle=4.0)
     assert use.yearly(100)["fragmented"] / hour == pytest.approx(0.2 * 100 * 8766)
     assert sum(use.yearly(100).values()) == pytest.approx(100 * year)
+    assert use.lost == 3.0
+
+
+def test_policies_side_by_side_are_their_waits_and_their_loss():
+    jobs = draw_jobs({1: (0.8, 600), 32: (0.2, 3600)}, gpus=64, load=0.9, jobs=60, seed=2)
+    runs = {policy: simulate(jobs, Cluster(8), policy=policy) for policy in ("fcfs", "greedy")}
+    table = compare(runs, sizes=[32, 1], stop=jobs.arrival[-1])
+    assert table.rows[0] == ("policy", "32 GPUs wait", "1 GPU waits", "GPU-hours lost a year")
+    for row, run in zip(table.rows[1:], runs.values(), strict=True):
+        parts = run.use(None, jobs.arrival[-1]).yearly(64)
+        lost = parts["gathering"] + parts["fragmented"] + parts["restart"]
+        said = [run.by_size(run.wait)[32], run.by_size(run.wait)[1], lost]
+        assert [float(x.split()[0].replace(",", "")) for x in row[1:]] == pytest.approx(np.array(said) / hour, rel=0.05)
 
 
 # --- What was measured -----------------------------------------------------------------------------------------------
@@ -565,6 +579,9 @@ def teams():
         if run.startswith("Helios Earth, team"):
             rows = {metric: low for (metric, _), low in measured(run).items()}
             yield published("operations", run=run)[0]["gpus"], rows
+
+
+KEYS = ("utilisation", "mean size of running jobs", "time with a queue", "waiting jobs")
 
 
 def test_a_teams_own_queue_is_near_that_of_erlang():
@@ -606,6 +623,33 @@ def test_walls_make_the_queue_of_helios_and_its_users_shorten_it():
     assert measured("Helios Earth, 16 teams")["waiting jobs", "mean over minutes"] == pytest.approx(6.49, abs=0.01)
     stuck = [(rows["time with a queue"] < 0.2) and rows["utilisation"] > 0.8 for _, rows in teams()]
     assert walled[stuck].sum() == pytest.approx(14.2, abs=0.1)
+
+
+def test_users_who_wait_as_long_as_a_job_runs_are_those_of_helios():
+    """29 jobs wait behind walls if nobody gives up; 7.5 if they do after a job's time, and 6.5 were counted.
+
+    The load of each team is what keeps its places as busy as stated. Half and twice the patience leave 5.4 and 10.
+    """
+    stated = [(count, *(rows[k] for k in KEYS)) for count, rows in teams()]
+    gpus, used, size, queued, waiting = np.array(stated).T
+    places = np.maximum(np.round(gpus / size), 1)
+    loads = np.geomspace(1e-3, 20, 400)
+
+    def law(patience):
+        found = [impatient_queue(loads * k, k, patience=patience) for k in places]
+        at = [np.interp(u, queue.busy, loads) for u, queue in zip(used, found, strict=True)]
+        return impatient_queue(at * places, places, patience=patience)
+
+    one = law(1.0)
+    assert waiting.sum() == pytest.approx(6.49, abs=0.01)
+    assert one.waiting.sum() == pytest.approx(7.5, abs=0.1)
+    assert [law(theta).waiting.sum() for theta in (0.5, 2)] == pytest.approx([5.4, 10.0], abs=0.1)
+    erlang = np.array([impatient_queue(u * k, k, patience=1e5).waiting for u, k in zip(used, places, strict=True)])
+    assert erlang.sum() == pytest.approx(29.2, abs=0.1)
+    misses = [np.sqrt(np.mean((each - waiting) ** 2)) for each in (erlang, one.waiting)]
+    assert misses == pytest.approx([2.97, 0.49], abs=0.02)
+    assert gpus @ one.queued / gpus.sum() == pytest.approx(0.233, abs=0.002)
+    assert gpus @ np.abs(one.queued - queued) / gpus.sum() == pytest.approx(0.126, abs=0.002)
 
 
 def test_all_teams_together_hardly_ever_want_more_than_there_is():
@@ -661,8 +705,11 @@ def test_records_print_themselves():
 
 
 JOBS = Jobs([0, 1], [1, 2], [3, 4])
+RUN = simulate(JOBS, Cluster(4))
 MISTAKES = {
     "rack must divide nodes, got 4 and 6": lambda: Cluster(6),
+    "runs must name at least one schedule": lambda: compare({}, sizes=[1]),
+    "sizes must be of jobs that every run has, got 7": lambda: compare({"a": RUN}, sizes=[1, 7]),
     "arrival must be a row in order of time": lambda: Jobs([1, 0], 1, 1),
     "duration must have one value for each of 3 arrivals": lambda: Jobs([0, 0, 0], 1, [1, 2]),
     "least must be at most gpus, got 1 more": lambda: Jobs([0], 2, 1, least=3),

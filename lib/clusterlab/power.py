@@ -26,6 +26,7 @@ from .units import (
     amounts,
     at_least_one,
     broadcastable,
+    celsius,
     fraction,
     nonnegative,
     positive,
@@ -900,6 +901,114 @@ def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=
         raise ValueError(f"budget must feed at least one accelerator, got {np.min(limit):g}")
     each = _capped(_clock(limit / n - beside, s, d, v), s, d, v, m, beside)
     return Fleet(n, each.power, n * (each.power + beside), n * each.speed)
+
+
+# --- The room --------------------------------------------------------------------------------------------------------
+
+
+def dew_point(temperature, humidity):
+    r"""Temperature at which the water in the air begins to condense.
+
+    .. math:: t_d = \frac{b\,\gamma}{a - \gamma}, \qquad \gamma = \ln \varphi + \frac{a\,t}{b + t}
+
+    Parameters
+    ----------
+    temperature : array_like
+        Of the air, t, in degrees Celsius.
+    humidity : array_like
+        Relative humidity, phi, above 0 and at most 1.
+
+    Returns
+    -------
+    array_like
+        Degrees Celsius. Heating the air, or mixing in dry exhaust, leaves it as it is.
+
+    Raises
+    ------
+    ValueError
+        An argument is out of range.
+
+    Notes
+    -----
+    Source: Magnus's formula over water, WMO 2008 (Guide to Meteorological Instruments, annex 4.B): a = 17.62 and
+    b = 243.12. Good to 0.1 degrees from -45 to 60.
+
+    Examples
+    --------
+    >>> round(float(dew_point(25, 0.6)), 1)
+    16.7
+    """
+    (t,), (share,) = celsius(temperature=temperature), fraction(humidity=humidity)
+    broadcastable(temperature=t, humidity=share)
+    gamma = np.log(share) + 17.62 * t / (243.12 + t)
+    return 243.12 * gamma / (17.62 - gamma)
+
+
+@dataclass(frozen=True, repr=False)
+class Outside(Explained):
+    """Shares of the time in which outside air is unfit for servers: too ``warm``, or else too ``damp``."""
+
+    warm: float
+    damp: float
+
+    @property
+    def total(self):
+        """Share of the time in which it cannot be used alone."""
+        return self.warm + self.damp
+
+    def _rows(self):
+        return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in ("warm", "damp", "total"))]
+
+
+def outside_envelope(temperature, dew, *, warmest, dampest) -> Outside:
+    r"""How long outside air is too warm or too damp for servers, hour by hour of a year.
+
+    .. math:: \frac{|\{i: t_i > t_{max}\}|}{n}, \qquad \frac{|\{i: t_i \le t_{max},\; d_i > d_{max}\}|}{n}
+
+    Parameters
+    ----------
+    temperature : array_like, shape (..., hours)
+        Of the air outside, t, in degrees Celsius.
+    dew : array_like, shape (..., hours)
+        Its dew point, d, in degrees Celsius (:func:`dew_point`).
+    warmest, dampest : array_like
+        The envelope's limits for air at a server's inlet, in degrees Celsius: of ASHRAE's class A2, 35 and 21.
+
+    Returns
+    -------
+    Outside
+        Times 8,760 they are the hours of a year. Air that is too cold counts as fit, since exhaust warms it.
+
+    Raises
+    ------
+    ValueError
+        A temperature is out of range, or there is no axis of hours.
+
+    Notes
+    -----
+    Source: ASHRAE TC 9.9 2021, Thermal Guidelines for Data Processing Environments, for the limits.
+
+    Examples
+    --------
+    A day of 20 to 38 degrees, with the dew point of Singapore, in class A2 and at the recommended limits:
+
+    >>> day = np.linspace(20, 38, 24)
+    >>> outside_envelope(day, 23.0 + 0 * day, warmest=[35, 27], dampest=[21, 15])
+    Outside
+                                value
+    warm   16.7% to 62.5%, shape (2,)
+    damp   37.5% to 83.3%, shape (2,)
+    total    100% to 100%, shape (2,)
+    """
+    (t,), (d,), (most, damp) = (
+        celsius(temperature=temperature),
+        celsius(dew=dew),
+        celsius(warmest=warmest, dampest=dampest),
+    )
+    if np.ndim(t) == 0 or np.shape(t) != np.shape(d):
+        raise ValueError(f"temperature and dew must be rows of one length, got {np.shape(t)} and {np.shape(d)}")
+    warm = t > np.asarray(most)[..., None]
+    return Outside(np.mean(warm, axis=-1), np.mean(~warm & (d > np.asarray(damp)[..., None]), axis=-1))
 
 
 # --- Swings: the power of a synchronous step -------------------------------------------------------------------------

@@ -8,6 +8,8 @@ rate lambda, and with n there they end at the rate
 
 with S the largest batch and m tokens of a mean answer. :func:`batch_queue` is its steady state, and :func:`simulate`
 runs the passes one by one. Requests come as a Poisson process, all replicas are alike, and each has a queue of its own.
+
+:func:`impatient_queue` is for people: who waits too long gives up.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, nonnegative, positive, summary, whole
+from .units import Explained, broadcastable, nonnegative, positive, summary, whole
 
 
 def little_law(rate, time):
@@ -248,6 +250,91 @@ def goodput(queue: Queue, *, wait, time_per_token) -> float:
         return inside
     ends = queue.rate / queue.ratio
     return inside + queue.waits * float(1 - np.exp(-(ends - queue.rate) * most_wait))
+
+
+@dataclass(frozen=True, repr=False)
+class Impatient(Explained):
+    """The steady state of a queue whose customers give up: arrays over loads, servers and patience.
+
+    ``busy`` is the share of the servers' time that they work, ``waiting`` the mean number that wait, ``queued`` the
+    share of time in which anybody waits, and ``gone`` the share of all who come that give up.
+    """
+
+    busy: np.ndarray
+    waiting: np.ndarray
+    queued: np.ndarray
+    gone: np.ndarray
+
+    def _rows(self):
+        shares = [(name, summary(getattr(self, name), "%")) for name in ("busy", "queued", "gone")]
+        return [("", "value"), *shares, ("waiting", summary(self.waiting))]
+
+
+def _impatient(load, servers, patience):
+    """Busy, waiting, queued and gone of one queue: its states up to where each is half of the last, and 60 more."""
+    # Behind the servers a state is load / (servers + (n - servers) / patience) of the one before.
+    halved = (2 * load - servers) * patience
+    if load < servers:
+        halved = min(halved, 60 / np.log(servers / load))
+    if halved > 1e7:
+        raise ValueError(f"patience must be less, for a queue of ten million at most; got {patience:g}")
+    states = np.arange(1, servers + max(int(np.ceil(halved)), 0) + 60)
+    behind = np.maximum(states - servers, 0)
+    logs = np.append(0, np.cumsum(np.log(load / (np.minimum(states, servers) + behind / patience))))
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    waiting = float(shares[1:] @ behind)
+    busy = float(shares[1:] @ np.minimum(states, servers)) / servers
+    return busy, waiting, float(shares[servers + 1 :].sum()), waiting / (patience * load)
+
+
+def impatient_queue(load, servers, *, patience=1.0) -> Impatient:
+    r"""Jobs that wait for a place and give up in time: what a queue is when people look at it (Erlang A).
+
+    .. math:: \pi_n \propto \prod_{j \le n} \frac{a}{\min(j, k) + \max(j - k, 0) / \theta}
+
+    Parameters
+    ----------
+    load : array_like
+        Servers that all who come would keep busy, a: arrivals a second times the mean seconds of a job.
+    servers : array_like
+        Jobs that run at once, k.
+    patience : array_like
+        Mean wait until one gives up, over the mean time of a job, theta: exponential, and above 0. At 1 the number in
+        the system is a Poisson variable of mean a. The larger, the nearer to Erlang's queue that nobody leaves
+        (:func:`batch_queue`); the smaller, the nearer to his loss formula.
+
+    Returns
+    -------
+    Impatient
+        It is steady at any load: a queue that is too long sheds whoever is too many.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive, servers is not whole, or so patient a queue would be longer than ten million.
+
+    Notes
+    -----
+    Source: Palm 1957; Gans, Koole and Mandelbaum 2003, section 4.2. Exact for Poisson arrivals, exponential times and
+    exponential patience.
+
+    Examples
+    --------
+    A team with four places and work for four and a half, whose people wait as long as a job takes:
+
+    >>> impatient_queue(4.5, 4)
+    Impatient
+             value
+    busy     85.3%
+    queued   46.8%
+    gone     24.2%
+    waiting   1.09
+    """
+    (a, theta), (k,) = positive(load=load, patience=patience), whole(servers=servers)
+    broadcastable(load=a, servers=k, patience=theta)
+    of_one = np.vectorize(lambda x, n, t: _impatient(x, int(n), t), otypes=[float] * 4)
+    return Impatient(*(part[()] for part in of_one(a, k, theta)))
 
 
 @dataclass(frozen=True, repr=False)

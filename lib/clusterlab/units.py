@@ -354,6 +354,19 @@ def fraction(**values) -> list:
     return _checked("above 0 and at most 1", lambda x: (x > 0) & (x <= 1), values)
 
 
+def celsius(**values) -> list:
+    """Return the values as floats or float arrays, or raise a ValueError naming the one that no room on Earth has.
+
+    Examples
+    --------
+    >>> celsius(temperature=295)
+    Traceback (most recent call last):
+    ...
+    ValueError: temperature must be from -90 to 100 degrees Celsius, got 295
+    """
+    return _checked("from -90 to 100 degrees Celsius", lambda x: (x >= -90) & (x <= 100), values)
+
+
 def at_least_one(**values) -> list:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is below 1.
 
