@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
@@ -118,8 +119,7 @@ h1 { font-size: 1.7rem; line-height: 1.25 }
 h2 { font-size: 1.25rem; margin-top: 2.2rem }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .5rem; text-align: right; vertical-align: top }
-td { white-space: nowrap }
-th:first-child, td:first-child, .text { text-align: left; white-space: normal }
+th:first-child, td:first-child, .text { text-align: left }
 td.text { min-width: 10rem }
 .scroll { overflow-x: auto }
 svg { width: 100%; min-width: 32rem; height: auto; display: block }
@@ -128,7 +128,11 @@ svg text { fill: var(--ink); font: 13px system-ui, sans-serif }
 .soft { fill: var(--soft) }
 .rule { stroke: var(--ink) }
 a { color: inherit }
+@media (max-width: 30rem) { table { font-size: .8rem } th, td { padding: .25rem .3rem } }
 """
+
+
+_UNIT = re.compile(r"(?<=\d) (?=[^\d\W])")  # the space between a number and its unit
 
 
 class _Markup(str):
@@ -261,7 +265,7 @@ def _table(heading: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 0
     def line(row: Sequence[str], tag: str) -> str:
         cells = []
         for i, cell in enumerate(row):
-            inside = cell if isinstance(cell, _Markup) else html.escape(cell)
+            inside = cell if isinstance(cell, _Markup) else html.escape(_UNIT.sub("\u00a0", cell))
             cells.append(f"<{tag}{' class=text' if i >= wide else ''}>{inside}</{tag}>")
         return f"<tr>{''.join(cells)}</tr>"
 
