@@ -137,7 +137,7 @@ _WHY = {
     "Llama 2 13B": "the same",
     "Llama 2 70B": "the same",
     "LLaMA 65B": "layout not published: the fastest",
-    "BLOOM": "steps measured at 100 s, predicted 82; evaluations and restarts",
+    "BLOOM": "steps measured at {measured} s, predicted {predicted}; evaluations and restarts",
     "OPT-175B": "33 days of 1,024, if nothing failed",
     "OPT-175B, as it went": "56 days of 992: 53 restarts, and waiting for people",
     "PaLM 540B": "46 % of the peak in steps, 30 % over its days",
@@ -168,9 +168,9 @@ def _hours(name: str, stated: float, tokens: float, run: Run, found, gpus: int, 
     for time, share in ((found.low, most), (found.high, least)):
         ends.append(math.hypot(math.log(float(time) / float(found.time)), math.log(kept / share)))
     value = steps / kept
-    return Claim(
-        name, "GPU-hours", (stated, stated), value, _WHY[name], value * math.exp(-ends[0]), value * math.exp(ends[1])
-    )
+    why = _WHY[name].format(measured=round(run.seconds), predicted=round(float(found.time)))
+    low, high = value * math.exp(-ends[0]), value * math.exp(ends[1])
+    return Claim(name, "GPU-hours", (stated, stated), value, why, low, high)
 
 
 @cache
@@ -182,10 +182,8 @@ def training_hours() -> tuple[Claim, ...]:
 
     Examples
     --------
-    >>> for claim in training_hours()[:2]:
-    ...     print(*claim.columns[:4])
-    Llama 3.1 405B 30.8 million 30.7 million (25.9 to 77.9) 0%
-    BLOOM 1.08 million 0.777 million (0.699 to 0.941) -28%
+    >>> [(claim.name, round(claim.error, 1) + 0) for claim in training_hours()[:2]]
+    [('Llama 3.1 405B', 0.0), ('BLOOM', -0.3)]
     """
     rows = {run.row: run for run in published_runs()[0]}
     claims = []
@@ -270,6 +268,7 @@ def bills() -> tuple[Claim, ...]:
         return yearly_bill(gpus, GW, nvl72, rate=0.08, life=life * year)
 
     five = a_year()
+    theirs, ours = fmt(_stated("Epoch AI", "servers"), "$"), fmt(five.parts["GPUs"] + five.parts["servers"], "$", 2)
     claims = [
         one("NVL72 rack, Bernstein", "Bernstein", "rack", capital(72, GW / 5932, nvl72).total, _FED),
         one("1 GW, Bernstein", "Bernstein", "capital", built.total, _FED),
@@ -281,7 +280,7 @@ def bills() -> tuple[Claim, ...]:
             *("1 GW, Epoch AI", "Epoch AI", "capital", built.total),
             f"a gigawatt of IT: with a PUE of {epoch / built.total:.2f} ours would be one",
         ),
-        one("1 GW a year", "Epoch AI", "yearly", five.total, "of it servers: $5B there, $3.8B here"),
+        one("1 GW a year, Epoch AI", "Epoch AI", "yearly", five.total, f"of it servers: {theirs} there, {ours} here"),
         one("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", a_year(3).total, "the same"),
         one("the same, servers 7 years", "Epoch AI", "yearly_7_year_life", a_year(7).total, "the same"),
         Claim(
@@ -290,17 +289,12 @@ def bills() -> tuple[Claim, ...]:
             "later generations: $50B a gigawatt, as NVIDIA says",
         ),
     ]
-    for size in (1024, 16384, 104858):
+    for size, why in ((16384, _FED), (104858, "a third tier of switches")):
         # The sheet's total holds $50,000 a server for the hall and its running, over the life.
         stated = _stated(f"{size} H100", "capital") - size / 8 * 50e3
-        ours = capital(size, 1.0, h100).parts
-        claims.append(
-            Claim(
-                *(f"{size:,} H100s and their network", "$", (stated, stated)),
-                float(ours["servers"] + ours["network"]),
-                _FED if size < 1e5 else "a third tier of switches",
-            )
-        )
+        parts = capital(size, 1.0, h100).parts
+        total = float(parts["servers"] + parts["network"])
+        claims.append(Claim(f"{size:,} H100s, networked", "$", (stated, stated), total, why))
     rent = RENTS["H800, assumed by DeepSeek"].price
     hours = _stated("DeepSeek-V3", "accelerator_time")
     claims.append(one("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", hours * rent, "its hours at its own $2"))
