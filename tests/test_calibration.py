@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.evidence import calibration, inference_validation
-from clusterlab.evidence.calibration import NORMAL, calibrated, expected_misses, learn, leave_one_run_out
+from clusterlab.evidence.calibration import calibrated, expected_misses, learn, leave_one_run_out
 from clusterlab.evidence.training_runs import parse_runs, predict_runs
 from clusterlab.machine import SCATTERS, Scatter
 from clusterlab.training import PARTS
@@ -29,8 +29,9 @@ def runs_of(*lines):
 MINE = runs_of(*EIGHT, *OTHER)
 
 
-def scatter(sources=0.08, models=0.05, runs=0.04):
-    return Scatter(name="made", facts={}, between_sources=sources, between_models=models, between_runs=runs)
+def scatter(sources=0.08, models=0.05, runs=0.04, reach=1.2816):
+    deviations = {"between_sources": sources, "between_models": models, "between_runs": runs}
+    return Scatter(name="made", facts={}, **deviations, reach=reach)
 
 
 # --- The law ---------------------------------------------------------------------------------------------------------
@@ -94,7 +95,7 @@ def test_four_drawn_runs_in_five_lie_inside():
         models = np.array([0, 0, 0, 1, 1])
         x = rng.normal(0, 0.08) + rng.normal(0, 0.05, 2)[models] + rng.normal(0, 0.04, 5)
         middle, deviation = expected_misses(law, x, models)
-        inside += list(abs(x - middle) < NORMAL * deviation)
+        inside += list(abs(x - middle) < law.reach * deviation)
     assert np.mean(inside) == pytest.approx(0.8, abs=0.025)
 
 
@@ -139,7 +140,7 @@ def test_the_score_counts_errors_and_who_is_inside():
     misses = np.log(seconds / predict_runs(MINE).time)[:3]
     middle, deviation = expected_misses(law, misses, [0, 0, 1])
     assert found.time[:3] == pytest.approx(predict_runs(MINE).time[:3] * np.exp(middle))
-    assert sixteen.width == pytest.approx(np.exp(2 * NORMAL * deviation).mean())
+    assert sixteen.width == pytest.approx(np.exp(2 * law.reach * deviation).mean())
 
 
 # --- The command -----------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ def test_a_what_if_may_switch_off_what_was_a_number():
     free = replace(SOFTWARE["2021"], zero3_gather_rate=None, attention=1)
     assert free.fused_attention
     assert not SOFTWARE["2021"].fused_attention
-    assert [line.split()[-1] for line in repr(free).splitlines() if line.startswith(("attention", "zero3"))] == [
+    assert [line.split()[-1] for line in repr(free).splitlines() if line.startswith(("attention  ", "zero3"))] == [
         "changed",
         "changed",
     ]

@@ -608,6 +608,58 @@ def test_experts_cost_little_inside_a_domain_and_much_across():
     assert full == pytest.approx(1.5 * none)
 
 
+LLAMA_8B = model("Llama 3.1 8B")
+
+
+def test_biases_of_experts_cost_what_their_kernels_move_until_they_are_fused():
+    layout, oss = {"sequence": 4096, "global_batch": 64, "dp": 8, "ep": 8, "microbatch": 2}, model("gpt-oss 120B")
+    none = timed(replace(oss, biases=False), H100, **layout).elementwise
+    apart, fused = (
+        timed(oss, H100, **layout, software=replace(SOFTWARE["2024"], fused_expert_bias=one)).elementwise
+        for one in (False, True)
+    )
+    assert fused == none
+    # Product, sum, concatenation and cast forward; the same backward with sums for bias and weight; that of the input.
+    moved = 36 * 4 * (4096 * 8) * ((28 + 36) * 2880 + 2 * 2 * 2880)
+    assert apart - none == pytest.approx(moved / (H100.efficiency.memory * H100.hbm_bandwidth))
+
+
+def test_a_copy_for_each_expert_is_more_across_nodes_and_as_much_inside():
+    layout = {"sequence": 4096, "global_batch": 64, "microbatch": 1}
+    for ranks, most in ((8, 1), (32, 8)):
+        once, copies = (
+            timed(
+                model("Qwen3 235B-A22B"),
+                H100,
+                **layout,
+                dp=ranks,
+                ep=ranks,
+                software=replace(SOFTWARE["2024"], **change),
+            ).expert
+            for change in ({}, {"tokens_cross_once": False})
+        )
+        assert (once == copies) if most == 1 else (1.5 * once < copies < 8 * once)
+
+
+def test_how_slow_attention_is_backward_says_only_what_recomputation_costs():
+    even, uneven = (replace(SOFTWARE["2024"], attention_backward=rate) for rate in (1.0, 0.6))
+    for recompute in ("none", "full"):
+        one, other = (
+            timed(LLAMA_8B, H100, sequence=32768, global_batch=8, dp=8, recompute=recompute, software=software)
+            for software in (even, uneven)
+        )
+        assert one.attention == pytest.approx(other.attention)
+        assert (other.recomputation < one.recomputation) if recompute == "full" else (other.time == one.time)
+
+
+def test_the_output_layer_multiplies_at_16_bits():
+    layout = {"sequence": 4096, "global_batch": 8, "dp": 8, "precision": "fp8"}
+    twice = replace(LLAMA_8B, vocab=2 * LLAMA_8B.vocab)
+    more = timed(twice, H100, **layout).gemms - timed(LLAMA_8B, H100, **layout).gemms
+    flops = 6 * 4096 * LLAMA_8B.hidden * LLAMA_8B.vocab
+    assert 1 < more / (flops / (H100.efficiency.gemm * H100.peaks["bf16"])) < 1.3
+
+
 def test_casts_of_experts_cost_by_the_expert_until_they_are_fused():
     layout = {"sequence": 4096, "global_batch": 64, "dp": 8, "ep": 4, "microbatch": 2, "precision": "fp8"}
     old = SOFTWARE["2024"]

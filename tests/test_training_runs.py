@@ -641,6 +641,15 @@ def test_rows_with_a_scale_for_each_row_say_so(table):
     assert float(predict_run(tensor).gemms) < float(predict_run(run).gemms)
 
 
+def test_a_note_says_what_a_recipe_switches():
+    by_row = {run.row: run.software for run in RUNS}
+    assert (by_row["P0033"].expert_overlap, by_row["P0033"].tokens_cross_once) == (True, True)
+    assert (by_row["T0287"].expert_overlap, by_row["T0287"].tokens_cross_once) == (True, False)
+    assert (by_row["P0095"].expert_overlap, by_row["P0095"].tokens_cross_once) == (False, False)
+    assert by_row["P0124"].tensor_overlap_forward or by_row["P0125"].tensor_overlap_forward
+    assert by_row["T0147"].expert_overlap  # by its stack
+
+
 def test_every_published_run_fits_or_is_refused_for_a_reason():
     """All of them ran. Of 625 the law refuses 33; 18 fit with activations that the host holds, as their recipes do."""
     reasons = [training_runs.why_refused(run) for run in RUNS]

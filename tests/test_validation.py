@@ -46,9 +46,8 @@ KEYS += ["baseline_mean_abs_error", "skill", "coverage", "generation_mean_abs_er
 UNFITTED = {run.source for run in RUNS if run.role == "held"}
 # Where a constant MFU does better, which is fitted to each source, and why.
 NEGATIVE = {
-    "nemo_h100_2407": "Hopper's constants rest on NVIDIA's containers of 2025 and 2026; that of 2024 was 8 % slower",
     "nemo_b200_2502": "Blackwell's constants rest on GB200; with few microbatches gradients hide less than published",
-    "mbridge_b300": "gpt-oss 120B 38 to 47 % too fast; one container was twice as slow as the next",
+    "mbridge_b300": "gpt-oss 120B 25 to 36 % too fast; one container was twice as slow as the next",
 }
 PUBLISHED = dict(zip((run.row for run in RUNS), np.abs(relative_errors(RUNS)), strict=True))
 
@@ -88,8 +87,8 @@ def with_shares(runs, **shares):
         ("torchtitan_8b", 0.07),
         ("torchtitan_asynctp_8b", 0.08),
         ("mbridge_h100", 0.11),
-        ("mbridge_gb200", 0.08),
-        ("mbridge_gb300", 0.084),
+        ("mbridge_gb200", 0.068),
+        ("mbridge_gb300", 0.076),
         ("maxtext_tpu_v4", 0.021),
         ("maxtext_tpu_v5e", 0.055),
         ("maxtext_tpu_v5p", 0.05),
@@ -97,11 +96,12 @@ def with_shares(runs, **shares):
         ("torchtitan_asynctp_70b", 0.04),
         ("automodel_h100", 0.13),
         ("tpu_recipes_v7", 0.18),
-        ("mbridge_b200", 0.185),
-        ("mbridge_gb300_moe", 0.115),
-        ("mbridge_gb200_moe", 0.135),
-        ("mbridge_h100_moe", 0.18),
+        ("mbridge_b200", 0.145),
+        ("mbridge_gb300_moe", 0.083),
+        ("mbridge_gb200_moe", 0.125),
+        ("mbridge_h100_moe", 0.135),
         ("nemo_gb200_2504", 0.08),
+        ("nemo_h100_2407", 0.05),
         ("torchtitan_405b", 0.125),
     ],
 )
@@ -124,23 +124,23 @@ def test_the_error_of_all_dense_a100_and_h100_rows():
 def test_the_error_of_all_rows():
     assert OVERALL.predicted == len(RUNS) >= 625
     assert OVERALL.rows == 652
-    assert OVERALL.mean_abs_error <= 0.078
+    assert OVERALL.mean_abs_error <= 0.071
     assert OVERALL.skill > 0.6
-    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.062
+    assert error_of([run for run in RUNS if run.source not in UNFITTED]) <= 0.058
     accelerators = [run for run in RUNS if run.role == "given" and not run.machine.name.startswith("TPU")]
     assert error_of(accelerators) <= 0.058
 
 
 def test_the_error_of_sources_that_no_constant_was_fitted_to():
-    """Dense models are predicted to 8 %, other mixtures of experts to 12 %; gpt-oss comes out a third too fast."""
+    """Dense models are predicted to 7 %, other mixtures of experts to 12 %; gpt-oss comes out a quarter too fast."""
     unfitted = [run for run in RUNS if run.source in UNFITTED]
     experts = [run for run in unfitted if run.model.experts]
     assert len(unfitted) == 137
-    assert error_of(unfitted) <= 0.139
-    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.08
-    assert error_of(experts) <= 0.17
+    assert error_of(unfitted) <= 0.115
+    assert error_of([run for run in unfitted if not run.model.experts]) <= 0.066
+    assert error_of(experts) <= 0.137
     assert error_of([run for run in experts if run.workload.precision == "fp8"]) <= 0.12
-    assert error_of([run for run in experts if run.model.name.startswith("gpt-oss")]) > 0.3
+    assert error_of([run for run in experts if run.model.name.startswith("gpt-oss")]) > 0.2
     assert error_of([run for run in experts if not run.model.name.startswith("gpt-oss")]) <= 0.12
 
 
@@ -256,7 +256,7 @@ def test_a_source_s_own_runs_correct_its_others_and_leave_less_to_doubt(worth):
         assert one.runs > 100
         assert 0.75 <= one.inside <= 0.85, one
         assert one.width < one.width_before, one
-        assert one.error < 0.9 * one.error_before, one
+        assert one.error < 0.95 * one.error_before, one
     sixteen = worth[0]
     assert sixteen.error < 0.7 * sixteen.error_before
     assert sixteen.width - 1 < 0.6 * (sixteen.width_before - 1)
@@ -282,7 +282,7 @@ def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():
 @given(st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0.01, 0.99))
 def test_a_weighted_quantile_leaves_its_share_of_the_weight_below(rows, share):
     values, weights = np.array(rows).T
-    found = validation._weighted_quantile(values, weights, share)
+    found = validation.weighted_quantile(values, weights, share)
     assert found in values
     assert weights[values < found].sum() <= share * weights.sum() * (1 + 1e-9)
     assert weights[values <= found].sum() >= share * weights.sum() * (1 - 1e-9)
@@ -386,7 +386,7 @@ def test_the_command_prints_every_run_before_the_scores(table, capsys):
     assert command(table(FAST, FAST_RUN, FAST_RUN.replace("8.5", "fast"))) == 0
     first, row, empty, *rest = capsys.readouterr().out.splitlines()
     assert first.split() == ["row", "source", "measured", "predicted", "error", "filled", "in"]
-    assert row.startswith("line 2  runs       8.5 s  7.83 s (7.05 s to 8.78 s)  -7.9%  memory does not fit: ")
+    assert row.startswith("line 2  runs       8.5 s  7.83 s (7.14 s to 8.76 s)  -7.9%  memory does not fit: ")
     assert ", microbatch 1 (takes least memory), " in row
     assert (empty, rest[0].split()[0]) == ("", "source")
     assert rest[-1] == "skipped line 3 (runs): step_time_s must be a number, got 'fast'"

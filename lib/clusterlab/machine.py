@@ -176,18 +176,20 @@ class Scatter(_Sourced):
     """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
 
     Standard deviations of sources that no constant has seen (``between_sources``), of models within a source
-    (``between_models``), and of runs of a model (``between_runs``). Every source has one vote:
-    :func:`clusterlab.evidence.validation.learn_scatters`.
+    (``between_models``), and of runs of a model (``between_runs``). ``reach``: so many of them on either side of what
+    is expected hold four fifths of the runs; 1.28 if they were normal, less where a few are far off. Every source has
+    one vote: :func:`clusterlab.evidence.validation.learn_scatters`.
     """
 
     between_sources: float
     between_models: float
     between_runs: float
+    reach: float
 
     def __post_init__(self) -> None:
         """Refuse what is no standard deviation."""
         nonnegative(between_sources=self.between_sources, between_models=self.between_models)
-        positive(between_runs=self.between_runs)
+        positive(between_runs=self.between_runs, reach=self.reach)
 
 
 @dataclass(frozen=True, repr=False)
@@ -195,7 +197,8 @@ class Software(_Sourced):
     """What training software of an era does at once, what one after the other, and what it keeps in memory.
 
     ``gemm``: rate of its GEMMs, in multiples of Megatron-LM's. ``attention``: rate of the kernel that keeps the scores
-    on the chip, in multiples of FlashAttention-2's (:class:`Efficiency`); ``None``: they go to memory.
+    on the chip, both ways together, in multiples of FlashAttention-2's (:class:`Efficiency`); ``None``: they go to
+    memory. ``attention_backward``: rate of that kernel backward, in multiples of its rate forward.
     ``row_wise_gemm``: rate of 8-bit GEMMs with a scale for each row, in multiples of those with one for each tensor.
     ``tensor_overlap_forward``, ``tensor_overlap_backward``: whether tensor-parallel collectives hide behind GEMMs.
     ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are interleaved.
@@ -206,16 +209,19 @@ class Software(_Sourced):
     ``zero3_gather_rate``: bytes/s at which ZeRO 3 puts parameters together; ``None``: as fast as the wire.
     ``contention_scale_up``, ``contention_network``: seconds by which a hidden second of a collective slows what hides
     it. ``expert_cast_time``: seconds that a cast of one expert's rows costs besides its work, where every expert has
-    kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and casts, and
-    all-to-alls hide behind the work of other microbatches. ``lean_activations``: whether GEMMs keep their inputs in the
-    precision that they multiply, and routers weigh what goes into an expert's last GEMM, so that its output need not be
-    kept; else both are kept as activations. ``gathers_matrices``: whether sharded weights of dense layers are put
-    together matrix by matrix, and not layer by layer. The rest are bytes: of a parameter's weight, gradient and
-    optimizer state, of an element of an activation, and of a logit.
+    kernels of its own; ``None``: one kernel multiplies for all experts of a rank, with activation and casts.
+    ``expert_overlap``: whether all-to-alls hide behind the work of another microbatch. ``tokens_cross_once``: whether a
+    token goes to a node once, or once for each of its experts there. ``fused_expert_bias``: whether the biases of
+    experts are added where their products are made, or by kernels of their own. ``lean_activations``: whether GEMMs
+    keep their inputs in the precision that they multiply, and routers weigh what goes into an expert's last GEMM, so
+    that its output need not be kept; else both are kept as activations. ``gathers_matrices``: whether sharded weights
+    of dense layers are put together matrix by matrix, and not layer by layer. The rest are bytes: of a parameter's
+    weight, gradient and optimizer state, of an element of an activation, and of a logit.
     """
 
     gemm: float
     attention: float | None
+    attention_backward: float
     row_wise_gemm: float
     dropout: bool
     tensor_overlap_forward: bool
@@ -229,6 +235,9 @@ class Software(_Sourced):
     contention_scale_up: float
     contention_network: float
     expert_cast_time: float | None
+    expert_overlap: bool
+    tokens_cross_once: bool
+    fused_expert_bias: bool
     lean_activations: bool
     gathers_matrices: bool
     weight_bytes: float
@@ -240,6 +249,7 @@ class Software(_Sourced):
     def __post_init__(self) -> None:
         """Refuse switches that are none, and rates and bytes below zero."""
         positive(gemm=self.gemm)
+        positive(attention_backward=self.attention_backward)
         fraction(row_wise_gemm=self.row_wise_gemm)
         if self.attention is not None:
             positive(attention=self.attention)

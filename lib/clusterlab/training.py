@@ -208,9 +208,11 @@ def step(
     stage 2); Liu et al. 2023 for the ring of keys and values; Dao et al. 2022 for the work of fused attention. The
     counts of memory traffic are derived here, tensor by tensor. Tokens are spread evenly over experts (benchmarks force
     it: Megatron-Bridge's performance summary, its note on mixtures of experts), and cross to a node once (as DeepSeek's
-    DeepEP sends them), to as many nodes as the model's router may choose. In 8 and 4 bits each expert's rows are cast
-    by kernels of their own, twice forward and twice backward (TransformerEngine v2.9, ``multi_tensor_quantize_impl``),
-    until software fuses them.
+    DeepEP sends them), to as many nodes as the model's router may choose, unless software sends a copy to each expert.
+    In 8 and 4 bits each expert's rows are cast by kernels of their own, twice forward and twice backward
+    (TransformerEngine v2.9, ``multi_tensor_quantize_impl``), until software fuses them. The output layer multiplies at
+    16 bits. Biases of experts are added in FP32, 28 bytes an element forward and 36 backward (Megatron-LM,
+    ``TEGroupedMLP._apply_bias``: product, sum, concatenation and cast, and their gradients).
 
     Examples
     --------
@@ -395,6 +397,10 @@ class _Reached(NamedTuple):
     def kernel_time(self, flops, moved):
         """Seconds of a GEMM at the precision of the layers."""
         return _kernel_time(flops, moved, self.gemm, self.memory, self.overlap_loss)
+
+    def kernel_time_16(self, flops, moved):
+        """Seconds of a GEMM at 16 bits, whatever the layers have."""
+        return _kernel_time(flops, moved, self.gemm_16, self.memory, self.overlap_loss)
 
     def local_ranks(self, ranks, stride=1.0):
         """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
@@ -622,8 +628,9 @@ def _attention(model, reached: _Reached, software: Software, job: _Job):
     """Seconds of attention, forward and backward, and of a softmax whose scores go to memory."""
     if software.attention is not None:
         scores = _forward_flops(model, job.sequence, causal=True).scores * job.tokens / job.tp
-        forward = scores / smaller(software.attention * reached.attention, reached.attention_most)
-        return forward, 2.5 * forward, 0.0, 0.0  # five GEMMs instead of two: the scores are computed again
+        both = 3.5 * scores / smaller(software.attention * reached.attention, reached.attention_most)
+        forward = both / (1 + 2.5 / software.attention_backward)  # backward five GEMMs, not two: scores are made again
+        return forward, both - forward, 0.0, 0.0
     scores = _forward_flops(model, job.sequence, causal=False).scores * job.tokens / job.tp
     elements = model.layers * job.tokens * job.sequence * model.heads / job.tp
     forward = _kernel_time(scores, 4 * elements, reached.gemm_16, reached.memory, reached.overlap_loss)
@@ -652,6 +659,9 @@ def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, lay
     routed = moe * layers.routed_rows
     if moe:  # tokens are sorted to experts and back
         forward, backward = forward + 8 * routed * h, backward + 8 * routed * h
+        if model.biases and not software.fused_expert_bias:
+            # A bias times a weight in FP32 is added expert by expert, put together, and cast back.
+            forward, backward = forward + 28 * routed * h, backward + routed * (36 * h + 2 * gates * layers.expert_ffn)
     launches = 0.0
     if reached.operand_bytes < 2:  # whoever makes an operand writes it twice more, by rows and by columns
         casts = count * tokens * (2 * h + values / tp) + tokens * wide / tp
@@ -758,10 +768,11 @@ def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, co
     """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
     ep, experts_per_token = job.ep, model.experts_per_token
     size = 2 * job.tokens * experts_per_token * model.hidden / job.tp
-    each = reached.expert_all_to_all(size, ep, experts_per_token, model.node_limit or np.inf)
+    crossing = experts_per_token if software.tokens_cross_once else 1  # a copy for each expert is as many tokens of one
+    each = reached.expert_all_to_all(size, ep, crossing, model.node_limit or np.inf)
     forward = 2 * model.moe_layers * each * (ep > 1)
     total = forward * (2 + job.full)
-    if software.expert_cast_time is not None:
+    if not software.expert_overlap:
         return forward, total, total
     across = reached.local_ranks(ep) < ep
     kappa = pick(across, software.contention_network, software.contention_scale_up)
@@ -929,8 +940,8 @@ class _Ends(NamedTuple):
 def _ends(model, reached: _Reached, job: _Job, compute: _Compute) -> _Ends:
     h, vocab, tokens, tp = model.hidden, model.vocab, job.tokens, job.tp
     weights, io = vocab * h / tp, tokens * (h + vocab / tp)
-    output = reached.kernel_time(2 * tokens * weights, 2 * (weights + io))
-    output = output + reached.kernel_time(4 * tokens * weights, (2 + compute.gradient_bytes) * weights + 4 * io)
+    output = reached.kernel_time_16(2 * tokens * weights, 2 * (weights + io))
+    output = output + reached.kernel_time_16(4 * tokens * weights, (2 + compute.gradient_bytes) * weights + 4 * io)
     return _Ends(output, 20 * tokens * vocab / tp / reached.memory, 6 * tokens * h / reached.memory)  # 20 B a logit
 
 

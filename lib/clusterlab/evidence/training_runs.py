@@ -480,7 +480,7 @@ def _software(row: _Row, machine: Machine, precision: str) -> Software:
             stack = "NeMo 26.06"
     if stack:
         row.filled["software"] = f"{stack} (of the source)"
-        return _asynchronous(stack) if re.search(r"async", row.text["metric_note"], re.IGNORECASE) else SOFTWARE[stack]
+        return _switched(stack, tuple(bool(re.search(switch, row.text["metric_note"])) for switch in _SWITCHES))
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
     generation = machine.efficiency.generation
@@ -495,10 +495,22 @@ def _software(row: _Row, machine: Machine, precision: str) -> Software:
     return SOFTWARE[era]
 
 
+# What a recipe switches, by what the note of a row calls it: tensor parallelism cut into pieces, which travel while
+# others are multiplied; all-to-alls behind another microbatch; a copy of a token for each of its experts.
+_SWITCHES: dict[str, dict[str, bool]] = {
+    "(?i:async)": {"tensor_overlap_forward": True, "tensor_overlap_backward": True},
+    "moe_a2a_overlap": {"expert_overlap": True},
+    "alltoall dispatcher": {"tokens_cross_once": False},
+}
+
+
 @cache
-def _asynchronous(stack: str) -> Software:
-    """The stack with tensor parallelism cut into pieces, which travel while others are multiplied."""
-    return replace(SOFTWARE[stack], tensor_overlap_forward=True, tensor_overlap_backward=True)
+def _switched(stack: str, switches: tuple[bool, ...]) -> Software:
+    """The stack with what a row switches."""
+    changes: dict[str, bool] = {}
+    for on, change in zip(switches, _SWITCHES.values(), strict=True):
+        changes |= change if on else {}
+    return replace(SOFTWARE[stack], **changes) if changes else SOFTWARE[stack]
 
 
 def _year(software: Software) -> int:

@@ -24,13 +24,13 @@ from ..training import Step, kind, step
 from ..transformer import parameters
 from ..units import Explained, fmt
 from .calibration import (
-    NORMAL,
     Calibrated,
     calibrated,
     calibration_table,
     expected_misses,
     learn,
     leave_one_run_out,
+    weighted_quantile,
 )
 from .text import name_of
 from .training_runs import (
@@ -230,7 +230,7 @@ def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
         other = known.source != source
         same = other & (known.group == here.group[i])
         if same.any():
-            one[i] = _weighted_quantile(known.mfu[same], _votes(known.source[same], 1.0), 0.5)
+            one[i] = weighted_quantile(known.mfu[same], _votes(known.source[same], 1.0), 0.5)
         distance = np.abs(known.place - here.place[i]).sum(axis=1) + 100.0 * (known.group != here.group[i])
         if other.any():
             nearest[i] = known.mfu[other][np.argmin(distance[other])]
@@ -420,16 +420,9 @@ def _votes(sources: np.ndarray, power: float) -> np.ndarray:
     return counts[where] ** -power
 
 
-def _weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """The least of the values at or below which lies a share of the weight."""
-    order = np.argsort(values)
-    heaped = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(heaped, share * heaped[-1])])
-
-
 def _interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
     votes = _votes(sources, 0.5)
-    low, high = (_weighted_quantile(ratios, votes, share) for share in (_TENTH, 1 - _TENTH))
+    low, high = (weighted_quantile(ratios, votes, share) for share in (_TENTH, 1 - _TENTH))
     return low, high
 
 
@@ -554,7 +547,7 @@ def calibration_worth(runs: Iterable[Run], *, least: int = 4) -> list[Calibrated
             scatter = Scatter(name=name, facts={}, **learn(*others))
             low, high = _interval(np.exp(misses[~mine]), np.array(sources)[~mine])
             middle, deviation = expected_misses(scatter, misses[mine], [models[i] for i in np.flatnonzero(mine)])
-            ends = np.exp(middle - NORMAL * deviation), np.exp(middle + NORMAL * deviation)
+            ends = np.exp(middle - scatter.reach * deviation), np.exp(middle + scatter.reach * deviation)
             for ratio, factor, *interval in zip(np.exp(misses[mine]), np.exp(middle), *ends, strict=True):
                 before = abs(1 / ratio - 1), low <= ratio <= high, high / low
                 after = abs(factor / ratio - 1), interval[0] <= ratio <= interval[1], interval[1] / interval[0]
