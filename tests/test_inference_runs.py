@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from dataclasses import replace
 from importlib.resources import files
 
@@ -10,6 +11,7 @@ import pytest
 
 from clusterlab.__main__ import main
 from clusterlab.evidence import inference_runs
+from clusterlab.evidence.fleet import MANY
 from clusterlab.evidence.inference_runs import (
     COLUMNS,
     at_peak,
@@ -24,6 +26,7 @@ from clusterlab.evidence.inference_validation import (
     compare,
     coverage,
     fit_serving,
+    interval,
     kind,
     learn_spreads,
     leave_one_source_out,
@@ -67,7 +70,7 @@ def test_published_runs_are_predicted():
     """The best constant for each source is 54 % off; the goals are 15 % for all, 10 % for static dense batches."""
     scores, overall = compare(RUNS, SKIPPED)
     errors = {found.source: found.mean_abs_error for found in scores}
-    assert overall.predicted == 238
+    assert overall.predicted == 247
     assert [(row.row, row.why) for row in SKIPPED] == [("I0357", "no isl and osl")]
     assert overall.mean_abs_error < 0.135
     assert overall.median_abs_error < 0.065
@@ -80,16 +83,48 @@ def test_published_runs_are_predicted():
     assert 0.7 < errors["pope_palm"] < 0.9
 
 
-def test_four_fifths_of_the_rows_that_no_constant_has_seen_are_inside_their_intervals():
-    """232 rows, each under constants that other sources gave; where only one source has a software it is left out."""
+def test_four_fifths_of_a_source_that_nobody_has_fitted_are_inside_its_interval():
+    """Neither constants nor interval have seen the source: 241 rows, of software of which two sources are known."""
     found = coverage(RUNS)
-    assert found.keys() == {kind(run) for run in RUNS} | {"all"}
-    for name, share in found.items():
-        assert 0.75 <= share <= 0.85, (name, share)
-    stored = {name for name in SPREADS if name.startswith("serving")}
-    for name, ends in learn_spreads(RUNS).items():
+    rows = Counter(kind(run) for run in RUNS)
+    assert found.keys() == rows.keys() | {"all"}
+    for name in [name for name in rows if rows[name] >= MANY] + ["all"]:
+        assert 0.75 <= found[name] <= 0.85, (name, found[name])
+    # Few rows, of few sources. PaLM's are far from all others, and outside of what these alone would say.
+    assert rows["serving: one pass"] < MANY
+    assert 0.5 < found["serving: one pass"] < 0.75
+
+
+def test_stored_intervals_are_those_of_the_rows():
+    found = learn_spreads(RUNS)
+    assert found.keys() == {name for name in SPREADS if name.startswith("serving")}
+    for name, ends in found.items():
         assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=5e-3), name
-    assert stored == found.keys() - {"all"}
+
+
+@pytest.mark.parametrize("sources", [3, 6])
+def test_an_interval_holds_four_fifths_of_a_further_source(sources):
+    """Witness: sources that err normally, and a further one, drawn many times."""
+    rng = np.random.default_rng(5)
+    names = np.repeat(np.arange(sources), 20)
+    inside = []
+    for _ in range(400):
+        off = 0.2 * rng.standard_normal(sources + 1)
+        known = off[names] + 0.05 * rng.standard_normal(names.size)
+        low, high = interval(np.exp(known), names)
+        inside.append(low <= np.exp(off[-1]) <= high)
+    assert 0.7 < np.mean(inside) < 0.9
+
+
+def test_racks_that_no_constant_has_seen():
+    """MLPerf 5.1 and 6.0, DeepSeek-R1 on racks of 72: half a year of software is worth more than twice."""
+    off = {run.row: predict(run) / run.seconds - 1 for run in RUNS if run.row.startswith("P")}
+    assert len(off) == 9
+    assert np.mean(np.abs(list(off.values()))) < 0.25
+    assert -0.55 < off["P0004"] < off["P0005"] < -0.3
+    assert abs(off["P0006"]) < 0.1
+    racks = [run for run in RUNS if run.source == "mlperf_deepseek_r1"]
+    assert all(float(run.replica.layout.dp) == run.replica.machine.domain == 72 for run in racks)
 
 
 def test_every_prediction_carries_the_interval_of_its_kind():
@@ -109,16 +144,9 @@ def test_every_prediction_carries_the_interval_of_its_kind():
         assert token_price(1.0, found.low) == pytest.approx(spread.high * token_price(1.0, rate))
 
 
-def test_four_fifths_of_the_rows_are_inside_their_intervals():
-    """Learned from sources that no constant has seen; where constants are fitted they hold a little more."""
+def test_where_constants_are_fitted_more_rows_are_inside():
     _, overall = compare(RUNS)
-    assert 0.8 <= overall.coverage < 0.9
-    for run in RUNS:
-        assert SPREADS[kind(run)].low < 1 < SPREADS[kind(run)].high
-    unseen = [run for run in RUNS if run.kind == "static"]
-    for name, (low, high) in learn_spreads(unseen).items():
-        if name == "serving: static batch":
-            assert (low, high) == pytest.approx((SPREADS[name].low, SPREADS[name].high), abs=5e-3)
+    assert 0.8 <= overall.coverage < 0.92
 
 
 def by_row(row):
@@ -137,6 +165,16 @@ def test_deepseeks_own_deployment_is_predicted_with_no_constant_fitted_to_it():
     assert abs(by_row("I0356")) < 0.1
     # A miss with a reason: prefill of a whole day, with its quiet hours, is half of what its own profile reaches.
     assert -0.45 < by_row("I0355") < -0.35
+    profile, day = (next(run for run in RUNS if run.row == row) for row in ("I0375", "I0355"))
+    assert profile.tokens / profile.seconds / (day.tokens / day.seconds) == pytest.approx(1.95, abs=0.02)
+
+
+def test_deepseeks_day_takes_as_many_servers_as_published_within_a_fifth():
+    """608 billion tokens in, 342 of them from a cache, and 168 billion out: 226.75 servers of eight on average."""
+    reading, writing = (next(run for run in RUNS if run.row == row) for row in ("I0355", "I0356"))
+    nodes = 266e9 / 86_400 / (8 * reading.tokens / predict(reading) / 32)
+    nodes += 168e9 / 86_400 / (8 * writing.sequences / predict(writing) / 144)
+    assert nodes == pytest.approx(226.75, rel=0.2)
 
 
 H100, SGLANG = machine("H100 SXM"), SERVING["SGLang"]
@@ -199,7 +237,7 @@ def test_the_shipped_table_has_the_columns_and_a_source_for_each_row():
     with CSV.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
     assert set(rows[0]) == set(COLUMNS)
-    assert len({row["row_id"] for row in rows}) == len(rows) == 239
+    assert len({row["row_id"] for row in rows}) == len(rows) == 248
     assert all(row["source"] and row["source_check"] and row["quality"] for row in rows)
 
 
@@ -275,6 +313,27 @@ def test_a_batch_may_be_that_of_each_gpu():
     assert one(line + "32 redundant experts").sequences == 256
     open_batch = one("DeepSeek-V3,H100,72,,,72,fp8,SGLang,decode,,,,100,,150000,")
     assert open_batch.sequences == 72 * 2048  # as many as the software takes
+
+
+def test_what_a_cache_has_is_not_read_again_but_attended_to():
+    head = HEAD + ",input_tok_s_total"
+    line = "DeepSeek-V3,H100,32,,,32,fp8,SGLang,prefill,128,4096,,,,,{},40000"
+    half, none = (one(line.format(note), head) for note in ("50 % hit", ""))
+    assert (half.tokens, half.seconds) == (none.tokens / 2, none.seconds)
+    assert 0.5 < predict(half) / predict(none) < 0.6
+
+
+def test_latents_ask_for_attention_data_parallelism():
+    for line, replicas, share in (("GB200,144", 2, 72), ("H100,16", 1, 16)):
+        run = one(f"DeepSeek-V3,{line},,,,fp8,,,,1000,1000,,,9000,")
+        assert (run.replica.layout.dp, run.replica.layout.ep, run.seconds) == (share, share, replicas / 9000)
+        assert "latents" in run.filled["ep"]
+    assert one("DeepSeek-V3,H100,16,16,,,fp8,,,,1000,1000,,,9000,").replica.layout.tp == 16
+
+
+def test_a_note_may_say_that_caches_have_16_bits():
+    line = "DeepSeek-V3,H200,8,1,,8,fp8,,,64,1000,1000,,,9000,"
+    assert [one(line + note).replica.formats.cache_bytes for note in ("", "caches in 16 bits")] == [1, 2]
 
 
 def test_more_sequences_than_fit_wait():

@@ -247,7 +247,8 @@ def _formats(row: _Row, chip: Machine) -> Formats:
         products = taken
     if not row.text["precision"]:
         row.filled["precision"] = products
-    return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and "deepseek" not in row.source else 2.0)
+    wide = row.source.startswith("deepseek") or "caches in 16 bits" in row.text["note"].casefold()
+    return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and not wide else 2.0)
 
 
 def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
@@ -258,6 +259,11 @@ def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
         row.filled["n_gpus"] = f"{ep:g} (those that share the experts)"
         layout = Layout(dp=ep, ep=ep)
         return model, layout, gpus / ep
+    if tp is None and ep == 1 and pp == 1 and model.kv_rank and model.experts:
+        # Ranks of tp would each hold all latents, those of attention data parallelism only their own sequences'.
+        domain = _machine(row.text["gpu"]).domain
+        ep = domain if domain > 8 and gpus % domain == 0 else gpus  # a replica may span servers, but not racks
+        row.filled["ep"] = f"{ep:g} (attention data parallelism, as latents ask for)"
     if tp is None and ep > 1:
         tp = 1.0
     if tp is None:
@@ -379,16 +385,16 @@ def _prefill(row: _Row, batch: float | None, replicas: float) -> _Measured:
         isl = row["context_len"] or 4096.0
         row.filled["isl"] = f"{isl:g}" + (" (context_len)" if row["context_len"] else " (usual)")
     cached = re.search(r"(\d+(?:\.\d+)?) ?% hit", row.text["note"])
+    requests = Requests(isl, 1, cached=float(cached[1]) / 100 if cached else 0.0)
     if rate:
-        rate = rate / replicas * (1 - float(cached[1]) / 100 if cached else 1.0)
         if cached:
             row.filled["input_tok_s_total"] = f"less {cached[1]} % that a cache had"
         if not batch:
-            batch = max((row["ep"] or 1.0) * 16_384 / isl, 1.0)
+            batch = max((row["ep"] or 1.0) * 16_384 / requests.read, 1.0)
             row.filled["batch"] = f"{batch:g} (16,384 tokens a GPU)"
-        return _Measured("prefill", batch * isl / rate, Requests(isl, 1), None, 1.0, batch * isl)
+        return _Measured("prefill", batch * isl / (rate / replicas), requests, None, 1.0, batch * requests.read)
     if latency and batch:
-        return _Measured("prefill", latency, Requests(isl, 1), None, 1.0, batch * isl)
+        return _Measured("prefill", latency, requests, None, 1.0, batch * requests.read)
     raise _Skip("a prefill row needs a throughput, or a latency and a batch")
 
 
@@ -429,7 +435,7 @@ def predict(run: InferenceRun, software: ServingSoftware | None = None):
     if run.kind == "decode":
         batch = Batch(sequences=run.sequences or 1.0, context=run.context)
     else:
-        batch = Batch(prompt_tokens=run.tokens, chunk=requests.prompt)
+        batch = Batch(prompt_tokens=run.tokens, chunk=requests.read, cached=requests.prompt - requests.read)
     return forward_pass(replica, batch).time
 
 
@@ -459,7 +465,8 @@ def at_peak(run: InferenceRun) -> float:
     if run.kind == "decode":
         flops = (run.sequences or 1.0) * forward_flops(model, run.context).total
     elif run.kind == "prefill":
-        flops = run.tokens * forward_flops(model, requests.prompt, causal=True).layers
+        seen = requests.prompt - requests.read / 2
+        flops = run.tokens * forward_flops(model, seen).layers
     else:
         each = requests.prompt * forward_flops(model, requests.prompt, causal=True).layers
         each = each + requests.output * forward_flops(model, requests.mean_context).total

@@ -22,6 +22,8 @@ from .. import serving
 from ..machine import SPREADS
 from ..units import fmt
 from . import validation
+from .calibration import NORMAL
+from .fleet import MANY, student_quantile
 from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
 from .text import name_of, read_text
 from .training_runs import Skipped
@@ -94,7 +96,7 @@ def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8)
     Parameters
     ----------
     runs : sequence of InferenceRun
-        Every source has one vote, shared by its rows.
+        Every source has one vote, shared by its rows. Rows whose id begins with P are put aside and have none.
     software : str
         A name of ``OF_SOFTWARE``, which says what is fitted.
     rounds : int
@@ -119,8 +121,14 @@ def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8)
     """
     if not runs:
         raise ValueError("runs must be at least one run, got none")
-    found = _fit(list(runs), software, np.ones((1, len(runs)), bool), rounds)
+    voters = [run for run in runs if _votes(run)] or list(runs)
+    found = _fit(voters, software, np.ones((1, len(voters)), bool), rounds)
     return {name: float(value[0]) for name, value in found.items()}
+
+
+def _votes(run: InferenceRun) -> bool:
+    """Whether constants may be fitted to a run: not where its id puts it aside."""
+    return not run.row.startswith("P")
 
 
 def _fit(runs: list[InferenceRun], software: str, kept: np.ndarray, rounds: int) -> dict[str, np.ndarray]:
@@ -192,19 +200,21 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
 
     NaN where a source is the only one of a software whose constants are fitted.
     """
-    seconds = np.array([run.seconds for run in runs])
     ratios = np.array([run.seconds / float(predict(run)) for run in runs])
     for software in OF_SOFTWARE:
         where = np.array([i for i, run in enumerate(runs) if run.replica.software.name == software], int)
-        some = [runs[i] for i in where]
-        sources = list(dict.fromkeys(run.source for run in some))
         ratios[where] = np.nan
+        voters = [runs[i] for i in where if _votes(runs[i])]
+        sources = list(dict.fromkeys(run.source for run in voters))
         if len(sources) < 2:
             continue
-        held = np.array([[run.source == source for run in some] for source in sources])
-        found = {name: value[:, None] for name, value in _fit(some, software, ~held, 8).items()}
-        times = _times(some, found)[:, 0]
-        ratios[where] = seconds[where] / times[np.argmax(held, axis=0), np.arange(len(some))]
+        # A fold for each source, and one for rows put aside, which sees them all.
+        seen = np.array([[run.source != source for run in voters] for source in [*sources, None]])
+        found = _fit(voters, software, seen, 8)
+        for i in where:
+            fold = sources.index(runs[i].source) if _votes(runs[i]) else -1
+            constants = {name: value[fold] for name, value in found.items()}
+            ratios[i] = runs[i].seconds / float(predict(runs[i], replace(runs[i].replica.software, **constants)))
     return ratios
 
 
@@ -224,11 +234,44 @@ def kind(run: InferenceRun) -> str:
     return serving.kind(run.replica.model, how)
 
 
-def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:
-    """Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
+def interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
+    r"""Ends of the 80 % interval of a source that nobody has fitted, in multiples of the prediction.
 
-    As :func:`clusterlab.evidence.validation.learn_spreads` does for training: a source of n rows has the votes of
-    sqrt(n).
+    .. math:: e^{\pm q f}, \qquad f = \sqrt{1 + 1/k} \;\text{ or }\; t_{0.9,k} / z_{0.9}
+
+    q is what four fifths of the logarithms do not exceed, either way. A further source lies outside the k known ones as
+    their mean does inside: that is f. With fewer than :data:`~clusterlab.evidence.fleet.MANY` rows it is Student's.
+
+    Parameters
+    ----------
+    ratios : numpy.ndarray
+        Measured over predicted times.
+    sources : numpy.ndarray
+        Of each: a source of n rows has the votes of sqrt(n).
+
+    Returns
+    -------
+    tuple of float
+        As far below one as above: a source that is slow says that another may be fast.
+
+    Notes
+    -----
+    Source: the prediction interval of one more draw from k of unknown mean, and Student's for few of them.
+
+    Examples
+    --------
+    >>> [round(end, 2) for end in interval(np.array([0.95, 1.0, 1.05]), np.array(["a", "b", "c"]))]
+    [0.94, 1.07]
+    """
+    off, votes = np.abs(np.log(ratios)), validation._votes(sources, 0.5)
+    known = len(set(sources.tolist()))
+    wider = np.sqrt(1 + 1 / known) if off.size >= MANY else student_quantile(0.9, known) / NORMAL
+    half = float(validation._weighted_quantile(off, votes, 0.8) * wider)
+    return float(np.exp(-half)), float(np.exp(half))
+
+
+def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:
+    """Learn the 80 % interval of each kind of run, from runs under constants that have not seen their source.
 
     Parameters
     ----------
@@ -237,7 +280,7 @@ def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]
     Returns
     -------
     dict
-        Kind to its low and high ratio of measured to predicted time.
+        Kind to its :func:`interval`: low and high ratio of measured to predicted time.
 
     Examples
     --------
@@ -246,26 +289,20 @@ def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]
     >>> list(learn_spreads(some))
     ['serving: one pass']
     """
-    runs = tuple(runs)
-    ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
-    sources, seen = np.array([run.source for run in runs]), np.isfinite(ratios)
-    return {
-        name: validation._interval(ratios[mask], sources[mask])
-        for name in dict.fromkeys(kinds.tolist())
-        if (mask := seen & (kinds == name)).any()
-    }
+    ratios, kinds, sources = _unseen(runs)
+    return {name: interval(ratios[kinds == name], sources[kinds == name]) for name in dict.fromkeys(kinds.tolist())}
 
 
 def coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
-    """Share of the runs of each kind, and of all, inside the stored interval around predictions not fitted to them.
+    """Share of the runs of each kind, and of all, inside an interval that has not seen their source.
 
-    Every run counts as one; that of ``"all"`` has the interval of its kind. The constants of a prediction have not
-    seen its source (:func:`leave_one_source_out`). The interval has seen them all: a kind has too few sources to leave
-    one out of that as well.
+    Nor have the constants of the prediction: this is what an interval is worth for a source that nobody has fitted.
+    Every run counts as one.
 
     Parameters
     ----------
     runs : iterable of InferenceRun
+        Kinds with one source alone are left out.
 
     Returns
     -------
@@ -274,16 +311,30 @@ def coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
     Examples
     --------
     >>> from clusterlab.evidence.inference_runs import published_inference
-    >>> coverage([run for run in published_inference()[0] if run.source == "deepseek_profile"])
-    {'serving: one pass': 1.0, 'all': 1.0}
+    >>> some = ("deepseek_profile", "deepseek_prod")
+    >>> coverage([run for run in published_inference()[0] if run.source in some])
+    {'serving: one pass': 0.75, 'all': 0.75}
     """
+    ratios, kinds, sources = _unseen(runs)
+    inside = np.full(ratios.size, np.nan)
+    for mine in set(zip(kinds.tolist(), sources.tolist(), strict=True)):
+        its = (kinds == mine[0]) & (sources == mine[1])
+        others = (kinds == mine[0]) & ~its
+        if others.any():
+            low, high = interval(ratios[others], sources[others])
+            inside[its] = (low <= ratios[its]) & (ratios[its] <= high)
+    tested = np.isfinite(inside)
+    found = {name: float(inside[tested & (kinds == name)].mean()) for name in dict.fromkeys(kinds[tested].tolist())}
+    return found | {"all": float(inside[tested].mean())}
+
+
+def _unseen(runs: Iterable[InferenceRun]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ratio, kind and source of the runs that some constants have not seen."""
     runs = tuple(runs)
-    ratios, kinds = _unseen_ratios(runs), np.array([kind(run) for run in runs])
+    ratios = _unseen_ratios(runs)
     seen = np.isfinite(ratios)
-    spreads = [SPREADS[name] for name in kinds.tolist()]
-    inside = np.array([s.low <= ratio <= s.high for s, ratio in zip(spreads, ratios, strict=True)], bool)
-    found = {name: float(inside[seen & (kinds == name)].mean()) for name in dict.fromkeys(kinds[seen].tolist())}
-    return found | {"all": float(inside[seen].mean())}
+    kinds, sources = np.array([kind(run) for run in runs]), np.array([run.source for run in runs])
+    return ratios[seen], kinds[seen], sources[seen]
 
 
 # --- The command -----------------------------------------------------------------------------------------------------
