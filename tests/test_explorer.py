@@ -358,6 +358,7 @@ REFUSALS = {
     "axis 'y' is logarithmic, and 0 is not above zero": lambda: show(y=Axis("y", log=True, limits=(0, 10))),
     "axis 'y' needs two limits": lambda: show(y=Axis("y", limits=())),
     "axis 'x' needs values that are finite numbers in a row": lambda: show(x=Axis("x", values=[1, math.nan, 3])),
+    "bands must be pairs of curves, of a; got ('a', 'b')": lambda: draw(Picture(curves={"a": 1}), bands=[("a", "b")]),
     "point 'p' must be one (x, y), got (1, 2, 3)": lambda: draw(Picture(points={"p": (1, 2, 3)})),
     "rule 'r' must be one x, got (1, 2)": lambda: draw(Picture(curves={"a": 1}, rules={"r": (1, 2)})),
     "a span is (lane, start, end)": lambda: draw(Picture(spans={"busy": [(0, 1.0)]}), y=None, lanes=["lane"]),
@@ -469,6 +470,21 @@ def test_a_named_colour_goes_before_the_cycle_and_leaves_the_others_theirs():
     assert re.findall(r'class="cl-tag cl-in ([^"]*)"', page) == ["cl-c-forward cl-s0"]
     css = Explorer._css
     assert css.index(".cl-c-forward {") > css.index(".cl-s7 {"), "the later of two rules holds"
+
+
+def test_a_band_lies_between_two_curves_under_all_of_them():
+    curves = {"low": np.array([1.0, 1.0, 1.0]), "high": np.array([2.0, np.nan, 3.0]), "mean": np.array([1.5, 1.5, 2.0])}
+    figure = draw(Picture(curves=curves), bands=[("low", "high")], colours={"low": "compute"})
+    assert figure._spec["bands"] == [(0, 1)]
+    page = figure._html
+    assert page.index("cl-band cl-c-compute cl-s0") < page.index("cl-curve cl-edge cl-c-compute cl-s0")
+    paths = {kind: re.findall(rf'class="{kind}[ "][^>]*? d="([^"]*)"', page) for kind in ("cl-band", "cl-curve")}
+    low, high, _ = ([spot for spot in re.split("[ML]", path) if spot] for path in paths["cl-curve"])
+    assert paths["cl-band"] == ["M" + "L".join([*low, *high[::-1]]) + "Z"]
+    assert (len(low), len(high)) == (3, 2)
+    assert len(re.findall("cl-stroke cl-edge", page)) == 2
+    none = draw(Picture(curves=curves | {"high": np.full(3, np.nan)}), bands=[("low", "high")])._html
+    assert re.findall(r'class="cl-band[^>]*? d="([^"]*)"', none) == [""]
 
 
 # --- axes ------------------------------------------------------------------------------------------------------------

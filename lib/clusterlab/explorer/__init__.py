@@ -20,7 +20,7 @@ from .._widget import Widget, script, style
 from ._controls import Select, Slider, Step, Toggle, checked
 from ._markup import Figure
 from ._picture import Axis, Picture, Predict, hidden_labels, stacked, waterfall
-from ._table import Table, check_colours, every_picture
+from ._table import Table, check_colours, curve_pairs, every_picture
 
 __all__ = ["Axis", "Explorer", "Picture", "Predict", "Select", "Slider", "Step", "Toggle", "stacked", "waterfall"]
 
@@ -48,6 +48,8 @@ class Explorer(Widget):
     colours : mapping
         Curve, or kind of marks or spans, to what it means: a name of :data:`clusterlab.palette.PALETTE`. What is not
         named takes its turn in :data:`clusterlab.palette.CYCLE`.
+    bands : sequence of pairs
+        Names of two curves, the space between which is tinted: both ends of an interval.
     predict : Predict, optional
         A question that comes first; the reader's answer is the trait ``guess``.
 
@@ -86,6 +88,7 @@ class Explorer(Widget):
         y: Axis | None = None,
         lanes: Sequence[str] = (),
         colours: Mapping[str, str] = MappingProxyType({}),
+        bands: Sequence[tuple[str, str]] = (),
         predict: Predict | None = None,
     ) -> None:
         self._controls = [checked(name, control) for name, control in controls.items()]
@@ -96,6 +99,7 @@ class Explorer(Widget):
         pictures = every_picture(view, self._controls)
         table = Table(pictures, x, y, tuple(lanes))
         check_colours(pictures[0], colours)
+        between = curve_pairs(pictures[0], bands)
         hidden = hidden_labels(pictures[0], predict)
         self._readouts = [dict(picture.readouts) for picture in pictures]
         self._alts = [picture.scene.alt if picture.scene else "" for picture in pictures]
@@ -108,9 +112,10 @@ class Explorer(Widget):
             "title": title,
             "controls": [control.spec() for control in self._controls],
             "predict": question,
+            "bands": between,
         }
         self._table = table.codes()
-        self._html = Figure(table, start, colours, hidden).markup(
+        self._html = Figure(table, start, colours, hidden, between).markup(
             title, predict.premise if predict else "", not self._controls
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from .._widget import escape
 from ..scene import TEXT
@@ -14,13 +15,20 @@ from ._table import Mark, Span, Table
 class Figure:
     """The figure at one combination of a table, as markup that is complete without a script.
 
-    The script redraws only what moves: the elements of class cl-curve, cl-dot, cl-rule, cl-mark, cl-span and cl-tag
-    and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are thousandths
-    of the axes.
+    The script redraws only what moves: the elements of class cl-band, cl-curve, cl-dot, cl-rule, cl-mark, cl-span and
+    cl-tag and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are
+    thousandths of the axes.
     """
 
-    def __init__(self, table: Table, index: int, colours: Mapping[str, str], hidden: frozenset[str]) -> None:
-        self.colours, self.hidden = colours, hidden
+    def __init__(
+        self,
+        table: Table,
+        index: int,
+        colours: Mapping[str, str],
+        hidden: frozenset[str],
+        bands: Sequence[tuple[int, int]] = (),
+    ) -> None:
+        self.colours, self.hidden, self.bands = colours, hidden, bands
         self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
         self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
         record = iter(table.records[index].tolist())
@@ -85,6 +93,10 @@ class Figure:
         colour = f"cl-c-{self.colours[name]} " if name in self.colours else ""
         return f"{colour}cl-s{i}{self._answer(name)}"
 
+    def _edge(self, i: int) -> str:
+        """A class for a curve that bounds a band."""
+        return " cl-edge" * any(i in band for band in self.bands)
+
     def _answer(self, label: str) -> str:
         """A class for what a prediction hides."""
         return " cl-answer" * (label in self.hidden)
@@ -94,8 +106,11 @@ class Figure:
         paths = [_path(f"cl-span {self._shade(i, k)}", self._boxes(s)) for i, (k, s) in enumerate(self.spans.items())]
         if self.spans:
             paths.append(_path("cl-break", self._breaks()))
-        curves = zip(self.first.curves, self.curves, strict=True)
-        paths += [_path(f"cl-curve {self._shade(i, name)}", self._line(row)) for i, (name, row) in enumerate(curves)]
+        names, lines = list(self.first.curves), [self._line(row) for row in self.curves]
+        for low, high in self.bands:
+            paths.append(_path(f"cl-band {self._shade(low, names[low])}", _ring(lines[low], lines[high])))
+        for i, (name, line) in enumerate(zip(names, lines, strict=True)):
+            paths.append(_path(f"cl-curve{self._edge(i)} {self._shade(i, name)}", line))
         for i, (kind, marks) in enumerate(self.marks.items()):
             paths.append(self._shape(i, kind, "".join(self._spot(mark.x, mark.y) for mark in marks)))
         for label, code in zip(self.first.rules, self.rules, strict=True):
@@ -219,12 +234,21 @@ class Figure:
     def _legend(self) -> str:
         """A key for each kind of spans, or for each curve and each kind of marks."""
         line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
-        lines = [_key(30, _path(f"{line} {self._shade(i, name)}", "M0 5H30"), name) for i, name in enumerate(names)]
+        lines = [
+            _key(30, _path(f"{line}{self._edge(i)} {self._shade(i, name)}", "M0 5H30"), name)
+            for i, name in enumerate(names)
+        ]
         return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
 
 
 def _key(width: int, picture: str, name: str) -> str:
     return f'<li><svg viewBox="0 0 {width} 10" aria-hidden="true">{picture}</svg>{escape(name)}</li>'
+
+
+def _ring(low: str, high: str) -> str:
+    """Along one curve and back along the other."""
+    there, back = (re.split("[ML]", line[1:]) for line in (low, high))
+    return f"M{'L'.join([*there, *reversed(back)])}Z" if low and high else ""
 
 
 def _path(classes: str, d: str) -> str:

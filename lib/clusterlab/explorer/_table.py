@@ -232,6 +232,15 @@ def check_colours(first: Picture, colours: Mapping[str, str]) -> None:
         palette.colour(meaning)
 
 
+def curve_pairs(first: Picture, bands: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Numbers of the curves at both ends of each band."""
+    names = list(first.curves)
+    for band in bands:
+        if len(band) != 2 or not set(band) <= set(names):
+            raise ValueError(f"bands must be pairs of curves, of {', '.join(names)}; got {band!r}")
+    return [(names.index(low), names.index(high)) for low, high in bands]
+
+
 def check_kinds(first: Picture, x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
     """Refuse kinds of things that cannot stand in one figure."""
     if x is None and not first.scene:

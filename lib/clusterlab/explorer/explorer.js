@@ -20,7 +20,7 @@ function render({ model, el }) {
   if (!el.querySelector(".cl-explorer")) el.innerHTML = model.get("_html");
   const figure = el.querySelector(".cl-explorer"), area = figure.querySelector(".cl-area");
   const all = (selector) => [...figure.querySelectorAll(selector)];
-  const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span");
+  const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span"), bands = all(".cl-band");
   const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
   const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -52,6 +52,9 @@ function render({ model, el }) {
     return d;
   }
 
+  // Along one curve and back along the other.
+  const ring = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
+
   // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
   function spot(cx, cy) {
     const px = place(x, cx), py = place(y, cy);
@@ -82,7 +85,9 @@ function render({ model, el }) {
     shown = index;
     let next = index * spec.width;
     rows = curves.map(() => table[next++]);
-    curves.forEach((path, i) => path.setAttribute("d", line(rows[i])));
+    const lines = rows.map(line);
+    curves.forEach((path, i) => path.setAttribute("d", lines[i]));
+    bands.forEach((path, i) => path.setAttribute("d", ring(...spec.bands[i].map((n) => lines[n]))));
     readouts.forEach((dd) => {
       const told = spec.strings[table[next++]], asked = hidden(dd.parentElement), text = asked ? "?" : told;
       if (dd.textContent !== text) dd.textContent = text;
