@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from .. import serving
 from ..machine import SPREADS
 from ..units import fmt
 from . import validation
-from .calibration import NORMAL
+from .calibration import weighted_quantile
 from .fleet import MANY, student_quantile
 from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
 from .text import name_of, read_text
@@ -265,8 +266,8 @@ def interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
     """
     off, votes = np.abs(np.log(ratios)), validation._votes(sources, 0.5)
     known = len(set(sources.tolist()))
-    wider = np.sqrt(1 + 1 / known) if off.size >= MANY else student_quantile(0.9, known) / NORMAL
-    half = float(validation._weighted_quantile(off, votes, 0.8) * wider)
+    wider = np.sqrt(1 + 1 / known) if off.size >= MANY else student_quantile(0.9, known) / NormalDist().inv_cdf(0.9)
+    half = float(weighted_quantile(off, votes, 0.8) * wider)
     return float(np.exp(-half)), float(np.exp(half))
 
 
