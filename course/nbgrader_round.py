@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import shutil
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,6 +98,7 @@ class Round:
         here = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
         before = dict(os.environ)
         try:
+            warnings.filterwarnings("ignore", module="nbgrader")  # what its own database says to itself
             for name, student in taken:
                 os.environ |= {KEY: self.keys[student].hex(), "PYTHONPATH": here}
                 done = self.api.autograde(name, student, create=False, force=True)
@@ -162,5 +165,9 @@ def _worked(done: dict, what: str) -> None:
 
 
 def _last(done: dict) -> str:
-    lines = [line for line in (done.get("error") or done.get("log") or "").strip().splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    """The last line that gives a reason: nbgrader's own last one only points at those above it."""
+    lines = [line.strip() for line in f"{done.get('log') or ''}\n{done.get('error') or ''}".splitlines()]
+    reasons = [
+        line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line) and "NbGraderException" not in line
+    ]
+    return (reasons or [line for line in lines if line] or ["no reason given"])[-1]

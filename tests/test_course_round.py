@@ -51,6 +51,7 @@ def course(folder):
 
 def test_marks_and_remarks_are_as_expected_and_a_broken_notebook_stops_nobody(course):
     assert [line.split(":")[0] for line in course.trouble] == [f"{SET}-carol"]
+    assert "JSON" in course.trouble[0], "the reason is said, not where it was said"
     rows = list(csv.DictReader(course.marks().read_text().splitlines()))
     expect(rows, load(SET))
 

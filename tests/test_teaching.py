@@ -214,7 +214,11 @@ def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading
     chapter, off = "", []
     for what, minutes in rows:
         chapter = (re.search(r"\((\w+)\.ipynb\)", what) or ["", chapter])[1]
-        sections = re.findall(r"\*(.+?)\*", what)
+        linked = re.findall(r"\*\[(.+?)\]\((\w+)\.ipynb#([\w-]+)\)\*", what)
+        sections = [section for section, _, _ in linked]
+        assert len(sections) == what.count("*") / 2, f"{what} has a section without a link"
+        for section, page, anchor in linked:
+            assert (page, anchor) == (chapter, re.sub(r"[^\w-]", "", section.lower().replace(" ", "-")))
         if chapter in CHAPTERS and (sections or "exercises" in what) and "the fleet" not in what:
             honest = sum(reading[chapter, section] for section in sections or [""])
             off += [(what, honest)] if abs(int(minutes) - honest) > max(2, 0.2 * honest) else []
