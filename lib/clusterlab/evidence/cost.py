@@ -17,6 +17,7 @@ from .. import hardware, models
 from ..economics import RENTS, annuity, capital, compute_ledger, price_list, yearly_bill
 from ..layout import Layout, Workload
 from ..machine import SOFTWARE, machine
+from ..speedup import kept_per_doubling
 from ..training import step
 from ..units import GW, Explained, fmt, hour, tabulate, year
 from .fleet import planned_goodput
@@ -216,6 +217,41 @@ def _deepseek() -> Claim:
     stated = _stated("DeepSeek-V3", "pretraining") / hour
     found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
     return _hours("DeepSeek-V3", stated, _stated("DeepSeek-V3", "tokens"), run, found, 2048)
+
+
+# Rows of the table of training runs between which a cluster grew: with one batch, and with model and batch.
+_PAIRS = {
+    "Llama 3 405B, one batch": ("T0649", "T0650"),
+    "177B, one batch": ("T0045", "T0046"),
+    "1.7B to 462B, model and batch grow": ("T0036", "T0044"),
+}
+
+
+@cache
+def doublings() -> tuple[Claim, ...]:
+    """How many times as much a doubling brought, on average between two published sizes, beside the step model.
+
+    ``why`` names the sizes. Llama 3 405B is its paper's table 4, the others are Megatron-Core's README of 2024.
+
+    Examples
+    --------
+    >>> for claim in doublings():
+    ...     print(claim.name, claim.why, round(claim.stated[0], 2))
+    Llama 3 405B, one batch 8,192 to 16,384 1.86
+    177B, one batch 96 to 4,608 1.96
+    1.7B to 462B, model and batch grow 48 to 6,144 2.03
+    """
+    known = {run.row: run for run in published_runs()[0]}
+    claims = []
+    for name, rows in _PAIRS.items():
+        runs = [known[row] for row in rows]
+        found = [predict_run(run) for run in runs]
+        gpus = [int(one.gpus) for one in found]
+        said = [float(one.mfu) for one in found]
+        seen = [mfu * float(one.time) / run.seconds for mfu, one, run in zip(said, found, runs, strict=True)]
+        measured, predicted = (2 * float(kept_per_doubling(*zip(gpus, shares, strict=True))) for shares in (seen, said))
+        claims.append(Claim(name, "", (measured, measured), predicted, f"{gpus[0]:,} to {gpus[1]:,}"))
+    return tuple(claims)
 
 
 @cache
