@@ -154,11 +154,16 @@ def violations():
     """Return what axe-core finds wrong on a page, or in a context of it, as ``rule: element``."""
     from axe_playwright_python.sync_playwright import Axe
 
+    axe = Axe()
+
     def found(page, context=None, **options):
+        if not page.evaluate("'axe' in window"):
+            page.evaluate(axe.axe_script)
         # Without preload, for axe would fetch style sheets by script, which no browser allows a page on disk.
         options |= {"resultTypes": ["violations"], "preload": False}
-        response = Axe().run(page, context=context, options=options).response
-        return {f"{v['id']}: {' '.join(map(str, n['target']))}" for v in response["violations"] for n in v["nodes"]}
+        run = "([where, how]) => axe.run(where ?? document, how).then(r => r.violations)"
+        violations = page.evaluate(run, [context, options])
+        return {f"{v['id']}: {' '.join(map(str, n['target']))}" for v in violations for n in v["nodes"]}
 
     return found
 

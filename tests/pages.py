@@ -25,7 +25,7 @@ CHROMIUMS = (
 CONTROLS = ".cl-controls :is(input, select)"
 
 # Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
-_DRAWN = """figure => ({
+DRAWN = """figure => ({
   scene: figure.querySelector(".cl-scene")?.innerHTML ?? "",
   paths: [...figure.querySelectorAll(".cl-area path:not(.cl-hair)")].map(p => p.getAttribute("d")),
   tags: [...figure.querySelectorAll(".cl-tag")].filter(t => !t.hidden).map(t => [
@@ -115,7 +115,7 @@ def static_page(*widgets) -> str:
 
 def drawn(figure) -> dict:
     """Return what a figure (a Playwright locator) shows: its scene, paths, labels with their places, read-outs."""
-    return figure.evaluate(_DRAWN)
+    return figure.evaluate(DRAWN)
 
 
 def widgets_ready(page) -> list:
@@ -138,15 +138,19 @@ def commit_prediction(page, figure, answer: int = 0) -> bool:
     return True
 
 
+def keys(at: int, stops: int) -> list[str]:
+    """Return the keys that take a control from a stop to the first and on to the last; a box has no stops."""
+    return ["ArrowLeft"] * at + ["ArrowRight"] * (stops - 1) if stops else ["Space"]
+
+
 def move_by_keyboard(figure, control) -> bool:
     """Press keys on a control, up to its last stop, until its figure shows something else; return whether it did."""
-    before = drawn(figure)
-    if control.get_attribute("type") == "checkbox":
-        keys = ["Space"]
-    else:
-        stops = control.evaluate("c => c.options ? c.options.length : Number(c.max) + 1")
-        keys = ["ArrowLeft"] * stops + ["ArrowRight"] * stops
-    for key in keys:
+    before, stops = drawn(figure), [0, 0]
+    if control.get_attribute("type") != "checkbox":
+        stops = control.evaluate(
+            "c => c.options ? [c.selectedIndex, c.options.length] : [Number(c.value), Number(c.max) + 1]"
+        )
+    for key in keys(*stops):
         control.press(key)
         if drawn(figure) != before:
             return True

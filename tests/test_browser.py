@@ -14,11 +14,12 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from conftest import table_of_contents, watched
-from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, widgets_ready
+from pages import CONTROLS, DRAWN, commit_prediction, keys, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
 OF_COLOUR = ["color-contrast", "link-in-text-block"]
+TELEPHONE, WINDOW = {"width": 375, "height": 700}, {"width": 1000, "height": 900}
 HEAVIEST = 500_000  # bytes that a page may ask for, gzipped as a server sends them
 
 # A chapter has ten thousand tokens of code, of a dozen kinds: the first of each stays an element. KaTeX's boxes are
@@ -35,8 +36,7 @@ LESS = """() => {
 
 # Mark one element for each look of text that no page before had, by its colour, its size and what it stands on; of a
 # link, by its line and the text around it too.
-NEW_LOOKS = """before => {
-  document.querySelectorAll("[data-look]").forEach(e => e.removeAttribute("data-look"));
+NEW_LOOKS = """([before, scheme]) => {
   const met = new Set(before), under = new Map([[null, ""]]);
   const ground = element => { // what an element stands on: every colour and picture up to the page
     if (!under.has(element)) {
@@ -54,11 +54,23 @@ NEW_LOOKS = """before => {
     const link = element.closest("a[href]"), around = link && getComputedStyle(link.parentElement);
     const own = link ? [getComputedStyle(link).textDecorationLine, around.color, around.display] : [];
     const key = [color, fontSize, fontWeight, ground(element), ...own].join();
-    if (!met.has(key)) (link ?? element).dataset.look = "";
+    if (!met.has(key)) (link ?? element).setAttribute(`data-${scheme}`, "");
     met.add(key);
   }
   return [...met].slice(before.length);
 }"""
+
+# Take the blocks without a new look out of the text, for axe compares every element with all that may lie under it; and
+# put them back.
+TAKE_OUT = """() => [...document.querySelectorAll("section > *, dd > *, nav li")]
+  .filter(block => block.isConnected && !block.matches("[data-light], [data-dark]")
+    && !block.querySelector("[data-light], [data-dark]"))
+  .map(block => {
+    const place = document.createComment("");
+    block.replaceWith(place);
+    return [place, block];
+  })"""
+PUT_BACK = "blocks => blocks.reverse().forEach(([place, block]) => place.replaceWith(block))"
 
 
 # Boxes of the text that hide or scroll sideways what is in them. Not formulas: they cannot be broken.
@@ -90,7 +102,7 @@ def visited(request, site, browser, windows):
     """One page from disk, its file and what it asked for; the last test of a page fails on any trouble."""
     path, asked = site / f"{request.param}.html", set()
     with watched(browser, windows) as visit:
-        page = visit(path.as_uri(), asked=asked, color_scheme="light")
+        page = visit(path.as_uri(), asked=asked, viewport=TELEPHONE, color_scheme="light")
         widgets_ready(page)
         yield SimpleNamespace(name=request.param, page=page, text=path.read_text(), asked=asked)
 
@@ -145,72 +157,116 @@ def test_a_page_is_light_and_loads_only_what_it_needs(visited):
     assert (visited.name == "search") == any(path.name == "searchindex.js" for path in files)
 
 
-def test_every_control_of_a_widget_moves_its_figure_by_keyboard(page, hosts):
-    stuck = []
-    for figure in widgets_ready(page):
-        if "cl-drawn" in figure.get_attribute("class"):
-            continue  # it has no controls
-        commit_prediction(page, figure)
-        start, title, controls = (
-            drawn(figure),
-            figure.locator("figcaption").inner_text(),
-            figure.locator(CONTROLS).all(),
-        )
+def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
+    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= TELEPHONE["width"]
+    assert page.evaluate(OVERFLOWING) == []
+    assert page.evaluate(BROKEN, 78) == []
+
+
+@pytest.fixture
+def wide(page):
+    """The page as wide as a small window: a new one is as wide as a telephone."""
+    if page.viewport_size != WINDOW:
+        page.set_viewport_size(WINDOW)
+    return page
+
+
+# A hand on the figures of a page, for each word with the browser costs more than what it says.
+HAND = f"""() => {{
+  const shown = {DRAWN}, figures = [...document.querySelectorAll(".widget-host .cl-explorer:not(.cl-drawn)")];
+  let figure, control, start, before;
+  const picture = () => JSON.stringify(shown(figure));
+  return {{
+    figures,
+    take(which) {{
+      figure = which;
+      start = picture();
+      return figure.querySelectorAll("{CONTROLS}").length;
+    }},
+    focus(i) {{ // give the control's name, the stop that it is at, and how many it has: a box has none
+      control = figure.querySelectorAll("{CONTROLS}")[i];
+      control.focus();
+      before = picture();
+      const {{ name, type, options, selectedIndex, value, max }} = control;
+      return [name, ...(type === "checkbox" ? [0, 0] : options ? [selectedIndex, options.length] : [+value, +max + 1])];
+    }},
+    moved: () => picture() !== before,
+    reset: () => figure.querySelector(".cl-reset").focus(),
+    restored: () => picture() === start,
+  }};
+}}"""
+
+
+def test_every_control_of_a_widget_moves_its_figure_by_keyboard(wide, hosts):
+    if not hosts:
+        return
+    for figure in wide.locator(".widget-host .cl-explorer:has(.cl-predict)").all():
+        commit_prediction(wide, figure)
+    hand, press, stuck = wide.evaluate_handle(HAND), wide.keyboard.press, []
+    for i in range(hand.evaluate("hand => hand.figures.length")):
+        controls = hand.evaluate("(hand, i) => hand.take(hand.figures[i])", i)
         assert controls
-        # A handle is found once, where a locator looks for its element at every key.
-        handle = figure.element_handle()
-        stuck += [
-            (title, control.get_attribute("name"))
-            for control in controls
-            if not move_by_keyboard(handle, control.element_handle())
-        ]
-        figure.get_by_role("button", name="Reset").press("Enter")
-        assert drawn(figure) == start
+        for j in range(controls):
+            name, at, stops = hand.evaluate("(hand, j) => hand.focus(j)", j)
+            if not any(press(key) or hand.evaluate("hand => hand.moved()") for key in keys(at, stops)):
+                stuck.append((i, name))
+        hand.evaluate("hand => hand.reset()")
+        press("Enter")
+        assert hand.evaluate("hand => hand.restored()"), i
     assert stuck == []
 
 
-def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
-    page.set_viewport_size({"width": 375, "height": 700})
-    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 375
-    assert page.evaluate(OVERFLOWING) == []
-    assert page.evaluate(BROKEN, 78) == []
-    page.set_viewport_size({"width": 1000, "height": 900})
-
-
-def test_every_text_has_contrast_and_every_link_is_told_from_it(page, violations):
-    for scheme in ("light", "dark"):
+def in_scheme(page, scheme):
+    """Turn a page light or dark, as the reader's system does."""
+    if page.evaluate("document.documentElement.dataset.theme") != scheme:
         page.emulate_media(color_scheme=scheme)
         page.wait_for_function("scheme => document.documentElement.dataset.theme === scheme", arg=scheme)
-        page.wait_for_function("document.getAnimations().every(fading => fading.playState !== 'running')")
-        new = page.evaluate(NEW_LOOKS, [*LOOKS])
-        assert LOOKS or len(new) > 3
-        found = violations(page, "[data-look]", runOnly=OF_COLOUR) if new else set()
-        assert found == set()
-        LOOKS.update(dict.fromkeys(new))
+    page.evaluate("document.getAnimations().forEach(fading => fading.finish())")
 
 
-def test_axe_finds_nothing(page, violations):
-    page.evaluate(LESS)
+def test_every_text_has_contrast_and_every_link_is_told_from_it(wide, violations):
+    looks, new, found = dict(LOOKS), {}, set()
+    for scheme in ("light", "dark"):
+        in_scheme(wide, scheme)
+        new[scheme] = wide.evaluate(NEW_LOOKS, [[*looks], scheme])
+        assert looks or len(new[scheme]) > 3
+        looks.update(dict.fromkeys(new[scheme]))
+    if any(new.values()):
+        taken_out = wide.evaluate_handle(TAKE_OUT)
+        for scheme in filter(new.get, ("dark", "light")):
+            in_scheme(wide, scheme)
+            found |= violations(wide, f"[data-{scheme}]", runOnly=OF_COLOUR)
+        taken_out.evaluate(PUT_BACK)
+    assert found == set()
+    LOOKS.update(looks)
+
+
+def test_axe_finds_nothing(wide, violations):
+    wide.evaluate(LESS)
     # The name of a button or a fold is what it shows: axe asks only when told to.
     rules = {"label-content-name-mismatch": {"enabled": True}} | {name: {"enabled": False} for name in OF_COLOUR}
-    assert violations(page, rules=rules) == set()
+    assert violations(wide, rules=rules) == set()
+
+
+# What a page without scripts hides of a widget that its reader should see, and which figures are blank.
+HIDDEN = """widgets => widgets.flatMap(widget => {
+  const check = widget.classList.contains("cl-check"), parts = check ? [".cl-question", "summary"] : ["figcaption"];
+  const hidden = parts.filter(part => !widget.querySelector(part)?.checkVisibility({ visibilityProperty: true }));
+  const paths = [...widget.querySelectorAll(".cl-area path:not(.cl-hair)")].slice(1);
+  const drawn = check || widget.querySelector(".cl-scene")?.innerHTML || paths.some(path => path.getAttribute("d"));
+  if (!drawn) hidden.push("no scene, no curve and no bar");
+  if ([...widget.querySelectorAll(".cl-readouts dd")].some(value => !value.textContent)) hidden.push("a read-out");
+  return hidden.map(what => [widget.textContent.trim().slice(0, 40), what]);
+})"""
 
 
 def test_a_widget_shows_its_figure_before_any_script_runs(page, hosts, visit):
     if not hosts:
         return
-    still = visit(page.url, java_script_enabled=False)
-    figures, checks = still.locator(".cl-explorer").all(), still.locator(".cl-check").all()
-    assert len(figures) + len(checks) == hosts
-    for check in checks:
-        assert check.locator(".cl-question").is_visible()
-        assert check.locator("summary").is_visible()
-    for figure in figures:
-        assert figure.locator("figcaption").is_visible()
-        shown = drawn(figure)
-        assert shown["scene"] or any(shown["paths"][1:]), "no scene, no curve and no bar"
-        assert all(shown["readouts"].values())
+    widgets = visit(page.url, java_script_enabled=False).locator(".cl-explorer, .cl-check")
+    assert widgets.count() == hosts
+    assert widgets.evaluate_all(HIDDEN) == []
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +293,7 @@ def test_a_page_opens_complete_from_a_server_too(server, visit, name):
 
 
 def test_a_wide_formula_scrolls_in_its_own_box(site, visit):
-    page = visit((site / "book" / "roofline.html").as_uri(), viewport={"width": 375, "height": 700})
+    page = visit((site / "book" / "roofline.html").as_uri(), viewport=TELEPHONE)
     laid_out(page)
     page.evaluate("""() => {
         const box = document.querySelector("div.math"), formula = box.querySelector(".katex-html");
@@ -271,7 +327,9 @@ def laid_out(page):
     """Do what a reader does first, and wait until every block of a page is laid out."""
     page.mouse.move(5, 5)
     page.mouse.move(6, 6)  # a window that was used before may have its mouse at the first place
-    page.wait_for_function("'whole' in document.documentElement.dataset && !document.querySelector('.waits')")
+    page.wait_for_function(
+        "'whole' in document.documentElement.dataset && !document.querySelector('.waits')", polling=50
+    )
 
 
 def test_a_chapter_s_first_paint_waits_for_its_text_and_its_styles_alone(site):
@@ -365,7 +423,7 @@ def test_the_frame_answers(server, visit):
 
 
 def test_side_bars_open_as_dialogs_on_a_telephone(server, visit):
-    page = visit(f"{server}/{CHAPTER}.html", viewport={"width": 375, "height": 700})
+    page = visit(f"{server}/{CHAPTER}.html", viewport=TELEPHONE)
     laid_out(page)
     for name, link in [("primary", "The roofline of one accelerator"), ("secondary", "Exercises")]:
         page.get_by_role("button", name=f"Toggle {name} sidebar").click()

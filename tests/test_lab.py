@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
 
-from conftest import ROOT
+from conftest import ROOT, watched
 from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells
 
 # Every explorer of the kernel, by title: its traits, and its read-outs at their present values.
@@ -22,13 +22,31 @@ print(json.dumps({
 """
 
 
+CHECK = (
+    "from clusterlab.check import Check\nfrom clusterlab.question import Question\n"
+    "check = Check(Question('100 GB over 400 Gbit/s?', 2.0, 's', mistakes={'Bits for bytes.': 0.25}))\ncheck"
+)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory, browser):
+    """JupyterLab with a chapter that it has run: its page, and the folder of its kernels.
+
+    Behind the opening stands a check, and the chapter ends with its first figure that asks.
+    """
+    scratch = tmp_path_factory.mktemp("lab")
+    shutil.copytree(ROOT / "book", scratch / "book")
+    chapter = chapter_up_to_its_first_question(scratch / "book")
+    with jupyter_lab(scratch / "book", scratch) as (url, kernels), watched(browser) as visit:
+        page = visit(f"{url}/lab/tree/{chapter}?reset", blame="widget|clusterlab|blob:")
+        run_all_cells(page)
+        yield page, kernels
+
+
 @pytest.fixture
-def lab(tmp_path):
-    """JupyterLab over a copy of the book: its address, the folder of its kernels, and a chapter with a question."""
-    shutil.copytree(ROOT / "book", tmp_path / "book")
-    chapter = chapter_up_to_its_first_question(tmp_path / "book")
-    with jupyter_lab(tmp_path / "book", tmp_path) as running:
-        yield *running, chapter
+def page(lab):
+    """The page of JupyterLab."""
+    return lab[0]
 
 
 @pytest.fixture
@@ -53,38 +71,6 @@ def ask(lab):
         client.stop_channels()
 
 
-def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(tmp_path, visit):
-    cells = [
-        "from clusterlab.check import Check\nfrom clusterlab.question import Question\n"
-        "check = Check(Question('100 GB over 400 Gbit/s?', 2.0, 's', mistakes={'Bits for bytes.': 0.25}))\ncheck",
-        "check.given",
-    ]
-    (tmp_path / "book").mkdir()
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# One")])
-    notebook.metadata.kernelspec = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    notebook.cells += map(nbformat.v4.new_code_cell, cells)
-    nbformat.write(notebook, tmp_path / "book" / "check.ipynb")
-    with jupyter_lab(tmp_path / "book", tmp_path) as (url, _):
-        page = visit(f"{url}/lab/tree/check.ipynb?reset", blame="widget|clusterlab|blob:", own=True)
-        run_all_cells(page, ".cl-check")
-        check = page.locator(".jp-Notebook .cl-check")
-        # JupyterLab may take the focus once more when the last cell's reply comes in: then no key reaches the field.
-        deadline = time.monotonic() + 30
-        while not check.get_by_role("status").is_visible() and time.monotonic() < deadline:
-            check.get_by_role("textbox").fill("0.25 s")
-            check.get_by_role("textbox").press("Enter")
-            page.wait_for_timeout(200)
-        assert check.get_by_role("status").inner_text() == "Bits for bytes."
-        assert check.locator("summary").inner_text() == "0 of 1 right on this page"
-        check.get_by_role("textbox").fill("2 s")
-        check.get_by_role("textbox").press("Enter")
-        assert check.get_by_role("status").inner_text() == "Right: 2 s."
-        page.locator(".jp-CodeCell").nth(1).click()
-        page.keyboard.press("Control+Enter")
-        page.get_by_text("'2 s'", exact=True).wait_for()
-        page.close()  # before its server goes
-
-
 def chapter_up_to_its_first_question(folder) -> str:
     """Cut the chapter that asks after the least code behind its first figure that asks; return the notebook's name."""
     _, cut, name = min(
@@ -96,13 +82,30 @@ def chapter_up_to_its_first_question(folder) -> str:
     )
     notebook = nbformat.read(folder / name, as_version=4)
     del notebook.cells[cut:]
+    notebook.cells[1:1] = map(nbformat.v4.new_code_cell, (CHECK, "check.given"))
     nbformat.write(notebook, folder / name)
     return name
 
 
-def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(lab, ask, visit):
-    page = visit(f"{lab[0]}/lab/tree/{lab[2]}?reset", blame="widget|clusterlab|blob:", own=True)
-    run_all_cells(page)
+def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(page):
+    check = page.locator(".jp-Notebook .cl-check").first
+    # JupyterLab may take the focus once more when the last cell's reply comes in: then no key reaches the field.
+    deadline = time.monotonic() + 30
+    while not check.get_by_role("status").is_visible() and time.monotonic() < deadline:
+        check.get_by_role("textbox").fill("0.25 s")
+        check.get_by_role("textbox").press("Enter")
+        page.wait_for_timeout(200)
+    assert check.get_by_role("status").inner_text() == "Bits for bytes."
+    assert check.locator("summary").inner_text().startswith("0 of ")
+    check.get_by_role("textbox").fill("2 s")
+    check.get_by_role("textbox").press("Enter")
+    assert check.get_by_role("status").inner_text() == "Right: 2 s."
+    page.locator(".jp-CodeCell").filter(has_text="check.given").click()
+    page.keyboard.press("Control+Enter")
+    page.get_by_text("'2 s'", exact=True).wait_for()
+
+
+def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(page, ask):
     asking = page.locator(".jp-Notebook .cl-explorer.cl-ask[data-ready]").first
     asking.scroll_into_view_if_needed()
     title = asking.locator("figcaption").text_content()

@@ -135,9 +135,12 @@
       waiting.shift().classList.remove("waits");
       root.offsetHeight; // lays it out now, so that the clock counts it
     }
-    if (waiting.length) idle(lay); else root.dataset.whole = "";
+    if (waiting.length) soon(); else root.dataset.whole = "";
   }
-  const start = () => { moves.forEach((move) => removeEventListener(move, start)); idle(lay); };
+  function soon() {
+    idle(lay, { timeout: 500 }); // a browser that is never idle would leave them for ever
+  }
+  const start = () => { moves.forEach((move) => removeEventListener(move, start)); soon(); };
   addEventListener("load", () => {
     moves.forEach((move) => addEventListener(move, start, { passive: true }));
     setTimeout(start, 500);
