@@ -143,7 +143,7 @@ def test_a_chapter_opens_with_a_drawing_and_its_folds_are_lines_of_text(page, vi
             figure = page.locator(".bd-article .widget-host").first
             top = figure.evaluate("figure => figure.getBoundingClientRect().top + scrollY")
             assert top < height * 2 / 3, (width, top)
-        page.set_viewport_size({"width": 1000, "height": 900})
+        page.set_viewport_size(TELEPHONE)
 
 
 def test_a_page_is_light_and_loads_only_what_it_needs(visited):
