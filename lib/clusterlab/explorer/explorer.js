@@ -53,7 +53,7 @@ function render({ model, el }) {
   }
 
   // Along one curve and back along the other.
-  const ring = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
+  const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
 
   // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
   function spot(cx, cy) {
@@ -87,7 +87,7 @@ function render({ model, el }) {
     rows = curves.map(() => table[next++]);
     const lines = rows.map(line);
     curves.forEach((path, i) => path.setAttribute("d", lines[i]));
-    bands.forEach((path, i) => path.setAttribute("d", ring(...spec.bands[i].map((n) => lines[n]))));
+    bands.forEach((path, i) => path.setAttribute("d", outline(...spec.bands[i].map((n) => lines[n]))));
     readouts.forEach((dd) => {
       const told = spec.strings[table[next++]], asked = hidden(dd.parentElement), text = asked ? "?" : told;
       if (dd.textContent !== text) dd.textContent = text;
