@@ -73,7 +73,8 @@ def test_what_must_hold_of_every_step(setting):
     assert found.time >= flops / (found.gpus * found.peak) * (1 - 1e-12)
     alone = layout["tp"] == layout["dp"] == layout["cp"] == layout["pp"] == 1
     assert (found.communication == 0) == alone
-    assert (found.bubble > 0) == (layout["pp"] > 1)
+    ways = 2 if layout["software"].dual_pipe else 1  # DualPipe on two stages has no bubble
+    assert (found.bubble > 0) == (layout["pp"] > ways)
 
 
 @settings(max_examples=200, deadline=None)
@@ -658,6 +659,25 @@ def test_the_output_layer_multiplies_at_16_bits():
     more = timed(twice, H100, **layout).gemms - timed(LLAMA_8B, H100, **layout).gemms
     flops = 6 * 4096 * LLAMA_8B.hidden * LLAMA_8B.vocab
     assert 1 < more / (flops / (H100.efficiency.gemm * H100.peaks["bf16"])) < 1.3
+
+
+def test_deepseek_s_own_run_is_predicted_by_what_its_report_says_of_its_software():
+    """2.664 million GPU-hours for 14.8 trillion tokens; no constant was fitted to it. Without DualPipe a third more."""
+    work = Workload(sequence=4096, global_batch=15_360, precision="fp8")
+    measured = work.tokens / 14.8e12 * 2.664e6 * 3600 / 2048
+    layout, shape, h800 = Layout(pp=16, dp=128, ep=64), model("DeepSeek-V3"), machine("H800 SXM")
+    software = SOFTWARE["DeepSeek"]
+    hidden = step(shape, h800, work, layout, software=software)
+    shown = step(shape, h800, work, layout, software=replace(software, expert_overlap=False, dual_pipe=False))
+    assert hidden.time == pytest.approx(measured, rel=0.02)
+    assert shown.time > 1.3 * measured
+    one_way = step(shape, h800, work, layout, software=replace(software, dual_pipe=False))
+    assert 0.5 < hidden.bubble / one_way.bubble < 0.8
+    odd = [
+        step(shape, h800, work, Layout(pp=61, dp=128, ep=64), software=s).bubble
+        for s in (software, replace(software, dual_pipe=False))
+    ]
+    assert odd[0] == odd[1]
 
 
 def test_casts_of_experts_cost_by_the_expert_until_they_are_fused():

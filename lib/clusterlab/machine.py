@@ -202,6 +202,8 @@ class Software(_Sourced):
     ``row_wise_gemm``: rate of 8-bit GEMMs with a scale for each row, in multiples of those with one for each tensor.
     ``tensor_overlap_forward``, ``tensor_overlap_backward``: whether tensor-parallel collectives hide behind GEMMs.
     ``stage_overlap``: whether transfers between stages hide behind other microbatches where stages are interleaved.
+    ``dual_pipe``: whether microbatches go through the pipeline both ways at once, one forward while another goes
+    backward (:func:`~clusterlab.pipeline.dualpipe_bubble`).
     ``data_overlap``: whether gradients travel during the last backward pass and weights during the first forward pass.
     ``fused_gradient_accumulation``: whether a GEMM adds its weight gradient to the sum, without a kernel for that
     alone. ``skip_last_gemm_in_recompute``: whether recomputation leaves out a layer's last GEMM, whose output nothing
@@ -227,6 +229,7 @@ class Software(_Sourced):
     tensor_overlap_forward: bool
     tensor_overlap_backward: bool
     stage_overlap: bool
+    dual_pipe: bool
     data_overlap: bool
     fused_gradient_accumulation: bool
     skip_last_gemm_in_recompute: bool

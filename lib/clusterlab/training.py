@@ -15,7 +15,7 @@ its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -964,6 +964,8 @@ def _step(model, machine: Machine, reached: _Reached, software: Software, job: _
         job.microbatches,
         job.chunks,
     )
+    if software.dual_pipe:
+        slowest = replace(slowest, bubble=_dual_pipe_bubble(model, job, compute, comm, slowest))
     transfers, all_transfers = _stage_transfers(model, machine, reached, software, job)
     shards, windows = _shards(model, reached, job, layers), _windows(software, job, compute, comm)
     data, all_data = _data_parallel(model, reached, software, job, shards, windows)
@@ -992,6 +994,18 @@ def _step(model, machine: Machine, reached: _Reached, software: Software, job: _
         return Step(**columns)
     shape = np.broadcast_shapes(*shapes)
     return Step(**{name: np.broadcast_to(column, shape)[()] for name, column in columns.items()})
+
+
+def _dual_pipe_bubble(model, job: _Job, compute: _Compute, comm: _Communication, slowest: CriticalStage):
+    """Seconds that a rank waits where one microbatch goes forward while another goes backward (DualPipe).
+
+    An odd number of stages goes one way.
+    """
+    share = slowest.layers / model.layers
+    backward = share * (compute.backward.time + compute.recompute_time + comm.expert_forward)
+    weights = share * compute.backward.gemms / 2
+    bubble = larger(job.pp / 2 - 1, 0.0) * larger(slowest.time + backward - 3 * weights, 0.0)
+    return pick(job.pp % 2 == 0, bubble, slowest.bubble)
 
 
 def _parts(model, job: _Job, compute: _Compute, comm, ends: _Ends, slowest: CriticalStage) -> dict:
