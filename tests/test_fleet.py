@@ -298,6 +298,24 @@ def test_accelerators_are_enough_to_test_coverage_and_the_others_are_not(kinds):
     assert all(len(rows) < fleet.MANY for rows in kinds.values())
 
 
+def test_an_interval_is_narrower_than_a_constant_s_or_the_constant_s_holds_too_few():
+    """Not of goodput: there one number for all runs does as well as a plan yet, and the page says so."""
+    for of, narrower in ((fleet.lemon_nodes, True), (fleet.accelerator_draws, True), (fleet.server_draws, False)):
+        runs = of()
+        sources = [run.source for run in runs]
+        law, constant = (fleet.interval([getattr(run, w) for run in runs], sources) for w in ("ratio", "constant"))
+        assert (law[1] / law[0] < constant[1] / constant[0]) == narrower
+        assert fleet.covered(runs) >= 0.75
+        assert narrower or fleet.covered(runs, "constant") < 0.6
+
+
+def test_a_published_goodput_without_a_count_of_accelerators_is_not_compared():
+    runs = {run.source for run in fleet.goodput_runs()}
+    printed = {r["run"]: r["low"] for r in published("failures") if r["metric"] == "effective training time"}
+    assert printed.keys() - runs == {"GLM-65B", "Gemini 1.0", "Kling-Omni"}
+    assert 0.75 <= fleet.covered(fleet.goodput_runs()) <= 0.85
+
+
 @pytest.mark.parametrize(("freedom", "table"), [(1, 3.078), (2, 1.886), (4, 1.533), (9, 1.383), (30, 1.310)])
 def test_students_quantiles_are_those_of_the_table(freedom, table):
     assert fleet.student_quantile(0.9, freedom) == pytest.approx(table, abs=6e-4)

@@ -24,6 +24,7 @@ from clusterlab.evidence.inference_runs import (
 from clusterlab.evidence.inference_validation import (
     OF_SOFTWARE,
     compare,
+    constant_widths,
     coverage,
     fit_serving,
     interval,
@@ -100,6 +101,8 @@ def test_stored_intervals_are_those_of_the_rows():
     assert found.keys() == {name for name in SPREADS if name.startswith("serving")}
     for name, ends in found.items():
         assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=5e-3), name
+    widths = constant_widths(RUNS)
+    assert all(high / low < widths[name] for name, (low, high) in found.items())
 
 
 @pytest.mark.parametrize("sources", [3, 6])

@@ -391,6 +391,7 @@ def test_four_of_five_rows_of_sources_left_out_lie_in_the_interval_of_the_others
     assert all(one.rows >= 30 for one in found.values())
     assert all(0.75 <= one.share <= 0.85 for kind, one in found.items() if kind != "unknown fabric")
     assert (found["unknown fabric"].sources, round(found["unknown fabric"].share, 2)) == (4, 0.86)
+    assert all(one.width < one.constant_width for one in found.values())
 
 
 def test_an_interval_holds_its_prediction_and_is_that_of_its_kind():

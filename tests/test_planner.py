@@ -165,7 +165,7 @@ def some_world(draw):
         values[name] = min(values[name], 1.0)
     values["pue"] = max(values["pue"], 1.0)
     values["servers_per_rack"] = float(draw(st.integers(1, 9)))
-    return planner.World(**values, step=draw(st.floats(0.7, 1.5)))
+    return planner.World(**values, step=draw(st.floats(0.7, 1.5)), lost_time=draw(st.floats(0.2, 20)))
 
 
 @given(
@@ -382,6 +382,20 @@ def test_a_tenth_of_the_worlds_is_on_either_side_of_an_interval(name):
     one, drawn = ASSUMPTIONS[name], worlds(WORLD, 40_000)
     values = getattr(drawn, name)
     np.testing.assert_allclose(np.quantile(values, [0.1, 0.5, 0.9]), [one.low, one.value, one.high], rtol=0.03)
+
+
+def test_lost_time_and_draw_have_the_spreads_that_published_fleets_taught():
+    drawn = worlds(WORLD, 40_000)
+    for name, kind in planner.LEARNED.items():
+        spread, ratios = SPREADS[kind], getattr(drawn, name) / getattr(WORLD, name)
+        np.testing.assert_allclose(np.quantile(ratios, [0.1, 0.9]), [spread.low, spread.high], rtol=0.03)
+
+
+def test_a_world_that_loses_so_many_times_the_time_has_so_many_times_the_odds(llama):
+    """The end of a plan's goodput is that of the record of a goodput, whose spread it has."""
+    usual, worse = (outcome(llama, replace(WORLD, lost_time=odds)) for odds in (1.0, SPREADS["goodput"].high))
+    assert worse.run.goodput == pytest.approx(failures.goodput(usual.job).low, rel=1e-3)
+    assert (worse.failures, worse.work) == (usual.failures, usual.work)
 
 
 @pytest.mark.parametrize("step_kind", ["dense, 16 bits", "mixture of experts"])

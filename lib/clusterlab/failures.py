@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import machine
-from .units import Explained, broadcastable, fmt, fraction, nonnegative, positive, summary, whole
+from .units import Explained, Predicted, broadcastable, fmt, fraction, nonnegative, positive, summary, whole
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
@@ -846,30 +846,21 @@ class _Parts(Explained):
         return reduce(np.add, self.parts.values())
 
 
-class Goodput(_Parts):
+class Goodput(Predicted, _Parts):
     """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio).
 
     Of published runs, one in ten kept less than ``low`` and one in ten more than ``high``: the odds of lost time, lost
     over useful, are between the ends of the spread ``goodput`` of :data:`clusterlab.machine.SPREADS` times those here.
     """
 
-    @property
-    def low(self):
-        """Useful share that nine runs in ten exceed: the lower end of an 80 % interval."""
-        return self._of_odds(machine.SPREADS["goodput"].high)
-
-    @property
-    def high(self):
-        """Useful share that one run in ten exceeds: the upper end of an 80 % interval."""
-        return self._of_odds(machine.SPREADS["goodput"].low)
-
-    def _of_odds(self, times):
-        """The useful share with ``times`` the odds of lost time."""
-        return self.useful / (self.useful + times * (1 - self.useful))
+    def _predicted(self):
+        spread = machine.SPREADS["goodput"]
+        ends = (self.useful / (self.useful + odds * (1 - self.useful)) for odds in (spread.high, spread.low))
+        return self.useful, *ends, "%"
 
     def _rows(self):
-        ends = [("useful, 1 in 10 below", summary(self.low, "%")), ("useful, 1 in 10 above", summary(self.high, "%"))]
-        return [("", "share"), *((name, summary(part, "%")) for name, part in self.parts.items()), *ends]
+        lost = [(name, summary(part, "%")) for name, part in self.parts.items() if name != "useful"]
+        return [("", "share"), ("useful", self.with_interval), *lost]
 
 
 class RunTime(_Parts):
@@ -944,16 +935,14 @@ def goodput(job: Job) -> Goodput:
     >>> from clusterlab.units import minute
     >>> goodput(Job(interval=1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute))
     Goodput
-                           share
-    useful                 86.6%
-    checkpoint             4.72%
-    rework                 4.94%
-    detection              1.07%
-    restart                2.64%
-    repair                    0%
-    maintenance               0%
-    useful, 1 in 10 below  38.4%
-    useful, 1 in 10 above  96.8%
+                                share
+    useful       86.6% (25.3 to 96.4)
+    checkpoint                  4.72%
+    rework                      4.94%
+    detection                   1.07%
+    restart                     2.64%
+    repair                         0%
+    maintenance                    0%
     """
     mtbf = job.mtbf
     # The time of one failure, in units of mtbf.

@@ -14,7 +14,21 @@ from typing import Any
 
 from .economics import Bill
 from .failures import Estimate
-from .planner import ASSUMPTIONS, FLEET_METRICS, METRICS, Binding, Check, Fleet, Joint, Plan, Point, Swing, World
+from .machine import SPREADS
+from .planner import (
+    ASSUMPTIONS,
+    FLEET_METRICS,
+    LEARNED,
+    METRICS,
+    Binding,
+    Check,
+    Fleet,
+    Joint,
+    Plan,
+    Point,
+    Swing,
+    World,
+)
 from .units import Explained, fmt, words
 
 # --- An object -------------------------------------------------------------------------------------------------------
@@ -383,8 +397,14 @@ def _assumed(world: World) -> str:
         same = math.isclose(now, one.value)
         shown = str(fact.printed) if same else f"{now:.6g} (SI units)"
         ends = [str(one.facts[end].printed) if end in one.facts else "" for end in ("low", "high")]
+        if name in LEARNED:
+            spread = SPREADS[LEARNED[name]]
+            ends = [f"{now * spread.low:.3g}", f"{now * spread.high:.3g}"]
         basis = (fact.kind, _source(fact), fact.note) if same else ("changed", "", "")
         rows.append((words(name), shown, *ends, *basis))
+    lost = SPREADS[LEARNED["lost_time"]]
+    basis = (lost.facts["low"].kind, _source(lost.facts["low"]), "multiplies the odds of lost time")
+    rows.append(("lost time", f"{float(world.lost_time):g}", f"{lost.low:g}", f"{lost.high:g}", *basis))
     heading = ("assumption", "value", "1 in 10 below", "1 in 10 above", "kind", "source", "note")
     return _section("What is assumed", _table(heading, rows, 3))
 

@@ -485,8 +485,9 @@ def fleet_from_inputs(inputs: Mapping) -> tuple[Serving, Site]:
 class World(Explained):
     """What a plan assumes, in SI units: each a number, or an array of as many worlds.
 
-    ``step`` multiplies the time of a step, ``capital`` all prices of what is built. ``draw`` is mean power over rated
-    power, ``spare_risk`` the share of failures that may find no spare. What each rests on is in ``ASSUMPTIONS``.
+    ``step`` multiplies the time of a step, ``lost_time`` the odds of lost time (all that a run spends on anything but
+    work that it keeps), ``capital`` all prices of what is built. ``draw`` is mean power over rated power,
+    ``spare_risk`` the share of failures that may find no spare. What each rests on is in ``ASSUMPTIONS``.
     """
 
     gpu_mttf: Any
@@ -510,6 +511,7 @@ class World(Explained):
     utilisation: Any
     availability: Any
     step: Any = 1.0
+    lost_time: Any = 1.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
@@ -521,6 +523,9 @@ class World(Explained):
     def _rows(self):
         return [("", "value"), *((words(f.name), summary(getattr(self, f.name))) for f in fields(self))]
 
+
+# Assumptions whose interval published fleets have shown: keys of SPREADS, as clusterlab.evidence.fleet learns them.
+LEARNED: Mapping[str, str] = MappingProxyType({"lost_time": "goodput", "draw": "power"})
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
 
@@ -571,9 +576,13 @@ def _possible(name: str, value):
 
 
 def _spreads(step_kind: str) -> dict[str, tuple[float, float]]:
-    """Ends of the 80 % interval of each uncertain assumption, in multiples of its value."""
-    step_spread = find("kind of step", step_kind, SPREADS)
-    spreads = {"step": (step_spread.low, step_spread.high)}
+    """Ends of the 80 % interval of each uncertain assumption, in multiples of its value.
+
+    What published runs and fleets have shown comes first: a step, the time that a run loses, what servers draw. The
+    rate of failures varies by itself too, for the spares; that widens lost time by some three per cent more.
+    """
+    learned = {"step": find("kind of step", step_kind, SPREADS)} | {n: SPREADS[kind] for n, kind in LEARNED.items()}
+    spreads = {name: (one.low, one.high) for name, one in learned.items()}
     for name, one in ASSUMPTIONS.items():
         if one.low is not None and one.high is not None:
             spreads[name] = (one.low / one.value, one.high / one.value)
@@ -959,7 +968,8 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
         repair=0.0 if site.rent is not None else pool.wait,
         restart=world.restart + made.checkpoint.lag,  # a checkpoint is read as fast as it is written
     )
-    run = failures.expected_run_time(work, job)
+    law = failures.expected_run_time(work, job)
+    run = RunTime(**{name: t if name == "useful" else world.lost_time * t for name, t in law.parts.items()})
     supplied = _supply(made, world, run.total)
     return Outcome(
         work=work,
@@ -967,7 +977,7 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
         pool=pool,
         job=job,
         run=run,
-        failures=run.detection / world.detection if np.all(world.detection) else run.total / mtbf,
+        failures=law.detection / world.detection if np.all(world.detection) else law.total / mtbf,
         **supplied,
     )
 
@@ -1138,7 +1148,7 @@ def certificate(made: Design, done: Outcome, world: World | None = None) -> tupl
     kept = {"weight_bytes": software.weight_bytes, "optimizer_bytes": software.optimizer_bytes}
     shards = made.layout.dp * made.layout.cp
     each = model_state(parameters(model).total, shards=shards, zero=3, **kept)  # of every rank that shares
-    up = run.total - run.detection - run.repair - run.maintenance
+    up = run.useful + (run.checkpoint + run.rework + run.restart) / world.lost_time
     tokens_per_second = workload.tokens / (timed.time * slower * made.gpus)
     joints = [
         Joint(

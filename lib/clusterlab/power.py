@@ -23,6 +23,7 @@ from . import machine
 from .units import (
     Explained,
     Parts,
+    Predicted,
     amounts,
     at_least_one,
     broadcastable,
@@ -315,7 +316,7 @@ WAITING_DRAW = 0.47
 
 
 @dataclass(frozen=True, repr=False)
-class Draw(Explained):
+class Draw(Predicted):
     """Mean draw of servers that work and wait: ``power`` in watts, ``speed`` as a share of that without waiting.
 
     ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of :data:`clusterlab.machine.SPREADS`.
@@ -324,19 +325,12 @@ class Draw(Explained):
     power: float
     speed: float
 
-    @property
-    def low(self):
-        """Watts below which one server in ten draws less."""
-        return machine.SPREADS["power"].low * self.power
-
-    @property
-    def high(self):
-        """Watts above which one server in ten draws more."""
-        return machine.SPREADS["power"].high * self.power
+    def _predicted(self):
+        spread = machine.SPREADS["power"]
+        return self.power, spread.low * self.power, spread.high * self.power, "W"
 
     def _rows(self):
-        rows = [("", "value"), ("power", summary(self.power, "W")), ("speed", summary(self.speed, "%"))]
-        return [*rows, ("1 in 10 below", summary(self.low, "W")), ("1 in 10 above", summary(self.high, "W"))]
+        return [("", "value"), ("power", self.with_interval), ("speed", summary(self.speed, "%"))]
 
 
 def mean_draw(rating, *, utilisation, waiting=0, waiting_draw=WAITING_DRAW) -> Draw:
@@ -378,11 +372,9 @@ def mean_draw(rating, *, utilisation, waiting=0, waiting_draw=WAITING_DRAW) -> D
 
     >>> mean_draw(10_200, utilisation=2 / 3, waiting=1 / 3)
     Draw
-                     value
-    power           5.6 kW
-    speed            66.7%
-    1 in 10 below  4.57 kW
-    1 in 10 above  6.46 kW
+                           value
+    power  5.6 kW (4.57 to 6.46)
+    speed                  66.7%
     """
     watts, u = positive(rating=rating, utilisation=utilisation)
     w, q = nonnegative(waiting=waiting, waiting_draw=waiting_draw)

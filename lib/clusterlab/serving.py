@@ -26,7 +26,19 @@ from .pipeline import _critical_stage
 from .roofline import _kernel_time, experts_touched
 from .training import _Reached, _reached
 from .transformer import Transformer, _forward_flops, attention_parameters, expert_parameters, kv_cache_bytes
-from .units import Explained, broadcastable, choose, larger, nonnegative, pick, positive, smaller, summary, whole
+from .units import (
+    Explained,
+    Predicted,
+    broadcastable,
+    choose,
+    larger,
+    nonnegative,
+    pick,
+    positive,
+    smaller,
+    summary,
+    whole,
+)
 
 _Numbers = float | np.ndarray
 _ONE_GPU = Layout()
@@ -391,7 +403,7 @@ PARTS += ("imbalance", "transfers", "stages", "launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
-class Pass(Explained):
+class Pass(Predicted):
     """Seconds of one pass of a replica. ``PARTS`` sum to ``time``.
 
     ``weights`` and ``caches`` are the seconds that reading them takes; ``gemms`` and ``attention`` what their products
@@ -426,15 +438,9 @@ class Pass(Explained):
         """Seconds of the pass: the sum of its parts."""
         return sum(getattr(self, name) for name in PARTS)
 
-    @property
-    def low(self):
-        """Seconds below which one pass in ten is faster: the lower end of an 80 % interval."""
-        return self.spread_low * self.time
-
-    @property
-    def high(self):
-        """Seconds above which one pass in ten is slower: the upper end of an 80 % interval."""
-        return self.spread_high * self.time
+    def _predicted(self):
+        whole_pass = self.time
+        return whole_pass, self.spread_low * whole_pass, self.spread_high * whole_pass, "s"
 
     @property
     def mfu(self):
@@ -455,8 +461,7 @@ class Pass(Explained):
             for name, t in parts.items()
             if np.any(t)
         ]
-        rows.append(("pass", summary(whole_pass, "s"), ""))
-        rows += [("1 in 10 below", summary(self.low, "s"), ""), ("1 in 10 above", summary(self.high, "s"), "")]
+        rows.append(("pass", *self._cells()))
         return [*rows, ("MFU", "", summary(self.mfu, "%"))]
 
 
@@ -968,12 +973,14 @@ def reuse(replica: Replica, tokens, *, bandwidth, latency=0) -> Reuse:
 
 
 @dataclass(frozen=True, repr=False)
-class Service(Explained):
+class Service(Predicted):
     """What users of a replica get, and what it yields.
 
     ``sequences`` are in the batch; ``time_to_first_token`` counts from when a request is taken up, without a queue;
     ``time_per_token`` is the mean between tokens of an answer. 0 sequences: it does not fit, and nobody is served.
-    ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of its times.
+    ``low`` and ``high`` are the ends of the 80 % interval of ``tokens_per_second_per_gpu``: a token's highest price, by
+    :func:`token_price`, and its longest time go with the lower. ``spread_low`` and ``spread_high`` are those of its
+    :func:`kind`, in multiples of its times.
     """
 
     sequences: float
@@ -995,26 +1002,15 @@ class Service(Explained):
         """Tokens of answers a second of one GPU."""
         return self.tokens_per_second / self.gpus
 
-    @property
-    def low(self):
-        """Tokens a second of one GPU that one replica in ten does not reach: the lower end of an 80 % interval.
-
-        A token's highest price, by :func:`token_price`, and its longest time go with it.
-        """
-        return self.tokens_per_second_per_gpu / self.spread_high
-
-    @property
-    def high(self):
-        """Tokens a second of one GPU that one replica in ten exceeds: the upper end of an 80 % interval."""
-        return self.tokens_per_second_per_gpu / self.spread_low
+    def _predicted(self):
+        each = self.tokens_per_second_per_gpu
+        return each, each / self.spread_high, each / self.spread_low, "tokens/s"
 
     def _rows(self):
         units = {"sequences": "", "tokens_per_second": "tokens/s", "gpus": ""}
         names = [f.name for f in fields(self) if not f.name.startswith("spread")]
         rows = [(name.replace("_", " "), summary(getattr(self, name), units.get(name, "s"))) for name in names]
-        rows.append(("tokens per second per gpu", summary(self.tokens_per_second_per_gpu, "tokens/s")))
-        ends = (("1 in 10 below", self.low), ("1 in 10 above", self.high))
-        return [("", "value"), *rows, *((name, summary(end, "tokens/s")) for name, end in ends)]
+        return [("", "value"), *rows, ("tokens per second per gpu", self.with_interval)]
 
 
 def _spread(model, how, shape):
@@ -1219,7 +1215,7 @@ class Frontier(Explained):
         if self.two_batches.size:
             service = self.service
             rows += [("speed of a user", summary(service.speed, "tokens/s")), ("on the front", f"{self.front.size:,}")]
-            rows += [("tokens per second per gpu", summary(service.tokens_per_second_per_gpu, "tokens/s"))]
+            rows += [("tokens per second per gpu", service.with_interval)]
         return rows
 
 

@@ -34,20 +34,20 @@ from .machine import SOFTWARE, SPREADS, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
 from .transformer import ForwardFlops, _alternate_share, _forward_flops, attention_parameters, parameters
-from .units import Explained, larger, pick, smaller, summary
+from .units import Predicted, larger, pick, smaller, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
 PARTS += ("data", "optimizer")
 
 
 @dataclass(frozen=True, repr=False)
-class Step(Explained):
+class Step(Predicted):
     """The time of a training step, seconds, as the slowest pipeline stage spends it. ``PARTS`` sum to ``time``.
 
-    ``spread_low`` and ``spread_high`` are those of its kind of run, in multiples of ``time``
-    (:data:`clusterlab.machine.SPREADS`). Of collectives, what is exposed is a part; ``communication`` is all their
-    time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the step, ``peak`` the FLOP/s of one
-    accelerator at the precision.
+    ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
+    in multiples of ``time`` (:data:`clusterlab.machine.SPREADS`). Of collectives, what is exposed is a part;
+    ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the step,
+    ``peak`` the FLOP/s of one accelerator at the precision.
     """
 
     gemms: float
@@ -75,15 +75,9 @@ class Step(Explained):
         """Seconds of the step: the sum of its parts."""
         return sum(getattr(self, name) for name in PARTS)
 
-    @property
-    def low(self):
-        """Seconds below which one run in ten of this kind is faster: the lower end of an 80 % interval."""
-        return self.spread_low * self.time
-
-    @property
-    def high(self):
-        """Seconds above which one run in ten of this kind is slower: the upper end of an 80 % interval."""
-        return self.spread_high * self.time
+    def _predicted(self):
+        whole_step = self.time
+        return whole_step, self.spread_low * whole_step, self.spread_high * whole_step, "s"
 
     @property
     def compute(self):
@@ -120,8 +114,7 @@ class Step(Explained):
         rows = [("", "time", "share")]
         parts = {name: getattr(self, name) for name in PARTS}
         rows += [(name, summary(t, "s"), summary(t / whole_step, "%")) for name, t in parts.items() if np.any(t)]
-        rows.append(("step", summary(whole_step, "s"), ""))
-        rows += [("1 in 10 below", summary(self.low, "s"), ""), ("1 in 10 above", summary(self.high, "s"), "")]
+        rows.append(("step", *self._cells()))
         return [*rows, ("MFU", "", summary(self.mfu, "%")), ("HFU", "", summary(self.hfu, "%"))]
 
 
@@ -224,20 +217,18 @@ def step(
     >>> layout = Layout(tp=8, pp=8, chunks=3, recompute="selective", zero=0)
     >>> step(model("GPT 175B"), machine("A100 80GB"), workload, layout, software=SOFTWARE["2022"])
     Step
-                      time   share
-    gemms           9.72 s   72.9%
-    attention       480 ms    3.6%
-    elementwise     728 ms   5.47%
-    recomputation   391 ms   2.93%
-    tensor          1.37 s   10.3%
-    transfers       114 ms  0.853%
-    bubble          451 ms   3.39%
-    optimizer      70.4 ms  0.528%
-    step            13.3 s
-    1 in 10 below     12 s
-    1 in 10 above     15 s
-    MFU                        53%
-    HFU                      53.5%
+                      time       share
+    gemms           9.72 s       72.9%
+    attention       480 ms        3.6%
+    elementwise     728 ms       5.47%
+    recomputation   391 ms       2.93%
+    tensor          1.37 s       10.3%
+    transfers       114 ms      0.853%
+    bubble          451 ms       3.39%
+    optimizer      70.4 ms      0.528%
+    step            13.3 s  (12 to 15)
+    MFU                            53%
+    HFU                          53.5%
     """
     layout.faults(model, workload, gpus=gpus).refuse()
     if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):

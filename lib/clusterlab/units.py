@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -488,6 +488,23 @@ def words(name: str) -> str:
     return " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))
 
 
+def with_interval(value, low, high, unit: str = "") -> str:
+    """A predicted number with its interval, as every record writes it; the unit stands once where it is the same.
+
+    Examples
+    --------
+    >>> with_interval(6.04, 5.44, 6.78, "s"), with_interval(0.93, 0.88, 0.995, "%")
+    ('6.04 s (5.44 to 6.78)', '93% (88 to 99.5)')
+    """
+    if any(np.ndim(one) for one in (value, low, high)):
+        return f"{summary(value, unit)} ({fmt(np.min(low), unit)} to {fmt(np.max(high), unit)})"
+    first, *ends = (fmt(one, unit) for one in (value, low, high))
+    written = first.lstrip("-0123456789.,")
+    if all(one.lstrip("-0123456789.,") == written for one in ends):
+        ends = [one.removesuffix(written) for one in ends]
+    return f"{first} ({' to '.join(ends)})"
+
+
 class Explained:
     """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
 
@@ -510,6 +527,37 @@ class Explained:
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
         return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+
+
+class Predicted(Explained):
+    """Mixin for records that predict a measurement: one number of theirs carries an 80 % interval.
+
+    Of runs that no constant has seen, one in ten is below ``low`` and one in ten above ``high``
+    (:data:`clusterlab.machine.SPREADS`). A record says the number, its ends and their unit by ``_predicted()``.
+    """
+
+    def _predicted(self) -> tuple[Any, Any, Any, str]:
+        raise NotImplementedError
+
+    @property
+    def low(self):
+        """The lower end of the 80 % interval."""
+        return self._predicted()[1]
+
+    @property
+    def high(self):
+        """The upper end of the 80 % interval."""
+        return self._predicted()[2]
+
+    @property
+    def with_interval(self) -> str:
+        """The number with its interval, in words: ``6.04 s (5.44 to 6.78)``."""
+        return with_interval(*self._predicted())
+
+    def _cells(self) -> tuple[str, str]:
+        """The number and its interval, as two cells of a table."""
+        number, space, ends = self.with_interval.partition(" (")
+        return number, space.lstrip() + ends
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

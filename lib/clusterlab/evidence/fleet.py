@@ -24,7 +24,8 @@ from .tables import published
 class Comparison(Explained):
     """One published figure beside what a law says of it, and the multiples of that in which an interval is learned.
 
-    ``ratio`` is the measured figure over the predicted one; of a goodput, that of the odds of lost time.
+    ``ratio`` is the measured figure over the predicted one; of a goodput, that of the odds of lost time. ``constant``
+    is the same over one number for all rows: any odds, or any share of the rating.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Comparison(Explained):
     measured: float
     predicted: float
     ratio: float
+    constant: float
 
     @property
     def error(self) -> float:
@@ -72,7 +74,8 @@ def goodput_runs() -> list[Comparison]:
     """Published effective training times, beside the goodput that a plan would have promised.
 
     The plan knows the number of accelerators, and the stops if the source counts them. A source that prints "over 90 %"
-    is taken at 90 %. Meta's jobs of 2,048 to 4,096 GPUs are one of 3,072.
+    is taken at 90 %. Meta's jobs of 2,048 to 4,096 GPUs are one of 3,072. A source that prints no number of
+    accelerators is left out: nothing can be planned for it.
 
     Examples
     --------
@@ -84,17 +87,20 @@ def goodput_runs() -> list[Comparison]:
     AWS HLAT, automatic restarts 0.99 0.93
     AWS HLAT, manual restarts    0.78 0.93
     OPT-175B                     0.59 0.94
+    Ant Group, one week without elastic training 0.33 0.92
+    Ant Group, one week with elastic training 0.59 0.92
     """
     found = []
     for row in published("failures"):
-        if row["metric"] != "effective training time":
+        if row["metric"] != "effective training time" or not row["gpus"]:
             continue
-        name = row["run"] + (f", {row['what']}" if row["run"] == "AWS HLAT" else "")
+        name = row["run"] + (f", {row['what']}" if row["run"] in ("AWS HLAT", "Ant Group") else "")
         counts = [r for r in published("failures", run=row["run"]) if r["metric"] in _STOPS]
         gpus = 3072 if row["run"] == "Meta RSC-1" else row["gpus"]
         mtbf = counts[0]["period"] / sum(r["low"] for r in counts) if counts else None
         plan, kept = float(planned_goodput(gpus, mtbf).useful), row["low"]
-        found.append(Comparison(name, row["run"], kept, plan, (1 / kept - 1) / (1 / plan - 1)))
+        odds = 1 / kept - 1
+        found.append(Comparison(name, row["run"], kept, plan, odds / (1 / plan - 1), odds))
     return found
 
 
@@ -123,7 +129,7 @@ def lemon_nodes() -> list[Comparison]:
         mean = row["failures of a half, each node"]
         law = lemons(0.05, failures=(mean["low"] + mean["high"]) / 2, dispersion=np.median(others))
         seen, said = row["later failures of the worst 5 %"]["low"], float(law.future)
-        found.append(Comparison(name, name, seen, said, seen / said))
+        found.append(Comparison(name, name, seen, said, seen / said, seen))
     return found
 
 
@@ -159,6 +165,7 @@ def server_draws() -> list[Comparison]:
     rows.append(frontier | {"servers": 1, "power": frontier["power"] / frontier["n"]})
     rows.append(gpt3 | {"servers": 1})
     rated = np.array([row["servers"] * hardware.accelerator(row["accelerator"]).tdp for row in rows])
+    rating = rated
     rated = rated / np.array([1 - _FANS if "air-cooled" in row["name"] else 1 for row in rows])
     drawn = np.array([row["power"] for row in rows])
     speed = np.array([row.get("speed", 1.0) for row in rows])
@@ -168,7 +175,7 @@ def server_draws() -> list[Comparison]:
         others = (sources != sources[i]) & (speed == 1)
         used = _median_of_medians((drawn / rated)[others], sources[others])
         law = float(mean_draw(rated[i], utilisation=used, waiting=1 - speed[i]).power)
-        found.append(Comparison(row["name"], row["source"], drawn[i], law, drawn[i] / law))
+        found.append(Comparison(row["name"], row["source"], drawn[i], law, drawn[i] / law, drawn[i] / rating[i]))
     return found
 
 
@@ -196,7 +203,7 @@ def accelerator_draws() -> list[Comparison]:
     for i, row in enumerate(rows):
         others = (model != model[i]) & (experts == experts[i])
         law = float(rated[i] * np.median((drawn / rated)[others]))
-        found.append(Comparison(row["name"], str(model[i]), drawn[i], law, drawn[i] / law))
+        found.append(Comparison(row["name"], str(model[i]), drawn[i], law, drawn[i] / law, drawn[i] / rated[i]))
     return found
 
 
@@ -257,14 +264,16 @@ def learn_spreads() -> dict[str, tuple[float, float]]:
     Examples
     --------
     >>> {kind: [round(end, 2) for end in ends] for kind, ends in learn_spreads().items()}
-    {'goodput': [0.21, 10.44], 'power': [0.82, 1.15]}
+    {'goodput': [0.24, 19.09], 'power': [0.82, 1.15]}
     """
     found = {kind: of() for kind, of in KINDS.items()}
     return {kind: interval([r.ratio for r in runs], [r.source for r in runs]) for kind, runs in found.items()}
 
 
-def covered(runs: Sequence[Comparison]) -> float:
+def covered(runs: Sequence[Comparison], of: str = "ratio") -> float:
     """Share of rows inside the interval that was learned without their source; every source has one vote.
+
+    ``of`` is ``"ratio"``, or ``"constant"`` for the same kind of interval around one number.
 
     Examples
     --------
@@ -274,6 +283,6 @@ def covered(runs: Sequence[Comparison]) -> float:
     shares = []
     for source in dict.fromkeys(run.source for run in runs):
         others = [run for run in runs if run.source != source]
-        low, high = interval([run.ratio for run in others], [run.source for run in others])
-        shares.append(np.mean([low <= run.ratio <= high for run in runs if run.source == source]))
+        low, high = interval([getattr(run, of) for run in others], [run.source for run in others])
+        shares.append(np.mean([low <= getattr(run, of) <= high for run in runs if run.source == source]))
     return float(np.mean(shares))

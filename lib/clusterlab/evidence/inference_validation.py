@@ -294,6 +294,36 @@ def learn_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]
     return {name: interval(ratios[kinds == name], sources[kinds == name]) for name in dict.fromkeys(kinds.tolist())}
 
 
+def constant_widths(runs: Sequence[InferenceRun]) -> dict[str, float]:
+    """Upper over lower end of the same interval around one MFU for each kind: what a law's must be narrower than.
+
+    Parameters
+    ----------
+    runs : sequence of InferenceRun
+
+    Returns
+    -------
+    dict
+
+    Examples
+    --------
+    >>> from clusterlab.evidence.inference_runs import published_inference
+    >>> runs = published_inference()[0]
+    >>> found, laws = constant_widths(runs), learn_spreads(runs)
+    >>> all(high / low < found[kind] for kind, (low, high) in laws.items())
+    True
+    """
+    runs = [run for run, ratio in zip(runs, _unseen_ratios(tuple(runs)), strict=True) if np.isfinite(ratio)]
+    kinds, sources = np.array([kind(run) for run in runs]), np.array([run.source for run in runs])
+    ratios = np.array([run.seconds / at_peak(run) for run in runs])
+    found = {}
+    for name in dict.fromkeys(kinds.tolist()):
+        of_kind = ratios[kinds == name]
+        low, high = interval(of_kind / np.median(of_kind), sources[kinds == name])
+        found[name] = high / low
+    return found
+
+
 def coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
     """Share of the runs of each kind, and of all, inside an interval that has not seen their source.
 

@@ -766,7 +766,8 @@ def _interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
 class CollectiveCoverage(Explained):
     """How often rows of a kind lie in an interval that was learned from other sources only, and how wide it is.
 
-    ``width`` is the mean of the upper end over the lower one.
+    ``width`` is the mean of the upper end over the lower one; ``constant_width`` is that of the same kind of interval
+    around one share of the busiest wire's rate for all rows of the kind.
     """
 
     kind: str
@@ -774,6 +775,7 @@ class CollectiveCoverage(Explained):
     sources: int
     share: float
     width: float
+    constant_width: float
 
 
 def coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
@@ -794,18 +796,23 @@ def coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
     >>> [found.kind for found in coverage(published_timings()) if not 0.75 < found.share < 0.85]
     ['unknown fabric']
     """
+    timings = tuple(timings)
     ratios, kinds, sources = residuals(timings)
+    rows = [row for of_source in by_source(timings).values() for row in of_source]
+    constant = np.array([row.seconds / min(max(wires.values()) for wires in _algorithms(row)) for row in rows])
     found = []
     for name in dict.fromkeys(kinds.tolist()):
         of_kind = kinds == name
-        inside, widths = [], []
+        inside, widths, constant_widths = [], [], []
         for source in dict.fromkeys(sources[of_kind].tolist()):
             mine, others = of_kind & (sources == source), of_kind & (sources != source)
             low, high = _interval(ratios[others], sources[others])
             inside += ((low <= ratios[mine]) & (ratios[mine] <= high)).tolist()
             widths += [high / low] * int(mine.sum())
-        count = len(set(sources[of_kind].tolist()))
-        found.append(CollectiveCoverage(name, len(inside), count, float(np.mean(inside)), float(np.mean(widths))))
+            low, high = _interval(constant[others], sources[others])
+            constant_widths += [high / low] * int(mine.sum())
+        count, means = len(set(sources[of_kind].tolist())), map(float, map(np.mean, (inside, widths, constant_widths)))
+        found.append(CollectiveCoverage(name, len(inside), count, *means))
     return found
 
 
