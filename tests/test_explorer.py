@@ -15,6 +15,7 @@ import pytest
 import traitlets
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from py_mini_racer import MiniRacer
 
 from clusterlab import explorer
 from clusterlab.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
@@ -477,14 +478,28 @@ def test_a_band_lies_between_two_curves_under_all_of_them():
     figure = draw(Picture(curves=curves), bands=[("low", "high")], colours={"low": "compute"})
     assert figure._spec["bands"] == [(0, 1)]
     page = figure._html
-    assert page.index("cl-band cl-c-compute cl-s0") < page.index("cl-curve cl-edge cl-c-compute cl-s0")
-    paths = {kind: re.findall(rf'class="{kind}[ "][^>]*? d="([^"]*)"', page) for kind in ("cl-band", "cl-curve")}
+    assert page.index("cl-between cl-c-compute cl-s0") < page.index("cl-curve cl-edge cl-c-compute cl-s0")
+    paths = {kind: re.findall(rf'class="{kind}[ "][^>]*? d="([^"]*)"', page) for kind in ("cl-between", "cl-curve")}
     low, high, _ = ([spot for spot in re.split("[ML]", path) if spot] for path in paths["cl-curve"])
-    assert paths["cl-band"] == ["M" + "L".join([*low, *high[::-1]]) + "Z"]
+    assert paths["cl-between"] == ["M" + "L".join([*low, *high[::-1]]) + "Z"]
     assert (len(low), len(high)) == (3, 2)
     assert len(re.findall("cl-stroke cl-edge", page)) == 2
     none = draw(Picture(curves=curves | {"high": np.full(3, np.nan)}), bands=[("low", "high")])._html
-    assert re.findall(r'class="cl-band[^>]*? d="([^"]*)"', none) == [""]
+    assert re.findall(r'class="cl-between[^>]*? d="([^"]*)"', none) == [""]
+
+
+def test_the_script_is_read_whole():
+    """A name that is declared twice in a function is an error of the whole script: no figure would start."""
+    script = Explorer._esm.replace("export default", "var exported =")
+    assert MiniRacer().eval(f"{script}\ntypeof exported.render") == "function"
+
+
+def test_the_script_redraws_nothing_of_a_scene():
+    """A class by which the script finds what it redraws of the axes is no class of a scene's parts."""
+    redrawn = set(re.findall(r'all\("\.(cl-[\w-]+)"\)', Explorer._esm))
+    assert {"cl-curve", "cl-between", "cl-span"} <= redrawn
+    drawn = (LIBRARY.parent / "scene.py").read_text(encoding="utf-8")
+    assert redrawn & set(re.findall(r"cl-[a-z]+", drawn)) == set()
 
 
 # --- axes ------------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from ._table import Mark, Span, Table
 class Figure:
     """The figure at one combination of a table, as markup that is complete without a script.
 
-    The script redraws only what moves: the elements of class cl-band, cl-curve, cl-dot, cl-rule, cl-mark, cl-span and
-    cl-tag and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are
+    The script redraws only what moves: the elements of class cl-between, cl-curve, cl-dot, cl-rule, cl-mark, cl-span
+    and cl-tag and the read-outs, in the order of the record, and what is inside cl-scene. Positions in the picture are
     thousandths of the axes.
     """
 
@@ -108,7 +108,7 @@ class Figure:
             paths.append(_path("cl-break", self._breaks()))
         names, lines = list(self.first.curves), [self._line(row) for row in self.curves]
         for low, high in self.bands:
-            paths.append(_path(f"cl-band {self._shade(low, names[low])}", _ring(lines[low], lines[high])))
+            paths.append(_path(f"cl-between {self._shade(low, names[low])}", _ring(lines[low], lines[high])))
         for i, (name, line) in enumerate(zip(names, lines, strict=True)):
             paths.append(_path(f"cl-curve{self._edge(i)} {self._shade(i, name)}", line))
         for i, (kind, marks) in enumerate(self.marks.items()):

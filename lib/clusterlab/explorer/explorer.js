@@ -20,7 +20,7 @@ function render({ model, el }) {
   if (!el.querySelector(".cl-explorer")) el.innerHTML = model.get("_html");
   const figure = el.querySelector(".cl-explorer"), area = figure.querySelector(".cl-area");
   const all = (selector) => [...figure.querySelectorAll(selector)];
-  const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span"), bands = all(".cl-band");
+  const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span"), bands = all(".cl-between");
   const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
   const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
