@@ -138,11 +138,11 @@ def test_a_page_opens_complete_and_its_widgets_run(page, hosts):
 def test_a_chapter_opens_with_a_drawing_and_its_folds_are_lines_of_text(page, visited):
     assert page.evaluate(BANNERS) == []
     if 'admonition-title">The question<' in visited.text:
-        for width, height in ((1000, 900), (375, 812)):  # a third of a screen is left for it
+        for width, height in ((1000, 900), (375, 812)):
             page.set_viewport_size({"width": width, "height": height})
             figure = page.locator(".bd-article .widget-host").first
             top = figure.evaluate("figure => figure.getBoundingClientRect().top + scrollY")
-            assert top < height * 2 / 3, (width, top)
+            assert top < 0.7 * height, (width, top)  # so that some of it is seen
         page.set_viewport_size(TELEPHONE)
 
 
