@@ -69,14 +69,14 @@ def noted() -> Iterator[list[dict]]:
 
 def _figure(figure: explorer.Explorer, drawn: tuple, named: dict) -> dict:
     """A figure at its start; of a process, at every step."""
-    table, start, colours, _ = drawn
+    table, start, colours, _, *between = drawn
     stops = [control.start for control in figure._controls]
     process = [i for i, one in enumerate(named.get("controls", {}).values()) if isinstance(one, explorer.Step)]
     numbers = [start]
     if process:
         steps = range(len(figure._controls[process[0]].values))
         numbers = [figure._index([*stops[: process[0]], step, *stops[process[0] + 1 :]]) for step in steps]
-    frames = [Figure(table, number, colours, frozenset()).markup(named["title"], "", True) for number in numbers]
+    frames = [Figure(table, number, colours, frozenset(), *between).markup(named["title"], "", True) for number in numbers]
     asked = named.get("predict")
     first = []
     if asked:
