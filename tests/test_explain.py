@@ -44,7 +44,8 @@ FAULTS = {
 def injected(source, noise):
     """Every fault that costs a source 5 % or more: its name, and the runs as measured with it."""
     runs = [run for run in published_runs()[0] if run.source == source]
-    runs = [run for run in runs if run.software == runs[0].software]
+    most = max(runs, key=lambda one: sum(run.software == one.software for run in runs)).software
+    runs = [run for run in runs if run.software == most]
     usual, scatter = predict_runs(runs).time, np.exp(noise * np.random.default_rng(7).standard_normal(len(runs)))
     times = {name: predict_runs([fault(run) for run in runs]).time for name, fault in FAULTS.items()}
     times["waiting"] = usual + 0.2 * usual.min()
@@ -54,7 +55,7 @@ def injected(source, noise):
             yield name, made, made[int(np.argmax(time / usual))].row
 
 
-# Four sources whose runs differ in size and layout. Over all 22 with four runs or more it names 155 of 167.
+# Four sources whose runs differ in size and layout. Over all 30 with four runs of one software it names 160 of 170.
 def test_nine_injected_faults_of_ten_are_named_under_a_percent_of_noise():
     sources = ("mcore_h100_weak", "megatron_sc21_tab1", "nemo_h100_2407", "mbridge_h100_moe")
     cases = [case for source in sources for case in injected(source, 0.01)]
