@@ -76,7 +76,9 @@ def _figure(figure: explorer.Explorer, drawn: tuple, named: dict) -> dict:
     if process:
         steps = range(len(figure._controls[process[0]].values))
         numbers = [figure._index([*stops[: process[0]], step, *stops[process[0] + 1 :]]) for step in steps]
-    frames = [Figure(table, number, colours, frozenset(), *between).markup(named["title"], "", True) for number in numbers]
+    frames = [
+        Figure(table, number, colours, frozenset(), *between).markup(named["title"], "", True) for number in numbers
+    ]
     asked = named.get("predict")
     first = []
     if asked:
