@@ -212,7 +212,7 @@ def _deepseek() -> Claim:
         *("", "DeepSeek-V3", models.model("DeepSeek-V3"), machine("H800 SXM")),
         Workload(sequence=4096, global_batch=15360, precision="fp8"),
         Layout(tp=1, pp=16, dp=128, ep=64, chunks=2, zero=1),
-        *(SOFTWARE["2026"], 0.0, {}),
+        *(SOFTWARE["DeepSeek"], 0.0, {}),
     )
     stated = _stated("DeepSeek-V3", "pretraining") / hour
     found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
