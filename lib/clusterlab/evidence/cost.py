@@ -115,7 +115,7 @@ _OPEN = {
     "Llama 2 13B": (4096, 1024),
     "Llama 2 70B": (4096, 1024),
 }
-ACCELERATORS = {
+_ACCELERATORS = {
     "DeepSeek-V3": "H800 SXM",
     "Llama 3.1 8B": "H100 SXM",
     "Llama 3.1 70B": "H100 SXM",
@@ -151,7 +151,7 @@ def _filled(name: str) -> Run:
     rate = _stated(name, "tokens") / _stated(name, "accelerator_time")
     head = "model,gpu,n_gpus,gpus_per_node,global_batch,seq,precision,tokens_per_s_per_gpu,source"
     year_of = "2024" if name.startswith("Llama 3") else "2023"
-    gpu = {"A100 80GB": "A100-SXM-80GB", "H100 SXM": "H100-SXM-80GB"}[ACCELERATORS[name]]
+    gpu = {"A100 80GB": "A100-SXM-80GB", "H100 SXM": "H100-SXM-80GB"}[_ACCELERATORS[name]]
     row = f"{name},{gpu},{_UNSTATED},8,{batch},{sequence},bf16,{rate:.1f},{year_of}"
     runs, skipped = parse_runs(f"{head}\n{row}", name)
     if not runs:
@@ -264,7 +264,7 @@ def implied_mfu() -> dict[str, float]:
     {'Llama 3.1 405B': 0.35, 'PaLM 540B': 0.3}
     """
     found = {}
-    for name, accelerator in ACCELERATORS.items():
+    for name, accelerator in _ACCELERATORS.items():
         work = compute_ledger(_stated(name, "parameters"), _stated(name, "tokens")).pretraining
         peak = hardware.accelerator(accelerator).peak("bf16")
         found[name] = float(work / (_stated(name, "accelerator_time") * peak))
