@@ -357,14 +357,18 @@ def annuity(capital, *, rate, life):
     return money * _annuity_factor(interest, seconds / year)
 
 
+_NO_RATE = 1e-15  # a year: below it interest is less than the rounding of a sum
+
+
 def _annuity_factor(rate, years):
     return 1 / _worth(rate, years)
 
 
 def _worth(rate, years):
     """Present value of a dollar a year for so many years, paid at the end of each."""
-    safe = np.where(rate > 0, rate, 1.0)
-    return np.where(rate > 0, -np.expm1(-years * np.log1p(safe)) / safe, years)[()]
+    some = np.greater(rate, _NO_RATE)
+    safe = np.where(some, rate, 1.0)
+    return np.where(some, -np.expm1(-years * np.log1p(safe)) / safe, years)[()]
 
 
 def yearly_bill(
@@ -712,8 +716,9 @@ def required_rent(capital, *, running, rate, life, decline):
     if np.any(np.greater_equal(fall, 1)):
         raise ValueError(f"decline must be below 1, got {np.max(fall):g}")
     years, both = seconds / year, interest + fall
-    safe = np.where(both > 0, both, 1.0)
-    of_one = np.where(both > 0, -np.expm1(years * (np.log1p(-fall) - np.log1p(interest))) / safe, years)[()]
+    some = np.greater(both, _NO_RATE)
+    safe = np.where(some, both, 1.0)
+    of_one = np.where(some, -np.expm1(years * (np.log1p(-fall) - np.log1p(interest))) / safe, years)[()]
     return (money + cost / _annuity_factor(interest, years)) / of_one
 
 
