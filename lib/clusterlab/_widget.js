@@ -9,14 +9,15 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-// What the browser remembers of the questions; where it may not, nothing.
+// What the browser remembers of the questions, under names that begin so; where it may not, nothing.
+const NOTES = "clusterlab: ";
 function recall(note) {
-  try { return localStorage.getItem("clusterlab: " + note); } catch { return null; }
+  try { return localStorage.getItem(NOTES + note); } catch { return null; }
 }
 function remember(note, value) {
   try {
-    if (value === null) localStorage.removeItem("clusterlab: " + note);
-    else localStorage.setItem("clusterlab: " + note, value);
+    if (value === null) localStorage.removeItem(NOTES + note);
+    else localStorage.setItem(NOTES + note, value);
   } catch { /* then it is asked again */ }
 }
 

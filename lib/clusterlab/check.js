@@ -32,7 +32,7 @@ export function judge(text, spec) {
 export const reveal = (sealed) => JSON.parse(new TextDecoder().decode(Uint8Array.from(atob(sealed), (c) => c.charCodeAt(0) ^ 42)));
 
 // What the browser remembers, by question: where it may not, only this page does.
-const PREFIX = "clusterlab: ", KIND = "check ", here = {};
+const KIND = "check ", here = {};
 function load(key) {
   try { return JSON.parse(recall(KIND + key)) ?? here[key]; } catch { return here[key]; }
 }
@@ -42,7 +42,7 @@ function store(key, note) {
 }
 function all() {
   let keys = [];
-  try { keys = Object.keys(localStorage).filter((key) => key.startsWith(PREFIX + KIND)).map((key) => key.slice((PREFIX + KIND).length)); } catch { /* none */ }
+  try { keys = Object.keys(localStorage).filter((key) => key.startsWith(NOTES + KIND)).map((key) => key.slice((NOTES + KIND).length)); } catch { /* none */ }
   return [...new Set([...keys, ...Object.keys(here)])].filter(load);
 }
 const cell = (value) => `"${String(value ?? "").replace(/^[=+@-]/, "'$&").replaceAll('"', '""')}"`;
