@@ -100,16 +100,11 @@ def exercises(cells):
     return found
 
 
-# Exercises that wait for their check: this list only gets shorter.
-WITHOUT = {"serving": {1, 3, 4, 6}, "operations": {2, 3, 4}}
-
-
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_every_exercise_has_somewhere_to_type_and_a_check_that_judges(name):
     found = exercises(cells_of(name))
     assert list(found) == list(range(1, len(found) + 1))
     assert len(found) >= 3
-    unchecked = set()
     for number, cells in found.items():
         code = [cell.source for cell in cells if cell.cell_type == "code"]
         typed = [i for i, source in enumerate(code) if re.search(r"\bNone\b", source)]
@@ -118,11 +113,8 @@ def test_every_exercise_has_somewhere_to_type_and_a_check_that_judges(name):
         solution = code.index(cells[solved].source)
         assert typed, f"{name} {number}: nowhere to type"
         assert typed[0] < solution, f"{name} {number}: the solution comes before the place to type"
-        if not checks:
-            unchecked.add(number)
-        else:
-            assert typed[0] < checks[0] < solution, f"{name} {number}: the solution comes before the check"
-    assert unchecked <= WITHOUT.get(name, set())
+        assert checks, f"{name} {number}: no check"
+        assert typed[0] < checks[0] < solution, f"{name} {number}: the solution comes before the check"
 
 
 def asked(name):
