@@ -68,7 +68,8 @@ class Explanation(Explained):
 
         parts = [(name, float(getattr(self.step, name))) for name in PARTS]
         rows = [(self.run.row, "time", "share"), *(line(name, t) for name, t in parts if t)]
-        rows += [line("predicted", float(self.step.time)), line("not explained", self.gap)]
+        name, _, share = line("predicted", float(self.step.time))
+        rows += [(name, self.step.with_interval, share), line("not explained", self.gap)]
         return [*rows, line("measured", self.run.seconds)]
 
 
@@ -274,6 +275,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         parts = {name: float(getattr(found.step, name)) for name in PARTS}
         times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
+        times |= {"low": float(found.step.low), "high": float(found.step.high)}
         about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
         suspects = [asdict(one) for one in found.suspects]
         print(json.dumps(about | times | {"parts": parts, "suspects": suspects}, indent=1, allow_nan=False))
