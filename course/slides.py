@@ -91,7 +91,7 @@ def _check(question: Question) -> dict:
     """A check, and then its answer."""
     choices = "".join(f"<li>{escape(choice)}</li>" for choice in question.choices)
     asked = f"<p class='asked'>{escape(question.text)}</p>" + (f"<ul>{choices}</ul>" if choices else "")
-    told = f"{asked}<p class='told'>{escape(question.shown)}</p><p>{escape(question.way)}</p>"
+    told = f"{asked}<p class='told'>{escape(question.shown)}</p><p>{escape(question.explained)}</p>"
     return {"title": "Check", "frames": [asked, told], "asks": True}
 
 

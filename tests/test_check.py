@@ -311,6 +311,13 @@ def test_a_choice_is_judged_with_its_reason(opened):
     which.get_by_label("memory bandwidth").check()
     which.get_by_role("button", name="Check", exact=True).click()
     assert which.get_attribute("data-state") == "right"
+    assert which.locator("li").count() == 0, "the verdict has given the reason"
+
+
+def test_a_choice_that_is_shown_comes_with_its_reason(opened):
+    _, (_, which, _) = opened()
+    which.get_by_role("button", name="Show me how").click()
+    assert which.locator("li").all_inner_texts() == [f"Answer: {WHICH.answer}. {WHICH.choices[WHICH.answer]}"]
 
 
 def answer(check, text):

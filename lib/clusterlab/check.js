@@ -114,7 +114,7 @@ function render({ model, el }) {
       box.dataset.state = now.state;
       said.className = "cl-verdict" + (!kind || kind === "unread" ? "" : kind === "right" ? " cl-right" : " cl-wrong");
       said.textContent = text ?? "";
-      const lines = [...spec.hints.slice(0, now.hints), ...(open ? [`${kind === "right" ? "" : `Answer: ${spec.shown}. `}${spec.way}`.trim()] : [])].filter(Boolean);
+      const lines = [...spec.hints.slice(0, now.hints), ...(open ? [kind !== "right" ? `Answer: ${spec.shown}. ${spec.way}`.trim() : fields.length ? "" : spec.way] : [])].filter(Boolean);
       lines.slice(hints.children.length).forEach((line) => hints.append(make("li", {}, line)));
       while (hints.children.length > lines.length || [...hints.children].some((li, i) => li.textContent !== lines[i])) {
         hints.replaceChildren(...lines.map((line) => make("li", {}, line)));

@@ -69,7 +69,7 @@ def _markup(question: Question) -> str:
     label = escape(question.text[:60])
     choices = "".join(f"<li>{escape(choice)}</li>" for choice in question.choices)
     asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{escape(question.asked)}.</p>'
-    way = f"<p>{escape(question.way)}</p>" if question.way else ""
+    way = f"<p>{escape(question.explained)}</p>" if question.explained else ""
     return (
         f'<div class="cl-check" role="group" aria-label="Check: {label}"><p class="cl-question">{text}</p>'
         f"<noscript>{asked}<details><summary>Answer</summary><p>{escape(question.shown)}</p>{way}</details>"

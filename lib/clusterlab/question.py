@@ -130,6 +130,18 @@ class Question:
         return self.answer if isinstance(self.answer, str) else fmt(self.answer, self.unit)
 
     @property
+    def explained(self) -> str:
+        """The way to the answer; of a choice that has none, the reason why it is right.
+
+        Examples
+        --------
+        >>> Question("Faster?", "no", choices={"no": "Right: memory limits.", "yes": "It reads."}).explained
+        'Memory limits.'
+        """
+        reason = re.sub(r"^Right\W+", "", self.choices.get(str(self.answer), ""))
+        return self.way or reason[:1].upper() + reason[1:]
+
+    @property
     def asked(self) -> str:
         """What to type, said to the reader before anything is typed."""
         if self.choices or not self.unit:
@@ -216,7 +228,7 @@ class Question:
             "mistakes": [[float(value), why] for why, value in self.mistakes.items()],
             "choices": list(self.choices.items()),
             "hints": list(self.hints),
-            "way": self.way,
+            "way": self.explained,
             "said": self._said(),
             "units": {} if self.choices else self._units(),
             "label": self._label,
