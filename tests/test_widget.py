@@ -458,20 +458,22 @@ def place(x, y) -> tuple[float, float]:
 
 def named(figure) -> tuple[str, str | None, tuple[float, float] | None]:
     """What is shown of the mark under the cursor: its name, as printed and as announced, and where its ring stands."""
-    ring = figure.evaluate(
-        """f => { const r = f.querySelector(".cl-ring").getBoundingClientRect(),
-                   a = f.querySelector(".cl-area > svg").getBoundingClientRect();
-          return r.width && [(r.x + r.width / 2 - a.x) / a.width, (r.y + r.height / 2 - a.y) / a.height]; }"""
+    name, said, ring = figure.evaluate(
+        """f => { const r = f.querySelector(".cl-ring").getBoundingClientRect(), area = f.querySelector(".cl-area"),
+                   a = area.querySelector(":scope > svg").getBoundingClientRect();
+          return [f.querySelector(".cl-here").innerText, area.getAttribute("aria-valuetext"),
+            r.width && [(r.x + r.width / 2 - a.x) / a.width, (r.y + r.height / 2 - a.y) / a.height]]; }"""
     )
-    said = figure.locator(".cl-area").get_attribute("aria-valuetext")
-    return figure.locator(".cl-here").inner_text(), said, ring and pytest.approx(ring, abs=0.002)
+    return name, said, ring and pytest.approx(ring, abs=0.002)
 
 
 def point_at(page, figure, share, tap=False):
     """Move the mouse to a share of the picture from the left and from the top, or tap there."""
-    figure.locator(".cl-area").scroll_into_view_if_needed()
-    box = figure.locator(".cl-area > svg").bounding_box()
-    at = box["x"] + share[0] * box["width"], box["y"] + share[1] * box["height"]
+    at = figure.locator(".cl-area > svg").evaluate(
+        """(svg, [across, down]) => { svg.scrollIntoView({ block: "nearest" }); const box = svg.getBoundingClientRect();
+          return [box.x + across * box.width, box.y + down * box.height]; }""",
+        list(share),
+    )
     (page.touchscreen.tap if tap else page.mouse.move)(*at)
 
 
