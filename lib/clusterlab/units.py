@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -100,6 +100,11 @@ def ladder(unit: str) -> list[tuple[float, float, str]]:
     >>> ladder("W")[:3]
     [(0.0, 0.001, 'mW'), (1.0, 1.0, 'W'), (1000.0, 1000.0, 'kW')]
     """
+    return list(_ladder(unit))
+
+
+@cache
+def _ladder(unit: str) -> list[tuple[float, float, str]]:
     if unit == "s":
         limits = [0.0, us, ms, 1.0, 120.0, 1000 * minute, 240 * hour, 1000 * day]
         return [(limit, size, name) for limit, (name, size) in zip(limits, _TIME.items(), strict=True)]
@@ -165,7 +170,7 @@ def fmt(value: float, unit: str = "", digits: int = 3) -> str:
         return _join(f"{value:,}", unit)
     # Round before choosing the rung, so that 999.9 GB becomes 1 TB and never 1000 GB.
     magnitude = abs(float(f"{value:.{digits - 1}e}"))
-    size, name = [(size, name) for limit, size, name in ladder(unit) if magnitude >= limit * (1 - 1e-12)][-1]
+    _, size, name = next(rung for rung in reversed(_ladder(unit)) if magnitude >= rung[0] * (1 - 1e-12))
     return _join(_digits(value / size, digits), unit if value == 0 else name)
 
 
