@@ -12,7 +12,10 @@ from .plain import Plain
 from .problems import student_key
 
 
-def _kind(plain: bool):
+def _kind(plain: bool, folder: Path):
+    if (folder / "handout").exists() and plain == (folder / "gradebook.db").exists():
+        begun = "with" if plain else "without"
+        raise ValueError(f"{folder} was begun {begun} nbgrader: go on so, or move it away")
     if plain:
         return Plain
     if importlib.util.find_spec("nbgrader") is None:
@@ -33,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         students = roster.read(given.students)
         student_key(given.secret, students[0].id)
-        course = _kind(given.plain)(given.folder, students, given.secret)
+        course = _kind(given.plain, given.folder)(given.folder, students, given.secret)
     except ValueError as wrong:
         print(wrong, file=sys.stderr)
         return 2

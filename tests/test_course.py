@@ -301,6 +301,16 @@ def test_a_short_secret_and_a_missing_nbgrader_are_said_in_words(tmp_path, capsy
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_is_of_one_kind(tmp_path, capsys):
+    (tmp_path / "handout").mkdir()
+    asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path), "--secret", SECRET]
+    assert main(asked) == 2
+    assert "begun without nbgrader" in capsys.readouterr().err
+    (tmp_path / "gradebook.db").write_text("")
+    assert main([*asked, "--plain"]) == 2
+    assert "begun with nbgrader" in capsys.readouterr().err
+
+
 def test_every_wrong_line_of_a_roster_is_named_at_once(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text("\ufeffID;name\n")
