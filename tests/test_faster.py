@@ -1,0 +1,94 @@
+"""Links in the code of a page: those that sphinx-codeautolink's own function sets, in the text as it was."""
+
+import html
+import logging
+import re
+
+import pytest
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+from sphinx_codeautolink.extension import block
+from sphinx_codeautolink.parse import LinkContext, Name
+
+import faster
+
+SOURCES = [
+    "from lab import law\n\nlaw.ring(law.ring(\"a < b\", 'c'), law)  # & more\n",
+    "law.ring(4)\n",
+    "made = (\n    law\n    .ring(1)\n).best = law.ring(2) if law.ring else law.ring(3)\n",
+    "law.ring(4)\n",
+]
+INVENTORY = {
+    "lab": "ref/lab.html#module-lab",
+    "lab.law": "ref/lab.html#law",
+    "lab.law.ring": "https://lab.example/ring",
+}
+IMPORTED, NONE = (LinkContext.import_from, LinkContext.import_target), LinkContext.none
+
+
+def name(code, location, lineno, end_lineno=None, context=NONE):
+    return Name(None, code, lineno, end_lineno or lineno, context, location)
+
+
+NAMES = [
+    [
+        name("lab", "lab", 1, context=IMPORTED[0]),
+        name("law", "lab.law", 1, context=IMPORTED[1]),
+        name("law.ring", "lab.law.ring", 3),
+        name("law.ring", "lab.law.ring", 3),
+        name("law", "lab.law", 3),
+    ],
+    [name("law.ring", "lab.law.ring", 1)],
+    [name("law.ring", "lab.law.ring", 4), name("law.ring", "lab.law.ring", 4), name("law.ring", "lab.law.ring", 2, 3)],
+    [name("law.ring", "lab.law.ring", 1)],
+]
+
+
+@pytest.fixture
+def page(tmp_path):
+    """A page with the listings above, and an output between them: its path and its text."""
+    listing = '<div class="highlight-{}notranslate"><div class="highlight"><pre>{}</pre></div>\n</div>'
+    code = ["<span></span>" + highlight(source, PythonLexer(), HtmlFormatter(nowrap=True)) for source in SOURCES]
+    parts = [listing.format("python ", text) for text in code]
+    parts.insert(1, listing.format("text ", "<span></span>1\n"))
+    path = tmp_path / "book" / "page.html"
+    path.parent.mkdir()
+    path.write_text("<h1>Laws &amp; &quot;more&quot;</h1>\n" + "\n<p>a law</p>\n".join(parts))
+    return path, path.read_text()
+
+
+def links(text) -> list:
+    """Where a link leads, its title, its text, and how many letters stand before it."""
+    found = re.finditer(r"<a ([^>]*)>(.*?)</a>", text, re.DOTALL)
+    plain = lambda part: html.unescape(re.sub(r"<[^>]+>", "", part))  # noqa: E731
+    return [(sorted(re.findall(r'\w+="[^"]*"', m[1])), plain(m[2]), len(plain(text[: m.start()]))) for m in found]
+
+
+def test_links_are_those_of_sphinx_codeautolink_and_the_rest_stays(page):
+    path, text = page
+    transforms = [block.SourceTransform(*pair, None, 1) for pair in zip(SOURCES, NAMES, strict=True)]
+    block.link_html("book/page", path.parents[1], transforms, INVENTORY, {}, [], disable_link_titles=False)
+    theirs = path.read_text()
+    path.write_text(text)
+    faster.link_code("book/page", path.parents[1], transforms, INVENTORY)
+    ours = path.read_text()
+    assert len(links(ours)) == 10
+    assert links(ours) == links(theirs)
+    unlinked = re.sub(r"</?a\b[^>]*>", "", ours)
+    assert unlinked == faster.CODE.sub(lambda code: faster.PLAIN.sub(r"\1", code[0]), text)
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "said"),
+    [
+        ("y = 2\n", [], "Could not match a code example"),
+        (SOURCES[0], [name("law.tree", "lab.law.ring", 3)], "Could not match transformation of `law.tree`"),
+    ],
+)
+def test_what_finds_no_place_is_a_warning(page, monkeypatch, source, names, said):
+    heard = []
+    monkeypatch.setattr(block, "logger", logging.getLogger("test"))
+    monkeypatch.setattr(block.logger, "warning", lambda message, **how: heard.append((message, how)))
+    faster.link_code("book/page", page[0].parents[1], [block.SourceTransform(source, names, None, 1)], INVENTORY)
+    assert [(message.startswith(said), how["location"]) for message, how in heard] == [(True, "book/page")]
