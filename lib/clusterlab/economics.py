@@ -38,6 +38,7 @@ from .units import (
     positive,
     summary,
     whole,
+    words,
     year,
 )
 
@@ -63,7 +64,7 @@ class _Sourced(Explained):
             # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
             same = np.ndim(now := getattr(self, key)) == 0 and now == _read(key, fact.printed)
             row = (str(fact.printed), fact.kind, fact.source.date, fact.source.title)
-            rows.append((key.replace("_", " "), *(row if same else (summary(now), "changed", "", ""))))
+            rows.append((words(key), *(row if same else (summary(now), "changed", "", ""))))
         return rows
 
 

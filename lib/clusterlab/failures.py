@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import machine
-from .units import Explained, Predicted, broadcastable, fmt, fraction, nonnegative, positive, summary, whole
+from .units import Explained, Predicted, broadcastable, fmt, fraction, nonnegative, positive, summary, whole, words
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
@@ -1196,7 +1196,7 @@ class SparePool(Explained):
 
     def _rows(self):
         rows = [("", "value"), ("spares", summary(self.spares)), ("load", summary(self.load, "in repair"))]
-        rows += [(name.replace("_", " "), summary(getattr(self, name), "%")) for name in ("none_left", "waiting")]
+        rows += [(words(name), summary(getattr(self, name), "%")) for name in ("none_left", "waiting")]
         return [*rows, ("wait", summary(self.wait, "s"))]
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
-from .units import Explained, parse, positive
+from .units import Explained, parse, positive, words
 
 KINDS = ("specified", "measured", "derived", "fitted", "assumed")
 CHECKED = ("read", "cited", "memory")
@@ -64,7 +64,7 @@ class Part(Explained):
             same = now == _value(key, fact.printed)
             # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
             row = (str(fact.printed), fact.kind, fact.source.title) if same else (f"{now:g}", "changed", "")
-            rows.append((key.replace("_", " "), *row))
+            rows.append((words(key), *row))
         return rows
 
 
@@ -323,8 +323,8 @@ def find(what: str, name: str, rows: Mapping):
     if isinstance(name, str) and name in rows:
         return rows[name]
     by_folded = {known.casefold(): known for known in rows}
-    words = str(name).casefold()
-    near = get_close_matches(words, by_folded, n=3, cutoff=0.5) or [k for k in by_folded if words and words in k][:3]
+    folded = str(name).casefold()
+    near = get_close_matches(folded, by_folded, n=3, cutoff=0.5) or [k for k in by_folded if folded and folded in k][:3]
     known = ", ".join(map(repr, rows))  # a name may hold a comma
     hint = f"did you mean {' or '.join(repr(by_folded[n]) for n in near)}?" if near else f"known: {known}"
     raise ValueError(f"unknown {what} {name!r}; {hint}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .units import Explained, choose, nonnegative, pick, summary, whole
+from .units import Explained, choose, nonnegative, pick, summary, whole, words
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
 PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
@@ -271,7 +271,7 @@ class Layout(Explained):
         rows = [("", "value")]
         for name, value in vars(self).items():
             if name == "zero" or np.ndim(value) or value != usual[name]:
-                rows.append((name.replace("_", " "), _shown(value)))
+                rows.append((words(name), _shown(value)))
         return [*rows, ("GPUs", _shown(self.gpus))]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import hardware
 from .hardware import Fact, read_facts, read_rows, read_sources
-from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole
+from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole, words
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
 
@@ -40,7 +40,7 @@ class _Sourced(Explained):
             # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
             same = np.ndim(now) == 0 and now == _read(key, fact.printed)
             basis = f"{fact.source.title} ({fact.note})" if fact.note else fact.source.title
-            rows.append((key.replace("_", " "), str(now), *((fact.kind, basis) if same else ("changed", ""))))
+            rows.append((words(key), str(now), *((fact.kind, basis) if same else ("changed", ""))))
         return rows
 
 
@@ -450,7 +450,7 @@ class Machine(Explained):
         rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
         units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
         names = [f.name for f in fields(self)][2:-2]
-        rows += [(n.replace("_", " "), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
+        rows += [(words(n), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
         return [*rows, ("efficiency", self.efficiency.generation)]
 
 

@@ -20,13 +20,13 @@ from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
 from .transformer import Transformer, attention_parameters, expert_parameters
-from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole
+from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole, words
 
 
 def _sum_rows(record, unit):
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
     parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
-    rows = [(name.replace("_", " "), summary(value, unit)) for name, value in parts.items() if np.any(value)]
+    rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
     return [("", unit), *rows, ("total", summary(record.total, unit))]
 
 

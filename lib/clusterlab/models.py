@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from .hardware import Fact, find, read_facts, read_rows, read_sources
 from .transformer import Transformer, parameters
-from .units import Explained, fmt
+from .units import Explained, fmt, words
 
 _SHAPE = {f.name for f in fields(Transformer)} - {"name"}
 _SIZES = {"": 1, "million": 10**6, "billion": 10**9, "trillion": 10**12}
@@ -69,7 +69,7 @@ class Entry(Explained):
         return gaps
 
     def _rows(self):
-        rows = [(key.replace("_", " "), str(f.printed), f.kind, f.source.title) for key, f in self.facts.items()]
+        rows = [(words(key), str(f.printed), f.kind, f.source.title) for key, f in self.facts.items()]
         return [(self.name, "value", "kind", "source"), *rows]
 
 

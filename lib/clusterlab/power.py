@@ -33,6 +33,7 @@ from .units import (
     positive,
     summary,
     whole,
+    words,
 )
 
 
@@ -409,7 +410,7 @@ class EnergyFootprint(Explained):
 
     def _rows(self):
         rows = [("", "value")]
-        rows += [(n.replace("_", " "), summary(getattr(self, n), "MWh")) for n in ("it_energy", "overhead_energy")]
+        rows += [(words(n), summary(getattr(self, n), "MWh")) for n in ("it_energy", "overhead_energy")]
         rows += [("energy", summary(self.energy, "MWh")), ("cost", summary(self.cost, "$"))]
         return [*rows, ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))]
 
@@ -1105,7 +1106,7 @@ class Capacity(Explained):
     def _rows(self):
         rows = [("resource", "count")]
         counts = {**self.counts, "all": self.count}
-        return rows + [(n.replace("_", " "), summary(np.asarray(c).astype(int)[()], "")) for n, c in counts.items()]
+        return rows + [(words(n), summary(np.asarray(c).astype(int)[()], "")) for n, c in counts.items()]
 
 
 def capacity(**resources) -> Capacity:

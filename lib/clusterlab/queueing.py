@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, broadcastable, nonnegative, positive, summary, whole
+from .units import Explained, broadcastable, nonnegative, positive, summary, whole, words
 
 
 def little_law(rate, time):
@@ -355,7 +355,7 @@ class Run(Explained):
         rows = [("", "50 %", "99 %")]
         for name in ("wait", "time_per_token", "latency"):
             low, high = np.quantile(getattr(self, name), (0.5, 0.99))
-            rows.append((name.replace("_", " "), summary(low, "s"), summary(high, "s")))
+            rows.append((words(name), summary(low, "s"), summary(high, "s")))
         return rows
 
 

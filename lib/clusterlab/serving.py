@@ -38,6 +38,7 @@ from .units import (
     smaller,
     summary,
     whole,
+    words,
 )
 
 _Numbers = float | np.ndarray
@@ -1009,7 +1010,7 @@ class Service(Predicted):
     def _rows(self):
         units = {"sequences": "", "tokens_per_second": "tokens/s", "gpus": ""}
         names = [f.name for f in fields(self) if not f.name.startswith("spread")]
-        rows = [(name.replace("_", " "), summary(getattr(self, name), units.get(name, "s"))) for name in names]
+        rows = [(words(name), summary(getattr(self, name), units.get(name, "s"))) for name in names]
         return [("", "value"), *rows, ("tokens per second per gpu", self.with_interval)]
 
 

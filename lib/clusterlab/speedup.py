@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, broadcastable, fraction, nonnegative, positive, summary, whole
+from .units import Explained, broadcastable, fraction, nonnegative, positive, summary, whole, words
 
 # --- A job that does not grow, and one that does ---------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class StrongScaling(Explained):
 
     def _rows(self):
         parts = {"parallel": self.parallel, **self.serial}
-        rows = [(n.replace("_", " "), summary(t, "%"), summary(t / self.time, "%")) for n, t in parts.items()]
+        rows = [(words(n), summary(t, "%"), summary(t / self.time, "%")) for n, t in parts.items()]
         rows = [("", "of the time on one", "of the time on n"), *rows]
         return [*rows, ("speedup", summary(self.speedup), ""), ("limit", summary(self.limit), "")]
 
@@ -405,9 +405,7 @@ class Chain(Explained):
     def _rows(self):
         rows = [("", "factor", "left"), ("peak", "", summary(self.start, "FLOP/s"))]
         rates = self.rates
-        return rows + [
-            (n.replace("_", " "), summary(f, "%"), summary(rates[n], "FLOP/s")) for n, f in self.factors.items()
-        ]
+        return rows + [(words(n), summary(f, "%"), summary(rates[n], "FLOP/s")) for n, f in self.factors.items()]
 
 
 def chain(start, **factors) -> Chain:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import hardware
-from .units import Explained, fmt, nonnegative, positive, summary
+from .units import Explained, fmt, nonnegative, positive, summary, words
 
 # How far a message travels, as `path_tier` numbers it.
 TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
@@ -397,7 +397,7 @@ class Torus(Explained):
     def _rows(self):
         counts = [(name, summary(getattr(self, name))) for name in ("nodes", "links", "bisection_links", "diameter")]
         rows = [*counts, ("average_hops", f"{self.average_hops:.4g}")]
-        return [("", "value"), *((name.replace("_", " "), value) for name, value in rows)]
+        return [("", "value"), *((words(name), value) for name, value in rows)]
 
 
 def torus(sizes) -> Torus:
@@ -480,7 +480,7 @@ class ScaleUp(Explained):
 
     def _rows(self):
         names = "cables", "switches", "cables_per_switch"
-        return [("", "value"), *((name.replace("_", " "), summary(getattr(self, name))) for name in names)]
+        return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
 
 
 def scale_up(gpus, *, links, switch_ports) -> ScaleUp:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .units import Explained, broadcastable, choose, nonnegative, pick, positive, summary, whole
+from .units import Explained, broadcastable, choose, nonnegative, pick, positive, summary, whole, words
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +99,7 @@ class Transformer(Explained):
     def _rows(self):
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
         shown = {name: "yes" if value is True else summary(value) for name, value in fields.items() if np.any(value)}
-        return [(self.name, "shape"), *((name.replace("_", " "), value) for name, value in shown.items())]
+        return [(self.name, "shape"), *((words(name), value) for name, value in shown.items())]
 
 
 _MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
@@ -209,7 +209,7 @@ class ParameterCount(Explained):
 
     def _rows(self):
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        rows = [(name.replace("_", " "), summary(value)) for name, value in parts.items() if np.any(value)]
+        rows = [(words(name), summary(value)) for name, value in parts.items() if np.any(value)]
         return [("", "parameters"), *rows, ("total", summary(self.total)), ("active", summary(self.active))]
 
 
@@ -287,7 +287,7 @@ class ForwardFlops(Explained):
         return self.projections + self.scores + self.feed_forward + self.router
 
     def _rows(self):
-        parts = ((name.replace("_", " "), getattr(self, name)) for name in (*self.__dataclass_fields__, "total"))
+        parts = ((words(name), getattr(self, name)) for name in (*self.__dataclass_fields__, "total"))
         return [("", "FLOP per token"), *((name, summary(value, "FLOP")) for name, value in parts if np.any(value))]
 
 

@@ -518,7 +518,7 @@ class Explained:
     """
 
     def _rows(self) -> list[tuple[str, ...]]:
-        return [("", "value"), *((f.name.replace("_", " "), str(getattr(self, f.name))) for f in fields(self))]
+        return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
@@ -635,9 +635,7 @@ class Parts(Explained):
         everything = np.where(self.total > 0, self.total, 1.0)[()]  # nothing has no shares
         rows = [("", self._heading, "share")]
         parts = {**self.parts, "total": self.total}
-        return rows + [
-            (n.replace("_", " "), summary(a, self._unit), summary(a / everything, "%")) for n, a in parts.items()
-        ]
+        return rows + [(words(n), summary(a, self._unit), summary(a / everything, "%")) for n, a in parts.items()]
 
 
 def amounts(what: str, each: str, parts: Mapping) -> Mapping[str, float]:

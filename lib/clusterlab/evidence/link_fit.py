@@ -48,7 +48,7 @@ import numpy as np
 
 from ..collectives import bus_factor, mesh_all_gather, multicast_all_reduce, pipelined_time
 from ..machine import FABRICS, NCCL_CONSTANTS, PROTOCOLS, SPREADS
-from ..units import Explained, fmt, us
+from ..units import Explained, fmt, us, words
 from . import validation
 from .nccl_tests import EXPERTS, Timing, published_timings, read
 from .text import name_of
@@ -360,7 +360,7 @@ class LinkEfficiencyFit(Explained):
         return median(shown or list(self.fabrics.values()) or [0.0])
 
     def _rows(self):
-        shares = [(kind.replace("_", " "), fmt(getattr(self, kind), "%"), kind) for kind in _BANDWIDTHS]
+        shares = [(words(kind), fmt(getattr(self, kind), "%"), kind) for kind in _BANDWIDTHS]
         shares.append(("host", fmt(self.host, "s", 2), "host"))
         rows = [("efficiency", "value", "machines")]
         rows += [(name, value, str(self.machines.get(kind, 0))) for name, value, kind in shares]
