@@ -141,8 +141,9 @@
     idle(lay, { timeout: 500 }); // a browser that is never idle would leave them for ever
   }
   const start = () => { moves.forEach((move) => removeEventListener(move, start)); soon(); };
-  addEventListener("load", () => {
+  const loaded = () => {
     moves.forEach((move) => addEventListener(move, start, { passive: true }));
     setTimeout(start, 500);
-  });
+  };
+  if (document.readyState === "complete") loaded(); else addEventListener("load", loaded); // this script may come later
 })();

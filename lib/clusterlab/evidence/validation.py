@@ -447,7 +447,7 @@ def learn_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
     --------
     >>> low, high = learn_spreads(published_runs()[0])["dense, 16 bits"]
     >>> round(low, 2), round(high, 2)
-    (0.9, 1.12)
+    (0.91, 1.12)
     """
     runs = list(runs)
     ratios, kinds, sources = residuals(runs)
@@ -589,7 +589,7 @@ def coverage(runs: Iterable[Run]) -> list[Coverage]:
 
     Examples
     --------
-    >>> [found.kind for found in coverage(published_runs()[0]) if 0.75 < found.share < 0.85]
+    >>> [found.kind for found in coverage(published_runs()[0]) if 0.75 <= found.share <= 0.85]
     ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
     """
     runs = list(runs)
