@@ -217,18 +217,18 @@ def step(
     >>> layout = Layout(tp=8, pp=8, chunks=3, recompute="selective", zero=0)
     >>> step(model("GPT 175B"), machine("A100 80GB"), workload, layout, software=SOFTWARE["2022"])
     Step
-                      time       share
-    gemms           9.72 s       72.9%
-    attention       480 ms        3.6%
-    elementwise     728 ms       5.47%
-    recomputation   391 ms       2.93%
-    tensor          1.37 s       10.3%
-    transfers       114 ms      0.853%
-    bubble          451 ms       3.39%
-    optimizer      70.4 ms      0.528%
-    step            13.3 s  (12 to 15)
-    MFU                            53%
-    HFU                          53.5%
+                      time           share
+    gemms           9.72 s           72.9%
+    attention       480 ms            3.6%
+    elementwise     728 ms           5.47%
+    recomputation   391 ms           2.93%
+    tensor          1.37 s           10.3%
+    transfers       114 ms          0.853%
+    bubble          451 ms           3.39%
+    optimizer      70.4 ms          0.528%
+    step            13.3 s  (12.2 to 14.9)
+    MFU                                53%
+    HFU                              53.5%
     """
     layout.faults(model, workload, gpus=gpus).refuse()
     if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):
