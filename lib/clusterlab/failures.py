@@ -1427,7 +1427,7 @@ class Event(NamedTuple):
 class Runs(RunTime):
     """Simulated runs: arrays with one element for each run, of the seconds of each part and of the failures.
 
-    ``timeline`` holds the events of the traced run, without gaps and without its maintenance windows.
+    ``timeline`` holds the events of the first run, without gaps and without its maintenance windows.
     """
 
     failures: np.ndarray
@@ -1444,9 +1444,7 @@ class Runs(RunTime):
 _MOST_FAILURES = 100_000
 
 
-def simulate(
-    work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0, trace_run=0
-) -> Runs:
+def simulate(work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0) -> Runs:
     r"""Monte Carlo simulation of a job: the model of this module, failure by failure, all runs at once.
 
     .. math:: t_{i+1} = H^{-1}\left(H(t_i) + E_i\right), \quad E_i \sim \text{Exp}(1), \quad H(t) = t/M
@@ -1468,13 +1466,13 @@ def simulate(
     shape, age : float
         Weibull shape, and the age at which machines that are new at the start have reached ``job.mtbf`` (``work`` by
         default); H is :func:`infant_failures`.
-    runs, seed, trace_run : int
-        Number of runs, seed of the random numbers, and index of the run whose timeline is kept.
+    runs, seed : int
+        Number of runs, and seed of the random numbers.
 
     Returns
     -------
     Runs
-        Distributions: an array of each part, and the timeline of one run.
+        Distributions: an array of each part, and the timeline of the first run.
 
     Raises
     ------
@@ -1510,8 +1508,6 @@ def simulate(
             raise ValueError(f"{name} must be one number, got {value!r}")
     work, shape, age = positive(work=work, shape=shape, age=work if age is None else age)
     runs = int(*whole(runs=runs))
-    if trace_run not in range(runs):
-        raise ValueError(f"trace_run must be the index of a run, below {runs:,}, got {trace_run!r}")
     expected = _expected_failures(work, job)[1] if shape == 1 else 0
     if expected > _MOST_FAILURES:
         limit = f"mtbf must let a run end within {_MOST_FAILURES:,} failures"
@@ -1523,7 +1519,7 @@ def simulate(
         if spares is None:
             raise ValueError(f"tail must be None without spares, got {tail:g}")
     pool = _pool(spares, machines, repair=job.repair, tail=tail, runs=runs)
-    state, trace = _run(plan, pool, runs=runs, random=np.random.default_rng(seed), trace_run=trace_run)
+    state, trace = _run(plan, pool, runs=runs, random=np.random.default_rng(seed))
     parts = {
         "useful": np.full(runs, work),
         "checkpoint": np.full(runs, plan.checkpoints * job.write + job.lag),
@@ -1598,8 +1594,8 @@ class _Attempt:
         return _Attempt(**{name: value[index] for name, value in vars(self).items()})
 
 
-def _run(plan, pool, *, runs, random, trace_run):
-    """State of all runs at their end, and the attempts of the traced one."""
+def _run(plan, pool, *, runs, random):
+    """State of all runs at their end, and the attempts of the first."""
     state = _State(**{f.name: np.zeros(runs) for f in fields(_State)})
     live, trace = np.arange(runs), []
     for failures in range(_MOST_FAILURES):
@@ -1614,9 +1610,8 @@ def _run(plan, pool, *, runs, random, trace_run):
         wait = plan.job.repair if pool is None else pool.wait(live, attempt.end, plan.job.detection, random)
         attempt.wait = np.where(attempt.finished, 0, wait)
         state.add(live, attempt, plan.job.detection)
-        traced = live.searchsorted(trace_run)
-        if traced < live.size and live[traced] == trace_run:
-            trace.append(attempt.of(traced))
+        if live[0] == 0:
+            trace.append(attempt.of(0))
         live = live[~attempt.finished]
         if not live.size:
             return state, trace
