@@ -386,7 +386,7 @@ def test_the_command_prints_every_run_before_the_scores(table, capsys):
     assert command(table(FAST, FAST_RUN, FAST_RUN.replace("8.5", "fast"))) == 0
     first, row, empty, *rest = capsys.readouterr().out.splitlines()
     assert first.split() == ["row", "source", "measured", "predicted", "error", "filled", "in"]
-    assert row.startswith("line 2  runs       8.5 s  7.83 s (7.14 s to 8.76 s)  -7.9%  memory does not fit: ")
+    assert row.startswith("line 2  runs       8.5 s  7.83 s (7.14 to 8.76)  -7.9%  memory does not fit: ")
     assert ", microbatch 1 (takes least memory), " in row
     assert (empty, rest[0].split()[0]) == ("", "source")
     assert rest[-1] == "skipped line 3 (runs): step_time_s must be a number, got 'fast'"

@@ -12,7 +12,7 @@ from .. import hardware
 from ..planner import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from ..scene import Arrow, Box, Label, Part, Scene
 from ..transformer import training_flops
-from ..units import fmt, words
+from ..units import fmt, with_interval, words
 
 _LEFT, _WIDE, _SIDE, _NARROW = 0.0, 206.0, 246.0, 154.0  # the spine of boxes, and what hangs on it
 _HIGH, _GAP = 46.0, 32.0
@@ -37,24 +37,24 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planner import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d, $74,900, 131 kW rated. 13 of 13 joints hold.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $74,900, 131 kW rated. 13 of 13 joints hold.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
     cut = ", ".join(f"{name} {getattr(layout, name):.0f}" for name in ("tp", "pp", "dp"))
     tokens = fmt(training.tokens / 1e12) + "T tokens"
     flops = float(one.step.model_flops * training.steps)
-    cost = fmt(float(done.cost), "$") if math.isfinite(float(done.cost)) else "no price known"
+    cost = _sure(made, "cost", "$") if math.isfinite(float(done.cost)) else "no price known"
     spine = [
         (f"{training.model.name}\n{tokens}", "ink", _flops(flops)),
-        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{fmt(float(one.step.time), 's')} a step"),
+        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{_sure(made, 'step_time', 's')} a step"),
         (
-            f"{fmt(float(done.time), 's')}\n{fmt(float(done.run.goodput), '%')} useful",
+            f"{_sure(made, 'time', 's')}\n{fmt(float(done.run.goodput), '%')} useful",
             "compute",
             f"{one.hosts:,.0f} GPUs with their spares",
         ),
         (
-            f"{fmt(float(done.site.total), 'W')} rated\n{fmt(float(done.mean_power), 'W')} drawn",
+            f"{fmt(float(done.site.total), 'W')} rated\n{_sure(made, 'mean_power', 'W')} drawn",
             "wire",
             f"{fmt(float(done.energy.energy), 'MWh')} at the meter",
         ),
@@ -82,8 +82,8 @@ def chain(made: Plan) -> Scene:
     held = f"{good} of {len(made.joints)} joints hold"
     bottom = len(spine) * (_HIGH + _GAP) - _GAP
     parts.append(Label(_LEFT, bottom + 16, held, "start", strong=True))
-    said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {fmt(float(done.time), 's')}, "
-    said += f"{cost}, {fmt(float(done.site.total), 'W')} rated. {held}."
+    said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time', 's')}, "
+    said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated. {held}."
     return Scene(400, bottom + 26, parts, alt=said)
 
 
@@ -180,6 +180,12 @@ def _days(seconds: float) -> str:
     return fmt(seconds, next((unit for unit, least in units.items() if seconds >= least), "s"))
 
 
+def _sure(made: Plan, name: str, unit: str) -> str:
+    """A number of a plan with its interval."""
+    one = made.intervals[name]
+    return with_interval(one.value, one.low, one.high, unit)
+
+
 def _misfit(training: Training, site: Site) -> tuple[str, str]:
     """What an accelerator would have to hold, and why the model does not fit."""
     room = hardware.accelerator(str(site.accelerator)).hbm_capacity
@@ -204,11 +210,14 @@ def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     elif done.bill is not None:
         built = ("rented", "grey")
     if done.bill is not None:
-        cost = (f"{fmt(float(done.cost), '$')}\nthe run", "ochre")
+        sure = made.intervals["cost"]
+        cost = (f"{fmt(sure.value, '$')} the run\n{fmt(sure.low, '$')} to {fmt(sure.high, '$')}", "ochre")
     racks = "1 rack" if one.racks == 1 else f"{one.racks:,.0f} racks"
     stops = f"{_rounded(float(done.failures))} failures\n{fmt(float(done.run.goodput), '%')} useful"
     carbon = f"{fmt(float(done.energy.energy), 'MWh')}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}"
     watts = f"{fmt(float(done.site.total), 'W')} rated\n{fmt(float(done.mean_power), 'W')} drawn"
+    time = made.intervals["time"]
+    ends = [_days(end) for end in (time.low, time.high)]
     return [
         [(f"{one.gpus:,.0f} {one.accelerator}\nfits: {held}", "memory")],
         [
@@ -219,7 +228,7 @@ def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
             (f"{links}\n{fabric.cables:,.0f} cables", "network"),
             (f"{racks}\n{one.spares:,.0f} spare servers", "network"),
         ],
-        [(stops, "waste"), (f"{_days(float(done.time))}\nto the last step", "compute")],
+        [(stops, "waste"), (f"{_days(time.value)} in all\n{ends[0]} to {ends[1]}", "compute")],
         [(watts, "wire"), (carbon, "wire")],
         [built, cost],
     ]

@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import serving
 from ..machine import SPREADS
-from ..units import fmt
+from ..units import fmt, with_interval
 from . import validation
 from .calibration import weighted_quantile
 from .fleet import MANY, student_quantile
@@ -383,7 +383,7 @@ def run_table(runs: Sequence[InferenceRun], times) -> str:
     for run, time in zip(runs, times, strict=True):
         filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
         error, spread = f"{time / run.seconds - 1:+.1%}", SPREADS[kind(run)]
-        said = f"{fmt(time, 's')} ({fmt(time * spread.low, 's')} to {fmt(time * spread.high, 's')})"
+        said = with_interval(time, time * spread.low, time * spread.high, "s")
         rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), said, error, filled))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     align = (str.ljust, str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)

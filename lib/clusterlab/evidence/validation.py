@@ -22,7 +22,7 @@ import numpy as np
 from ..machine import Scatter
 from ..training import Step, kind, step
 from ..transformer import parameters
-from ..units import Explained, fmt
+from ..units import Explained, fmt, with_interval
 from .calibration import (
     Calibrated,
     calibrated,
@@ -658,7 +658,7 @@ def run_table(runs: Sequence[Run], steps: Step) -> str:
     for run, time, low, high in zip(runs, steps.time, steps.low, steps.high, strict=True):
         filled = ", ".join(f"{name} {text}" for name, text in run.filled.items()) or "-"
         error = f"{time / run.seconds - 1:+.1%}"
-        predicted = f"{fmt(time, 's')} ({fmt(low, 's')} to {fmt(high, 's')})"
+        predicted = with_interval(time, low, high, "s")
         rows.append((run.row, run.source, fmt(run.seconds, "s"), predicted, error, filled))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     align = (str.ljust, str.ljust, str.rjust, str.rjust, str.rjust, str.ljust)
