@@ -529,6 +529,11 @@ def test_a_linear_axis_has_at_least_two_ticks_and_no_two_alike(low, width):
     assert len(set(labels)) == len(labels)
 
 
+def test_ticks_of_a_log_axis_of_time_are_round_on_the_clock():
+    labels = tick_labels(Axis("Timeout", "s", log=True, limits=(20, 3600)))
+    assert labels == ["20 s", "60 s", "2 min", "5 min", "10 min", "20 min", "60 min"]
+
+
 @pytest.mark.parametrize(
     ("unit", "high"), [("GB/s", 450e9), ("ms", 5e-3), ("min", 3000.0), ("kW", 120e3), ("GiB", 9e10)]
 )

@@ -67,7 +67,10 @@ class Scale:
         return 1000 * (self.first + self.span * int(code) / STEPS - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[Tick]:
-        values = _powers(10**self.low, 10**self.high) if self.axis.log else _round_numbers(self.low, self.high)
+        if self.axis.log:
+            values = _powers(10**self.low, 10**self.high, self.axis.unit)
+        else:
+            values = _round_numbers(self.low, self.high)
         # Digits enough to tell neighbours apart: 2,016 and 2,018 need four.
         near = min(b - a for a, b in itertools.pairwise(values))
         digits = 3 if self.axis.log else self._digits(near)
@@ -107,8 +110,15 @@ def _round_numbers(low: float, high: float) -> list[float]:
     return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten between two limits; 1, 2 and 5 times them, or round numbers, where there are too few."""
+# A minute is round, 100 seconds are not.
+_CLOCK = tuple(m * each for each in (1, 60) for m in (1, 2, 5, 10, 20)) + tuple(3600 * m for m in (1, 2, 5, 10))
+
+
+def _powers(low: float, high: float, unit: str = "") -> list[float]:
+    """Powers of ten between two limits; 1, 2 and 5 times them, or round numbers, where there are too few.
+
+    Seconds up to hours are round on the clock.
+    """
 
     def inside(values):
         return [v for v in values if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
@@ -116,6 +126,8 @@ def _powers(low: float, high: float) -> list[float]:
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     if len(decades := inside(10.0**p for p in powers[:: max(1, len(powers) // 7)])) > 2:
         return decades
+    if unit == "s" and low >= 1 and 60 < high <= 20 * 3600 and len(clock := inside(_CLOCK)) > 1:
+        return clock
     finer = inside(m * 10.0**p for p in powers for m in (1, 2, 5))
     return finer if len(finer) > 1 else _round_numbers(low, high)
 
