@@ -29,6 +29,9 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     assert not page.get_by_text("Show the imports").is_visible()
     assert not page.locator("details.sd-dropdown").first.is_visible()  # a closed hint can't be opened on paper
     assert page.locator("#jb-print-docs-body h1").evaluate("h => getComputedStyle(h).textAlign") == "left"
+    notes = page.locator(".bd-article aside.margin")  # however broad the paper, nothing stands beside the text
+    assert set(notes.evaluate_all("notes => notes.map(n => getComputedStyle(n).cssFloat)")) == {"none"}
+    assert set(notes.evaluate_all("notes => notes.map(n => getComputedStyle(n).marginRight)")) == {"0px"}
     for box in ("div.admonition", "table", ".cell_output pre", ".widget-host"):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
 

@@ -75,6 +75,20 @@ def places(cells):
     return [place / said for place in at]
 
 
+def test_the_index_states_the_minutes_of_each_chapter_and_their_sum(reading):
+    text = "\n".join(cell.source for cell in cells_of("index"))
+    stated = {name: int(minutes) for name, minutes in re.findall(r"\]\((\w+)\.ipynb\) \| (\d+) \|", text)}
+    assert stated == {name: minutes for (name, heading), minutes in reading.items() if not heading}
+    exercises = [
+        int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", cell.source)[1])
+        for name in CHAPTERS
+        for cell in cells_of(name)
+        if "*Time:*" in cell.source
+    ]
+    assert (round(sum(stated.values()) / 60), round(sum(exercises) / 60)) == (7, 13)
+    assert "some seven hours, thirteen with the exercises" in text
+
+
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, reading):
     cells = cells_of(name)
