@@ -1,6 +1,6 @@
 """The round with nbgrader: release, hand out, collect, autograde, feedback, marks. Needs the extra ``course``.
 
-Everything lies in one folder, which is nbgrader's course directory too, so that its own pages (``nbgrader formgrader``)
+Everything lies in one folder, which is nbgrader's course directory too, so that its own pages (the formgrader)
 open it for what a person must read.
 """
 
