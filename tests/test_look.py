@@ -36,6 +36,14 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
 
 
+def test_a_margin_note_never_makes_the_page_broader_than_the_screen(site, visit):
+    page = visit((site / "book/roofline.html").as_uri())
+    assert page.locator(".bd-article aside.margin").count()
+    for width in (1000, 1199, 1200):  # the theme has no margin below 1,200 pixels
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.ipynb")), ids=lambda path: path.stem)
 def test_what_a_page_folds_is_folded_in_jupyterlab(path):
     notebook = nbformat.read(path, as_version=4)
