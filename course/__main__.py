@@ -25,6 +25,16 @@ def _kind(plain: bool, folder: Path):
     return Round
 
 
+def _same_secret(folder: Path, secret: str) -> None:
+    """Refuse another secret than the one that the folder was begun with: it would mark right answers wrong."""
+    mark, kept = student_key(secret, "").hex()[:16], folder / "secret.check"  # no student has an empty id
+    if not kept.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        kept.write_text(mark + "\n")
+    elif kept.read_text().strip() != mark:
+        raise ValueError(f"this is not the secret that {folder} was begun with: nothing was written or marked")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write what students receive, take in what they sent back, mark it. Each run does what is left to do."""
     parser = argparse.ArgumentParser(prog="python -m course", description=main.__doc__)
@@ -36,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         students = roster.read(given.students)
         student_key(given.secret, students[0].id)
-        course = _kind(given.plain, given.folder)(given.folder, students, given.secret)
+        kind = _kind(given.plain, given.folder)
+        _same_secret(given.folder, given.secret)
+        course = kind(given.folder, students, given.secret)
     except ValueError as wrong:
         print(wrong, file=sys.stderr)
         return 2

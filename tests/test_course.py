@@ -301,6 +301,18 @@ def test_a_short_secret_and_a_missing_nbgrader_are_said_in_words(tmp_path, capsy
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_is_of_one_secret_and_does_not_tell_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("course.plain.SETS", ())
+    asked = ["--plain", "--students", str(EXAMPLE), "--folder", str(tmp_path / "out"), "--secret"]
+    assert main([*asked, SECRET]) == main([*asked, SECRET]) == 0
+    before = {path: path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert not [path for path, text in before.items() if SECRET in text]
+    capsys.readouterr()
+    assert main([*asked, SECRET + "."]) == 2
+    assert "not the secret" in capsys.readouterr().err
+    assert before == {path: path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+
+
 def test_a_folder_is_of_one_kind(tmp_path, capsys):
     (tmp_path / "handout").mkdir()
     asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path), "--secret", SECRET]
