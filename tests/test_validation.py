@@ -256,7 +256,9 @@ def test_a_source_s_own_runs_correct_its_others_and_leave_less_to_doubt(worth):
         assert one.runs > 100
         assert 0.75 <= one.inside <= 0.85, one
         assert one.width < one.width_before, one
-        assert one.error < 0.95 * one.error_before, one
+        # Before biases of experts were counted, calibration took a tenth off mixtures too, and left them at 12.6 %.
+        most = min(0.95 * one.error_before, 0.11) if one.kind == "mixture of experts" else 0.9 * one.error_before
+        assert one.error < most, one
     sixteen = worth[0]
     assert sixteen.error < 0.7 * sixteen.error_before
     assert sixteen.width - 1 < 0.6 * (sixteen.width_before - 1)
