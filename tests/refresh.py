@@ -48,10 +48,13 @@ def clean(notebook):
 
 
 def main(paths: list[str]) -> None:
+    sys.path.append(str(BOOK.parent / "sphinx_ext"))
+    from kernels import OwnSockets
+
     for path in [Path(p) for p in paths] or sorted(BOOK.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         how = {"record_timing": False, "store_widget_state": False, "coalesce_streams": True}
-        client = NotebookClient(notebook, timeout=300, **how)
+        client = NotebookClient(notebook, timeout=300, kernel_manager_class=OwnSockets, **how)
         client.execute(cwd=str(path.parent))
         nbformat.write(clean(notebook), path)
         print(f"refreshed {path}")

@@ -1,5 +1,6 @@
 """Every chapter as it is committed: complete, clean, and still true when it runs again."""
 
+import os
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from nbval.plugin import IPyNbFile, NbCellError
 
 from conftest import ROOT, build_book, table_of_contents
+from kernels import OwnSockets
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
 PARTS = [
@@ -240,8 +242,18 @@ def test_a_cell_that_raises_fails_the_build(tmp_path):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: book/index\n")
     (book / "references.bib").write_text("")
-    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell("1 / 0")]
+    raises = "import ipykernel\nraise ZeroDivisionError(ipykernel.get_connection_info(unpack=True)['transport'])"
+    cells = [nbformat.v4.new_markdown_cell("# One"), nbformat.v4.new_code_cell(raises)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), book / "index.ipynb")
     built, log, _ = build_book(tmp_path, tmp_path / "out")
     assert not built
-    assert "ZeroDivisionError" in log
+    assert re.search(rf"ZeroDivisionError\S*: {OwnSockets().transport}\b", log)
+
+
+def test_no_two_kernels_meet_their_chapters_at_the_same_place(monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/tmp")
+    one, other = OwnSockets(), OwnSockets()
+    assert {one.transport, other.transport} == {"ipc" if os.name == "posix" else "tcp"}
+    assert one.ip != other.ip or os.name != "posix"
+    monkeypatch.setattr("tempfile.tempdir", "/tmp/" + 80 * "x")
+    assert OwnSockets().transport == "tcp"
