@@ -129,5 +129,5 @@ def test_the_command_prints_a_waterfall_suspects_and_json(tmp_path, capsys):
 def test_a_row_that_cannot_be_predicted_is_named_with_its_reason(tmp_path, capsys):
     path = tmp_path / "runs.csv"
     path.write_text("row_id,model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s\na,Llama 3.1 8B,H100,8,3,1,8,8192,1\n")
-    assert main(["explain", str(path), "--row", "a"]) == 1
+    assert main(["explain", str(path), "--row", "a"]) == 2
     assert "can't be predicted" in capsys.readouterr().err

@@ -793,14 +793,14 @@ def test_options_say_what_a_log_does_not(log, two_hosts, capsys):
     assert bare["wire_fraction"] is None
     assert bare["bandwidth_bytes_per_second"] > 0
     for wrong in ("--ranks 4", "--collective all_gather", "--nodes 3", "--network Token-Ring"):
-        assert main(["fit", log, *wrong.split()]) == 1
+        assert main(["fit", log, *wrong.split()]) == 2
         heard = capsys.readouterr()
         assert heard.out == ""
         assert heard.err.startswith(f"{log}: ")
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
-def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, tmp_path, capsys):
+def test_errors_name_file_and_line_on_stderr_and_exit_with_2(command, tmp_path, capsys):
     broken = tmp_path / "broken.txt"
     broken.write_text("".join(LOG.splitlines(keepends=True)[:4]) + LOG.splitlines()[6].replace("1139.2", "11z9.2"))
     table_ = tmp_path / "table.csv"
@@ -814,12 +814,12 @@ def test_errors_name_file_and_line_on_stderr_and_exit_with_1(command, tmp_path, 
         (tmp_path / "absent.txt", "[Errno 2] No such file or directory: "),
         (tmp_path, "[Errno 21] Is a directory: "),
     ):
-        assert main([command, str(path)]) == 1
+        assert main([command, str(path)]) == 2
         heard = capsys.readouterr()
         assert heard.out == ""
         assert heard.err.startswith(text)
         assert str(path) in heard.err
-    assert run(command, str(broken)).returncode == 1
+    assert run(command, str(broken)).returncode == 2
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
@@ -838,8 +838,8 @@ def test_a_row_that_cannot_be_read_is_said_and_the_rest_goes_on(command, log, tm
     assert heard.err == "line 3, row C0002: not read, time_us must be a number, got '~46.80'\n"
 
 
-def test_a_prediction_without_links_is_refused_with_exit_code_1(two_hosts, capsys):
-    assert main(["predict", two_hosts]) == 1
+def test_a_prediction_without_links_is_refused_with_exit_code_2(two_hosts, capsys):
+    assert main(["predict", two_hosts]) == 2
     heard = capsys.readouterr()
     assert heard.out == ""
     assert f"{two_hosts}, two, line 13: a prediction needs the links (--scale-up, --network)" in heard.err

@@ -185,7 +185,7 @@ def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
     ],
 )
 def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
-    assert main([*ASKED, *more]) == 1
+    assert main([*ASKED, *more]) == 2
     heard = capsys.readouterr()
     assert (heard.out, heard.err.count("\n")) == ("", 1)
     assert why in heard.err
@@ -193,7 +193,7 @@ def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
 
 def test_dask_is_asked_for_where_it_is_not_there(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 1
+    assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 2
     assert capsys.readouterr().err == "--dask needs the package distributed: pip install 'clusterlab[dask]'\n"
 
 

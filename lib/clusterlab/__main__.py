@@ -1,7 +1,12 @@
 """The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, explain, plan, sweep.
 
-It exits with 0, with 1 where the input cannot be used or an audit finds a gap, and with 2 where it was called wrongly;
-results go to stdout, and everything else to stderr.
+Results go to stdout, everything else to stderr. The exit status:
+
+- 0: done.
+- 1: an audit found a gap.
+- 2: it was called wrongly, or what it was given cannot be read or used, or the result cannot be written.
+- 3: nothing keeps within the limits of a plan; the message names the nearest that does, where there is one.
+- 130: interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from typing import Any, NamedTuple
 
 from . import __version__, economics, hardware, machine, models, plan_report, planner, sweep
 from .evidence import explain, inference_validation, link_fit, validation
-from .evidence.text import name_of, read_text
+from .evidence.text import UNUSABLE, name_of, read_text
 from .transformer import parameters
 from .units import fmt, tabulate, words
 
@@ -512,7 +517,7 @@ _COMMANDS = {
         "plan a cluster: what to build, what it does, what it costs, how sure",
         "Plan a training run, or a fleet that serves (--rate): accelerators, layout, fabric, checkpoints, spares, "
         "power and money, with intervals and a certificate that what leaves one law is what enters the next. What is "
-        "not fixed is searched. Exits with 1 where nothing keeps within the limits, and says the nearest that does.",
+        "not fixed is searched. Exits with 3 where nothing keeps within the limits, and says the nearest that does.",
         """\
         %(prog)s --model "Llama 3.1 405B" --tokens 15.6T --gpus 16384 --accelerator "H100 SXM"
         %(prog)s --model "Llama 3.1 70B" --tokens 15T --deadline 60d --budget '$10M' --report plan.html
@@ -541,7 +546,11 @@ def _parser(prog: str | None, commands: Iterable[str]) -> argparse.ArgumentParse
     if prog is None:
         prog = "python -m clusterlab" if Path(sys.argv[0]).name == "__main__.py" else "clusterlab"
     text = "The laws of GPU clusters held against data: what comes with the library, and your own."
-    parser = argparse.ArgumentParser(prog=prog, description=text)
+    status = (
+        "exit status: 0 done; 1 an audit found a gap; 2 called wrongly, or what was given cannot be read or used; "
+        "3 no plan keeps within the limits"
+    )
+    parser = argparse.ArgumentParser(prog=prog, description=text, epilog=status)
     parser.add_argument("--version", action="version", version=f"clusterlab {__version__}")
     subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name in commands:
@@ -579,11 +588,11 @@ def main(argv: list[str] | None = None, *, prog: str | None = None, commands: It
         return 130
     except (OSError, ValueError, ArithmeticError, RecursionError, MemoryError, csv.Error) as error:
         print(str(error) or type(error).__name__, file=sys.stderr)
-        with suppress(OSError):
+        try:
             sys.stdout.flush()
-            return 1
-        _silence()
-        return 1
+        except OSError:
+            _silence()
+        return 3 if isinstance(error, planner.InfeasibleError) else UNUSABLE
 
 
 def _in_other_words(error: UnicodeError) -> tuple[str, int]:

@@ -26,7 +26,7 @@ from . import validation
 from .calibration import weighted_quantile
 from .fleet import MANY, student_quantile
 from .inference_runs import InferenceRun, at_peak, is_inference, parse_inference, predict, predict_inference
-from .text import name_of, read_text
+from .text import UNUSABLE, name_of, read_text
 from .training_runs import Skipped
 from .validation import Score, score, score_table
 
@@ -409,7 +409,7 @@ def run(arguments: argparse.Namespace) -> int:
         errors = leave_one_source_out(runs)
         lines = [f"{error:>6.1%}  {source}" for source, error in errors.items()]
         print(json.dumps(errors, indent=1) if arguments.json else "\n".join(lines))
-        return 0 if errors else 1
+        return 0 if errors else UNUSABLE
     times = predict_inference(runs)
     each, overall = scores(runs, skipped, times)
     if arguments.json:

@@ -51,7 +51,7 @@ from ..machine import FABRICS, NCCL_CONSTANTS, PROTOCOLS, SPREADS
 from ..units import Explained, fmt, us, words
 from . import validation
 from .nccl_tests import EXPERTS, Timing, published_timings, read
-from .text import name_of
+from .text import UNUSABLE, name_of
 
 
 @dataclass(frozen=True, repr=False)
@@ -837,14 +837,14 @@ FIT_HELP = (
     "fit alpha and beta to timed collectives",
     "Fit each source of the file. In JSON alpha_seconds is null where all rows are of one size or plateaus, and "
     "wire_fraction where the links are not known; it is above 1 where the rows move more than those. Lines that could "
-    "not be read or used go to stderr; the exit status is 1 if nothing is left.",
+    "not be read or used go to stderr; the exit status is 2 if nothing is left.",
     _OWN,
 )
 PREDICT_HELP = (
     "predict timed collectives from their links' datasheets",
     "Predict each source from its links, with efficiencies fitted to the published timings of other machines that come "
     "with clusterlab, never on other sources of the file. Each time has an 80 %% interval: low and high in JSON, and "
-    "multiples of the prediction in the table. Lines that could not be read or used go to stderr; the exit status is 1 "
+    "multiples of the prediction in the table. Lines that could not be read or used go to stderr; the exit status is 2 "
     "if nothing is left.",
     _OWN,
 )
@@ -883,7 +883,7 @@ def run(arguments: argparse.Namespace) -> int:
     for line in problems:
         print(line, file=sys.stderr)
     if not results:
-        return 1
+        return UNUSABLE
     if arguments.json:
         print(json.dumps([_json(*both) for both in zip(results, read_as, strict=True)], indent=1))
     else:

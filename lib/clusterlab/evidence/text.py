@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 MOST_BYTES = 64_000_000  # a log of nccl-tests has some kilobytes, with all that NCCL can say some megabytes
+UNUSABLE = 2  # exit status of a command that was called wrongly (argparse's own), or whose input is refused
 LONGEST_LINE = 100_000  # below the 131,072 characters of a cell that Python's csv reads
 _ARCHIVES = {
     b"\x1f\x8b": "is compressed (gzip): unpack it first, with gunzip",

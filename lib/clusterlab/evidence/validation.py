@@ -32,7 +32,7 @@ from .calibration import (
     leave_one_run_out,
     weighted_quantile,
 )
-from .text import name_of
+from .text import UNUSABLE, name_of
 from .training_runs import (
     HOST,
     Batch,
@@ -711,7 +711,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, text: str | None = None) -> int:
-    """Predict, compare and print; return the exit status: 1 where nothing could be predicted.
+    """Predict, compare and print; return the exit status: not 0 where nothing could be predicted.
 
     ``text`` is what stands in the file, where it has been read already.
     """
@@ -779,7 +779,7 @@ def _print_skipped(skipped: Iterable[Skipped], file=None) -> None:
 def _status(runs: Sequence[Run]) -> int:
     if not runs:
         print("no row could be predicted", file=sys.stderr)
-    return 0 if runs else 1
+    return 0 if runs else UNUSABLE
 
 
 def _print_left_out(runs: list[Run], skipped: list[Skipped], *, as_json: bool) -> int:
@@ -795,5 +795,4 @@ def _print_left_out(runs: list[Run], skipped: list[Skipped], *, as_json: bool) -
         return status
     named = ", ".join(dict.fromkeys(run.source for run in runs))
     why = "leaving one out takes two sources (column group) on accelerators of one generation"
-    print(f"{why}; there is no such pair among: {named}", file=sys.stderr)
-    return 1
+    raise ValueError(f"{why}; there is no such pair among: {named}")
