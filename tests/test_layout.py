@@ -163,9 +163,11 @@ def test_a_table_shows_what_is_not_usual():
         "GPUs": "1024",
     }
     many = repr(Layout(**COLUMNS))
-    assert "1 to 8, shape (3,)" in many
-    assert "full, none, selective, shape (3,)" in many
-    assert "False, True, shape (3,)" in many
+    assert "1 to 8, 3 values" in many
+    assert "8, all 3 values" in many
+    assert "2,049 to 16,385, 2 values" in repr(Layout(dp=[2049, 16385]))  # counts, to the last one
+    assert "full, none, selective, 3 values" in many
+    assert "False, True, 3 values" in many
     assert "precision" in repr(JOB)
     assert "<table" in Layout()._repr_html_()
 

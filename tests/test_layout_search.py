@@ -14,6 +14,7 @@ from clusterlab.memory import footprint
 from clusterlab.models import model
 from clusterlab.training import step
 from clusterlab.transformer import Transformer
+from clusterlab.units import fmt
 
 H100 = machine("H100 SXM")
 DENSE = Transformer(layers=8, hidden=1024, heads=16, kv_heads=4, ffn=4096, gated=True, vocab=32000)
@@ -90,9 +91,21 @@ def test_where_nothing_fits_the_reasons_are_there_and_there_is_no_best():
     found = search(model("Llama 3.1 405B"), H100, JOB, gpus=8)
     assert found.memory.size == found.front.size == 0
     assert sum(found.rejected.values()) == found.considered
-    assert "can run" in repr(found)
+    assert repr(found).splitlines()[-1].split() == ["can", "run", "0"]
     with pytest.raises(ValueError, match="no layout can run"):
         found.best()
+
+
+def test_the_record_of_many_shows_how_many_and_the_best_few():
+    found = search(DENSE, H100, JOB, gpus=(4, 8))
+    *_, count, fastest, second, third = repr(found).splitlines()
+    assert count.split() == ["can", "run", f"{found.memory.size:,}"]
+    times = np.sort(found.step.time)
+    assert f"dp {found.best().dp:g}, " in fastest
+    assert [line.split()[0] for line in (fastest, second, third)] == ["fastest", "second", "third"]
+    for line, seconds in zip((fastest, second, third), times, strict=False):
+        assert f": {fmt(seconds, 's')}, " in line
+    assert f"4 to 8, {found.memory.size:,} values" in repr(found.layouts)
 
 
 def test_a_tenth_of_the_memory_is_left_and_tensor_parallelism_stays_in_the_domain():

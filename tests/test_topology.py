@@ -483,7 +483,7 @@ def test_results_explain_themselves():
     assert "leaf        128         4,096             0" in repr(tree)
     assert "total       320        12,288        16,384" in repr(tree)
     assert "<th>cables below</th>" in tree._repr_html_()
-    assert "leaf   1 to 64, shape (2,)" in repr(fat_tree([1, 2048], 64))
+    assert "leaf   1 to 64, 2 values" in repr(fat_tree([1, 2048], 64))
     assert "bisection links      6" in repr(torus((4, 3)))
 
 

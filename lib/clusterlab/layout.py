@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .units import Explained, choose, nonnegative, pick, summary, whole, words
+from .units import Explained, choose, count_values, nonnegative, pick, summary, whole, words
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
 PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
@@ -284,8 +284,8 @@ def _shown(value) -> str:
     if isinstance(value, str | bool):
         return str(value)
     if np.ndim(value) and value.dtype.kind in "Ub":
-        return f"{', '.join(map(str, np.unique(value)))}, shape {value.shape}"
-    return summary(value) if np.ndim(value) else f"{value:g}"
+        return f"{', '.join(map(str, np.unique(value)))}, {count_values(value)}"
+    return summary(value, digits=7) if np.ndim(value) else f"{value:g}"
 
 
 @dataclass(frozen=True, repr=False)

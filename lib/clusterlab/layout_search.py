@@ -17,7 +17,9 @@ from .layout import Layout, Workload
 from .machine import SOFTWARE, Machine, Software
 from .memory import _footprint
 from .training import _BLOCK, Step, step
-from .units import Explained, choose, fmt, positive, summary, whole
+from .units import Explained, choose, fmt, positive, whole
+
+_PLACES = ("fastest", "second", "third")  # what a record shows of all that can run
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,10 +64,9 @@ class Search(Explained):
         rows = [("", "layouts"), ("considered", f"{self.considered:,}")]
         rows += [(f"rejected: {reason}", f"{count:,}") for reason, count in self.rejected.items() if count]
         rows.append(("can run", f"{self.memory.size:,}"))
-        if self.memory.size:
-            rows += [("step", summary(self.step.time, "s")), ("memory", summary(self.memory, "B"))]
-            best = [f"{name} {value}" for name, value, *_ in self.best()._rows()[1:]]
-            rows.append(("fastest", ", ".join(best)))
+        for place, i in zip(_PLACES, np.argsort(self.step.time, kind="stable"), strict=False):
+            layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layouts[int(i)]._rows()[1:])
+            rows.append((place, f"{layout}: {fmt(self.step.time[i], 's')}, {fmt(self.memory[i], 'B')}"))
         return rows
 
 

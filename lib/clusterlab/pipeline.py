@@ -201,14 +201,14 @@ def simulate(
     --------
     >>> simulate("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
     Timeline
-                                                 value
-    passes                                          64
-    time                                         33 ms
-    span of a stage                              33 ms
-    bubble                                       37.5%
-    busy, stage by stage    24 ms to 24 ms, shape (4,)
-    idle, stage by stage      9 ms to 9 ms, shape (4,)
-    microbatches in flight          1 to 4, shape (4,)
+                                          value
+    passes                                   64
+    time                                  33 ms
+    span of a stage                       33 ms
+    bubble                                37.5%
+    busy, stage by stage    24 ms, all 4 values
+    idle, stage by stage     9 ms, all 4 values
+    microbatches in flight     1 to 4, 4 values
     """
     if not isinstance(schedule, str) or schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {schedule!r}")

@@ -988,10 +988,10 @@ def outside_envelope(temperature, dew, *, warmest, dampest) -> Outside:
     >>> day = np.linspace(20, 38, 24)
     >>> outside_envelope(day, 23.0 + 0 * day, warmest=[35, 27], dampest=[21, 15])
     Outside
-                                value
-    warm   16.7% to 62.5%, shape (2,)
-    damp   37.5% to 83.3%, shape (2,)
-    total    100% to 100%, shape (2,)
+                              value
+    warm   16.7% to 62.5%, 2 values
+    damp   37.5% to 83.3%, 2 values
+    total        100%, all 2 values
     """
     (t,), (d,), (most, damp) = (
         celsius(temperature=temperature),

@@ -465,17 +465,29 @@ def smaller(one, other):
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 
 
-def summary(value, unit: str = "") -> str:
-    """One number as :func:`fmt` writes it, or the range of an array: a cell of a record's table.
+def summary(value, unit: str = "", digits: int = 3) -> str:
+    """One number as :func:`fmt` writes it, or the range of an array and how many it has: a cell of a record's table.
 
     Examples
     --------
-    >>> summary(2e9, "B"), summary(np.array([1e9, 4e9]), "B")
-    ('2 GB', '1 GB to 4 GB, shape (2,)')
+    >>> summary(2e9, "B"), summary(np.array([1e9, 4e9]), "B"), summary(np.ones((2, 3)), "s")
+    ('2 GB', '1 GB to 4 GB, 2 values', '1 s, all 2 x 3 values')
     """
     if np.ndim(value) == 0:
-        return fmt(value, unit)
-    return f"{fmt(np.min(value), unit)} to {fmt(np.max(value), unit)}, shape {np.shape(value)}"
+        return fmt(value, unit, digits)
+    low, high = fmt(np.min(value), unit, digits), fmt(np.max(value), unit, digits)
+    return f"{low}, all {count_values(value)}" if low == high else f"{low} to {high}, {count_values(value)}"
+
+
+def count_values(array) -> str:
+    """How many values an array has, axis by axis.
+
+    Examples
+    --------
+    >>> count_values(np.ones(9729)), count_values([[1.0, 2.0]])
+    ('9,729 values', '1 x 2 values')
+    """
+    return f"{' x '.join(f'{n:,}' for n in np.shape(array))} values"
 
 
 # Field names that are abbreviations, as people write them.
