@@ -644,7 +644,7 @@ NO_LAWS = {
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {storage.feed, monitoring.find_bad, dew_point, outside_envelope}  # degrees Celsius
-NO_LAWS |= {scheduling.simulate, scheduling.draw_jobs, scheduling.expected_wait, scheduling.compare}
+NO_LAWS |= {scheduling.simulate, scheduling.replay, scheduling.draw_jobs, scheduling.expected_wait, scheduling.compare}
 NO_LAWS |= {scheduling.packing_bound, scheduling.makespan_bound, scheduling.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, queueing.simulate, queueing.batch_queue, queueing.goodput, queueing.impatient_queue}
 

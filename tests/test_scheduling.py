@@ -22,6 +22,7 @@ from clusterlab.scheduling import (
     internal_fragmentation,
     makespan_bound,
     packing_bound,
+    replay,
     simulate,
 )
 from clusterlab.units import hour, year
@@ -329,6 +330,86 @@ def test_nothing_ends_before_the_last_to_come_has_run():
     assert makespan_bound(Jobs([0, 0], [8, 4], [10, 10]), 8) == 15
 
 
+# --- Many runs at once -----------------------------------------------------------------------------------------------
+
+
+def rigid(jobs):
+    return Jobs(jobs.arrival, jobs.gpus, jobs.duration)
+
+
+@settings(max_examples=settings.default.max_examples // 8)
+@given(SEEDS, st.sampled_from(["fcfs", "conservative"]))
+def test_many_runs_at_once_are_each_run_by_itself_and_simpy(seed, policy):
+    """To the last bit, in runs that share nothing but their length: event by event on one node, and in simpy."""
+    random = np.random.default_rng(seed)
+    count, node = int(random.integers(1, 20)), Cluster(1, node_size=16, rack=1)
+    runs = []
+    for _ in range(4):
+        arrival = np.sort(random.integers(0, random.choice([6, 60]), count))
+        gpus = random.choice([1, 2, 3, 5, 8, 16], count)
+        runs.append(Jobs(arrival, gpus, random.integers(1, 20, count)))
+    many = replay(runs, 16, policy=policy)
+    use = many.use()
+    for i, jobs in enumerate(runs):
+        one = simulate(jobs, node, policy=policy, placement="anywhere")
+        np.testing.assert_array_equal(many.start[i], one.start)
+        np.testing.assert_array_equal(many.wait[i], one.wait)
+        assert [part[i] for part in vars(use).values()] == pytest.approx(list(vars(one.use()).values()))
+        assert {size: waits[i] for size, waits in many.by_size(many.wait).items() if size in jobs.gpus} == (
+            pytest.approx(dict(one.by_size(one.wait)))
+        )
+    stays = by_witness(runs[0], node, policy=policy, placement="anywhere")
+    assert sorted((job, begin) for job, begin, *_ in stays) == list(enumerate(many.start[0]))
+
+
+def test_many_runs_of_one_seed_are_their_draws():
+    """Sizes of powers of two: the same bits over 80 jobs, and the same use between two times.
+
+    Jobs of whole nodes take any that are free: on nodes, first come, first served is then the same too.
+    """
+    mix = {1: (0.6, 600), 8: (0.3, 1800), 64: (0.1, 3600)}
+    runs = [draw_jobs(mix, gpus=128, load=load, jobs=80, seed=3) for load in (0.6, 0.95, 1.2)]
+    for policy in ("fcfs", "conservative"):
+        many = replay(runs, 128, policy=policy)
+        low, high = many.arrival[:, 20], many.arrival[:, 70]
+        use = many.use(low, high)
+        for i, jobs in enumerate(runs):
+            one = simulate(jobs, Cluster(1, node_size=128, rack=1), policy=policy)
+            np.testing.assert_array_equal(many.start[i], one.start)
+            alone = vars(one.use(low[i], high[i])).values()
+            assert [part[i] for part in vars(use).values()] == pytest.approx(list(alone), abs=1e-6)
+    nodes = [draw_jobs({8: (0.7, 600), 64: (0.3, 1800)}, gpus=128, load=0.9, jobs=100, seed=s) for s in (1, 2)]
+    packed = [simulate(jobs, Cluster(16), policy="fcfs").start for jobs in nodes]
+    np.testing.assert_array_equal(replay(nodes, 128, policy="fcfs").start, packed)
+
+
+def test_one_server_is_lindleys_and_many_are_erlangs():
+    random = np.random.default_rng(2)
+    come, lasts = np.cumsum(random.exponential(1, (40, 500)), axis=1), random.exponential(1, (40, 500))
+    waits = np.zeros((40, 500))
+    for i in range(1, 500):  # Lindley's recursion: what is left of the work before
+        waits[:, i] = np.maximum(waits[:, i - 1] + 0.7 * lasts[:, i - 1] - np.diff(come)[:, i - 1], 0)
+    one = replay([Jobs(a, 8, 0.7 * d) for a, d in zip(come, lasts, strict=True)], 8, policy="fcfs")
+    np.testing.assert_allclose(one.wait, waits, atol=1e-9)
+    for policy in ("fcfs", "conservative"):  # of equal jobs none goes around another
+        many = replay([Jobs(a, 8, 8 * d) for a, d in zip(come, lasts, strict=True)], 80, policy=policy)
+        means = many.wait[:, 100:].mean(1)
+        law = expected_wait(1, 8, servers=10)
+        assert abs(means.mean() - law) < 3 * means.std() / np.sqrt(40), (means.mean(), law)
+
+
+@fewer
+@given(SEEDS)
+def test_backfill_never_starts_a_job_after_its_turn(seed):
+    """Delays nobody before it, job by job: so nobody starts later than first come, first served lets it."""
+    runs = [rigid(few_jobs(seed))]
+    turn, gap = (replay(runs, 16, policy=policy) for policy in ("fcfs", "conservative"))
+    assert np.all(gap.start <= turn.start)
+    assert np.all(gap.wait >= 0)
+    held = [(gap.gpus * ((gap.start <= t) & (t < gap.start + gap.duration))).sum() for t in gap.start[0]]
+    assert max(held) <= 16
+
+
 # --- Placement -------------------------------------------------------------------------------------------------------
 
 
@@ -462,18 +543,12 @@ def test_a_drain_is_the_order_statistics_of_what_is_left():
 
 def test_a_simulated_drain_is_the_law():
     """Sixteen nodes run jobs of a node; one for all sixteen comes, and what is free gathers for it."""
-    times, gathered = [], []
     random = np.random.default_rng(1)
-    for _ in range(150):
-        jobs = Jobs(
-            np.append(np.zeros(16), 1e-6), np.append(np.full(16, 8), 128), np.append(random.exponential(60, 16), 1)
-        )
-        run = simulate(jobs, Cluster(16))
-        times.append(run.start[-1])
-        gathered.append(run.use().gathering / 8)
+    arrival, gpus = np.append(np.zeros(16), 1e-6), np.append(np.full(16, 8), 128)
+    runs = replay([Jobs(arrival, gpus, np.append(random.exponential(60, 16), 1)) for _ in range(2000)], 128)
     law = drain(16, 60.0)
-    assert np.mean(times) == pytest.approx(law.time, rel=0.08)
-    assert np.mean(gathered) == pytest.approx(law.idle, rel=0.08)
+    assert np.mean(runs.wait[:, -1]) == pytest.approx(law.time, rel=0.02)
+    assert np.mean(runs.use().gathering / 8) == pytest.approx(law.idle, rel=0.02)
 
 
 def fewest_nodes(sizes, node):
@@ -702,6 +777,9 @@ def test_records_print_themselves():
     with pytest.raises(ValueError, match="node_size must be a whole number"):
         Cluster(8, node_size=0)
     assert sum(run.by_size(run.wait, len).values()) == 20
+    many = replay([jobs, jobs], 32)
+    assert [line.split()[0] for line in repr(many).split("\n")[2:]] == ["1", "8"]
+    assert "shape (2,)" in repr(many.use())
 
 
 JOBS = Jobs([0, 1], [1, 2], [3, 4])
@@ -719,6 +797,10 @@ MISTAKES = {
     "gpus must be at most 32, those of the cluster; got 33": lambda: simulate(Jobs([0], 33, 1), Cluster(4)),
     "preemption must be a pair (restart, protected), got 600": lambda: simulate(JOBS, Cluster(4), preemption=600),
     "elastic must be a pair (restart, settled), got 600": lambda: simulate(JOBS, Cluster(4), elastic=600),
+    "runs must be lists of jobs of one length": lambda: replay([JOBS, Jobs([0], 1, 1)], 8),
+    "runs must be of rigid jobs of one priority": lambda: replay([Jobs([0], 2, 1, least=1)], 8),
+    "gpus must be at least 2, those of the largest job; got 1": lambda: replay([JOBS], 1),
+    "start must be before stop in every run": lambda: replay([JOBS], 8).use(5, 5),
     "needed must be at most places, got 5 of 4": lambda: drain(4, 1.0, needed=5),
     "gpus must be at most node_size, 8; got 9": lambda: packing_bound([9], node_size=8),
 }
@@ -728,3 +810,10 @@ def test_every_refusal_is_reached():
     assert unreached(scheduling, MISTAKES) == set()
     with pytest.raises(ValueError, match="policy must be one of fcfs, backfill, conservative, greedy; got 'fifo'"):
         simulate(JOBS, Cluster(4), policy="fifo")
+    for jobs in (Jobs([0, 0], 1, 1, priority=[0, 1]), Jobs([0], 1, 1, limit=2)):
+        with pytest.raises(ValueError, match="one priority, whose limit"):
+            replay([jobs], 8)
+    with pytest.raises(ValueError, match="one length"):
+        replay([], 8)
+    with pytest.raises(ValueError, match="policy must be one of fcfs, conservative; got 'backfill'"):
+        replay([JOBS], 8, policy="backfill")
