@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import hmac
 import os
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from nbformat import NotebookNode
 
 from clusterlab.question import Question, Verdict
 
 from .problems import Problem, load
 
 KEY = "COURSE_STUDENT_KEY"  # environment variable: the key, in hex, of the one student whose work is being marked
+QUIET = ["--log-level=ERROR"]  # of a kernel, which would warn a hundred times that it speaks over this machine's ports
 _HALF = {"mistake", "prefix", "unit"}
 
 
@@ -57,6 +62,20 @@ def mark(problem: Problem, key: bytes, answer: object) -> Mark:
     half = verdict.kind in _HALF and not question.choices
     hint = f" Hint: {question.hints[0]}" if question.hints and verdict.kind != "unread" else ""
     return Mark(problem.points / 2 if half else 0.0, problem.points, verdict.text + hint)
+
+
+def failure(cells: Sequence[NotebookNode], name: str) -> str:
+    """Say which of the code cells that ran should have given a name and failed, and how; nothing where none did.
+
+    Where that cell misses a name in turn, and the cell that should have given it has failed, it is that one.
+    """
+    for at in reversed(range(len(cells))):
+        error = next((out for out in cells[at].outputs if out.output_type == "error"), None)
+        if error and re.search(rf"\b{re.escape(name)}\b", cells[at].source):
+            missed = re.match(r"name '(\w+)' is not defined", error.evalue)
+            says = re.sub(r" \(\S+, (line \d+)\)$", r" (\1)", error.evalue)
+            return (missed and failure(cells[:at], missed[1])) or f"{error.ename} in code cell {at + 1}: {says}"
+    return ""
 
 
 def mark_here(answer: object, full_name: str) -> float:

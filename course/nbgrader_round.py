@@ -21,7 +21,7 @@ from nbgrader.apps import NbGraderAPI
 from traitlets.config import Config
 
 from . import notebooks
-from .marking import KEY
+from .marking import KEY, QUIET, failure
 from .problems import SETS, load, student_key
 from .roster import Student
 
@@ -51,6 +51,7 @@ class Round:
         self.config.CourseDirectory.course_id = "gpu-clusters"
         self.config.ClearSolutions.code_stub = {"python": "# Your work"}
         self.config.ExecutePreprocessor.timeout = 120
+        self.config.ExecutePreprocessor.extra_arguments = QUIET
         self.api = NbGraderAPI(config=self.config)
         self.database = f"sqlite:///{self.folder / 'gradebook.db'}"
 
@@ -99,7 +100,8 @@ class Round:
         before = dict(os.environ)
         try:
             warnings.filterwarnings("ignore", module="nbgrader")  # what its own database says to itself
-            for name, student in taken:
+            for number, (name, student) in enumerate(taken, 1):
+                print(f"marking {number} of {len(taken)}: {name}-{student}", file=sys.stderr)
                 os.environ |= {KEY: self.keys[student].hex(), "PYTHONPATH": here}
                 done = self.api.autograde(name, student, create=False, force=True)
                 if not done["success"]:
@@ -141,13 +143,16 @@ class Round:
                 yield [student, name, "", 0, sum(p.points for p in load(name).problems), "", "could not be run"]
             return
         (submitted,) = book.find_submission(name, student).notebooks
-        cells = {cell.id: cell for cell in nbformat.read(graded, 4).cells}
+        code = [cell for cell in nbformat.read(graded, 4).cells if cell.cell_type == "code"]
+        places = {cell.id: place for place, cell in enumerate(code)}
         grades = {grade.name: grade for grade in submitted.grades}
         for problem in load(name).problems:
             grade = grades[f"essay_{problem.name}" if problem.rubric else f"mark_{problem.name}"]
-            said = cells.get(f"mark-{problem.name.replace('_', '-')}", {}).get("outputs", [])
+            ran = code[: places.get(f"mark-{problem.name.replace('_', '-')}", -1) + 1]
+            said = ran[-1].outputs if ran else []
             remark = "".join(o.get("text", "") for o in said if o.output_type == "stream").strip()
-            raised = [o.ename for o in said if o.output_type == "error"]
+            if any(o.output_type == "error" for o in said):
+                remark = remark or failure(ran, f"answer_{problem.name}")
             yield [
                 student,
                 name,
@@ -155,7 +160,7 @@ class Round:
                 grade.score,
                 problem.points,
                 "yes" if grade.needs_manual_grade else "",
-                remark or (f"the cell raised {raised[0]}" if raised else ""),
+                remark,
             ]
 
 

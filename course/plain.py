@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from . import notebooks
-from .marking import mark
+from .marking import QUIET, failure, mark
 from .problems import SETS, load, student_key
 from .roster import Student
 
@@ -65,20 +66,22 @@ class Plain:
     def grade(self, taken: Sequence[tuple[str, str]]) -> list[str]:
         """Run each notebook, mark its answers; return what went wrong."""
         trouble = []
-        for name, student in taken:
+        for number, (name, student) in enumerate(taken, 1):
+            print(f"marking {number} of {len(taken)}: {name}-{student}", file=sys.stderr)
             problems = load(name).problems
             try:
-                answers = run(self._paths[name, student])
+                answers, cells = run(self._paths[name, student])
             except Exception as wrong:
                 trouble.append(f"{name}-{student}: could not be run: {str(wrong).strip().splitlines()[-1][:200]}")
                 most = sum(problem.points for problem in problems)
                 self._rows[name, student] = [[student, name, "", 0, most, "", "could not be run"]]
                 continue
-            marks = [(problem, mark(problem, self.keys[student], answers.get(problem.name))) for problem in problems]
-            self._rows[name, student] = [
-                [student, name, p.name, m.points or 0, m.most, "yes" if m.points is None else "", m.remark]
-                for p, m in marks
-            ]
+            rows = self._rows[name, student] = []
+            for p in problems:
+                m = mark(p, self.keys[student], answers.get(p.name))
+                to_read = "yes" if m.points is None else ""
+                failed = "" if p.name in answers else failure(cells, f"answer_{p.name}")
+                rows.append([student, name, p.name, m.points or 0, m.most, to_read, failed or m.remark])
         return trouble
 
     def marks(self) -> Path:
@@ -93,10 +96,10 @@ class Plain:
         return path
 
 
-def run(path: Path) -> dict:
-    """Run a notebook, cells that raise included, and return its answers by problem."""
+def run(path: Path) -> tuple[dict, list[nbformat.NotebookNode]]:
+    """Run a notebook, cells that raise included; return its answers by problem, and its code cells."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells = [cell for cell in notebook.cells if cell.cell_type == "code"] + [nbformat.v4.new_code_cell(_ASK)]
-    NotebookClient(notebook, timeout=120, allow_errors=True).execute()
+    NotebookClient(notebook, timeout=120, allow_errors=True, extra_arguments=QUIET).execute()
     said = "".join(o.get("text", "") for o in notebook.cells[-1].outputs)
-    return json.loads(said.rpartition("ANSWERS")[2])
+    return json.loads(said.rpartition("ANSWERS")[2]), notebook.cells[:-1]

@@ -345,9 +345,9 @@ def test_the_example_roster_is_right():
 
 
 def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys):
-    students = [Student("alice", "Alice"), Student("bob"), Student("carol")]
+    students = [Student("alice", "Alice"), Student("bob"), Student("carol"), Student("dave")]
     course = Plain(tmp_path, students, SECRET)
-    assert course.release(["failures"]) == 3
+    assert course.release(["failures"]) == 4
     assert course.release(["failures"]) == 0, "what a student has is not written again"
     problems = load("failures")
     returned = tmp_path / "returned"
@@ -360,12 +360,24 @@ def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys):
         notebook.cells.insert(3, nbformat.v4.new_code_cell("1 / 0"))
         nbformat.write(notebook, returned / f"failures-{student}.ipynb")
     (returned / "failures-carol.ipynb").write_text('{"cells": [')
+    first, second, third, *_ = (problem.name for problem in problems.problems if not problem.rubric)
+    cells = [f"answer_{first} = (3600 +", "half = 1 / 0", f"answer_{second} = half", f"answer_{third} = 'soon'"]
+    cells = [nbformat.v4.new_code_cell(cell) for cell in cells]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), returned / "failures-dave.ipynb")
     (returned / "holiday.ipynb").write_text("")
     trouble = course.grade(course.collect())
-    assert "holiday.ipynb" in capsys.readouterr().out
+    heard = capsys.readouterr()
+    assert "holiday.ipynb" in heard.out
+    assert heard.err.splitlines() == [f"marking {n} of 4: failures-{s.id}" for n, s in enumerate(students, 1)]
     assert [line.split(":")[0] for line in trouble] == ["failures-carol"]
     rows = list(csv.DictReader(course.marks().read_text().splitlines()))
-    expect(rows, problems)
+    remarks = {row["problem"]: row["remark"] for row in rows if row["student"] == "dave"}
+    assert remarks[first].startswith("SyntaxError in code cell 1: ")
+    assert remarks[first].endswith(" (line 1)")
+    assert remarks[second] == "ZeroDivisionError in code cell 2: division by zero"
+    assert remarks[third].startswith("That cannot be read.")
+    assert set(list(remarks.values())[3:]) == {"No answer.", "To be read by a person."}
+    expect([row for row in rows if row["student"] != "dave"], problems)
 
 
 def submitted(problem, student, how):

@@ -1,6 +1,7 @@
 """The whole round with nbgrader: release, hand out, collect, autograde, feedback, marks. ``make round`` runs it."""
 
 import csv
+import re
 import shutil
 
 import nbformat
@@ -102,9 +103,13 @@ def test_feedback_names_the_mistake_and_gives_the_hint(course, folder):
 def test_a_better_notebook_takes_the_place_of_a_broken_one(course, folder):
     shutil.copy(folder / "returned" / f"{SET}-alice.ipynb", folder / "aside.ipynb")
     notebook = nbformat.read(folder / "handout" / "carol" / f"{SET}-carol.ipynb", 4)
+    cell = next(cell for cell in notebook.cells if "\nanswer_" in cell.source)
+    cell.source = cell.source.replace(" = None", " = half an hour")
     nbformat.write(notebook, folder / "returned" / f"{SET}-carol.ipynb")
     assert course.collect() == [(SET, "carol")]
     assert course.grade([(SET, "carol")]) == []
     rows = [row for row in csv.DictReader(course.marks().read_text().splitlines()) if row["student"] == "carol"]
-    assert {row["remark"] for row in rows} == {"No answer.", ""}
+    remarks = {row["remark"] for row in rows} - {"No answer.", ""}
+    assert len(remarks) == 1, "a cell that Python cannot read is named, and no other has failed"
+    assert re.match(r"SyntaxError in code cell 2: invalid syntax.* \(line 2\)$", *remarks)
     assert sum(float(row["points"]) for row in rows) == 0
