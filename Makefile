@@ -59,6 +59,7 @@ lint: $(VENV)/test  ## Check style, format and types
 bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, sweeps on processes and Dask, the widget beside ipywidgets (needs Chromium)
 	$(BIN)/python bench/layouts.py
 	$(BIN)/python bench/failures.py
+	$(BIN)/python bench/scheduling.py
 	$(BIN)/python bench/sweep.py
 	$(BIN)/python bench/widget.py
 

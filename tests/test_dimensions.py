@@ -117,6 +117,7 @@ from clusterlab.monitoring import (
     best_timeout,
     heartbeat,
     least_tests,
+    pair_tests,
     result_checks,
     step_alarm,
 )
@@ -610,6 +611,7 @@ DIMENSIONS = {
     result_checks: (lambda: result_checks(SECONDS, cost=SECONDS, mtbf=SECONDS, coverage=0.5), DETECTOR),
     best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
     least_tests: (lambda: least_tests(8, 2), {"": ""}),
+    pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
     drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }

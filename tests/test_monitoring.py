@@ -17,6 +17,7 @@ from clusterlab.monitoring import (
     find_bad,
     heartbeat,
     least_tests,
+    pair_tests,
     result_checks,
     step_alarm,
 )
@@ -168,6 +169,46 @@ def test_no_fewer_tests_could_tell():
         assert tests == 0 or 2 ** (tests - 1) < cases
 
 
+def in_pairs(n, culprits):
+    """Play the two rounds: tests of each, and whom they find."""
+    first = [(i, i + 1) for i in range(0, n - 1, 2)]
+    failed = [pair for pair in first if not culprits.isdisjoint(pair)]
+    suspects = [one for pair in failed for one in pair] + ([n - 1] if n % 2 else [])
+    passed = [one for pair in first if pair not in failed for one in pair]
+    second = list(zip(suspects, passed[: len(suspects)], strict=True))  # each has a partner of its own
+    return first, second, {one for one, sure in second if not culprits.isdisjoint((one, sure))}
+
+
+def test_two_rounds_of_pairs_find_every_bad_machine():
+    """Every set of up to three bad ones among up to 16: found, nobody in two tests at once, and the law is the most."""
+    for n in range(4, 17):
+        for bad in range(1, 4):
+            if 4 * bad + 2 * (n % 2) > n:
+                continue
+            most = 0
+            for culprits in map(set, itertools.combinations(range(n), bad)):
+                first, second, found = in_pairs(n, culprits)
+                assert found == culprits
+                for tests in (first, second):
+                    assert len({one for pair in tests for one in pair}) == 2 * len(tests)
+                most = max(most, len(first) + len(second))
+            assert most == pair_tests(n, bad)
+    for n in (2048, 999):
+        first, second, found = in_pairs(n, {n // 3})
+        assert found == {n // 3}
+        assert len(first) + len(second) == pair_tests(n)
+
+
+def test_pairs_one_after_another_take_half_of_all():
+    """The best play of pairs against the worst case: of c that may be bad, test two, or one with a sure one."""
+    turns = {0: 0, 1: 0}
+    for c in range(2, 40):
+        two = 1 + max(turns[c - 2], 1)  # it fails: one more test tells which of the two
+        turns[c] = min(two, 1 + turns[c - 1]) if c > 2 else 1
+    assert [turns[n] for n in (4, 8, 16, 32)] == [2, 4, 8, 16]
+    assert all(turns[n] >= least_tests(n) for n in range(2, 40))
+
+
 # --- arrays and refusals ---------------------------------------------------------------------------------------------
 
 
@@ -185,6 +226,7 @@ def test_arrays_are_loops():
         best_check_interval(cost=times, mtbf=5000), [best_check_interval(cost=t, mtbf=5000) for t in times]
     )
     assert_equals_a_loop(least_tests([4, 9], 2), [least_tests(4, 2), least_tests(9, 2)])
+    assert_equals_a_loop(pair_tests([8, 19], 2), [pair_tests(8, 2), pair_tests(19, 2)])
 
 
 def test_a_detector_shows_what_it_costs():
@@ -198,7 +240,10 @@ def test_a_detector_shows_what_it_costs():
     assert "inf" in repr(result_checks(60, cost=1, mtbf=5000))
 
 
-MISTAKES = {"bad must be at most n, got 3 of 2": lambda: least_tests(2, 3)}
+MISTAKES = {
+    "bad must be at most n, got 3 of 2": lambda: least_tests(2, 3),
+    "bad must be at most a quarter of n, got 2 of 7": lambda: pair_tests(7, 2),
+}
 CHECKED = {
     "timeout must be positive": lambda: heartbeat(0, **PAUSES),
     "restart must be positive": lambda: best_timeout(**PAUSES | {"restart": -1}),

@@ -22,6 +22,8 @@ MODULES = ["economics", "monitoring", "roofline", "speedup", "stragglers", "topo
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
 ARRAYS = {
+    "n": lambda n: np.full(n, 8),
+    "drop": lambda n: np.full(n, 0.1),
     "radix": lambda n: np.full(n, 64),
     "gain": lambda n: np.full(n, 2),
     "decline": lambda n: np.full(n, 0.1),

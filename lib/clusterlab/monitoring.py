@@ -322,6 +322,45 @@ def _log2_choose(n, k):
     return math.log2(math.comb(int(n), int(k)))
 
 
+def pair_tests(n, bad=1):
+    r"""Most tests that find every bad machine in two rounds, where many pairs can be tested at once.
+
+    .. math:: \left\lfloor \frac n2 \right\rfloor + 2\,b + (n \bmod 2)
+
+    Parameters
+    ----------
+    n, bad : array_like
+        Machines, n, and how many of them are bad at most, b: up to a quarter of them.
+
+    Returns
+    -------
+    array_like
+        Tests of two machines. The first round pairs all of them; the second pairs each suspect, and the odd one out,
+        with a machine of its own that passed. Bad ones that were paired with each other save two tests.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``bad`` is not a whole number of at least 1, or there may be suspects without a machine that passed.
+
+    Notes
+    -----
+    Source: Du and Hwang 2000, Combinatorial Group Testing, algorithms in two stages, with groups of two. One test after
+    another, a lone bad one takes :func:`find_bad` 2 + log2 n, and any method of pairs n/2: a test clears two at most.
+
+    Examples
+    --------
+    >>> pair_tests([16, 2048], 1).tolist(), float(pair_tests(2048, 8))
+    ([10.0, 1026.0], 1040.0)
+    """
+    machines, culprits = whole(n=n, bad=bad)
+    broadcastable(n=machines, bad=culprits)
+    odd = np.mod(machines, 2)
+    if np.any(4 * culprits + 2 * odd > machines):
+        raise ValueError(f"bad must be at most a quarter of n, got {np.max(culprits):g} of {np.min(machines):g}")
+    return (np.floor_divide(machines, 2) + 2 * culprits + odd)[()]
+
+
 def find_bad(n, fails) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     r"""Find every bad machine among n by testing groups: halve a group that fails until one machine is left.
 

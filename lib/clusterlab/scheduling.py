@@ -131,7 +131,7 @@ class Jobs(Explained):
         rows = [("", f"{len(self):,} jobs")]
         units = {"arrival": "s", "duration": "s", "limit": "s"}
         rows += [(f.name, summary(getattr(self, f.name), units.get(f.name, ""))) for f in fields(self)]
-        return [(name, text.split(", shape")[0]) for name, text in rows]
+        return [(name, text.split(", ")[0]) for name, text in rows]
 
 
 def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, burst=1.0, seed=0) -> Jobs:
@@ -176,7 +176,7 @@ def draw_jobs(mix: Mapping, *, gpus, load, jobs=1000, variation=1.0, burst=1.0, 
     arrival     6.89 min to 173 h
     gpus                  1 to 64
     duration  3.46 min to 615 min
-    priority               0 to 0
+    priority                    0
     least                 1 to 64
     limit     3.46 min to 615 min
     """
@@ -914,10 +914,10 @@ def replay(runs: Sequence[Jobs], gpus, *, policy="conservative") -> Replays:
     >>> mix = {1: (0.7, 3600), 8: (0.25, 7200), 128: (0.05, 7200)}
     >>> replay([draw_jobs(mix, gpus=256, load=0.9, jobs=300, seed=seed) for seed in range(100)], 256)
     Replays
-    size    jobs  mean wait (80% of runs)
+    size    jobs     mean wait (80% of runs)
     1     21,038  14.1 min (0 s to 43.5 min)
-    8      7,544     28 min (7.71 s to 68 min)
-    128    1,418      195 min (81 to 297)
+    8      7,544   28 min (7.71 s to 68 min)
+    128    1,418         195 min (81 to 297)
     """
     in_turn = choose({"fcfs": True, "conservative": False}, policy=policy)
     (total,) = whole(gpus=gpus)
