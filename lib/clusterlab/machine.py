@@ -287,7 +287,8 @@ class ServingSoftware(_Sourced):
     ``sequence_time``: seconds of the host for a pass and for each sequence in it; ``host_overlap``: whether it prepares
     a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
     experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
-    that hides it, where prompts are read. ``cache_share``: share of the memory left by weights and activations that
+    that hides it, where prompts are read. ``two_axes``: whether GEMMs are cut along both axes of their weights, the
+    stream over all ranks of tp and caches by sequences besides heads (Pope et al. 2022). ``cache_share``: share of the memory left by weights and activations that
     caches get. ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one
     attention rank.
     """
@@ -303,6 +304,7 @@ class ServingSoftware(_Sourced):
     host_overlap: bool
     expert_skew: float
     contention: float
+    two_axes: bool
     cache_share: float
     max_sequences: float
     max_tokens: float
@@ -310,8 +312,9 @@ class ServingSoftware(_Sourced):
     def __post_init__(self) -> None:
         """Refuse what is no share, no time and no count."""
         positive(gemm=self.gemm, grouped_gemm=self.grouped_gemm)
-        if not isinstance(self.host_overlap, bool):
-            raise ValueError(f"host_overlap must be True or False, got {self.host_overlap!r}")
+        for name in ("host_overlap", "two_axes"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} must be True or False, got {getattr(self, name)!r}")
         fraction(memory=self.memory, attention=self.attention, cache_share=self.cache_share)
         times = {name: getattr(self, name) for name in ("pass_time", "layer_time", "sequence_time", "expert_skew")}
         nonnegative(**times)

@@ -552,8 +552,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     sequences = pick(np.greater(batch.sequences, 0), larger(batch.sequences / share, 1.0), 0.0)
     prompted = batch.prompt_tokens / share
     tokens = sequences * batch.verified + prompted
-    projections, ffn, beside, output = _dense_work(model, reached, job, batch, formats, tokens, prompted)
-    scores = _scores(model, reached, job, batch, formats, sequences, prompted)
+    both = software.two_axes
+    projections, ffn, beside, output = _dense_work(model, reached, job, batch, formats, tokens, prompted, both)
+    scores = _scores(model, reached, job, batch, formats, sequences, prompted, both)
     experts = fullest = _Kernel(0.0, 0.0)
     exchange, factor = 0.0, 1.0
     if moe:
@@ -562,11 +563,14 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     dense = layers - moe
     read = layers * projections.read + dense * ffn.read + moe * (beside.read + experts.read)
     added = layers * projections.added + dense * ffn.added + moe * (beside.added + experts.added)
-    elementwise = _elementwise(model, reached, job, tokens)
+    elementwise = _elementwise(model, reached, job, tokens, both)
     work = layers * scores.time + read + added + elementwise
     # Two all-reduces a layer; one where the experts' outputs return by an exchange.
     one = 2 * reached.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
+    if both:
+        of_layer = _along_both(model, reached, tp, formats, tokens, sequences * batch.verified)
+        all_reduces = halves * (layers * of_layer[0] + dense * of_layer[1] + moe * one * (dp == 1))
     behind = pick(halves > 1, halves * work, 0.0)
     lost = pick(np.greater(prompted, 0), software.contention, 0.0)  # DeepEP's kernels for decoding hold no processors
     exposed, waited = (_exposed_time(times * exchange, behind, lost) for times in (1.0, factor))
@@ -637,12 +641,12 @@ def _kernel(reached: _Reached, flops, read, moved=0.0, peak=None) -> _Kernel:
     return _Kernel(alone, time - alone)
 
 
-def _dense_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, tokens, prompted):
+def _dense_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, tokens, prompted, both):
     """Kernels of a layer that every token meets, and the output layer: projections, MLP, beside experts, output."""
     h, tp, gates, size = model.hidden, job.tp, 1 + model.gated, formats.weight_bytes
     of_heads, for_all = attention_parameters(model)
-    # A rank holds one head of keys and values at least.
-    copied = 2 * h * model.head_dim * larger(tp - float(model.kv_heads), 0.0) * (model.kv_rank == 0)
+    # A rank holds one head of keys and values at least, unless they too are cut along both axes.
+    copied = 2 * h * model.head_dim * larger(tp - float(model.kv_heads), 0.0) * (model.kv_rank == 0 and not both)
 
     def kernel(weights, width):
         return _kernel(reached, 2 * tokens * weights, size * weights, 2 * tokens * (2 * h + width))
@@ -656,7 +660,7 @@ def _dense_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Form
     return projections, ffn, beside, _kernel(reached, 2 * rows * weights, 2 * weights)
 
 
-def _elementwise(model, reached: _Reached, job: _Job, tokens):
+def _elementwise(model, reached: _Reached, job: _Job, tokens, both):
     """Seconds of all layers in kernels that only move memory, 2 bytes an element.
 
     A norm with its residual reads two tensors of the stream and writes two, twice a layer; queries and keys are
@@ -667,13 +671,50 @@ def _elementwise(model, reached: _Reached, job: _Job, tokens):
     of_ffn = of_ffn + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
     rotated = 2 * (model.heads + model.kv_heads) * model.head_dim
     split = (model.layers * rotated + (1 + gates) * of_ffn) / job.tp
-    stream = (8 * model.layers + 4 * moe * model.experts_per_token) * model.hidden
+    stream = (8 * model.layers + 4 * moe * model.experts_per_token) * model.hidden / (job.tp if both else 1.0)
     return 2 * tokens * (stream + split) / reached.memory
 
 
-def _scores(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, sequences, prompted) -> _Kernel:
+def _along_both(model, reached: _Reached, tp, formats: Formats, tokens, decoding):
+    r"""Seconds of exchange of a layer's attention and of its MLP, cut along both axes of their weights.
+
+    Of n ranks N gather the weights of S bytes, and share out the tokens; the other n/N are a grid of X by Y, that cut
+    the stream of h and the inner width w. Two all-gathers and two reduce-scatters, and the best N and X:
+
+    .. math:: \\frac{N S}{n B} + \\frac{2\\,T}{N B}\\Big(\\frac{2 h}{X} + \\frac{w_\\text{out} + w_\\text{in}}{Y}\\Big)
+
+    Sequences that decode are dealt out to all ranks for attention: queries go there, and what they find comes back.
+    Source: Pope et al. 2022, sections 3.2 and 3.3: with w = 4 h the least is 8 T h/sqrt(n), for N = 1.
+    """
+    h, size, gates = model.hidden, formats.weight_bytes, 1 + model.gated
+    of_heads, _ = attention_parameters(model)
+    inner = model.heads * model.value_dim
+    asked = model.heads * model.head_dim + model.kv_heads * (model.head_dim + model.value_dim)
+    powers = 2.0 ** np.arange(np.log2(np.max(tp)) + 1e-9)
+
+    def least(weights, wide):
+        best: Any = np.inf
+        for gather in powers:
+            for x in powers:
+                y = tp / (gather * x)
+                some = 2 * tokens / gather  # bytes of a column of the stream
+                time = 2 * reached.ring(some * h / x, larger(y, 1.0), larger(y, 1.0))
+                time = time + 2 * reached.ring(some * wide / 2 / larger(y, 1.0), x, x)
+                time = time + reached.ring(size * weights * gather / tp, gather, gather)
+                best = smaller(best, pick(y >= 1, time, np.inf))
+        return best
+
+    sent = reached.expert_all_to_all(2 * decoding * inner / tp, tp, 1.0)
+    apart = pick(np.greater(decoding, 0), 2 * sent, 0.0) * (tp > 1)
+    return least(of_heads, asked + inner) + apart, least((1 + gates) * h * model.ffn, (1 + gates) * model.ffn)
+
+
+def _scores(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, sequences, prompted, both) -> _Kernel:
     """Attention of a layer: the caches read, and the products of decoding sequences and of prompts."""
-    held = pick(model.kv_rank > 0, 1.0, larger(1 / job.tp, 1 / model.kv_heads))  # share of a cache on a rank
+    heads = float(model.kv_heads)  # ... among which a rank's share of the caches is a whole one, at least
+    if both:
+        heads = heads * larger(sequences + prompted / batch.chunk, 1.0)
+    held = pick(model.kv_rank > 0 and not both, 1.0, larger(1 / job.tp, 1 / heads))
 
     def cache(context):
         return held * kv_cache_bytes(model, context, bytes_per_element=formats.cache_bytes) / model.layers
@@ -836,7 +877,8 @@ def _bytes(replica: Replica, context):
     ends = pick((pp == 1) & (not model.tied), 2.0, 1.0) * model.vocab * h / tp
     wide = max(model.ffn, (model.experts_per_token + model.shared_experts) * model.expert_ffn)
     activations = 2 * replica.software.max_tokens * (4 * h + gates * wide / tp)
-    held = pick(model.kv_rank > 0, 1.0, larger(1 / tp, 1 / model.kv_heads))
+    both = replica.software.two_axes
+    held = pick(model.kv_rank > 0 and not both, 1.0, larger(1 / tp, 0.0 if both else 1 / model.kv_heads))
     cache = held * kv_cache_bytes(model, context, bytes_per_element=formats.cache_bytes) / (dp * pp)
     each = _Each(cache, 4 * model.vocab / (tp * dp * pp))
     return formats.weight_bytes * weights + 2 * ends, activations, each

@@ -206,6 +206,7 @@ _FRAMEWORKS = {
     "LMDeploy": "lmdeploy|turbomind",
     "DeepSeek": "deepseek",
     "SGLang": "sglang",
+    "JAX": r"\bjax\b|saxml|jetstream|pathways",
 }
 
 

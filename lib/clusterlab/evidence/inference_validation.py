@@ -20,7 +20,7 @@ from statistics import NormalDist
 import numpy as np
 
 from .. import serving
-from ..machine import SPREADS
+from ..machine import SERVING, SPREADS
 from ..units import fmt, with_interval
 from . import validation
 from .calibration import weighted_quantile
@@ -171,7 +171,8 @@ def leave_one_source_out(runs: Iterable[InferenceRun]) -> dict[str, float]:
     Parameters
     ----------
     runs : iterable of InferenceRun
-        Software of which nothing is fitted, or with one source alone, is left out. The answer is remembered.
+        Software of which nothing is fitted is left out. The only source of a software is predicted with the usual
+        software's constants: nobody would know better. The answer is remembered.
 
     Returns
     -------
@@ -191,23 +192,23 @@ def _leave_one_source_out(runs: tuple[InferenceRun, ...]) -> dict[str, float]:
     sources = np.array([run.source for run in runs if run.replica.software.name in OF_SOFTWARE])
     known = np.array([run.replica.software.name in OF_SOFTWARE for run in runs], bool)
     errors = np.abs(1 / ratios[known] - 1) if known.any() else ratios
-    found = {str(source): float(errors[sources == source].mean()) for source in dict.fromkeys(sources.tolist())}
-    return {source: error for source, error in found.items() if np.isfinite(error)}
+    return {str(source): float(errors[sources == source].mean()) for source in dict.fromkeys(sources.tolist())}
 
 
 @lru_cache(maxsize=4)
 def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
-    """Measured over predicted time of every run, under constants that have not seen its source.
-
-    NaN where a source is the only one of a software whose constants are fitted.
-    """
+    """Measured over predicted time of every run, under constants that have not seen its source."""
     ratios = np.array([run.seconds / float(predict(run)) for run in runs])
     for software in OF_SOFTWARE:
         where = np.array([i for i, run in enumerate(runs) if run.replica.software.name == software], int)
-        ratios[where] = np.nan
         voters = [runs[i] for i in where if _votes(runs[i])]
         sources = list(dict.fromkeys(run.source for run in voters))
         if len(sources) < 2:
+            usual = {name: getattr(SERVING["usual"], name) for name in OF_SOFTWARE[software]}
+            for i in where:
+                own = runs[i].replica.software
+                even = {} if own.expert_skew else {"expert_skew": 0.0}  # perfect balance is the run's, not the software's
+                ratios[i] = runs[i].seconds / float(predict(runs[i], replace(own, **usual | even)))
             continue
         # A fold for each source, and one for rows put aside, which sees them all.
         seen = np.array([[run.source != source for run in voters] for source in [*sources, None]])
@@ -313,7 +314,6 @@ def constant_widths(runs: Sequence[InferenceRun]) -> dict[str, float]:
     >>> all(high / low < found[kind] for kind, (low, high) in laws.items())
     True
     """
-    runs = [run for run, ratio in zip(runs, _unseen_ratios(tuple(runs)), strict=True) if np.isfinite(ratio)]
     kinds, sources = np.array([kind(run) for run in runs]), np.array([run.source for run in runs])
     ratios = np.array([run.seconds / at_peak(run) for run in runs])
     found = {}
@@ -360,12 +360,10 @@ def coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
 
 
 def _unseen(runs: Iterable[InferenceRun]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ratio, kind and source of the runs that some constants have not seen."""
+    """Ratio, kind and source of the runs, under constants that have not seen it."""
     runs = tuple(runs)
-    ratios = _unseen_ratios(runs)
-    seen = np.isfinite(ratios)
     kinds, sources = np.array([kind(run) for run in runs]), np.array([run.source for run in runs])
-    return ratios[seen], kinds[seen], sources[seen]
+    return _unseen_ratios(runs), kinds, sources
 
 
 # --- The command -----------------------------------------------------------------------------------------------------
