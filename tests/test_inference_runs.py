@@ -73,27 +73,29 @@ def test_published_runs_are_predicted():
     errors = {found.source: found.mean_abs_error for found in scores}
     assert overall.predicted == 247
     assert [(row.row, row.why) for row in SKIPPED] == [("I0357", "no isl and osl")]
-    assert overall.mean_abs_error < 0.135
+    assert overall.mean_abs_error < 0.115
     assert overall.median_abs_error < 0.065
     assert overall.baseline_mean_abs_error > 0.5
     assert max(errors[source] for source in errors if source.startswith("lmdeploy")) < 0.06
     assert max(errors[f"trtllm_v1_{name}"] for name in ("llama_3.1_8b", "llama_3.3_70b")) < 0.08
     # Mixtures of experts at saturation, and pipelines over PCIe, are the hard part.
     assert max(errors[f"trtllm_v1_{name}"] for name in ("llama_4_scout", "qwen3-30b-a3b", "rtx6000pro")) < 0.21
-    # A miss: Pope et al. split attention by sequences and the MLP by chips in two dimensions, as no layout here does.
-    assert 0.7 < errors["pope_palm"] < 0.9
+    # No constant was fitted to PaLM's rows. Cut along one axis of their weights the layers would be 74 % off.
+    assert errors["pope_palm"] < 0.18
+    palm = [run for run in RUNS if run.source == "pope_palm"]
+    along_one = [predict(run, replace(run.replica.software, two_axes=False)) / run.seconds - 1 for run in palm]
+    assert np.mean(np.abs(along_one)) > 0.7
 
 
 def test_four_fifths_of_a_source_that_nobody_has_fitted_are_inside_its_interval():
-    """Neither constants nor interval have seen the source: 241 rows, of software of which two sources are known."""
+    """Neither constants nor interval have seen the source."""
     found = coverage(RUNS)
     rows = Counter(kind(run) for run in RUNS)
     assert found.keys() == rows.keys() | {"all"}
     for name in [name for name in rows if rows[name] >= MANY] + ["all"]:
         assert 0.75 <= found[name] <= 0.85, (name, found[name])
-    # Few rows, of few sources. PaLM's are far from all others, and outside of what these alone would say.
-    assert rows["serving: one pass"] < MANY
-    assert 0.5 < found["serving: one pass"] < 0.75
+    # 20 rows, of five sources.
+    assert 0.75 <= found["serving: one pass"] <= 0.85
 
 
 def test_stored_intervals_are_those_of_the_rows():
@@ -166,7 +168,7 @@ def test_deepseeks_own_deployment_is_predicted_with_no_constant_fitted_to_it():
     """Its profile of 128 GPUs, and its production of February 2025."""
     assert max(abs(by_row(row)) for row in ("I0374", "I0375")) < 0.08
     assert abs(by_row("I0356")) < 0.1
-    # A miss with a reason: prefill of a whole day, with its quiet hours, is half of what its own profile reaches.
+    # A miss: on a whole day prefill is half as fast as on its own profile, and no law here says why.
     assert -0.45 < by_row("I0355") < -0.35
     profile, day = (next(run for run in RUNS if run.row == row) for row in ("I0375", "I0355"))
     assert profile.tokens / profile.seconds / (day.tokens / day.seconds) == pytest.approx(1.95, abs=0.02)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import serving
+from clusterlab import serving, training
 from clusterlab.collectives import expert_all_to_all
 from clusterlab.layout import Layout
 from clusterlab.machine import SERVING, machine
@@ -289,6 +289,41 @@ def test_a_pipeline_takes_its_layers_and_hand_offs_one_after_the_other(pp):
     latency = 1.69 * H100.network_latency
     assert many.transfers == pytest.approx(pp * latency + (pp - 1) * hop)
     assert many.host == 0
+
+
+def test_layers_cut_along_both_axes_send_what_pope_et_al_say():
+    """An MLP of width 4 h on n chips sends 8 T h/sqrt(n) with weights in place, and 4 h sqrt(T 4 h/n) when gathered."""
+    shape = replace(model("Llama 2 7B"), hidden=16384, ffn=65536, gated=False)
+    tpu = replace(machine("TPU v4"), scale_up_latency=0.0)
+    reached = training._reached(tpu, "bf16")
+
+    def sent(tokens, n):  # elements of 2 bytes
+        return serving._along_both(shape, reached, n, Formats(), tokens, 0)[1] * reached.scale_up_ring / 2
+
+    for n in (16.0, 64.0, 1024.0):
+        full = 8 * 512 * 16384 / np.sqrt(n)  # a ring of k leaves out a k-th
+        assert full / 2 < sent(512, n) <= full
+        some = 2.0**20
+        ideal = 4 * 16384 * np.sqrt(some * 65536 / n)
+        assert 0.45 * ideal < sent(some, n) < 1.1 * ideal
+        assert sent(some, n) < 0.7 * 8 * some * 16384 / np.sqrt(n)
+    assert sent(512, 4096.0) > 0.9 * 8 * 512 * 16384 / 64
+
+
+def test_two_axes_share_out_what_one_axis_repeats():
+    """One key head: cut by heads each of 16 ranks reads all caches, cut by sequences a 16th of them."""
+    one = Replica(model("PaLM 62B"), machine("TPU v4"), Layout(tp=16))
+    both = replace(one, software=replace(one.software, two_axes=True))
+    some = Batch(sequences=512, context=2048)
+    a, b = forward_pass(one, some), forward_pass(both, some)
+    assert b.caches == pytest.approx(a.caches / 16)
+    assert b.elementwise < a.elementwise
+    assert b.flops == a.flops
+    few = Batch(sequences=4, context=2048)
+    assert forward_pass(both, few).caches == pytest.approx(forward_pass(one, few).caches / 4)
+    alone = replace(both, layout=Layout(), formats=Formats("int8", 0.01))
+    assert forward_pass(alone, few).all_reduces == 0
+    assert largest_batch(both, 2048) > 10 * largest_batch(one, 2048)
 
 
 def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
