@@ -310,6 +310,17 @@ def test_layers_cut_along_both_axes_send_what_pope_et_al_say():
     assert sent(512, 4096.0) > 0.9 * 8 * 512 * 16384 / 64
 
 
+def test_few_ranks_of_a_mesh_use_few_of_its_links():
+    mesh = machine("MI300X")
+    switched = replace(mesh, peers=None)
+    some = Batch(sequences=4096, context=100)
+    for tp in (2, 4, 8):
+        times = [forward_pass(Replica(LARGE, m, Layout(tp=tp)), some).all_reduces for m in (mesh, switched)]
+        latency = 2 * 2 * 80 * mesh.link_efficiency.scale_up_latency * mesh.scale_up_latency
+        slower = [time - latency for time in times]
+        assert slower[0] == pytest.approx(7 / (tp - 1) * slower[1], rel=0.02)
+
+
 def test_two_axes_share_out_what_one_axis_repeats():
     """One key head: cut by heads each of 16 ranks reads all caches, cut by sequences a 16th of them."""
     one = Replica(model("PaLM 62B"), machine("TPU v4"), Layout(tp=16))
@@ -693,6 +704,24 @@ def test_the_frontier_holds_everything_that_scalar_calls_find(shape):
     if shape is DEEPSEEK:
         assert {72.0} <= set(found.layouts.ep)
         assert found.two_batches.any()
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_larger_domain_never_loses_where_the_same_sizes_are_tried(elsewhere):
+    asked = Requests(128_000, 1000, cached=float(elsewhere))
+    found = [
+        frontier(
+            Replica(DEEPSEEK, machine("GB200", domain=n), formats=Formats("fp8", cache_bytes=1)),
+            asked,
+            gpus=[8, 72, 128],
+            batches=[0.5, 2, 8, 16],
+        )
+        for n in (8, 72)
+    ]
+    small, large = (one.service for one in found)
+    for speed in (10, 20, 40, 80):
+        best = [np.max(np.where(s.speed >= speed, s.tokens_per_second_per_gpu, 0)) for s in (small, large)]
+        assert best[1] >= best[0]
 
 
 def test_a_larger_domain_serves_experts_faster_at_the_same_price():

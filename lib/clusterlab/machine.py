@@ -288,9 +288,9 @@ class ServingSoftware(_Sourced):
     a pass while the GPU works on the last, where there is one stage. ``expert_skew``: standard deviation of the
     experts' popularity over its mean. ``contention``: seconds by which a hidden second of an exchange slows the work
     that hides it, where prompts are read. ``two_axes``: whether GEMMs are cut along both axes of their weights, the
-    stream over all ranks of tp and caches by sequences besides heads (Pope et al. 2022). ``cache_share``: share of the memory left by weights and activations that
-    caches get. ``max_sequences`` and ``max_tokens``: most sequences of a batch, and most tokens of a pass, on one
-    attention rank.
+    stream over all ranks of tp and caches by sequences besides heads (Pope et al. 2022). ``cache_share``: share of the
+    memory left by weights and activations that caches get. ``max_sequences`` and ``max_tokens``: most sequences of a
+    batch, and most tokens of a pass, on one attention rank.
     """
 
     gemm: float
@@ -425,7 +425,8 @@ FABRICS: Mapping[str, Fabric] = MappingProxyType(_records()["fabric"])
 class Machine(Explained):
     """Accelerators and the wires between them: SI units, one direction, for one accelerator.
 
-    ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network.
+    ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network. ``peers``:
+    to how many the link goes straight, a part of its bandwidth to each (a full mesh); ``None``: to switches.
     """
 
     name: str
@@ -439,6 +440,7 @@ class Machine(Explained):
     network_latency: float
     efficiency: Efficiency
     link_efficiency: LinkEfficiency
+    peers: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
@@ -446,13 +448,13 @@ class Machine(Explained):
         names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth")
         positive(**{name: getattr(self, name) for name in names})
         nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
-        whole(domain=self.domain)
+        whole(domain=self.domain, **({} if self.peers is None else {"peers": self.peers}))
 
     def _rows(self):
         rows = [(self.name, "value")]
         rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
         units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
-        names = [f.name for f in fields(self)][2:-2]
+        names = [f.name for f in fields(self)][2:-3]
         rows += [(words(n), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
         return [*rows, ("efficiency", self.efficiency.generation)]
 
@@ -512,4 +514,5 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         network_latency=NCCL_CONSTANTS.network_latency,
         efficiency=EFFICIENCIES[generation],
         link_efficiency=LINK_EFFICIENCY,
+        peers=scale_up.peers,
     )

@@ -566,7 +566,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     elementwise = _elementwise(model, reached, job, tokens, both)
     work = layers * scores.time + read + added + elementwise
     # Two all-reduces a layer; one where the experts' outputs return by an exchange.
-    one = 2 * reached.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
+    links = 1.0 if machine.peers is None else smaller((tp - 1) / machine.peers, 1.0)  # of a mesh, few ranks use few
+    inside = reached._replace(scale_up_all_to_all=larger(links, 1e-9) * reached.scale_up_all_to_all)
+    one = 2 * inside.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
     if both:
         of_layer = _along_both(model, reached, tp, formats, tokens, sequences * batch.verified)
@@ -1157,6 +1159,7 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     True
     """
     read, layout = requests.read, replica.layout
+    only_decodes = not np.any(read)
     read = pick(np.greater(read, 0), read, 1.0)  # nothing to read: no chunk, of any size
     if chunk is not None:
         (most,) = positive(chunk=chunk)
@@ -1169,10 +1172,13 @@ def continuous_batch(replica: Replica, requests: Requests, *, sequences=None, ch
     mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
     chunks = held * requests.read / (requests.output * read)
     alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
-    reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
-    passes = reading + (alone - reading) * larger(1 - chunks, 0.0)
-    taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
-    first = np.ceil(requests.read / read) * taken
+    if only_decodes:
+        passes, first = alone, 0.0 * alone
+    else:
+        reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+        passes = reading + (alone - reading) * larger(1 - chunks, 0.0)
+        taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
+        first = np.ceil(requests.read / read) * taken
     nobody = pick(fits, 1.0, np.nan)
     return Service(
         pick(fits, held, 0.0),

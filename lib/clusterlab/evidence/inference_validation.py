@@ -207,7 +207,8 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
             usual = {name: getattr(SERVING["usual"], name) for name in OF_SOFTWARE[software]}
             for i in where:
                 own = runs[i].replica.software
-                even = {} if own.expert_skew else {"expert_skew": 0.0}  # perfect balance is the run's, not the software's
+                # Perfect balance is the run's, not the software's.
+                even = {} if own.expert_skew else {"expert_skew": 0.0}
                 ratios[i] = runs[i].seconds / float(predict(runs[i], replace(own, **usual | even)))
             continue
         # A fold for each source, and one for rows put aside, which sees them all.
