@@ -101,14 +101,6 @@ def test_a_number_and_its_unit_stay_in_one_line():
     assert paragraph.astext() == "93\u00a0% of 5.67\u00a0TB at 111\u00a0GB/s, 2 GBs, 8 bits5 ms"
 
 
-def test_the_front_page_gives_the_minutes_that_the_chapters_give():
-    front = "".join(cell.source for cell in nbformat.read(ROOT / "book" / "index.ipynb", as_version=4).cells)
-    promised = dict(re.findall(r"\((\w+)\.ipynb\) \| (\d+) \|", front))
-    texts = {name: (ROOT / "book" / f"{name}.ipynb").read_text() for name in promised}
-    assert len(promised) == 9
-    assert promised == {name: re.search(r"Time:\* about (\d+)", text)[1] for name, text in texts.items()}
-
-
 def test_the_sheet_of_formulas_prints_on_one_page(site, visit):
     page = visit((site / "book/sheet.html").as_uri())
     margin = dict.fromkeys(("top", "bottom", "left", "right"), "10mm")

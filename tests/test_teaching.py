@@ -2,11 +2,13 @@
 
 import math
 import re
+from itertools import pairwise
 
 import nbformat
 import pytest
 from course.problems import SETS
 
+import reading
 from clusterlab import collectives, hardware, roofline, speedup, topology
 from conftest import ROOT
 
@@ -47,54 +49,57 @@ def cells_of(name):
 
 
 @pytest.fixture(scope="module")
-def reading():
-    """Of each chapter, and of each of its sections, the minutes: shares of what the chapter states, by words."""
-    minutes = {}
+def minutes():
+    """Of each chapter, and of each of its sections, the minutes that it takes to read."""
+    found = {}
     for name in CHAPTERS:
-        cells = cells_of(name)
-        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown").partition("\n## Exercises")[0]
-        stated = float(re.search(r"\*Time:\* about (\d+) minutes", text)[1])
-        words = len(re.findall(r"\w+", text))
-        for part in re.split(r"\n(?=## )", text)[1:]:
-            heading = re.match(r"## (.*)", part)[1]
-            minutes[name, heading] = stated * len(re.findall(r"\w+", part)) / words
-        minutes[name, ""] = stated
-    return minutes
+        sections = reading.sections(cells_of(name))
+        found |= {(name, heading): took for heading, took in sections.items()} | {(name, ""): sum(sections.values())}
+    return found
 
 
-def places(cells):
-    """Of the checks of a chapter before its exercises: where they stand, as a share of the words."""
-    said, at = 0, []
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            said += len(re.findall(r"\w+", cell.source.partition("\n## Exercises")[0]))
-            if re.search(r"^## Exercises", cell.source, re.MULTILINE):
-                break
-        elif "Check(" in cell.source:
-            at.append(said)
-    return [place / said for place in at]
-
-
-def test_the_index_states_the_minutes_of_each_chapter_and_their_sum(reading):
-    text = "\n".join(cell.source for cell in cells_of("index"))
-    stated = {name: int(minutes) for name, minutes in re.findall(r"\]\((\w+)\.ipynb\) \| (\d+) \|", text)}
-    assert stated == {name: minutes for (name, heading), minutes in reading.items() if not heading}
-    exercises = [
-        int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", cell.source)[1])
-        for name in CHAPTERS
-        for cell in cells_of(name)
-        if "*Time:*" in cell.source
-    ]
-    assert (round(sum(stated.values()) / 60), round(sum(exercises) / 60)) == (7, 13)
-    assert "some seven hours, thirteen with the exercises" in text
+def close(stated, counted):
+    """Whether a page says what the rule says: to five minutes, and a paragraph more or less."""
+    return abs(int(stated) - counted) <= max(4, 0.1 * counted)
 
 
 @pytest.mark.parametrize("name", CHAPTERS)
-def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, reading):
+def test_a_chapter_states_the_minutes_that_the_rule_counts(name, minutes):
     cells = cells_of(name)
-    at = [share * reading[name, ""] for share in places(cells)]
-    assert len(at) >= reading[name, ""] / 10
-    assert max(b - a for a, b in zip([0, *at], at, strict=False)) <= 13
+    (line,) = [cell.source for cell in cells if "*Time:*" in cell.source]
+    read, whole = re.search(r"\*Time:\* about (\d+) minutes, \D*(\d+)", line).groups()
+    counted = minutes[name, ""]
+    with_exercises = counted + reading.EXERCISE * len(exercises(cells))
+    assert close(read, counted), f"{name} states {read} minutes to read, the rule {reading.stated(counted)}"
+    assert close(whole, with_exercises), f"{name} states {whole} minutes, the rule {reading.stated(with_exercises)}"
+
+
+def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule():
+    text = "\n".join(cell.source for cell in cells_of("index"))
+    listed = re.findall(r"\]\((\w+)\.ipynb\) \| (\d+) \|", text)
+    assert [name for name, _ in listed] == CHAPTERS
+    whole = 0
+    for name, minutes in listed:
+        (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
+        assert f"*Time:* about {minutes} minutes, " in line
+        whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (7, 13)
+    assert "some seven hours, thirteen with the exercises" in text
+    assert (reading.FIGURE, reading.CHECK, reading.EXERCISE) == (1, 1.5, 7)
+    rule = (
+        f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
+    )
+    assert f"{rule}, a minute and a half a check, seven an exercise" in text
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, minutes):
+    at, now = [0.0], 0.0
+    for _, took, cell in reading.passages(cells_of(name)):
+        now += took
+        at += [now] if cell.cell_type == "code" and "Check(" in cell.source else []
+    assert len(at) - 1 >= reading.stated(now) / 10
+    assert max(b - a for a, b in pairwise(at)) <= 14
 
 
 def exercises(cells):
@@ -209,16 +214,16 @@ def test_three_misconceptions_of_a_chapter_are_asked_before_they_are_refuted(nam
         assert any(text.startswith(question) for text in checks), question
 
 
-ROUTES = {"oncall": 45, "capacity": 120, "training": 225, "facilities": 60, "serving": 120}
+ROUTES = {"oncall": 50, "capacity": 120, "training": 240, "facilities": 60, "serving": 120}
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading(route, reading):
+def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading(route, minutes):
     cells = cells_of(f"onboarding_{route}")
     rows = re.findall(r"^\| (.+?) \| (\d+) \|$", cells[0].source, re.MULTILINE)
     assert sum(int(minutes) for _, minutes in rows) == ROUTES[route]
     chapter, off = "", []
-    for what, minutes in rows:
+    for what, stated in rows:
         chapter = (re.search(r"\((\w+)\.ipynb\)", what) or ["", chapter])[1]
         linked = re.findall(r"\*\[(.+?)\]\((\w+)\.ipynb#([\w-]+)\)\*", what)
         sections = [section for section, _, _ in linked]
@@ -226,8 +231,8 @@ def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading
         for section, page, anchor in linked:
             assert (page, anchor) == (chapter, re.sub(r"[^\w-]", "", section.lower().replace(" ", "-")))
         if chapter in CHAPTERS and (sections or "exercises" in what) and "the fleet" not in what:
-            honest = sum(reading[chapter, section] for section in sections or [""])
-            off += [(what, honest)] if abs(int(minutes) - honest) > max(2, 0.2 * honest) else []
+            honest = sum(minutes[chapter, section] for section in sections or [""])
+            off += [(what, honest)] if abs(int(stated) - honest) > max(2, 0.2 * honest) else []
     assert off == []
     assert sum("Check(" in cell.source for cell in cells) >= 2
     assert cells[-1].source.startswith("## Your task")

@@ -1,0 +1,59 @@
+"""How long a page takes to read: the one rule behind all minutes that the book states."""
+
+import re
+
+# Half the 238 words a minute at which adults read non-fiction (Brysbaert 2019, doi:10.1016/j.jml.2019.104047): these
+# have to be followed. The others are rules of thumb. Nobody has been timed.
+WORDS = 120  # a minute
+LINE = 5 / 60  # minutes for a line of code that the page shows
+FIGURE = 1.0  # for a figure that moves
+CHECK = 1.5
+EXERCISE = 7.0  # with its hints, its check and its solution
+
+HIDDEN = {"remove-input", "remove-cell", "hide-input", "hide-cell"}
+DIRECTIVE = r"^(?::{3,}|`{3,}).*|^:\w[\w-]*:.*$"
+UNREAD = rf"(?ms:{DIRECTIVE})|(?s:\$\$.*?\$\$)|\{{cite[^}}]*\}}`[^`]*`|\]\([^)]*\)"
+
+
+def words(text: str) -> int:
+    """Count the words that a reader sees: no target of a link, no directive; a formula in the line is one."""
+    return len(re.findall(r"\$[^$\n]+\$|\S*\w\S*", re.sub(UNREAD, " ", text)))
+
+
+def of_cell(cell) -> float:
+    """Minutes for a cell of a notebook."""
+    if cell.cell_type == "markdown":
+        return words(cell.source) / WORDS
+    tags, took = set(cell.metadata.get("tags", ())), 0.0
+    if not tags & HIDDEN:
+        took += LINE * sum(bool(line.strip()) for line in cell.source.splitlines())
+    if not tags & {"remove-cell", "remove-output"}:
+        shown = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+        took += FIGURE * sum(one.startswith("Explorer: ") for one in shown)
+        took += CHECK * sum(one.startswith("Check: ") for one in shown)
+    return took
+
+
+def passages(cells):
+    """Give what is read before a chapter's exercises, piece by piece: heading of its section, minutes, its cell."""
+    heading = ""
+    for cell in cells:
+        parts = re.split(r"^## (.*)$", cell.source, flags=re.MULTILINE) if cell.cell_type == "markdown" else [""]
+        yield heading, words(parts[0]) / WORDS if cell.cell_type == "markdown" else of_cell(cell), cell
+        for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+            if heading == "Exercises":
+                return
+            yield heading, words(f"{heading} {text}") / WORDS, cell
+
+
+def sections(cells) -> dict[str, float]:
+    """Minutes of each section before the exercises, by its heading; what stands before the first is under none."""
+    found: dict[str, float] = {}
+    for heading, minutes, _ in passages(cells):
+        found[heading] = found.get(heading, 0.0) + minutes
+    return found
+
+
+def stated(minutes: float) -> int:
+    """Return what a page says: to five minutes."""
+    return 5 * round(minutes / 5)
