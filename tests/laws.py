@@ -27,6 +27,7 @@ def numbers(result) -> dict:
                 continue
     for mapping in [value for value in held.values() if isinstance(value, Mapping)]:
         held |= mapping
+    held.pop("with_interval", None)  # a text of the others
     return {name: value for name, value in held.items() if not isinstance(value, bool | Mapping)}
 
 

@@ -14,7 +14,7 @@ from clusterlab.memory import footprint
 from clusterlab.models import model
 from clusterlab.training import step
 from clusterlab.transformer import Transformer
-from clusterlab.units import fmt
+from clusterlab.units import with_interval
 
 H100 = machine("H100 SXM")
 DENSE = Transformer(layers=8, hidden=1024, heads=16, kv_heads=4, ffn=4096, gated=True, vocab=32000)
@@ -100,11 +100,11 @@ def test_the_record_of_many_shows_how_many_and_the_best_few():
     found = search(DENSE, H100, JOB, gpus=(4, 8))
     *_, count, fastest, second, third = repr(found).splitlines()
     assert count.split() == ["can", "run", f"{found.memory.size:,}"]
-    times = np.sort(found.step.time)
+    times = np.sort([found.step.time, found.step.low, found.step.high], axis=1).T
     assert f"dp {found.best().dp:g}, " in fastest
     assert [line.split()[0] for line in (fastest, second, third)] == ["fastest", "second", "third"]
     for line, seconds in zip((fastest, second, third), times, strict=False):
-        assert f": {fmt(seconds, 's')}, " in line
+        assert f": {with_interval(*seconds, 's')}, " in line
     assert f"4 to 8, {found.memory.size:,} values" in repr(found.layouts)
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import re
 import subprocess
 import sys
 from functools import cache
@@ -649,7 +650,7 @@ def test_without_links_nothing_is_fitted_or_predicted():
 # --- command line ----------------------------------------------------------------------------------------------------
 
 KEYS = ["source", "rows", "alpha_seconds", "bandwidth_bytes_per_second", "wire_fraction", "mean_abs_error"]
-MORE = {"fit": [], "predict": ["coverage", "predictions"]}
+SURE = ["bandwidth_low", "bandwidth_high"]
 LOG = """\
 # Collective test starting: all_reduce_perf
 #  Rank  0 Group  0 Pid 295203 on    node005 device  0 [0x18] NVIDIA H100 80GB HBM3
@@ -717,23 +718,29 @@ def test_the_command_fits_and_predicts_a_log_of_nccl_tests(log):
     assert done.stderr.splitlines() == read(log)[1]
     assert read(log)[1] == ["line 12: skipped, nothing was sent or timed"]
     done = run("predict", log)
-    assert (done.returncode, done.stdout.splitlines()[1].split()[:2]) == (0, ["dgx", "3"])
+    assert done.returncode == 0
+    each, sums = done.stdout.split("\n\n")
+    assert re.fullmatch(r"line 13 +dgx +all-reduce +134 MB +613 µs +\S+ µs \(\S+ to \S+\) +\S+%", each.splitlines()[1])
+    assert sums.splitlines()[1].split()[:2] == ["dgx", "3"]
+    assert "GB/s (" in sums
 
 
 @pytest.mark.parametrize("command", ["fit", "predict"])
 def test_json_holds_these_keys_and_no_others(command, capsys):
     assert main([command, CSV, "--json"]) == 0
     results = json.loads(capsys.readouterr().out)
-    assert all(list(one) == KEYS + MORE[command] for one in results)
+    keys = KEYS if command == "fit" else [*KEYS[:4], *SURE, *KEYS[4:], "coverage", "predictions"]
+    assert all(list(one) == keys for one in results)
     expected = {
         "fit": [fit_links(rows) for rows in SOURCES.values()],
         "predict": predicted_each(),
     }[command]
     for one, result in zip(results, expected, strict=True):
         values = (result.source, len(result.errors), result.alpha, result.bandwidth, result.wire_fraction)
-        assert tuple(one.values())[: len(KEYS)] == (*values, result.mean_abs_error)
+        assert tuple(one[key] for key in KEYS) == (*values, result.mean_abs_error)
         if command == "predict":
             assert one["coverage"] == result.coverage
+            assert one["bandwidth_low"] < one["bandwidth_bytes_per_second"] < one["bandwidth_high"]
             names = [row.row for row in SOURCES[result.source]]
             assert [row["row"] for row in one["predictions"]] == names
             low, high = ([row[end] for row in one["predictions"]] for end in ("low", "high"))

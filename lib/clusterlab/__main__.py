@@ -24,7 +24,6 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from importlib.resources import files
-from math import isfinite
 from pathlib import Path
 from textwrap import dedent, fill
 from typing import Any, NamedTuple
@@ -278,9 +277,9 @@ def _choices(made: planner.Plan | planner.Fleet) -> str:
     points = made.front[:: -(-len(made.front) // _SHOWN)]
     serves = isinstance(made, planner.Fleet)
     columns = {"accelerator": [one.accelerator for one in points], "GPUs": [f"{one.gpus:,.0f}" for one in points]}
-    columns["a token takes" if serves else "time"] = [fmt(one.time, "s") for one in points]
-    columns["a year" if serves else "cost"] = [fmt(one.cost, "$") if isfinite(one.cost) else "" for one in points]
-    columns |= {"power": [fmt(one.power, "W") for one in points], "racks": [f"{one.racks:,.0f}" for one in points]}
+    columns["a token takes" if serves else "time"] = [one.say("time") for one in points]
+    columns["a year" if serves else "cost"] = [one.say("cost") for one in points]
+    columns |= {"power": [one.say("power") for one in points], "racks": [f"{one.racks:,.0f}" for one in points]}
     return str(tabulate(columns))
 
 
@@ -305,7 +304,7 @@ def _swings(made: planner.Plan | planner.Fleet) -> str:
 def _beside(made: planner.Plan | planner.Fleet) -> str:
     """Each published number beside the plan's, and what the data say of it."""
     columns = {"": [words(one.name) for one in made.published]}
-    columns["planned"] = [fmt(one.planned, one.unit) for one in made.published]
+    columns["planned"] = [one.with_interval for one in made.published]
     columns["published"] = [fmt(one.published, one.unit) for one in made.published]
     columns["error"] = [f"{one.error:+.1%}" for one in made.published]
     notes = [f"{one.name.replace('_', ' ')}: {one.fact.note}" for one in made.published if one.fact.note]

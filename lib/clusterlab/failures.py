@@ -22,7 +22,19 @@ from typing import NamedTuple
 import numpy as np
 
 from . import machine
-from .units import Explained, Predicted, broadcastable, fmt, fraction, nonnegative, positive, summary, whole, words
+from .units import (
+    Explained,
+    Predicted,
+    broadcastable,
+    fmt,
+    fraction,
+    nonnegative,
+    positive,
+    summary,
+    whole,
+    with_interval,
+    words,
+)
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
@@ -157,6 +169,12 @@ class Estimate(Explained):
     low: float
     high: float
     unit: str = ""
+
+    @property
+    def with_interval(self) -> str:
+        """The value with its interval, in words, or alone where there is no width: ``80.1 d (72.5 to 244)``."""
+        sure = np.all(np.equal(self.low, self.high))
+        return summary(self.value, self.unit) if sure else with_interval(self.value, self.low, self.high, self.unit)
 
     def _rows(self):
         return [("", "value"), *((name, summary(getattr(self, name), self.unit)) for name in ("value", "low", "high"))]
@@ -863,18 +881,25 @@ class Goodput(Predicted, _Parts):
         return [("", "share"), ("useful", self.with_interval), *lost]
 
 
-class RunTime(_Parts):
-    """Seconds of a job's run by what they were spent on, the parts of a :class:`Goodput`."""
+class RunTime(Predicted, _Parts):
+    """Seconds of a job's run by what they were spent on, the parts of a :class:`Goodput`.
+
+    ``low`` and ``high`` are the ends of the total's interval: what is lost is as uncertain as that of a goodput, and
+    the useful time is taken as given.
+    """
 
     @property
     def goodput(self):
         """Share of the time that was useful."""
         return self.useful / self.total
 
+    def _predicted(self):
+        spread, lost = machine.SPREADS["goodput"], self.total - self.useful
+        return self.total, self.useful + spread.low * lost, self.useful + spread.high * lost, "s"
+
     def _rows(self):
-        parts = self.parts | {"total": self.total}
-        rows = [(name, summary(t, "s"), summary(t / self.total, "%")) for name, t in parts.items()]
-        return [("", "time", "share"), *rows]
+        rows = [(name, summary(t, "s"), summary(t / self.total, "%")) for name, t in self.parts.items()]
+        return [("", "time", "share"), *rows, ("total", *self._cells())]
 
 
 def first_order_goodput(job: Job):
@@ -1002,15 +1027,15 @@ def expected_run_time(work, job: Job) -> RunTime:
     >>> job = Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute)
     >>> expected_run_time(54 * day, job)
     RunTime
-                    time  share
-    useful          54 d  86.5%
-    checkpoint    70.7 h  4.72%
-    rework        74.8 h  4.99%
-    detection    971 min  1.08%
-    restart       39.9 h  2.66%
-    repair           0 s     0%
-    maintenance      0 s     0%
-    total         62.4 d   100%
+                    time        share
+    useful          54 d        86.5%
+    checkpoint    70.7 h        4.72%
+    rework        74.8 h        4.99%
+    detection    971 min        1.08%
+    restart       39.9 h        2.66%
+    repair           0 s           0%
+    maintenance      0 s           0%
+    total         62.4 d  (56 to 214)
     """
     positive(work=work)
     work, *_ = nonnegative(work=work, **vars(job))

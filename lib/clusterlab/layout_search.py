@@ -17,7 +17,7 @@ from .layout import Layout, Workload
 from .machine import SOFTWARE, Machine, Software
 from .memory import _footprint
 from .training import _BLOCK, Step, step
-from .units import Explained, choose, fmt, positive, whole
+from .units import Explained, choose, fmt, positive, whole, with_interval
 
 _PLACES = ("fastest", "second", "third")  # what a record shows of all that can run
 
@@ -66,7 +66,8 @@ class Search(Explained):
         rows.append(("can run", f"{self.memory.size:,}"))
         for place, i in zip(_PLACES, np.argsort(self.step.time, kind="stable"), strict=False):
             layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layouts[int(i)]._rows()[1:])
-            rows.append((place, f"{layout}: {fmt(self.step.time[i], 's')}, {fmt(self.memory[i], 'B')}"))
+            time = with_interval(self.step.time[i], self.step.low[i], self.step.high[i], "s")
+            rows.append((place, f"{layout}: {time}, {fmt(self.memory[i], 'B')}"))
         return rows
 
 

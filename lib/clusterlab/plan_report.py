@@ -13,7 +13,7 @@ from dataclasses import fields
 from typing import Any
 
 from .economics import Bill
-from .failures import Estimate
+from .failures import Estimate, RunTime
 from .machine import SPREADS
 from .planner import (
     ASSUMPTIONS,
@@ -202,7 +202,7 @@ def _training(made: Plan) -> tuple[str, list[str]]:
     parts.append(_section("The fabric", _record_table(made.design.fabric)))
     parts.append(_section("What it does, and how sure", _results(made.intervals)))
     shares = {name: float(s) for name, s in done.run.parts.items() if s > 0}
-    parts.append(_section("Where the time goes", _bars(shares, "s") + _record_table(done.run)))
+    parts.append(_section("Where the time goes", _bars(shares, "s") + _table(*_spent(done.run))))
     parts.append(_section("Where the power goes", _bars(_floats(done.site.parts), "W") + _record_table(done.site)))
     parts += _money(**{"Where the money goes": done.bill, "What it takes to build": done.capital})
     if made.tornado:
@@ -233,10 +233,16 @@ def _published(checks: Sequence[Check]) -> list[str]:
         return []
     rows = []
     for one in checks:
-        numbers = fmt(one.planned, one.unit), fmt(one.published, one.unit), f"{one.error:+.1%}"
+        numbers = one.with_interval, fmt(one.published, one.unit), f"{one.error:+.1%}"
         rows.append((words(one.name), *numbers, _source(one.fact), one.fact.note))
     heading = ("", "planned", "published", "error", "source", "note")
     return [_section("Beside what was published", _table(heading, rows, 2))]
+
+
+def _spent(run: RunTime) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """What a run's time is spent on, without its total: that stands above, with the interval of the plan."""
+    heading, *parts, _ = run._rows()
+    return heading, parts
 
 
 def _money(**bills: Bill | None) -> list[str]:
@@ -250,8 +256,7 @@ def _floats(parts: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _span(one: Estimate) -> str:
-    low, high = fmt(one.low, one.unit), fmt(one.high, one.unit)
-    return html.escape(f"{fmt(one.value, one.unit)} ({low} to {high})" if low != high else fmt(one.value, one.unit))
+    return html.escape(one.with_interval)
 
 
 def _bound(one: Binding) -> str:
@@ -381,8 +386,7 @@ def _joints(joints: Sequence[Joint]) -> str:
 def _front(front: Sequence[Point], training: bool) -> str:
     rows = []
     for one in front:
-        cost = fmt(one.cost, "$") if math.isfinite(one.cost) else ""
-        numbers = fmt(one.time, "s"), cost, fmt(one.power, "W"), f"{one.racks:,.0f}"
+        numbers = one.say("time"), one.say("cost"), one.say("power"), f"{one.racks:,.0f}"
         rows.append((f"{one.gpus:,.0f} {one.accelerator}", *numbers))
     what = "time" if training else "time a token"
     said = "<p>None of these is both faster and cheaper than another.</p>" if training else ""

@@ -38,7 +38,22 @@ from .queueing import little_law
 from .speedup import critical_batch, training_run
 from .training import Step, kind, step
 from .transformer import Transformer, parameters, training_flops
-from .units import Explained, Table, fmt, hour, kWh, nonnegative, parse, positive, summary, tabulate, whole, words, year
+from .units import (
+    Explained,
+    Table,
+    fmt,
+    hour,
+    kWh,
+    nonnegative,
+    parse,
+    positive,
+    say,
+    summary,
+    tabulate,
+    whole,
+    words,
+    year,
+)
 
 if TYPE_CHECKING:  # imported where a fleet is planned: a training run needs nothing of it
     from .serving import Formats, Requests, Service
@@ -754,7 +769,7 @@ class Design(Explained):
         rows += [("racks", _count(self.racks)), ("switches", f"{_count(self.fabric.switches)} {self.fabric.name}")]
         rows += [("cables", _count(self.fabric.cables)), ("storage", summary(self.storage_bandwidth, "B/s"))]
         rows += [("checkpoint", summary(self.checkpoint.size, "B")), ("every", summary(self.interval, "s"))]
-        return [*rows, ("step", summary(self.step.time, "s")), ("MFU", summary(self.step.mfu, "%"))]
+        return [*rows, ("step", self.step.with_interval), ("MFU", self.step.say("mfu"))]
 
 
 def _server(name: str, site: Site, world: World) -> tuple[float, float, float, bool]:
@@ -890,7 +905,10 @@ def design(training: Training, site: Site, chips: Machine, layout: Layout, *, wo
 
 @dataclass(frozen=True, repr=False)
 class Outcome(Explained):
-    """What a design does in a world. ``load`` and ``site`` are rated watts, ``mean_power`` those at the meter."""
+    """What a design does in one world; a :class:`Plan` draws many, and has the intervals.
+
+    ``load`` and ``site`` are rated watts, ``mean_power`` those at the meter.
+    """
 
     work: Any
     mtbf: Any
@@ -917,7 +935,8 @@ class Outcome(Explained):
         return np.nan * self.time if self.bill is None else self.bill.total
 
     def _rows(self):
-        rows = [("", "value"), ("time", summary(self.time, "s")), ("useful", summary(self.run.goodput, "%"))]
+        rows = [("in one world", "value"), ("time", summary(self.time, "s"))]
+        rows.append(("useful", summary(self.run.goodput, "%")))
         rows += [("failures", summary(self.failures)), ("site, rated", summary(self.site.total, "W"))]
         rows += [("site, mean", summary(self.mean_power, "W")), ("energy", summary(self.energy.energy, "MWh"))]
         rows.append(("carbon", summary(self.energy.carbon / 1000, "t CO2e")))
@@ -1073,6 +1092,7 @@ _UNCERTAIN: tuple[str, ...] = (
     "capital",
 )
 _UNCERTAIN += ("site_power", "mean_power", "energy", "carbon")
+_ONLY_PUBLISHED = ("interruptions_per_day", "chip_carbon")  # as others count; a plan's table has them in other words
 
 
 def _chip_carbon(made: Design, done: Outcome):
@@ -1213,7 +1233,10 @@ class InfeasibleError(ValueError):
 
 @dataclass(frozen=True, repr=False)
 class Point(Explained):
-    """One of the plans that are worth a choice: none is both faster and cheaper."""
+    """One of the plans that are worth a choice: none is both faster and cheaper.
+
+    ``low`` and ``high`` of time, cost and power hold eight of ten drawn worlds.
+    """
 
     accelerator: str
     gpus: float
@@ -1221,11 +1244,20 @@ class Point(Explained):
     cost: float
     power: float
     racks: float
+    time_low: float = math.nan
+    time_high: float = math.nan
+    cost_low: float = math.nan
+    cost_high: float = math.nan
+    power_low: float = math.nan
+    power_high: float = math.nan
+
+    def say(self, name: str) -> str:
+        """Its time, cost or power with the interval, in words; nothing where it is not known."""
+        return say(self, name, {"time": "s", "cost": "$", "power": "W"}[name])
 
     def _rows(self):
-        units = {"time": "s", "cost": "$", "power": "W"}
-        shown = {n: summary(getattr(self, n), unit) for n, unit in units.items()}
-        return [("", self.accelerator), ("gpus", _count(self.gpus)), *shown.items(), ("racks", _count(self.racks))]
+        shown = [(name, self.say(name)) for name in ("time", "cost", "power")]
+        return [("", self.accelerator), ("gpus", _count(self.gpus)), *shown, ("racks", _count(self.racks))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -1290,8 +1322,13 @@ class Check(Explained):
         """Planned over published, less one."""
         return self.planned / self.published - 1
 
+    @property
+    def with_interval(self) -> str:
+        """What was planned, with its interval where it is uncertain."""
+        return Estimate(self.planned, self.low, self.high, self.unit).with_interval
+
     def _rows(self):
-        rows = [(words(self.name), "value"), ("planned", summary(self.planned, self.unit))]
+        rows = [(words(self.name), "value"), ("planned", self.with_interval)]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
@@ -1338,8 +1375,9 @@ class Plan(Explained):
         made = [(name, *value, "", "") for name, *value in self.design._rows()[1:] if name not in ("step", "MFU")]
         rows += [(name, str(value), "", "") for name, value, *_ in made]
         for name, one in self.intervals.items():
-            shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((words(name), *shown))
+            if name in _UNCERTAIN:
+                shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
+                rows.append((words(name), *shown))
         rows.append(("binds", self.binding.name, "", ""))
         good = sum(joint.holds for joint in self.joints)
         return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
@@ -1577,7 +1615,7 @@ def plan(
         joints=certificate(made, done, world),
         intervals=_intervals(made, done, outcome(made, drawn)),
         tornado=_tornado(made, world, spread_kind),
-        front=_front(table, limits, site, groups),
+        front=_front(table, limits, training, site, groups, world, drawn),
         binding=_binding(table, chosen, limits, site),
         considered=len(table["time"]),
     )
@@ -1796,7 +1834,15 @@ def _slopes(table: Mapping, chosen: int) -> tuple[float, float]:
     return of_time, of_cost
 
 
-def _front(table: Mapping, limits: Mapping[str, float], site: Site, groups: list[Design]) -> tuple[Point, ...]:
+def _front(
+    table: Mapping,
+    limits: Mapping[str, float],
+    training: Training,
+    site: Site,
+    groups: list[Design],
+    world: World,
+    drawn: World,
+) -> tuple[Point, ...]:
     """Plans within the limits of which none is both faster and cheaper, the fastest first."""
     good = np.flatnonzero(_within(table, limits, site))
     order = good[np.lexsort((table["cost"][good], table["time"][good]))]
@@ -1806,14 +1852,26 @@ def _front(table: Mapping, limits: Mapping[str, float], site: Site, groups: list
         if not front or table["cost"][i] < least:
             least = table["cost"][i]
             numbers = (float(table[name][i]) for name in ("gpus", "time", "cost", "site_power", "racks"))
-            front.append(Point(groups[int(table["group"][i])].accelerator, *numbers))
+            group = groups[int(table["group"][i])]
+            made = design(training, site, group.machine, group.layout[int(table["at"][i])], world=world)
+            ends = _intervals(made, outcome(made, world), outcome(made, drawn))
+            front.append(Point(group.accelerator, *numbers, **_ends_of(ends, _POINT)))
     return tuple(front)
+
+
+_POINT = {"time": "time", "cost": "cost", "power": "site_power"}  # the result of a plan that each number is
+
+
+def _ends_of(intervals: Mapping[str, Estimate], names: Mapping[str, str]) -> dict[str, float]:
+    """``low`` and ``high`` of some results, as a record of plain numbers has them."""
+    ends = {name: intervals[of] for name, of in names.items() if of in intervals}
+    return {f"{name}_{end}": float(getattr(one, end)) for name, one in ends.items() for end in ("low", "high")}
 
 
 def _intervals(made: Design, done: Outcome, drawn: Outcome) -> Mapping[str, Estimate]:
     """The central value of each uncertain result, and between which values eight of ten drawn worlds have it."""
     found = {}
-    for name in _UNCERTAIN:
+    for name in (*_UNCERTAIN, *_ONLY_PUBLISHED):
         unit, get = METRICS[name]
         central, values = float(get(made, done)), np.asarray(get(made, drawn))
         if np.isfinite(central):
@@ -2134,13 +2192,13 @@ def serve(
         chosen,
         joints=_fleet_joints(chosen, world),
         intervals=_fleet_intervals(chosen, drawn),
-        front=_fleet_front(good),
+        front=_fleet_front(good, drawn),
         binding=_fleet_binding(chosen, services[chosen.machine.name]),
         tornado=_fleet_tornado(chosen, world, step_kind),
     )
 
 
-def _fleet_front(fleets: list[Fleet]) -> tuple[Point, ...]:
+def _fleet_front(fleets: list[Fleet], drawn: World) -> tuple[Point, ...]:
     """Fleets of which none is both faster for a user and cheaper (smaller, where no price is known), fastest first."""
     front: list[Point] = []
     least = np.inf
@@ -2149,7 +2207,10 @@ def _fleet_front(fleets: list[Fleet]) -> tuple[Point, ...]:
         if price < least:
             least = price
             numbers = one.gpus, one.service.time_per_token, one.cost, one.site.total, one.racks
-            front.append(Point(one.machine.name, *map(float, numbers)))
+            sure = _fleet_intervals(one, drawn)
+            ends = _ends_of(sure, {"cost": "cost_a_year", "power": "site_power"})
+            ends |= {"time_low": 1 / sure["speed"].high, "time_high": 1 / sure["speed"].low}
+            front.append(Point(one.machine.name, *map(float, numbers), **ends))
     return tuple(front)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -434,6 +434,8 @@ class Pass(Predicted):
     spread_low: float
     spread_high: float
 
+    _follow: ClassVar = {"mfu": ("%", -1), "tokens_per_second": ("tokens/s", -1)}
+
     @property
     def time(self):
         """Seconds of the pass: the sum of its parts."""
@@ -462,8 +464,7 @@ class Pass(Predicted):
             for name, t in parts.items()
             if np.any(t)
         ]
-        rows.append(("pass", *self._cells()))
-        return [*rows, ("MFU", "", summary(self.mfu, "%"))]
+        return [*rows, ("pass", *self._cells()), ("MFU", *self._cells("mfu"))]
 
 
 def kind(model, how: str = "one pass") -> str:
@@ -1037,6 +1038,9 @@ class Service(Predicted):
     spread_low: float
     spread_high: float
 
+    _follow: ClassVar = dict.fromkeys(("time_to_first_token", "time_per_token", "latency"), ("s", -1))
+    _follow |= dict.fromkeys(("speed", "tokens_per_second"), ("tokens/s", 1))
+
     @property
     def speed(self):
         """Tokens a second of one user."""
@@ -1052,9 +1056,10 @@ class Service(Predicted):
         return each, each / self.spread_high, each / self.spread_low, "tokens/s"
 
     def _rows(self):
-        units = {"sequences": "", "tokens_per_second": "tokens/s", "gpus": ""}
         names = [f.name for f in fields(self) if not f.name.startswith("spread")]
-        rows = [(words(name), summary(getattr(self, name), units.get(name, "s"))) for name in names]
+        rows = [
+            (words(name), self.say(name) if name in self._follow else summary(getattr(self, name))) for name in names
+        ]
         return [("", "value"), *rows, ("tokens per second per gpu", self.with_interval)]
 
 
@@ -1263,7 +1268,7 @@ class Frontier(Explained):
         rows = [("", "value"), ("considered", f"{self.considered:,}"), ("fit", f"{self.two_batches.size:,}")]
         if self.two_batches.size:
             service = self.service
-            rows += [("speed of a user", summary(service.speed, "tokens/s")), ("on the front", f"{self.front.size:,}")]
+            rows += [("speed of a user", service.say("speed")), ("on the front", f"{self.front.size:,}")]
             rows += [("tokens per second per gpu", service.with_interval)]
         return rows
 

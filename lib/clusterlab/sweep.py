@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .planner import METRICS, WORLD, InfeasibleError, World, from_inputs, plan
-from .units import Explained, fmt, whole
+from .units import Explained, say, whole, words
 
 RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 
@@ -32,7 +32,7 @@ RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 class Cell(Explained):
     """One plan of an atlas: its numbers in SI units (``carbon`` in tonnes), or ``why`` there is none.
 
-    ``low`` and ``high`` of time and cost hold eight of ten drawn worlds.
+    ``low`` and ``high`` of each hold eight of ten drawn worlds.
     """
 
     model: str
@@ -45,15 +45,32 @@ class Cell(Explained):
     cost_low: float = math.nan
     cost_high: float = math.nan
     mfu: float = math.nan
+    mfu_low: float = math.nan
+    mfu_high: float = math.nan
     effective_time: float = math.nan
+    effective_time_low: float = math.nan
+    effective_time_high: float = math.nan
     site_power: float = math.nan
+    site_power_low: float = math.nan
+    site_power_high: float = math.nan
     carbon: float = math.nan
+    carbon_low: float = math.nan
+    carbon_high: float = math.nan
     why: str = ""
 
     @property
     def feasible(self) -> bool:
         """Whether there is a plan."""
         return not self.why
+
+    def say(self, name: str) -> str:
+        """One of its ``RESULTS`` with the interval, in words; nothing where it is not known."""
+        return say(self, name, METRICS[name][0])
+
+    def _rows(self):
+        rows = [("", "value"), ("model", self.model), ("accelerator", self.accelerator), ("GPUs", f"{self.gpus:,}")]
+        shown = ((words(name), self.say(name)) for name in RESULTS) if self.feasible else [("none", self.why)]
+        return rows + [(name, text) for name, text in shown if text]
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +95,7 @@ class Atlas(Explained):
     def _rows(self):
         rows = [("model", "accelerator", "GPUs", "time", "cost")]
         for cell in self.cells:
-            numbers = (fmt(cell.time, "s"), fmt(cell.cost, "$") if math.isfinite(cell.cost) else "")
+            numbers = cell.say("time"), cell.say("cost")
             rows.append((cell.model, cell.accelerator, f"{cell.gpus:,}", *(numbers if cell.feasible else ("none", ""))))
         return rows
 
@@ -133,7 +150,7 @@ def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
             cells.append(said | {"why": str(error)})
             continue
         said |= {name: float(METRICS[name][1](made.design, made.outcome)) for name in RESULTS}
-        for name in ("time", "cost"):
+        for name in RESULTS:
             one = made.intervals.get(name)
             said |= {f"{name}_low": one.low, f"{name}_high": one.high} if one else {}
         cells.append(said)
@@ -187,8 +204,8 @@ def sweep(
     --------
     >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
     >>> run = {"model": "Llama 3.1 8B", "tokens": 1e12, "global_batch": 512, **few}
-    >>> [fmt(cell.time, "s") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
-    ['23.8 d', '12.1 d']
+    >>> [cell.say("time") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
+    ['23.8 d (22.6 to 25.9)', '12.1 d (11.5 to 13.2)']
     """
     chunks = _chunks(runs, accelerators, sizes, draws, WORLD if world is None else world)
     kept = None if folder is None else Path(folder)

@@ -16,7 +16,7 @@ its own.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -70,6 +70,8 @@ class Step(Predicted):
     spread_low: float
     spread_high: float
 
+    _follow: ClassVar = {"mfu": ("%", -1), "hfu": ("%", -1), "tokens_per_second": ("tokens/s", -1)}
+
     @property
     def time(self):
         """Seconds of the step: the sum of its parts."""
@@ -115,7 +117,7 @@ class Step(Predicted):
         parts = {name: getattr(self, name) for name in PARTS}
         rows += [(name, summary(t, "s"), summary(t / whole_step, "%")) for name, t in parts.items() if np.any(t)]
         rows.append(("step", *self._cells()))
-        return [*rows, ("MFU", "", summary(self.mfu, "%")), ("HFU", "", summary(self.hfu, "%"))]
+        return [*rows, ("MFU", *self._cells("mfu")), ("HFU", *self._cells("hfu"))]
 
 
 def kind(model, precision: str) -> str:
@@ -227,8 +229,8 @@ def step(
     bubble          451 ms           3.39%
     optimizer      70.4 ms          0.528%
     step            13.3 s  (12.2 to 14.9)
-    MFU                                53%
-    HFU                              53.5%
+    MFU                53%  (47.3 to 58.1)
+    HFU              53.5%  (47.8 to 58.6)
     """
     layout.faults(model, workload, gpus=gpus).refuse()
     if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):

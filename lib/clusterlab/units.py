@@ -505,21 +505,38 @@ def words(name: str) -> str:
     return " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))
 
 
-def with_interval(value, low, high, unit: str = "") -> str:
+def with_interval(value, low, high, unit: str = "", digits: int = 3) -> str:
     """A predicted number with its interval, as every record writes it; the unit stands once where it is the same.
 
     Examples
     --------
-    >>> with_interval(6.04, 5.44, 6.78, "s"), with_interval(0.93, 0.88, 0.995, "%")
-    ('6.04 s (5.44 to 6.78)', '93% (88 to 99.5)')
+    >>> with_interval(6.04, 5.44, 6.78, "s"), with_interval(0.93, 0.88, 0.983, "%", digits=2)
+    ('6.04 s (5.44 to 6.78)', '93% (88 to 98)')
     """
     if any(np.ndim(one) for one in (value, low, high)):
-        return f"{summary(value, unit)} ({fmt(np.min(low), unit)} to {fmt(np.max(high), unit)})"
-    first, *ends = (fmt(one, unit) for one in (value, low, high))
+        return f"{summary(value, unit)} ({fmt(np.min(low), unit, digits)} to {fmt(np.max(high), unit, digits)})"
+    first, *ends = (fmt(one, unit, digits) for one in (value, low, high))
     written = first.lstrip("-0123456789.,")
     if all(one.lstrip("-0123456789.,") == written for one in ends):
         ends = [one.removesuffix(written) for one in ends]
     return f"{first} ({' to '.join(ends)})"
+
+
+def say(record, name: str, unit: str = "") -> str:
+    """A number of a record with its interval, in words, where the record has ``NAME_low`` and ``NAME_high`` beside it.
+
+    A number that is not known is the empty text, and one whose ends are not known stands alone.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> say(SimpleNamespace(time=80 * day, time_low=73 * day, time_high=240 * day), "time", "s")
+    '80 d (73 to 240)'
+    """
+    value, low, high = (getattr(record, key, math.nan) for key in (name, f"{name}_low", f"{name}_high"))
+    if not math.isfinite(value):
+        return ""
+    return with_interval(value, low, high, unit) if low < high else fmt(value, unit)
 
 
 class Explained:
@@ -534,7 +551,7 @@ class Explained:
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        return "\n".join([type(self).__name__, *_aligned(self._rows())])
+        return f"{type(self).__name__}\n{aligned(self._rows())}"
 
     def _repr_html_(self) -> str:
         def line(row, tag):
@@ -550,11 +567,29 @@ class Predicted(Explained):
     """Mixin for records that predict a measurement: one number of theirs carries an 80 % interval.
 
     Of runs that no constant has seen, one in ten is below ``low`` and one in ten above ``high``
-    (:data:`clusterlab.machine.SPREADS`). A record says the number, its ends and their unit by ``_predicted()``.
+    (:data:`clusterlab.machine.SPREADS`). A record says the number, its ends and their unit by ``_predicted()``, and by
+    ``_follow`` what rises and falls with it (1), or against it (-1): name to unit and direction.
     """
+
+    _follow: ClassVar[Mapping[str, tuple[str, int]]] = MappingProxyType({})
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
         raise NotImplementedError
+
+    def say(self, name: str) -> str:
+        """Another number of the record with its interval, in words: ``step.say("mfu")`` is ``39.3% (35.3 to 43)``.
+
+        Raises
+        ------
+        ValueError
+            ``name`` is no number that has an interval; the message lists those that have.
+        """
+        if name not in self._follow:
+            raise ValueError(f"name must be one of {', '.join(self._follow)}; got {name!r}")
+        unit, direction = self._follow[name]
+        number, (centre, low, high, _) = getattr(self, name), self._predicted()
+        ends = (low / centre, high / centre) if direction > 0 else (centre / high, centre / low)
+        return with_interval(number, number * ends[0], number * ends[1], unit)
 
     @property
     def low(self):
@@ -571,20 +606,25 @@ class Predicted(Explained):
         """The number with its interval, in words: ``6.04 s (5.44 to 6.78)``."""
         return with_interval(*self._predicted())
 
-    def _cells(self) -> tuple[str, str]:
-        """The number and its interval, as two cells of a table."""
-        number, space, ends = self.with_interval.partition(" (")
+    def _cells(self, name: str | None = None) -> tuple[str, str]:
+        """The number (or another, by name) and its interval, as two cells of a table."""
+        number, space, ends = (self.say(name) if name else self.with_interval).partition(" (")
         return number, space.lstrip() + ends
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows of text as lines: the first column to the left, the others to the right."""
+def aligned(rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows of text as lines: so many columns to the left, the others to the right.
+
+    Examples
+    --------
+    >>> print(aligned([("link", "rate"), ("NVLink 4", "450 GB/s")]))
+    link          rate
+    NVLink 4  450 GB/s
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for name, *cells in rows:
-        padded = [cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True)]
-        lines.append("  ".join([name.ljust(widths[0]), *padded]).rstrip())
-    return lines
+    places = [str.ljust] * left + [str.rjust] * (len(widths) - left)
+    lines = (zip(places, row, widths, strict=True) for row in rows)
+    return "\n".join("  ".join(put(cell, width) for put, cell, width in line).rstrip() for line in lines)
 
 
 @dataclass(frozen=True, repr=False)
@@ -598,7 +638,7 @@ class Table(Explained):
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        return "\n".join(_aligned(self.rows))
+        return aligned(self.rows)
 
 
 @dataclass(frozen=True, repr=False)

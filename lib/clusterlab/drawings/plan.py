@@ -44,17 +44,17 @@ def chain(made: Plan) -> Scene:
     cut = ", ".join(f"{name} {getattr(layout, name):.0f}" for name in ("tp", "pp", "dp"))
     tokens = fmt(training.tokens / 1e12) + "T tokens"
     flops = float(one.step.model_flops * training.steps)
-    cost = _sure(made, "cost", "$") if math.isfinite(float(done.cost)) else "no price known"
+    cost = _sure(made, "cost") if math.isfinite(float(done.cost)) else "no price known"
     spine = [
         (f"{training.model.name}\n{tokens}", "ink", _flops(flops)),
-        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{_sure(made, 'step_time', 's')} a step"),
+        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{_sure(made, 'step_time')} a step"),
         (
-            f"{_sure(made, 'time', 's')}\n{fmt(float(done.run.goodput), '%')} useful",
+            f"{_sure(made, 'time')}\n{_sure(made, 'effective_time', 2)} useful",
             "compute",
             f"{one.hosts:,.0f} GPUs with their spares",
         ),
         (
-            f"{fmt(float(done.site.total), 'W')} rated\n{_sure(made, 'mean_power', 'W')} drawn",
+            f"{fmt(float(done.site.total), 'W')} rated\n{_sure(made, 'mean_power')} drawn",
             "wire",
             f"{fmt(float(done.energy.energy), 'MWh')} at the meter",
         ),
@@ -82,7 +82,7 @@ def chain(made: Plan) -> Scene:
     held = f"{good} of {len(made.joints)} joints hold"
     bottom = len(spine) * (_HIGH + _GAP) - _GAP
     parts.append(Label(_LEFT, bottom + 16, held, "start", strong=True))
-    said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time', 's')}, "
+    said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time')}, "
     said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated. {held}."
     return Scene(400, bottom + 26, parts, alt=said)
 
@@ -180,10 +180,10 @@ def _days(seconds: float) -> str:
     return fmt(seconds, next((unit for unit, least in units.items() if seconds >= least), "s"))
 
 
-def _sure(made: Plan, name: str, unit: str) -> str:
+def _sure(made: Plan, name: str, digits: int = 3) -> str:
     """A number of a plan with its interval."""
     one = made.intervals[name]
-    return with_interval(one.value, one.low, one.high, unit)
+    return with_interval(one.value, one.low, one.high, one.unit, digits)
 
 
 def _misfit(training: Training, site: Site) -> tuple[str, str]:

@@ -36,21 +36,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..collectives import bus_factor, mesh_all_gather, multicast_all_reduce, pipelined_time
-from ..machine import FABRICS, NCCL_CONSTANTS, PROTOCOLS, SPREADS
-from ..units import Explained, fmt, us, words
+from ..machine import FABRICS, NCCL_CONSTANTS, PROTOCOLS, SPREADS, Spread
+from ..units import Explained, Predicted, aligned, fmt, positive, say, summary, us, whole, with_interval, words
 from . import validation
-from .nccl_tests import EXPERTS, Timing, published_timings, read
+from .nccl_tests import EXPERTS, Timing, published_timings, read, system_wires
 from .text import UNUSABLE, name_of
 
 
@@ -62,7 +63,8 @@ class LinkFit(Explained):
     would have, whatever the operation. ``wire_fraction`` is the share of the busiest wire's rate; a fit finds more than
     1 where the rows move more than the wires that they name. None: the rows do not tell. ``pipelined`` says which form
     the law has. Errors are relative; ``qualities`` are those of the rows. ``low`` and ``high``, of a prediction, are
-    the ends of the 80 % interval of each time, in seconds, and ``kinds`` what they are learned by.
+    the ends of the 80 % interval of each time, in seconds, and ``kinds`` what they are learned by; ``bandwidth_low``
+    and ``bandwidth_high`` are those of the bandwidth.
     """
 
     source: str
@@ -76,6 +78,8 @@ class LinkFit(Explained):
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     kinds: tuple[str, ...] = ()
+    bandwidth_low: float = math.nan
+    bandwidth_high: float = math.nan
 
     @property
     def mean_abs_error(self) -> float:
@@ -94,7 +98,7 @@ class LinkFit(Explained):
             (self.source, "value"),
             ("rows", str(len(self.errors))),
             ("alpha", known["alpha"]),
-            ("bandwidth", fmt(self.bandwidth, "B/s")),
+            ("bandwidth", say(self, "bandwidth", "B/s")),
             ("wire fraction", known["wire fraction"]),
             ("mean absolute error", fmt(self.mean_abs_error, "%")),
             *([("within the interval", fmt(self.coverage, "%"))] if self.low else []),
@@ -636,11 +640,15 @@ def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) ->
     at_length = [_parts(row, efficiency) for row in long]
     errors = predicted / np.array([row.seconds for row in rows]) - 1
     kinds = tuple(_kind(row, part, efficiency) for row, part in zip(rows, parts, strict=True))
-    spreads = [SPREADS[f"collective: {kind}"] for kind in kinds]
+    spreads = [_spread(kind) for kind in kinds]
+    rates = np.array([_ring(row)[1] / part.transfer for row, part in zip(long, at_length, strict=True)])
+    widths = [_spread(_kind(row, part, efficiency)) for row, part in zip(long, at_length, strict=True)]
     return LinkFit(
         source=rows[0].source,
         alpha=float(np.median(np.array([_waits(row, efficiency) for row in rows]) / steps)),
-        bandwidth=float(np.median([_ring(row)[1] / part.transfer for row, part in zip(long, at_length, strict=True)])),
+        bandwidth=float(np.median(rates)),
+        bandwidth_low=float(np.median(rates / [spread.high for spread in widths])),
+        bandwidth_high=float(np.median(rates / [spread.low for spread in widths])),
         wire_fraction=float(np.median([getattr(efficiency, part.kind) for part in at_length])),
         pipelined=True,
         times=tuple(predicted.tolist()),
@@ -663,6 +671,112 @@ def _kind(timing: Timing, parts: _Parts, efficiency: LinkEfficiencyFit) -> str:
         return "unknown fabric"
     where = "one node" if timing.nodes == 1 else "nodes"
     return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
+
+
+def _spread(kind: str) -> Spread:
+    return SPREADS[f"collective: {kind}"]
+
+
+@dataclass(frozen=True, repr=False)
+class TimedCollective(Predicted):
+    """What nccl-tests would print of a collective: ``time`` in seconds with its 80 % interval, for one size or many.
+
+    ``latency`` and ``transfer`` are the parts of :func:`~clusterlab.collectives.pipelined_time`. ``spread_low`` and
+    ``spread_high`` are those of its kind in multiples of ``time``.
+    """
+
+    operation: str
+    ranks: int
+    size: float
+    latency: float
+    transfer: float
+    spread_low: float
+    spread_high: float
+
+    _follow: ClassVar = {"bus_bandwidth": ("B/s", -1)}
+
+    @property
+    def time(self):
+        """Seconds, with the root of what a pipeline cannot hide."""
+        return pipelined_time(self.latency, self.transfer)
+
+    @property
+    def bus_bandwidth(self):
+        """Bytes/s as nccl-tests prints them under busbw."""
+        return bus_factor(self.operation, self.ranks) * self.size / self.time
+
+    def _predicted(self):
+        return self.time, self.spread_low * self.time, self.spread_high * self.time, "s"
+
+    def _rows(self):
+        rows = [(f"{self.operation} on {self.ranks:,}", "value"), ("size", summary(self.size, "B"))]
+        rows += [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer")]
+        return [*rows, ("time", self.with_interval), ("bus bandwidth", self.say("bus_bandwidth"))]
+
+
+def predict_collective(operation, size, ranks, *, node_size=8, scale_up="NVLink 4", network="InfiniBand NDR"):
+    """Predict what a collective takes on a machine that nobody has timed, from its links and all published timings.
+
+    NCCL's choice of algorithm and protocol, with the shares of the wires' rate and the latencies that machines show
+    (:func:`fit_link_efficiency`). The laws of :mod:`clusterlab.collectives` say what one algorithm could reach.
+
+    Parameters
+    ----------
+    operation : str
+        ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"all-to-all"``, ``"broadcast"`` or
+        ``"send-receive"``.
+    size : array_like
+        Bytes, as nccl-tests count them: of one rank's buffer, or of the gathered one.
+    ranks : int
+        GPUs, in nodes (or domains) of ``node_size``, or all in one.
+    node_size : int
+        GPUs that the scale-up link joins.
+    scale_up, network : str
+        Names of the links, as in :func:`clusterlab.hardware.link`; a port of the network for each GPU.
+
+    Returns
+    -------
+    TimedCollective
+
+    Raises
+    ------
+    ValueError
+        ``size`` is not positive and finite, a count is not a whole number, ``ranks`` do not fill nodes, there is one
+        rank alone, or a name is unknown.
+
+    Examples
+    --------
+    The gradients of a 7B model on 256 H100s:
+
+    >>> predict_collective("all-reduce", 14e9, 256)
+    TimedCollective
+    all-reduce on 256                  value
+    size                               14 GB
+    latency                           261 µs
+    transfer                         72.9 ms
+    time                 77.5 ms (64 to 115)
+    bus bandwidth      360 GB/s (244 to 436)
+    """
+    (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
+    if operation not in _TIMED:
+        raise ValueError(f"operation must be one of {', '.join(_TIMED)}; got {operation!r}")
+    if n < 2 or (n > g and n % g):
+        raise ValueError(f"ranks must be two or more that fill nodes of {g:.0f}, got {ranks}")
+    nodes = max(int(n / g), 1)
+    wires = system_wires(scale_up, network, int(n) // nodes)
+    row = Timing(
+        "", "", operation, 1.0, 1.0, int(n), nodes, in_switch=None if wires.pop("switched") else False, **wires
+    )
+    efficiency, found = fit_link_efficiency(published_timings()), []
+    for one in np.ravel(sizes):
+        parts = _parts(timing := replace(row, size=float(one)), efficiency)
+        spread = _spread(_kind(timing, parts, efficiency))
+        found.append((parts.latency, parts.transfer, spread.low, spread.high))
+    columns = np.reshape(np.transpose(found), (4, *np.shape(sizes)))
+    return TimedCollective(operation, int(n), sizes, *(column[()] for column in columns))
+
+
+_TIMED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-receive")
 
 
 def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> list[LinkFit]:
@@ -843,9 +957,9 @@ FIT_HELP = (
 PREDICT_HELP = (
     "predict timed collectives from their links' datasheets",
     "Predict each source from its links, with efficiencies fitted to the published timings of other machines that come "
-    "with clusterlab, never on other sources of the file. Each time has an 80 %% interval: low and high in JSON, and "
-    "multiples of the prediction in the table. Lines that could not be read or used go to stderr; the exit status is 2 "
-    "if nothing is left.",
+    "with clusterlab, never on other sources of the file. A line for each time, measured and predicted with its 80 %% "
+    "interval (low and high in JSON), then one for each source. Lines that could not be read or used go to stderr; the "
+    "exit status is 2 if nothing is left.",
     _OWN,
 )
 
@@ -887,6 +1001,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([_json(*both) for both in zip(results, read_as, strict=True)], indent=1))
     else:
+        if arguments.command == "predict":
+            print(row_table(results, read_as), end="\n\n")
         print(table(results))
     return 0
 
@@ -904,6 +1020,7 @@ def _json(result: LinkFit, timings: list[Timing]) -> dict:
         "rows": len(result.errors),
         "alpha_seconds": result.alpha,
         "bandwidth_bytes_per_second": result.bandwidth,
+        **({"bandwidth_low": result.bandwidth_low, "bandwidth_high": result.bandwidth_high} if result.low else {}),
         "wire_fraction": result.wire_fraction,
         "mean_abs_error": result.mean_abs_error,
     }
@@ -917,6 +1034,35 @@ def _json(result: LinkFit, timings: list[Timing]) -> dict:
     return shown | {"coverage": result.coverage, "predictions": predictions}
 
 
+def row_table(results: Iterable[LinkFit], read_as: Iterable[list[Timing]]) -> str:
+    """Return a line for each timing: measured and predicted with an 80 % interval. Of a plateau, its bus bandwidth.
+
+    Examples
+    --------
+    >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"][:2]
+    >>> print(row_table(predict_held_out(rows, published_timings()), [rows]))
+    row    source           operation      size  measured               predicted  error
+    C0081  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (34.3 to 39.9)  +2.1%
+    C0082  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (34.3 to 39.9)  +2.1%
+    """
+    rows = [("row", "source", "operation", "size", "measured", "predicted", "error")]
+    for result, timings in zip(results, read_as, strict=True):
+        ends = zip(timings, result.times, result.low, result.high, result.errors, strict=True)
+        for row, time, low, high, error in ends:
+            if np.isfinite(row.size):
+                size, measured, predicted = (
+                    fmt(row.size, "B"),
+                    fmt(row.seconds, "s"),
+                    with_interval(time, low, high, "s"),
+                )
+            else:  # seconds of a byte: as a rate the longest time is the lowest
+                moved = row.bus_bandwidth * row.seconds
+                size, measured = "plateau", fmt(row.bus_bandwidth, "B/s")
+                predicted = with_interval(moved / time, moved / high, moved / low, "B/s")
+            rows.append((row.row, row.source, row.operation, size, measured, predicted, f"{error:+.1%}"))
+    return aligned(rows, left=3)
+
+
 def table(results: Iterable[LinkFit]) -> str:
     """A line for each source, one for all rows together and, where some are of quality C, one for the rest.
 
@@ -924,34 +1070,27 @@ def table(results: Iterable[LinkFit]) -> str:
     --------
     >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
     >>> print(table([fit_links(rows)]))
-    source            rows    alpha  bandwidth   wire  error
-    h200_sharp_ramp     10        -   364 GB/s    81%   0.6%
-    all rows            10                              0.6%
+    source           rows  alpha  bandwidth  wire  error
+    h200_sharp_ramp    10      -   364 GB/s   81%   0.6%
+    all rows           10                           0.6%
     """
     results = list(results)
-    width, predicted = max(17, *(len(result.source) for result in results)), all(result.low for result in results)
-    heading = f"{'source':<{width}} {'rows':>4} {'alpha':>8} {'bandwidth':>10} {'wire':>6} {'error':>6}"
-    lines = [heading + (f" {'80 % interval':>14} {'inside':>6}" if predicted else "")]
+    predicted = all(result.low for result in results)
+    rows = [("source", "rows", "alpha", "bandwidth", "wire", "error", "inside")]
     for result in results:
         alpha = "-" if result.alpha is None else fmt(result.alpha, "s")
         share = "-" if result.wire_fraction is None else f"{result.wire_fraction:.0%}"
-        error, rows = f"{result.mean_abs_error:.1%}", len(result.errors)
-        line = f"{result.source:<{width}} {rows:>4} {alpha:>8} {fmt(result.bandwidth, 'B/s'):>10} {share:>6} {error:>6}"
-        lines.append(line + (f" {_multiples(result):>14} {result.coverage:>6.0%}" if predicted else ""))
+        error, inside = f"{result.mean_abs_error:.1%}", f"{result.coverage:.0%}" if predicted else ""
+        count = str(len(result.errors))
+        rows.append((result.source, count, alpha, say(result, "bandwidth", "B/s"), share, error, inside))
     errors = np.abs(np.concatenate([result.errors for result in results]))
-    inside = np.concatenate([_inside(result) for result in results]) if predicted else None
+    held = np.concatenate([_inside(result) for result in results]) if predicted else None
     sound = np.concatenate([result.qualities for result in results]) != "C"
     for name, kept in {"all rows": sound | True, "without quality C": sound}.items():
         if kept.any() and (name == "all rows" or not kept.all()):
-            line = f"{name:<{width}} {kept.sum():>4} {'':>8} {'':>10} {'':>6} {errors[kept].mean():>6.1%}"
-            lines.append(line + (f" {'':>14} {inside[kept].mean():>6.0%}" if predicted else ""))
-    return "\n".join(lines)
-
-
-def _multiples(result: LinkFit) -> str:
-    """The interval of the widest of its kinds, in multiples of the prediction: of a sweep, that of small messages."""
-    spreads = [SPREADS[f"collective: {kind}"] for kind in set(result.kinds)]
-    return f"{min(one.low for one in spreads):.2f} to {max(one.high for one in spreads):.2f}"
+            share = "" if held is None else f"{held[kept].mean():.0%}"
+            rows.append((name, str(kept.sum()), "", "", "", f"{errors[kept].mean():.1%}", share))
+    return aligned(rows if predicted else [row[:-1] for row in rows])
 
 
 def _inside(result: LinkFit) -> np.ndarray:

@@ -256,6 +256,16 @@ def _wires(link: hardware.Link) -> _Wires:
     )
 
 
+def system_wires(scale_up: str, network: str, gpus: int) -> dict[str, object]:
+    """The wires of a node of so many GPUs, each with a port, by the names of its links: arguments of :class:`Timing`.
+
+    ``switched`` says whether the scale-up switches can reduce.
+    """
+    wires, port = _wires(hardware.link(scale_up)), hardware.link(network)
+    fabric = _fabric(port.name)
+    return vars(wires.across(gpus * port.bandwidth, fabric=fabric)) | {"switched": bool(wires.switch)}
+
+
 @lru_cache(maxsize=1024)
 def _scale_up(text: str, gpu: str) -> _Wires:
     """The wires that a text names ("NVLink4 450GB/s/dir", "PCIe5"), or that the GPU has. A printed rate goes first.
