@@ -126,9 +126,9 @@ def test_a_gap_in_the_data_is_refused_and_named(fault):
 def test_a_table_or_row_that_is_a_value_is_refused_and_named():
     document = tomllib.loads(TEXT)
     for name in document:
-        with pytest.raises(ValueError, match=f"{name} must be a table of rows, got 3"):
+        with pytest.raises(ValueError, match=f"{name} must be a table, got 3"):
             load(document | {name: 3})
-        with pytest.raises(ValueError, match=f"{name} Planted must be a table, got 3"):
+        with pytest.raises(ValueError, match=f"{name} Planted: must be a table, got 3"):
             load(document | {name: document[name] | {"Planted": 3}})
 
 

@@ -151,5 +151,5 @@ def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, cap
 
 
 def test_the_audit_fails_on_a_file_that_cannot_be_read(tmp_path, capsys):
-    assert main(["audit", str(tmp_path / "nothing.toml")]) == 1
+    assert main(["audit", str(tmp_path / "nothing.toml")]) == 2
     assert capsys.readouterr().err

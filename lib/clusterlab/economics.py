@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .hardware import Fact, find, read_facts, read_rows, read_sources
+from .hardware import Fact, find, read_records
 from .units import (
     Explained,
     Parts,
@@ -158,25 +158,15 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     ValueError
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
-    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
-    sources, missing = read_sources(document)
-    gaps += missing
-    records: dict[str, dict[str, Any]] = {}
-    for table, record in _RECORDS.items():
-        records[table] = {}
-        rows, missing = read_rows(document, table)
-        gaps += missing
-        for name, row in rows.items():
-            facts, missing = read_facts(f"{table} {name}", row, sources)
-            gaps += missing
-            try:
-                values = {key: _read(key, fact.printed) for key, fact in facts.items()}
-                records[table][name] = record(name=name, facts=MappingProxyType(facts), **values)
-            except (TypeError, ValueError, OverflowError) as error:
-                gaps.append(f"{table} {name}: {error}")
-    if gaps:
-        raise ValueError("economics data:\n" + "\n".join(gaps))
-    return records
+
+    def built(record):
+        def of(name, facts, _):
+            values = {key: _read(key, fact.printed) for key, fact in facts.items()}
+            return record(name=name, facts=MappingProxyType(facts), **values)
+
+        return of
+
+    return read_records(document, "economics", {table: built(record) for table, record in _RECORDS.items()})
 
 
 @cache

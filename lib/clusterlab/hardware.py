@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
+from typing import Any
 
 from .units import Explained, parse, positive, words
 
@@ -189,28 +190,67 @@ def load(document: Mapping) -> dict[str, dict[str, Part]]:
         With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
         field, a missing or unreadable value, a reference to a part that is not there.
     """
-    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
-    sources, missing = read_sources(document)
+    build = {
+        table: lambda name, facts, row, record=record: _build(record, name, facts, row.get("trap", ""))
+        for table, record in _RECORDS.items()
+    }
+    return read_records(document, "hardware", build, _dangling)
+
+
+def read_records(
+    document: Mapping,
+    subject: str,
+    build: Mapping[str, Callable],
+    faults: Callable[[dict], list[str]] = lambda _: [],
+) -> dict[str, dict[str, Any]]:
+    """Build the records of a parsed data file, refusing whatever rests on nothing: the base of every catalogue.
+
+    Parameters
+    ----------
+    document : mapping
+        A table ``sources``, and others in the form of :func:`load`.
+    subject : str
+        What the file is about, for the message.
+    build : mapping
+        Table to a function of name, facts and row that makes a record, or None of a row that is none.
+    faults : callable
+        What is wrong with the records together: a list of lines.
+
+    Returns
+    -------
+    dict
+        ``{table: {name: record}}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found.
+    """
+    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *build)]
+    sources, missing = _sources(document)
     gaps += missing
-    records: dict[str, dict[str, Part]] = {}
-    for table, record in _RECORDS.items():
+    records: dict[str, dict[str, Any]] = {}
+    for table, made in build.items():
         records[table] = {}
-        rows, missing = read_rows(document, table)
+        rows, missing = _rows_of(document, table)
         gaps += missing
         for name, row in rows.items():
-            facts, missing = read_facts(f"{table} {name}", row, sources)
+            facts, missing = _facts(f"{table} {name}", row, sources)
             gaps += missing
             try:
-                records[table][name] = _build(record, name, facts, row.get("trap", ""))
-            except (TypeError, ValueError) as error:
+                record = made(name, facts, row)
+            except (TypeError, ValueError, OverflowError) as error:
                 gaps.append(f"{table} {name}: {error}")
-    gaps += _dangling(records)
+                continue
+            if record is not None:
+                records[table][name] = record
+    gaps += faults(records)
     if gaps:
-        raise ValueError("hardware data:\n" + "\n".join(gaps))
+        raise ValueError(f"{subject} data:\n" + "\n".join(gaps))
     return records
 
 
-def read_rows(document: Mapping, table: str) -> tuple[dict[str, Mapping], list[str]]:
+def _rows_of(document: Mapping, table: str) -> tuple[dict[str, Mapping], list[str]]:
     """Read a table of a parsed data file: its rows by name, and the gaps found, for a row must be a table itself."""
     rows = document.get(table, {})
     if not isinstance(rows, Mapping):
@@ -221,10 +261,10 @@ def read_rows(document: Mapping, table: str) -> tuple[dict[str, Mapping], list[s
     return {name: row for name, row in rows.items() if isinstance(row, Mapping)}, gaps
 
 
-def read_sources(document: Mapping) -> tuple[dict[str, Source], list[str]]:
+def _sources(document: Mapping) -> tuple[dict[str, Source], list[str]]:
     """Read the table ``sources`` of a parsed data file: the sources by key, and the gaps found."""
     sources = {}
-    rows, gaps = read_rows(document, "sources")
+    rows, gaps = _rows_of(document, "sources")
     for key, entry in rows.items():
         if odd := [name for name, text in entry.items() if not isinstance(text, str)]:
             gaps.append(f"source {key}: {odd[0]} must be text, got {entry[odd[0]]!r}")
@@ -243,7 +283,7 @@ def read_sources(document: Mapping) -> tuple[dict[str, Source], list[str]]:
     return sources, gaps
 
 
-def read_facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dict[str, Fact], list[str]]:
+def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dict[str, Fact], list[str]]:
     """Read a row of a data file: each field as a :class:`Fact`, and the gaps found."""
     facts, gaps = {}, []
     for key, entry in row.items():

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import hardware
-from .hardware import Fact, read_facts, read_rows, read_sources
+from .hardware import Fact, read_records
 from .units import Explained, fmt, fraction, nonnegative, parse, positive, whole, words
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
@@ -367,39 +367,21 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     ValueError
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
-    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
-    for name, table in document.items():
-        if not isinstance(table, Mapping):
-            gaps.append(f"{name} must be a table of rows, got {table!r}")
-            continue
-        gaps += [
-            f"{name} {key} must be a table, got {row!r}" for key, row in table.items() if not isinstance(row, Mapping)
-        ]
-    if gaps:
-        raise ValueError("efficiency data:\n" + "\n".join(gaps))
-    sources, missing = read_sources(document)
-    gaps += missing
-    records: dict[str, dict[str, Any]] = {}
-    for table, record in _RECORDS.items():
-        records[table] = {}
+
+    def built(table, record):
         usual: dict[str, Fact] = {}
-        rows, missing = read_rows(document, table)
-        gaps += missing
-        for name, row in rows.items():
-            facts, missing = read_facts(f"{table} {name}", row, sources)
-            gaps += missing
+
+        def of(name, facts, _):
             if table in ("software", "serving") and name == "default":
-                usual = facts
-                continue
+                usual.update(facts)
+                return None
             facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
-            try:
-                values = {key: _read(key, fact.printed) for key, fact in facts.items()}
-                records[table][name] = record(name=name, facts=MappingProxyType(facts), **values)
-            except (TypeError, ValueError) as error:
-                gaps.append(f"{table} {name}: {error}")
-    if gaps:
-        raise ValueError("efficiency data:\n" + "\n".join(gaps))
-    return records
+            values = {key: _read(key, fact.printed) for key, fact in facts.items()}
+            return record(name=name, facts=MappingProxyType(facts), **values)
+
+        return of
+
+    return read_records(document, "efficiency", {table: built(table, record) for table, record in _RECORDS.items()})
 
 
 @cache

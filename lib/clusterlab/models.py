@@ -16,7 +16,7 @@ from importlib.resources import files
 from math import isfinite
 from types import MappingProxyType
 
-from .hardware import Fact, find, read_facts, read_rows, read_sources
+from .hardware import Fact, find, read_records
 from .transformer import Transformer, parameters
 from .units import Explained, fmt, words
 
@@ -107,23 +107,12 @@ def load(document: Mapping) -> dict[str, Entry]:
         With every gap found: a number without a source, an unknown field, a shape that is none, or one whose parameters
         are not the published ones.
     """
-    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", "model")]
-    sources, missing = read_sources(document)
-    gaps += missing
-    entries = {}
-    rows, missing = read_rows(document, "model")
-    gaps += missing
-    for name, row in rows.items():
-        facts, missing = read_facts(f"model {name}", row, sources)
-        gaps += missing
-        try:
-            entries[name] = _entry(name, facts)
-            gaps += [f"model {gap}" for gap in entries[name].gaps]
-        except (TypeError, ValueError, OverflowError) as error:
-            gaps.append(f"model {name}: {error}")
-    if gaps:
-        raise ValueError("model data:\n" + "\n".join(gaps))
-    return entries
+    build = {"model": lambda name, facts, _: _entry(name, facts)}
+
+    def faults(records) -> list[str]:
+        return [f"model {gap}" for entry in records["model"].values() for gap in entry.gaps]
+
+    return read_records(document, "model", build, faults)["model"]
 
 
 def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:

@@ -28,7 +28,7 @@ import numpy as np
 from . import economics, failures, hardware, models, power, topology
 from .economics import PRICE_LISTS, Bill, PriceList, cost_per
 from .failures import Checkpoint, Estimate, Job, RunTime, SparePool
-from .hardware import Fact, find, read_facts, read_rows, read_sources
+from .hardware import Fact, find, read_records
 from .layout import PRECISIONS, Layout, Workload
 from .layout_search import axes, search
 from .machine import SOFTWARE, SPREADS, Machine, machine
@@ -220,24 +220,8 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     ValueError
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
-    gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *_RECORDS)]
-    sources, missing = read_sources(document)
-    gaps += missing
-    records: dict[str, dict[str, Any]] = {}
-    for table in _RECORDS:
-        records[table] = {}
-        rows, missing = read_rows(document, table)
-        gaps += missing
-        for name, row in rows.items():
-            facts, missing = read_facts(f"{table} {name}", row, sources)
-            gaps += missing
-            try:
-                records[table][name] = _record(table, name, facts)
-            except (TypeError, ValueError, OverflowError) as error:
-                gaps.append(f"{table} {name}: {error}")
-    if gaps:
-        raise ValueError("planner data:\n" + "\n".join(gaps))
-    return records
+    build = {table: lambda name, facts, _, table=table: _record(table, name, facts) for table in _RECORDS}
+    return read_records(document, "planner", build)
 
 
 # --- What is asked, and what there is --------------------------------------------------------------------------------
