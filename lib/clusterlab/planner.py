@@ -2109,9 +2109,31 @@ def serve(
     >>> fleet.holds, float(fleet.service.speed) > 30
     (True, True)
     """
+    world = WORLD if world is None else world
+    fleets, services = _fleets(asked, site, world, progress)
+    good = _fleets_within(fleets, site)
+    chosen = min(good, key=lambda one: (one.cost if np.isfinite(one.cost) else np.inf, one.gpus))
+    step_kind = "serving: saturated, experts" if asked.model.experts else "serving: saturated, dense"
+    drawn = worlds(world, draws, step_kind=step_kind, seed=seed)
+    return replace(
+        chosen,
+        joints=_fleet_joints(chosen, world),
+        intervals=_fleet_intervals(chosen, drawn),
+        front=_fleet_front(good, drawn),
+        binding=_fleet_binding(chosen, services[chosen.machine.name]),
+        tornado=_fleet_tornado(chosen, world, step_kind),
+    )
+
+
+def _fleets(
+    asked: Serving, site: Site, world: World, progress: Callable[[float, str], None] | None
+) -> tuple[list[Fleet], dict[str, list[Service]]]:
+    """The best fleet of each accelerator and size of replica that keeps the promise; and all services, by accelerator.
+
+    Raises an InfeasibleError that says the nearest where none keeps it.
+    """
     from .serving import Replica, Service, frontier
 
-    world = WORLD if world is None else world
     names = [site.accelerator] if site.accelerator else [n for n, one in PRICES.items() if _own(one)]
     fleets, fastest, soonest, nothing_fits = [], 0.0, np.inf, True
     services: dict[str, list[Service]] = {}
@@ -2140,46 +2162,41 @@ def serve(
             best = int(np.argmax(np.where(fast, service.tokens_per_second_per_gpu, -1.0)))
             one = Service(*(float(getattr(service, f.name)[best]) for f in fields(Service)))
             fleets.append(_fleet(asked, site, chips, found.layouts[best], one, world))
-    if not fleets:
-        if nothing_fits:
-            raise InfeasibleError(f"{asked.model.name} fits on no replica of up to {_REPLICAS[-1]} accelerators")
-        if not fastest:
-            why = f"no replica has a first token within {fmt(asked.first_token or 0.0, 's')}"
-            if not np.isfinite(soonest):
-                raise InfeasibleError(f"{why}, or gives each user {asked.speed:g} tokens/s")
-            raise InfeasibleError(f"{why}; the nearest that does: {fmt(soonest, 's')}", {"first_token": soonest})
-        first = f" with a first token within {fmt(asked.first_token, 's')}" if asked.first_token else ""
-        why = f"no replica gives each user {asked.speed:g} tokens/s{first}; the nearest that does: speed {fastest:.3g}"
-        raise InfeasibleError(why, {"speed": fastest})
+    if fleets:
+        return fleets, services
+    if nothing_fits:
+        raise InfeasibleError(f"{asked.model.name} fits on no replica of up to {_REPLICAS[-1]} accelerators")
+    if not fastest:
+        why = f"no replica has a first token within {fmt(asked.first_token or 0.0, 's')}"
+        if not np.isfinite(soonest):
+            raise InfeasibleError(f"{why}, or gives each user {asked.speed:g} tokens/s")
+        raise InfeasibleError(f"{why}; the nearest that does: {fmt(soonest, 's')}", {"first_token": soonest})
+    first = f" with a first token within {fmt(asked.first_token, 's')}" if asked.first_token else ""
+    why = f"no replica gives each user {asked.speed:g} tokens/s{first}; the nearest that does: speed {fastest:.3g}"
+    raise InfeasibleError(why, {"speed": fastest})
+
+
+def _fleets_within(fleets: list[Fleet], site: Site) -> list[Fleet]:
+    """Those of the fleets that keep within the limits of a site, or an InfeasibleError that says the nearest."""
     there_are = {"power": site.power, "racks": site.racks, "budget": site.budget, "gpus": site.gpus}
     limits = {name: value for name, value in there_are.items() if value is not None}
     good = [one for one in fleets if all(_of_fleet(one, name) <= value for name, value in limits.items())]
     good = [one for one in good if np.isfinite(one.racks)]
-    if not good:
-        nearest = {}
-        for name in limits:
-            rest = [o for o in fleets if all(_of_fleet(o, n) <= v for n, v in limits.items() if n != name)]
-            if rest:
-                nearest[name] = min(_of_fleet(one, name) for one in rest)
-        if not limits:
-            racks = min(one.server_power / one.per_server * (72 if one.liquid else 8) for one in fleets)
-            given = fmt(site.rack_power or 0.0, "W")
-            why = f"rack_power {given} feeds no server; the nearest that does: {fmt(racks, 'W')}"
-            raise InfeasibleError(why, {"rack_power": racks})
-        ways = [f"{name} {fmt(value, _FLEET_UNITS[name])}" for name, value in nearest.items()]
-        why = f"each of these alone would do: {'; '.join(ways)}" if ways else "no one of them alone would do"
-        raise InfeasibleError(f"no fleet keeps within the limits; {why}", nearest)
-    chosen = min(good, key=lambda one: (one.cost if np.isfinite(one.cost) else np.inf, one.gpus))
-    step_kind = "serving: saturated, experts" if asked.model.experts else "serving: saturated, dense"
-    drawn = worlds(world, draws, step_kind=step_kind, seed=seed)
-    return replace(
-        chosen,
-        joints=_fleet_joints(chosen, world),
-        intervals=_fleet_intervals(chosen, drawn),
-        front=_fleet_front(good, drawn),
-        binding=_fleet_binding(chosen, services[chosen.machine.name]),
-        tornado=_fleet_tornado(chosen, world, step_kind),
-    )
+    if good:
+        return good
+    nearest = {}
+    for name in limits:
+        rest = [o for o in fleets if all(_of_fleet(o, n) <= v for n, v in limits.items() if n != name)]
+        if rest:
+            nearest[name] = min(_of_fleet(one, name) for one in rest)
+    if not limits:
+        racks = min(one.server_power / one.per_server * (72 if one.liquid else 8) for one in fleets)
+        given = fmt(site.rack_power or 0.0, "W")
+        why = f"rack_power {given} feeds no server; the nearest that does: {fmt(racks, 'W')}"
+        raise InfeasibleError(why, {"rack_power": racks})
+    ways = [f"{name} {fmt(value, _FLEET_UNITS[name])}" for name, value in nearest.items()]
+    why = f"each of these alone would do: {'; '.join(ways)}" if ways else "no one of them alone would do"
+    raise InfeasibleError(f"no fleet keeps within the limits; {why}", nearest)
 
 
 def _fleet_front(fleets: list[Fleet], drawn: World) -> tuple[Point, ...]:
