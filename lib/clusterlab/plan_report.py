@@ -300,11 +300,7 @@ def _record_table(one: Explained) -> str:
 
 
 def _results(intervals: Mapping[str, Estimate]) -> str:
-    rows = [
-        (words(name), fmt(one.value, one.unit), fmt(one.low, one.unit), fmt(one.high, one.unit))
-        for name, one in intervals.items()
-    ]
-    return _table(("", "value", "1 in 10 below", "1 in 10 above"), rows)
+    return _table(("", "value"), [(words(name), one.with_interval) for name, one in intervals.items()])
 
 
 def _bars(parts: Mapping[str, float], unit: str) -> str:

@@ -1355,16 +1355,11 @@ class Plan(Explained):
         return tabulate({"joint": names} | dict(zip(_SIDES, sides, strict=True)))
 
     def _rows(self):
-        rows: list[tuple[str, ...]] = [("", "value", "1 in 10 below", "1 in 10 above")]
-        made = [(name, *value, "", "") for name, *value in self.design._rows()[1:] if name not in ("step", "MFU")]
-        rows += [(name, str(value), "", "") for name, value, *_ in made]
-        for name, one in self.intervals.items():
-            if name in _UNCERTAIN:
-                shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-                rows.append((words(name), *shown))
-        rows.append(("binds", self.binding.name, "", ""))
+        made = self.design._rows()[1:]
+        rows = [("", "value"), *((name, str(value)) for name, value, *_ in made if name not in ("step", "MFU"))]
+        rows += [(words(name), one.with_interval) for name, one in self.intervals.items() if name in _UNCERTAIN]
         good = sum(joint.holds for joint in self.joints)
-        return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
+        return [*rows, ("binds", self.binding.name), ("joints that hold", f"{good} of {len(self.joints)}")]
 
 
 _SIDES = ("left", "right")
@@ -2030,22 +2025,22 @@ class Fleet(Explained):
     def _rows(self):
         axes_of = [(name, value) for name, value, *_ in self.layout._rows()[1:-1] if name != "zero"]
         layout = ", ".join(f"{name} {value}" for name, value in axes_of if (name, value) != ("etp", "1"))
-        rows: list[tuple[str, ...]] = [
-            ("", "value", "1 in 10 below", "1 in 10 above"),
-            ("accelerator", self.machine.name, "", ""),
+        rows = [
+            ("", "value"),
+            ("accelerator", self.machine.name),
+            ("GPUs", _count(self.gpus)),
+            ("replicas", _count(self.replicas)),
+            ("spare replicas", _count(self.spare_replicas)),
+            ("layout", layout or "one GPU"),
+            ("sequences of a replica", _count(self.service.sequences)),
+            ("racks", _count(self.racks)),
+            ("switches", f"{_count(self.fabric.switches)} {self.fabric.name}"),
         ]
-        rows += [("GPUs", _count(self.gpus), "", ""), ("replicas", _count(self.replicas), "", "")]
-        rows += [("spare replicas", _count(self.spare_replicas), "", ""), ("layout", layout or "one GPU", "", "")]
-        rows += [("sequences of a replica", _count(self.service.sequences), "", "")]
-        rows += [("racks", _count(self.racks), "", "")]
-        rows += [("switches", f"{_count(self.fabric.switches)} {self.fabric.name}", "", "")]
-        for name, one in self.intervals.items():
-            shown = (summary(x, one.unit) for x in (one.value, one.low, one.high))
-            rows.append((words(name), *shown))
+        rows += [(words(name), one.with_interval) for name, one in self.intervals.items()]
         if self.binding:
-            rows.append(("binds", words(self.binding.name), "", ""))
+            rows.append(("binds", words(self.binding.name)))
         good = sum(joint.holds for joint in self.joints)
-        return [*rows, ("joints that hold", f"{good} of {len(self.joints)}", "", "")]
+        return [*rows, ("joints that hold", f"{good} of {len(self.joints)}")]
 
 
 FLEET_METRICS: Mapping[str, tuple[str, Callable[[Fleet], Any]]] = MappingProxyType(

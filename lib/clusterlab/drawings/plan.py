@@ -298,7 +298,8 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
         parts.append(Label(0, y + 10, name, "start"))
         parts.append(Box(start, y, max(end - start, 1.0), 20, kind="ochre" if of == "cost" else "waste", solid=True))
         parts.append(Label(400, y + 10, f"{_share(max(ends))}", "end"))
-        said.append(f"by {text} with {name}")
+        if _share(min(ends)) != _share(max(ends)):
+            said.append(f"by {text} with {name}")
     bottom = row * len(bars)
     parts.append(Arrow(zero, 0, zero, bottom, kind="ink", heads=0))
     parts.append(Label(zero, bottom + 10, fmt(centre, "$" if of == "cost" else "s")))
@@ -306,4 +307,6 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:+.2g}%"
+    if abs(value) < 5e-4:
+        return "0%"
+    return f"{value:+.0%}" if abs(value) >= 0.1 else f"{100 * value:+.2g}%"
