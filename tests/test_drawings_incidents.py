@@ -88,7 +88,8 @@ def test_the_ledger_has_a_band_as_wide_as_every_share():
     for name in ("rework", "restart"):
         share = SHARES.parts[name]
         assert f"{fmt(share * 54 * day, 'd', 2)} {incidents.PARTS[name][0]}" in labels(scene)
-    assert "46 d training (85.3%); 8 d lost" in scene.alt
+    assert f"46 d training, {SHARES.with_interval}; 8 d lost" in scene.alt
+    assert f"80 % interval: {fmt(SHARES.low, '%')} to {fmt(SHARES.high, '%')}" in labels(scene)
     without = incidents.ledger(goodput(JOB), 54 * day, "54 days")
     assert not [text for text in labels(without) if "maintenance" in text]
 

@@ -12,6 +12,7 @@ page everything of a widget stands in an element of class ``cl-explorer``, ``cl-
 from __future__ import annotations
 
 import html
+import re
 from pathlib import Path
 
 import anywidget
@@ -34,6 +35,11 @@ def script(path: Path) -> str:
 def style(path: Path) -> str:
     """A widget's style sheet, below the palette."""
     return palette.css() + path.read_text(encoding="utf-8")
+
+
+def together(text: object) -> str:
+    """Text for a page, in which a number and its unit stay on one line."""
+    return re.sub(r"(?<=\d) (?=\S)", "\u00a0", escape(text))
 
 
 def escape(text: object) -> str:

@@ -8,12 +8,11 @@ the mistake where it is a known one, gives the hints one by one and then the way
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import traitlets
 
-from ._widget import Widget, escape, script
+from ._widget import Widget, escape, script, together
 from .palette import colour
 from .question import Question, Verdict, hide
 
@@ -65,7 +64,7 @@ class Check(Widget):
 
 def _markup(question: Question) -> str:
     """The question, and the answer in a fold for pages where no script runs: where one does, it takes the fold away."""
-    text = re.sub(r"(?<=\d) (?=\S)", "\u00a0", escape(question.text))  # a number stays with its unit
+    text = together(question.text)
     label = escape(question.text[:60])
     choices = "".join(f"<li>{escape(choice)}</li>" for choice in question.choices)
     asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{escape(question.asked)}.</p>'

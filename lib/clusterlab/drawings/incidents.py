@@ -48,7 +48,7 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     >>> from clusterlab.failures import Job, goodput
     >>> job = Job(interval=1100, write=60, mtbf=11_000, restart=300)
     >>> ledger(goodput(job), 54 * day, "54 days").alt.split(": ")[1]
-    '47 d training (87.5%); 6.8 d lost'
+    '47 d training, 87.5% (26.8 to 96.7); 6.8 d lost'
     """
     parts = {name: float(share) for name, share in shares.parts.items() if share > 0}
     useful = parts.pop("useful")
@@ -69,6 +69,8 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
 
     training = PARTS["useful"][0]
     flow(top, top, useful, "useful", f"{days(useful)} {training}: {fmt(useful, '%')}", strong=True)
+    low, high_end = (fmt(float(end), "%") for end in (shares.low, shares.high))
+    drawn.append(Label(right + 16, top + high * useful / 2 + 16, f"80 % interval: {low} to {high_end}", anchor="start"))
     below, at = top + high * useful, top + high * useful + 24
     drawn.append(Label(right + 16, at, f"{days(1 - useful)} lost", anchor="start", strong=True))
     for name, share in lost:
@@ -77,7 +79,7 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
         below += high * share
     drawn.append(Box(left - 8, top, 8, high, kind="ink", solid=True))
     said = ", ".join(f"{days(share)} {PARTS[name][0]}" for name, share in lost)
-    alt = f"{title}: {days(useful)} {training} ({fmt(useful, '%')}); {days(1 - useful)} lost: {said}."
+    alt = f"{title}: {days(useful)} {training}, {shares.with_interval}; {days(1 - useful)} lost: {said}."
     return Scene(400, at + 14, drawn, alt=alt)
 
 
@@ -136,7 +138,8 @@ def series(failures: Sequence[Sequence[float]], window: float, *, rows: int = 8,
     counts = [len(times) for times in failures]
     each = " and ".join(map(str, counts)) if len(counts) < 3 else f"{min(counts)} to {max(counts)}"
     many = f"{len(counts)} lines, one for each {name}," if len(counts) > 1 else f"One line, of one {name},"
-    alt = f"{many} with {each} failures in {years} years; the line of the job below has all {sum(counts)}."
+    noun = "failure" if counts == [1] else "failures"
+    alt = f"{many} with {each} {noun} in {years} years; the line of the job below has all {sum(counts)}."
     return Scene(400, bottom + 38, [*drops, *lines, *marks, *ends], alt=alt)
 
 
