@@ -541,6 +541,7 @@ def test_what_does_not_fit_serves_nobody():
     service = continuous_batch(replica, Requests(10, 10))
     assert service.tokens_per_second == 0
     assert np.isnan(service.time_per_token)
+    assert "nan s\n" in repr(service)
     with pytest.raises(ValueError, match=r"nothing fits: Llama 3\.1 70B on 1 of H100 SXM"):
         frontier(replica, Requests(10, 10), gpus=1)
 

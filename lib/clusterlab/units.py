@@ -588,6 +588,8 @@ class Predicted(Explained):
             raise ValueError(f"name must be one of {', '.join(self._follow)}; got {name!r}")
         unit, direction = self._follow[name]
         number, (centre, low, high, _) = getattr(self, name), self._predicted()
+        if not np.all(centre):  # nobody is served
+            return summary(number, unit)
         ends = (low / centre, high / centre) if direction > 0 else (centre / high, centre / low)
         return with_interval(number, number * ends[0], number * ends[1], unit)
 
