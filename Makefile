@@ -18,7 +18,7 @@ compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --anno
 .PHONY: help book test library course course-plain slides round lab refresh lint bench lock clean
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 book: $(SITE)  ## Set up, execute the chapters and build the site
 	@echo

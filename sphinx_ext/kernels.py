@@ -31,5 +31,6 @@ class OwnSockets(AsyncKernelManager):
 
 def setup(app):
     """Register with Sphinx: myst-nb hands what it does not know itself on to nbclient."""
-    cache.single_nb_execution = functools.partial(single_nb_execution, kernel_manager_class=OwnSockets)
+    own = {"kernel_manager_class": OwnSockets, "shutdown_kernel": "immediate"}  # no kernel has anything to put away
+    cache.single_nb_execution = functools.partial(single_nb_execution, **own)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
