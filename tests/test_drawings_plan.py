@@ -115,7 +115,11 @@ def test_an_answer_holds_the_numbers_of_its_plan_and_of_its_fleet(name, plans, f
     wanted += [fmt(float(done.time), "d"), fmt(float(done.site.total), "W"), fmt(float(done.energy.energy), "MWh")]
     held = footprint(made.training.model, made.training.workload, one.layout).total
     wanted += [f"fits: {fmt(float(held), 'B').removesuffix(' GB')} of"]
-    wanted += ["users at 20 tokens/s"]
+    wanted += [f"users at {fmt(float(fleet.service.speed), 'tokens/s')}"]
+    for sure in (made.intervals, fleet.intervals):
+        shown = {"step_time", "mean_power", "energy", "capital", "cost", "speed", "cost_of_a_million_tokens"} & {*sure}
+        shown -= {"mean_power", "capital"} if sure is fleet.intervals else set()
+        wanted += [sure[key].with_interval.split(" (")[1].removesuffix(")") for key in shown]
     if name == "without a price":
         assert said.count("no price on record") == 3
     else:

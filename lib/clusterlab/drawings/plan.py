@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from .. import hardware
+from ..failures import Estimate
 from ..planner import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from ..scene import Arrow, Box, Label, Part, Scene
 from ..transformer import training_flops
@@ -87,7 +88,8 @@ def chain(made: Plan) -> Scene:
     return Scene(400, bottom + 26, parts, alt=said)
 
 
-_ACROSS, _GUTTER, _BETWEEN, _TALL, _APART = 140.0, 98.0, 22.0, 42.0, 18.0  # of the chain with links
+_ACROSS, _GUTTER, _BETWEEN, _APART = 140.0, 98.0, 22.0, 18.0  # of the chain with links
+_TALL = (42.0, 58.0, 42.0, 58.0, 58.0, 42.0, 58.0)  # its rows: two lines, or three
 _CHAPTERS = (
     ("Parallelism", "parallelism"),
     ("", "parallelism"),
@@ -112,8 +114,9 @@ _NOTHING = "\N{EN DASH}"
 def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: Fleet | InfeasibleError) -> Scene:
     """A model on so many accelerators, from its FLOPs to the price of a token: each box leads to its law.
 
-    The names on the left lead to the chapters. Where the model does not fit, it says by how much, and which number
-    would do. Pages are named as from the front page of the book.
+    What is predicted has the ends of its 80 % interval on the line below it. The names on the left lead to the
+    chapters. Where the model does not fit, it says by how much, and which number would do. Pages are named as from the
+    front page of the book.
 
     Parameters
     ----------
@@ -146,7 +149,7 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
         first, *others = _numbers(made)
         rows = [[start, *first], *others]
         tokens, done = f"{fmt(training.tokens / 1e12)}T tokens", made.outcome
-        time, cost = _days(float(done.time)), float(done.cost)
+        time, cost = " (".join(_in_days(made.intervals["time"])) + ")", float(done.cost)
         more = made.binding.time
         buys = (
             f"Eight more GPUs would save {_days(-more)}."
@@ -159,25 +162,40 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
         said += f", at {fmt(float(done.site.total), 'W')} rated."
     rows.append(_served(site, fleet))
     parts: list[Part] = [Label(0, 9 + 19 * i, line, "start", strong=not i) for i, line in enumerate(verdict)]
-    top, left, right = 46.0, _GUTTER, _GUTTER + _ACROSS + _BETWEEN
-    for i, (row, (chapter, page), laws) in enumerate(zip(rows, _CHAPTERS, _LAWS, strict=True)):
-        y = top + i * (_TALL + _APART)
+    y, left, right = 46.0, _GUTTER, _GUTTER + _ACROSS + _BETWEEN
+    for i, (row, tall, (chapter, page), laws) in enumerate(zip(rows, _TALL, _CHAPTERS, _LAWS, strict=True)):
         if chapter:
-            parts.append(Label(0, y + _TALL / 2, chapter, "start", link=f"{page}.ipynb"))
+            parts.append(Label(0, y + tall / 2, chapter, "start", link=f"{page}.ipynb"))
         for x, (text, kind), law in zip((left, right), row, laws, strict=True):
             solid = kind == "lost" or text.endswith("tokens")
             link = "" if text == _NOTHING else f"reference/{law}"
-            parts.append(Box(x, y, _ACROSS, _TALL, text, kind, solid=solid, link=link))
-        parts.append(Arrow(left + _ACROSS + 3, y + _TALL / 2, right - 3, y + _TALL / 2, kind="ink"))
+            parts.append(Box(x, y, _ACROSS, tall, text, kind, solid=solid, link=link))
+        parts.append(Arrow(left + _ACROSS + 3, y + tall / 2, right - 3, y + tall / 2, kind="ink"))
+        y += tall + _APART
         if i < len(rows) - 1:
-            parts.append(Arrow(right + 24, y + _TALL + 2, left + _ACROSS - 24, y + _TALL + _APART - 2, kind="ink"))
-    return Scene(400, top + len(rows) * (_TALL + _APART) - _APART, parts, alt=said)
+            parts.append(Arrow(right + 24, y - _APART + 2, left + _ACROSS - 24, y - 2, kind="ink"))
+    return Scene(400, y - _APART, parts, alt=said)
 
 
 def _days(seconds: float) -> str:
     """A time in the unit that people use for it."""
+    return fmt(seconds, _unit_of_days(seconds))
+
+
+def _unit_of_days(seconds: float) -> str:
     units = {"yr": 730 * 86400, "d": 36 * 3600, "h": 3600, "min": 60}
-    return fmt(seconds, next((unit for unit, least in units.items() if seconds >= least), "s"))
+    return next((unit for unit, least in units.items() if seconds >= least), "s")
+
+
+def _in_days(one: Estimate) -> tuple[str, str]:
+    """A long time and the ends of its interval, in one unit."""
+    return _two(one, _unit_of_days(one.value))
+
+
+def _two(one: Estimate, unit: str | None = None, digits: int = 3) -> tuple[str, str]:
+    """A number, and the ends of its interval for the line below it."""
+    number, ends = with_interval(one.value, one.low, one.high, one.unit if unit is None else unit, digits).split(" (")
+    return number, ends.removesuffix(")")
 
 
 def _sure(made: Plan, name: str, digits: int = 3) -> str:
@@ -206,29 +224,35 @@ def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     links = f"{fabric.switches:,.0f} switches" if fabric.name != "torus" else "a torus"
     built = cost = ("no price\non record", "grey")
     if done.capital is not None:
-        built = (f"{fmt(float(done.capital.total), '$')}\nto build", "ochre")
+        number, ends = _two(made.intervals["capital"])
+        built = (f"{number} to build\n{ends}", "ochre")
     elif done.bill is not None:
         built = ("rented", "grey")
     if done.bill is not None:
-        sure = made.intervals["cost"]
-        cost = (f"{fmt(sure.value, '$')} the run\n{fmt(sure.low, '$')} to {fmt(sure.high, '$')}", "ochre")
+        number, ends = _two(made.intervals["cost"])
+        cost = (f"{number} the run\n{ends}", "ochre")
     racks = "1 rack" if one.racks == 1 else f"{one.racks:,.0f} racks"
-    stops = f"{_rounded(float(done.failures))} failures\n{fmt(float(done.run.goodput), '%')} useful"
-    carbon = f"{fmt(float(done.energy.energy), 'MWh')}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}"
-    watts = f"{fmt(float(done.site.total), 'W')} rated\n{fmt(float(done.mean_power), 'W')} drawn"
-    time = made.intervals["time"]
-    ends = [_days(end) for end in (time.low, time.high)]
+    sure = made.intervals
+    useful, kept = _two(sure["effective_time"], digits=2)
+    stops = f"{_rounded(float(done.failures))} failures\n{useful} useful\n{kept}"
+    energy, joules = _two(sure["energy"])
+    carbon = f"{energy}\n{joules}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}"
+    drawn, watts = _two(sure["mean_power"])
+    watts = f"{fmt(float(done.site.total), 'W')} rated\n{drawn} drawn\n{watts}"
+    step, seconds = _two(sure["step_time"])
+    mfu = _sure(made, "mfu", 2 if sure["mfu"].low >= 0.1 else 1)
+    time, days = _in_days(sure["time"])
     return [
         [(f"{one.gpus:,.0f} {one.accelerator}\nfits: {held}", "memory")],
         [
             (f"{', '.join(cut[:2])}\n{', '.join(cut[2:])}", "compute"),
-            (f"{_days(float(one.step.time))} a step\nMFU {fmt(float(one.step.mfu), '%', 2)}", "compute"),
+            (f"{step} a step\n{seconds}\nMFU {mfu}", "compute"),
         ],
         [
             (f"{links}\n{fabric.cables:,.0f} cables", "network"),
             (f"{racks}\n{one.spares:,.0f} spare servers", "network"),
         ],
-        [(stops, "waste"), (f"{_days(time.value)} in all\n{ends[0]} to {ends[1]}", "compute")],
+        [(stops, "waste"), (f"{time} in all\n{days}", "compute")],
         [(watts, "wire"), (carbon, "wire")],
         [built, cost],
     ]
@@ -249,8 +273,12 @@ def _served(site: Site, fleet: Fleet | InfeasibleError) -> list[tuple[str, str]]
     if not replicas:
         return [(f"a replica needs\n{service.gpus:,.0f} of them", "lost"), nothing]
     users = f"{_rounded(replicas * float(service.sequences * fleet.busy))} users"
-    said = [(f"{users}\nat {fleet.serving.speed:.0f} tokens/s", "cache"), ("no price\non record", "grey")]
-    return said if math.isnan(each) else [said[0], (f"{fmt(1e6 * each, '$')}\na million tokens", "ochre")]
+    speed, ends = _two(fleet.intervals["speed"])
+    said = [(f"{users}\nat {speed}\n{ends}", "cache"), ("no price\non record", "grey")]
+    if math.isnan(each):
+        return said
+    price, ends = _two(fleet.intervals["cost_of_a_million_tokens"])
+    return [said[0], (f"{price}\na million tokens\n{ends}", "ochre")]
 
 
 def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
