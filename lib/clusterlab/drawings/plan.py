@@ -156,7 +156,7 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
             if more < 0
             else "More GPUs would be no faster: the batch binds."
         )
-        verdict = [f"It fits, and trains on {tokens} in {time}.", buys]
+        verdict = [f"It fits: {tokens} in {time}.", buys]
         said = f"{model} on {gpus} fits, and trains on {tokens} in {time}"
         said += f" for {fmt(cost, '$')}" if math.isfinite(cost) else ""
         said += f", at {fmt(float(done.site.total), 'W')} rated."
