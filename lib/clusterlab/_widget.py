@@ -37,9 +37,9 @@ def style(path: Path) -> str:
     return palette.css() + path.read_text(encoding="utf-8")
 
 
-def together(text: object) -> str:
-    """Text for a page, in which a number and its unit stay on one line."""
-    return re.sub(r"(?<=\d) (?=\S)", "\u00a0", escape(text))
+def together(text: str) -> str:
+    """Text in which a number and its unit stay on one line."""
+    return re.sub(r"(?<=\d) (?=\S)", "\u00a0", text)
 
 
 def escape(text: object) -> str:

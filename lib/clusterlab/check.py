@@ -64,7 +64,7 @@ class Check(Widget):
 
 def _markup(question: Question) -> str:
     """The question, and the answer in a fold for pages where no script runs: where one does, it takes the fold away."""
-    text = together(question.text)
+    text = escape(together(question.text))
     label = escape(question.text[:60])
     choices = "".join(f"<li>{escape(choice)}</li>" for choice in question.choices)
     asked = f"<ul>{choices}</ul>" if choices else f'<p class="cl-unit">{escape(question.asked)}.</p>'

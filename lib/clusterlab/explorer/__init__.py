@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import traitlets
 
-from .._widget import Widget, script, style
+from .._widget import Widget, script, style, together
 from ._controls import Select, Slider, Step, Toggle, checked
 from ._markup import Figure
 from ._picture import Axis, Picture, Predict, hidden_labels, stacked, waterfall
@@ -106,7 +106,8 @@ class Explorer(Widget):
         super().__init__()
         self.add_traits(**{control.name: control.trait() for control in self._controls})
         start = self._index([control.start for control in self._controls])
-        question = asdict(predict) | {"answers": list(predict.answers.items())} if predict else None
+        told = [(answer, together(why)) for answer, why in predict.answers.items()] if predict else []
+        question = asdict(predict) | {"answers": told} if predict else None
         self._title = title
         self._spec = table.spec() | {
             "title": title,

@@ -48,7 +48,7 @@ class Figure:
     def markup(self, title: str, premise: str, drawn: bool) -> str:
         """The whole figure; with a premise a question comes first; ``drawn`` is what has no controls."""
         classes = f"cl-explorer{' cl-ask' if premise else ''}{' cl-drawn' if drawn else ''}"
-        told = f'<p class="cl-premise">{together(premise)}</p>' if premise else ""
+        told = f'<p class="cl-premise">{escape(together(premise))}</p>' if premise else ""
         return (
             f'<figure class="{classes}"><figcaption>{escape(title)}</figcaption>{told}<div class="cl-controls"></div>'
             f"{self._scene()}{self._plot(title)}"
