@@ -127,6 +127,7 @@ def test_what_is_read_is_what_the_library_reads(value, unit):
     ("question", "text", "kind"),
     [
         (COPY, "2 s", "right"),
+        (SHARE, "62.5", "unit"),
         (COPY, "2,000 ms", "right"),
         (COPY, " 2.03 ", "right"),
         (COPY, "2.05 s", "high"),

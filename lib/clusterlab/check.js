@@ -24,7 +24,8 @@ export function judge(text, spec) {
   const off = ([wrong]) => Math.abs(value - wrong);
   const known = spec.mistakes.filter(([wrong]) => near(value, wrong)).sort((a, b) => off(a) - off(b));
   if (known.length) return { kind: "mistake", text: known[0][1] };
-  if (bare && Object.values(spec.units).some((size) => near(value * size, right))) return say("unit");
+  const meant = [right, ...("%" in spec.units ? spec.mistakes.map(([wrong]) => wrong) : [])];
+  if (bare && Object.values(spec.units).some((size) => meant.some((one) => near(value * size, one)))) return say("unit");
   if (spec.shifts.some((shift) => near(value * shift, right))) return say("prefix");
   return say(value < right ? "low" : "high");
 }

@@ -146,7 +146,9 @@ class Question:
         """What to type, said to the reader before anything is typed."""
         if self.choices or not self.unit:
             return "Your answer"
-        if self._label or self.unit == "%":
+        if self.unit == "%":
+            return "Your answer, such as 12 % or 0.12"
+        if self._label:
             return f"Your answer, in {self.unit}"
         names = [name for _, _, name in ladder(base(self.unit))]
         return f"Your answer, with its unit ({names[0]} to {names[-1]})"
@@ -210,7 +212,8 @@ class Question:
         known = [why for why, wrong in self.mistakes.items() if self._near(value, wrong)]
         if known:
             return Verdict("mistake", min(known, key=lambda why: abs(value - self.mistakes[why])))
-        if reading.bare and any(self._near(value * size, right) for size in self._units().values()):
+        meant = [right, *(self.mistakes.values() if self.unit == "%" else ())]  # 25 for 25 % is no 2,500 %
+        if reading.bare and any(self._near(value * size, one) for size in self._units().values() for one in meant):
             return self._say("unit")
         if any(self._near(value * shift, right) for shift in _SHIFTS):
             return self._say("prefix")
@@ -292,7 +295,8 @@ class Question:
         names = [name for name in spellings(self.unit) if name]
         return {
             "right": f"Right: {self.shown}.",
-            "unit": f"Which unit do you mean? A bare number is read in {base(self.unit)}.",
+            "unit": f"Which unit do you mean? A bare number is read in {base(self.unit)}"
+            + (": write 12 % or 0.12." if self.unit == "%" else "."),
             "prefix": "The digits are right, the power of ten is not: check the prefix.",
             "low": "Too small.",
             "high": "Too large.",
