@@ -1366,7 +1366,7 @@ _SIDES = ("left", "right")
 
 
 def compare(plans: Mapping[str, Plan], *results: str) -> Table:
-    """Set plans side by side: a row for each, a column for each result and, where it is uncertain, its interval.
+    """Set plans side by side: a row for each, a column for each result, with its interval where it is uncertain.
 
     Parameters
     ----------
@@ -1397,12 +1397,12 @@ def compare(plans: Mapping[str, Plan], *results: str) -> Table:
     columns: dict[str, list[str]] = {"": [str(name) for name in plans]}
     for name in results:
         unit, get = METRICS[name]
-        values = [float(get(one.design, one.outcome)) for one in plans.values()]
-        heading = words(name)
-        columns[heading] = [_shown(value, unit) for value in values]
-        ends = [one.intervals.get(name) for one in plans.values()]
-        if any(one and one.low < one.high for one in ends):
-            columns[f"{heading}, 8 in 10"] = [f"{fmt(e.low, unit)} to {fmt(e.high, unit)}" if e else "" for e in ends]
+        columns[words(name)] = [
+            one.intervals[name].with_interval
+            if name in one.intervals
+            else _shown(float(get(one.design, one.outcome)), unit)
+            for one in plans.values()
+        ]
     return tabulate(columns)
 
 
