@@ -37,7 +37,7 @@ def clean(notebook):
                 cell.metadata["jupyter"] = folded
             for what in (FOLDS[tag] for tag in cell.metadata.get("tags", ()) if tag in FOLDS):
                 bar = {"code_prompt_show": f"Show {what}", "code_prompt_hide": f"Hide {what}"}
-                cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | bar
+                cell.metadata["mystnb"] = bar | cell.metadata.get("mystnb", {})
             if "nbval-ignore-output" in cell.metadata.get("tags", ()):
                 cell.outputs = []  # it measures the machine that ran it
             for output in cell.outputs:

@@ -288,7 +288,7 @@ def test_by_keyboard_alone_a_reader_is_told_the_mistake_takes_hints_and_gets_it_
     assert status.inner_text() == "Right: 2 s."
     assert copy.locator("li").all_inner_texts() == [*COPY.hints, COPY.way]
     assert copy.get_by_role("button", name="Show me how").count() == 0
-    assert copy.locator("summary").inner_text() == "1 of 3 right on this page"
+    assert copy.locator("summary").inner_text() == "1 of 3 right"
 
 
 def test_shown_is_not_right_and_the_keyboard_keeps_its_place(opened):
@@ -301,7 +301,7 @@ def test_shown_is_not_right_and_the_keyboard_keeps_its_place(opened):
     share.get_by_role("textbox").press("Enter")
     assert share.get_by_role("status").inner_text() == "Right: 37.5%."
     assert share.get_attribute("data-state") == "shown"
-    assert share.locator("summary").inner_text() == "0 of 3 right on this page"
+    assert share.locator("summary").inner_text() == "0 of 3 right"
 
 
 def test_a_choice_is_judged_with_its_reason(opened):
@@ -353,7 +353,7 @@ def test_progress_is_remembered_saved_as_a_table_and_forgotten(opened, tmp_path)
         assert check.get_by_role("textbox").input_value() == ""
         assert not check.get_by_role("status").is_visible()
         assert check.locator("li").count() == 0
-    assert copy.locator("summary").inner_text() == "0 of 3 right on this page"
+    assert copy.locator("summary").inner_text() == "0 of 3 right"
 
 
 def test_where_the_browser_may_not_remember_a_check_still_works(url, visit):

@@ -126,7 +126,7 @@ function render({ model, el }) {
       again.hidden = !now.given && !now.hints;
     }
     const page = [...document.querySelectorAll(".cl-check[data-state]")];
-    score.textContent = `${page.filter((one) => one.dataset.state === "right").length} of ${page.length} right on this page`;
+    score.textContent = `${page.filter((one) => one.dataset.state === "right").length} of ${page.length} right`;
   }
   const redraw = () => { draw(); queueMicrotask(draw); }; // the others of the page first, then the count
   window.addEventListener("cl-check", redraw);

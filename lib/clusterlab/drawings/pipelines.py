@@ -45,7 +45,7 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     tp, pp, dp = (int(n) for n in (layout.tp, layout.pp, layout.dp))
     wires = {axis: fmt(size, "B", 2) for axis, size in sent.items()}
     wide, high, side, gap = 68, 46, 14, 3
-    columns, rows = [88, 210, 332], [24, 104, 184]
+    columns, rows = [88, 210, 332], [24, 98, 172]
     parts: list[Part] = []
     for x, stage in zip(columns, (0, 1, pp - 1), strict=True):
         parts.append(Label(x + wide / 2, 9, f"stage {stage}", strong=True))
@@ -66,22 +66,22 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     first, second = ((columns[i] + wide + columns[i + 1]) / 2 for i in (0, 1))  # between the stages
     parts.append(Label(first, rows[0] + high / 2 - 12, wires["pipeline"]))
     parts.append(Label(second, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
-    parts.append(Label(columns[0] + wide / 2 + 8, rows[0] + high + 17, wires["data"], anchor="start"))
+    parts.append(Label(columns[0] + wide / 2 + 8, rows[0] + high + 14, wires["data"], anchor="start"))
     parts.append(
-        Label(columns[0] + wide / 2 + 10, rows[1] + high + 17, "\N{VERTICAL ELLIPSIS}", anchor="start", strong=True)
+        Label(columns[0] + wide / 2 + 10, rows[1] + high + 14, "\N{VERTICAL ELLIPSIS}", anchor="start", strong=True)
     )
     lines = [
-        (f"TP{tp}: {wires['tensor']} a GPU and step, inside the server", "nvlink"),
-        (f"PP{pp}: {wires['pipeline']}, from server to server", "network"),
-        (f"DP{dp}: {wires['data']}, between replicas", "network"),
+        (f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}", "nvlink"),
+        (f"PP{pp}: {pp} servers share the layers; {wires['pipeline']}", "network"),
+        (f"DP{dp}: {dp} replicas share the batch; {wires['data']}", "network"),
     ]
     for i, (text, kind) in enumerate(lines):
-        parts += legend(2, 252 + 20 * i, [(text, kind, True)])
+        parts += legend(2, 238 + 20 * i, [(text, kind, True)])
     alt = (
         f"{dp} replicas of {pp} servers of {tp} GPUs. A GPU sends {wires['tensor']} inside a server, "
         f"{wires['pipeline']} to stages, {wires['data']} to replicas."
     )
-    return Scene(400, 302, parts, alt=alt)
+    return Scene(400, 288, parts, alt=alt)
 
 
 def peers(layout: Layout) -> dict[str, list[int]]:

@@ -371,15 +371,15 @@ def _pieces(place, cut: str | None, rank: int) -> list[tuple[float, float, float
     return [place]
 
 
-def _tile(x: float, y: float, rank: int, holds: str, optimizer: float) -> list[Part]:
+def _tile(x: float, y: float, rank: int, holds: str, optimizer: float, scale: float = 1.0) -> list[Part]:
     """What one GPU holds, over the outline of the whole layer, and below it its share of the optimizer state."""
-    places = _places(x, y)
+    places = _places(x, y, scale)
     parts: list[Part] = [Box(*place) for place in places.values()]
     for how, gradient, name, cut, partial in _HELD.findall(holds):
         kind = {"*": "compute", "@": "wire", "": "gradients" if gradient else _KINDS[name]}[how]
         pieces = _pieces(places[name], cut or None, rank)
         parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
-    return [*parts, *_bar(x, y + _F + _B + 2 * _GAP, optimizer, "optimizer", rank)]
+    return [*parts, *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale)]
 
 
 def layer(way: str, step: int, sizes: Sizes) -> Scene:
@@ -433,7 +433,7 @@ def overview(sizes: Sizes) -> Scene:
     """
     parts: list[Part] = []
     told = []
-    across, down, shift = 133.0, 192.0, 22.0
+    across, down, scale = 136.0, 143.0, 0.8
     last = len(PHASES) - 1
     for i, (way, cut) in enumerate(WAYS.items()):
         x, y = i % 3 * across, i // 3 * down
@@ -442,14 +442,14 @@ def overview(sizes: Sizes) -> Scene:
         sends = dict.fromkeys(name.rstrip("12") for name in ", ".join(names).split(", "))
         kept, sent = fmt(kept_bytes(way, sizes), "B"), fmt(sent_so_far(way, last, sizes), "B")
         parts += [
-            Label(x, y + 10, {"EP": "EP, own expert"}.get(way, way), anchor="start", strong=True),
-            *_tile(x + shift, y + 22, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1)),
-            *_bar(x + shift, y + 22 + _F + _B + 2 * _GAP + 11, _share(cut, 2), "gradients"),
-            Label(x + shift + _TILE / 2, y + 132, f"keeps {kept}"),
-            Box(x, y + 144, across - 7, 36, f"{', '.join(sends)}\n{sent}", "wire"),
+            Label(x, y + 8, {"EP": "EP, own expert", "PP": "PP2, DP2"}.get(way, way), anchor="start", strong=True),
+            *_tile(x, y + 17, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1), scale),
+            *_bar(x, y + 17 + (_F + _B + 2 * _GAP + 11) * scale, _share(cut, 2), "gradients", scale=scale),
+            Label(x + _TILE * scale + 5, y + 66, f"keeps\n{kept}", anchor="start"),
+            Box(x, y + 102, across - 8, 34, f"{', '.join(sends)}\n{sent}", "wire"),
         ]
         told.append(f"{way}: keeps {kept}, sends {sent}")
-    y = 3 * down + 6
+    y = 3 * down + 4
     kinds = [(name, name, True) for name in ("weights", "activations", "gradients", "optimizer")]
     parts += [*legend(0, y, kinds, 12), *legend(0, y + 20, [("sent in a step", "wire", False)])]
     return Scene(400, y + 30, parts, alt="; ".join(told))
@@ -460,10 +460,10 @@ def _share(cut: Way, zero: int) -> float:
     return cut.share / (cut.shards if cut.zero >= zero else 1)
 
 
-def _bar(x: float, y: float, share: float, kind: str, rank: int = 0) -> list[Part]:
+def _bar(x: float, y: float, share: float, kind: str, rank: int = 0, scale: float = 1.0) -> list[Part]:
     """A bar below a tile, filled as far as a GPU has its share."""
-    start = x + _TILE * (rank * share % 1)
-    return [Box(x, y, _TILE, 8), Box(start, y, _TILE * share, 8, kind=kind, solid=True)]
+    wide, high = _TILE * scale, 8 * scale
+    return [Box(x, y, wide, high), Box(x + wide * (rank * share % 1), y, wide * share, high, kind=kind, solid=True)]
 
 
 def _meaning(y: float) -> list[Part]:
