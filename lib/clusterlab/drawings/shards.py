@@ -32,13 +32,15 @@ PHASES = (
 class Move(NamedTuple):
     """A collective: what it exchanges, and how many bytes a value has.
 
-    ``what`` names arrays whose whole sizes are added, as in ``"dW1 dW2"``; ``ranks`` is how many GPUs take part.
+    ``what`` names arrays whose whole sizes are added, as in ``"dW1 dW2"``; ``ranks`` is how many GPUs take part, and
+    ``told`` what the picture calls it, where that is more.
     """
 
     collective: str
     what: str
     value_bytes: int = 2
     ranks: int = GPUS
+    told: str = ""
 
 
 class Phase(NamedTuple):
@@ -180,7 +182,7 @@ _SP = (
 _FIRST, _SECOND = "W1 X:half", "W2"
 _HAND_ON = Move("send", "H:half", ranks=2)
 _PP = (
-    Phase((_FIRST, _SECOND) * 2, "GPUs 0 and 2 have layer 1,\nGPUs 1 and 3 have layer 2.\nTwo such pipelines: DP2."),
+    Phase((_FIRST, _SECOND) * 2, "GPUs 0 and 2 have W1,\nGPUs 1 and 3 have W2.\nTwo such pipelines: DP2."),
     Phase((_FIRST, _SECOND) * 2, _STAYS),
     Phase((_FIRST + " *H:half", _SECOND) * 2, "The first stage computes H,\none microbatch at a time."),
     Phase(
@@ -198,9 +200,9 @@ _PP = (
     Phase(
         ("@dW1", "@dW2") * 2,
         "All-reduce between the two\nreplicas: GPUs 0 and 2 dW1,\nGPUs 1 and 3 dW2.",
-        (Move("all-reduce", "dW1", 4, ranks=2),),
+        (Move("all-reduce", "dW1", 4, ranks=2, told="dW1 of GPUs 0 and 2, dW2 of 1 and 3"),),
     ),
-    Phase(("*W1", "*W2") * 2, "Each stage updates its own\nlayer."),
+    Phase(("*W1", "*W2") * 2, "Each stage updates its own\nmatrix."),
 )
 _CP = (
     Phase("W1 W2 X:rows", "As DP, but B are the tokens\nof one sequence: X[B_cp, D]"),
@@ -482,7 +484,7 @@ def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
     """The exchange of a step, with the bytes that a GPU sends, below the GPUs that take part."""
     if not moves:
         return []
-    texts = [f"{move.collective} {_named(move.what)}: {fmt(sent_bytes(move, sizes), 'B')}" for move in moves]
+    texts = [f"{move.collective} {move.told or _named(move.what)}: {fmt(sent_bytes(move, sizes), 'B')}" for move in moves]
     if moves[0].collective == "send":
         apart = (400 - _TILE) / (GPUS - 1)
         ends = (_TILE / 2, apart + _TILE / 2) if "d" not in moves[0].what else (apart + _TILE / 2, _TILE / 2)
@@ -496,7 +498,7 @@ def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
         ]
     lines = [", ".join(texts[:2]), ", ".join(texts[2:])] if len(texts) > 2 else [", ".join(texts)]
     text = "\n".join(lines)
-    return [Box(0, y - 10, 400, 6 + 16 * len(lines), text, "wire")]
+    return [Box(0, y - 7 - 3 * len(lines), 400, 6 + 16 * len(lines), text, "wire")]
 
 
 def _named(what: str) -> str:
