@@ -484,7 +484,7 @@ def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
     """The exchange of a step, with the bytes that a GPU sends, below the GPUs that take part."""
     if not moves:
         return []
-    texts = [f"{move.collective} {move.told or _named(move.what)}: {fmt(sent_bytes(move, sizes), 'B')}" for move in moves]
+    texts = [f"{m.collective} {m.told or _named(m.what)}: {fmt(sent_bytes(m, sizes), 'B')}" for m in moves]
     if moves[0].collective == "send":
         apart = (400 - _TILE) / (GPUS - 1)
         ends = (_TILE / 2, apart + _TILE / 2) if "d" not in moves[0].what else (apart + _TILE / 2, _TILE / 2)
