@@ -573,6 +573,15 @@ class Coverage(Explained):
     constant_share: float
     constant_width: float
 
+    def _rows(self):
+        rows = [
+            (self.kind, "by the law", "by a constant"),
+            ("runs", f"{self.runs:,}", ""),
+            ("sources", f"{self.sources:,}", ""),
+        ]
+        rows.append(("inside", fmt(self.share, "%", 2), fmt(self.constant_share, "%", 2)))
+        return [*rows, ("width", fmt(self.width, "", 2), fmt(self.constant_width, "", 2))]
+
 
 def coverage(runs: Iterable[Run]) -> list[Coverage]:
     """Test the intervals: leave every source out, learn the interval from the others, and count who lies inside.
