@@ -13,8 +13,13 @@ import re
 from pathlib import Path
 
 import pybtex.plugin
+import pybtex.richtext
+import sphinx.builders.html
 import sphinx_codeautolink.extension as codeautolink
 from jupyter_cache import get_cache
+from sphinx.addnodes import toctree
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
+from sphinx.search.en import SearchEnglish
 from sphinx_codeautolink.extension import block
 
 # A block of code on a page, as Sphinx writes it.
@@ -36,6 +41,9 @@ def setup(app):
     app.connect("env-before-read-docs", deal)
     # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
     pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
+    pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)
+    SearchEnglish.stem = functools.cache(SearchEnglish.stem)  # type: ignore[method-assign]
+    sphinx.builders.html.global_toctree_for_doc = table_of_contents
     codeautolink.link_html = link_code
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -58,6 +66,36 @@ def deal(app, env, docnames):
         docnames[:] = [
             name for i, chapter in enumerate(chapters) for name in (chapter, *others[i * each : (i + 1) * each])
         ]
+
+
+def table_of_contents(env, docname, builder, collapse=False, includehidden=True, maxdepth=0, titles_only=False):
+    """Return the table of contents at a page as Sphinx does: where it has titles alone, from such tables.
+
+    Sphinx copies every heading of every page into it, and then takes them out again: for each page, a fifth of a build.
+    """
+    options = collapse, includehidden, maxdepth, titles_only
+    if not titles_only:
+        return global_toctree_for_doc(env, docname, builder, *options)
+    whole = env.tocs
+    if not hasattr(builder, "tables_of_titles"):
+        builder.tables_of_titles = {name: titles(table) for name, table in whole.items()}
+    try:
+        env.tocs = builder.tables_of_titles
+        return global_toctree_for_doc(env, docname, builder, *options)
+    finally:
+        env.tocs = whole
+
+
+def titles(table):
+    """Return a page's table of contents with its title, and the pages below it, alone."""
+    table = table.deepcopy()
+    for entry in table.children:
+        if len(entry) > 1:
+            if below := list(entry.findall(toctree)):
+                entry[1][:] = below
+            else:
+                entry.pop(1)
+    return table
 
 
 def link_code(document, folder, transforms, inventory, *_, **__):

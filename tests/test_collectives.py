@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clusterlab import collectives
@@ -1125,6 +1125,7 @@ def test_a_pipeline_with_the_best_number_of_chunks_costs_a_geometric_mean():
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
+@example(1e-158, 1e-158)
 def test_a_pipeline_costs_between_the_sum_of_its_parts_and_half_as_much_again(latency, transfer):
     both = latency + transfer
     assert both <= pipelined_time(latency, transfer) <= 1.5 * both * (1 + 1e-12)

@@ -8,6 +8,8 @@ import pytest
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
+from sphinx.application import Sphinx
+from sphinx.environment.adapters.toctree import global_toctree_for_doc
 from sphinx_codeautolink.extension import block
 from sphinx_codeautolink.parse import LinkContext, Name
 
@@ -92,3 +94,25 @@ def test_what_finds_no_place_is_a_warning(page, monkeypatch, source, names, said
     monkeypatch.setattr(block.logger, "warning", lambda message, **how: heard.append((message, how)))
     faster.link_code("book/page", page[0].parents[1], [block.SourceTransform(source, names, None, 1)], INVENTORY)
     assert [(message.startswith(said), how["location"]) for message, how in heard] == [(True, "book/page")]
+
+
+PAGES = {
+    "index": "Book\n====\n\n.. toctree::\n\n   a\n   b\n",
+    "a": "A\n=\n\nOne\n---\n\nDeep\n~~~~\n\nTwo\n---\n\n.. toctree::\n\n   c\n",
+    "b": "B\n=\n\nThree\n-----\n",
+    "c": "C\n=\n\nFour\n----\n",
+}
+
+
+def test_a_table_of_titles_is_the_one_that_sphinx_makes(tmp_path):
+    for name, text in PAGES.items():
+        (tmp_path / f"{name}.rst").write_text(text)
+    app = Sphinx(tmp_path, None, tmp_path / "out", tmp_path / "out", "dummy", status=None, warning=None)
+    app.build()
+    for page in PAGES:
+        for collapse, titles_only in ((False, True), (True, True), (False, False)):
+            asked = app.env, page, app.builder, collapse, True, 0, titles_only
+            theirs, ours = global_toctree_for_doc(*asked), faster.table_of_contents(*asked)
+            assert ours.pformat() == theirs.pformat()
+            assert ("Deep" in ours.astext()) != titles_only
+        assert "Deep" in app.env.tocs["a"].astext()

@@ -20,17 +20,26 @@ def setter():
     setter.close()
 
 
-def build(folder: Path, text: str) -> tuple[str, str]:
-    """Build one page with Sphinx and this extension alone; return its HTML and the warnings."""
-    source = folder / "source"
-    source.mkdir()
-    (source / "index.rst").write_text(f"Page\n====\n\n{text}\n")
-    (source / "conf.py").write_text(
+PAGES = {
+    "index": "No formula.",
+    "refused": r"A formula :math:`\nonsense < 1`.",
+    "numbered": ".. math:: e = mc^2\n   :label: energy\n\nBy :eq:`energy` and again\n\n.. math:: x",
+    "marked": ":math:`a = b`. Then :math:`c`, and :math:`d` and\n:math:`a + b + c + d + e + f + g`.",
+}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Pages of a book that Sphinx builds with this extension alone: the HTML of each by name, and all warnings."""
+    folder = tmp_path_factory.mktemp("maths")
+    for name, text in PAGES.items():
+        (folder / f"{name}.rst").write_text(f":orphan:\n\nPage\n====\n\n{text}\n")
+    (folder / "conf.py").write_text(
         f"import sys\nsys.path.insert(0, {str(EXTENSIONS)!r})\nextensions = ['maths']\nmath_number_all = False\n"
     )
-    command = [sys.executable, "-m", "sphinx", "-q", source, folder / "html"]
+    command = [sys.executable, "-m", "sphinx", "-q", folder, folder / "html"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    return (folder / "html" / "index.html").read_text(), done.stderr
+    return {name: (folder / "html" / f"{name}.html").read_text() for name in PAGES}, done.stderr
 
 
 def test_a_formula_is_html_for_the_eye_and_mathml_for_a_screen_reader(setter):
@@ -62,27 +71,22 @@ def test_what_katex_refuses_is_an_error_that_says_why(setter, tex, why):
         setter.html(tex, display=True)
 
 
-def test_a_refused_formula_is_a_warning_at_its_place_and_stands_as_source(tmp_path):
-    page, warnings = build(tmp_path, r"A formula :math:`\nonsense < 1`.")
-    assert re.search(r"index\.rst:4: WARNING: KaTeX parse error: Undefined control sequence: \\nonsense", warnings)
-    assert r"<code>\nonsense &lt; 1</code>" in page
+def test_a_refused_formula_is_a_warning_at_its_place_and_stands_as_source(built):
+    pages, warnings = built
+    (warning,) = warnings.splitlines()
+    assert re.search(r"refused\.rst:6: WARNING: KaTeX parse error: Undefined control sequence: \\nonsense", warning)
+    assert r"<code>\nonsense &lt; 1</code>" in pages["refused"]
 
 
-def test_numbers_labels_and_references_of_equations(tmp_path):
-    page, warnings = build(
-        tmp_path, ".. math:: e = mc^2\n   :label: energy\n\nBy :eq:`energy` and again\n\n.. math:: x"
-    )
-    assert warnings == ""
+def test_numbers_labels_and_references_of_equations(built):
+    page = built[0]["numbered"]
     assert 'id="equation-energy"' in page
     assert page.count('<span class="eqno">') == 1
     assert re.search(r'href="#equation-energy">\(1\)</a>', page)
 
 
-def test_only_a_page_with_maths_loads_its_style_sheets(tmp_path):
-    (tmp_path / "with").mkdir()
-    (tmp_path / "without").mkdir()
-    assert "katex.min.css" in build(tmp_path / "with", ":math:`x`")[0]
-    assert "katex.min.css" not in build(tmp_path / "without", "x")[0]
+def test_only_a_page_with_maths_loads_its_style_sheets(built):
+    assert {name for name, page in built[0].items() if "katex.min.css" not in page} == {"index", "refused"}
 
 
 def test_several_equations_in_one_block_are_aligned(setter):
@@ -91,8 +95,8 @@ def test_several_equations_in_one_block_are_aligned(setter):
     assert setter.html(maths.display_source("a &= b \\\\\n c &= d"), display=True).count("<mtr>") == 2
 
 
-def test_a_mark_stays_in_the_line_of_a_short_formula(tmp_path):
-    page, _ = build(tmp_path, ":math:`a = b`. Then :math:`c`, and :math:`d` and\n:math:`a + b + c + d + e + f + g`.")
+def test_a_mark_stays_in_the_line_of_a_short_formula(built):
+    page = built[0]["marked"]
     assert re.findall(r"</span>([.,])</span>", page) == [".", ","]
     assert page.count('class="marked"') == 2
     assert not re.search(r"[.,]</span>[.,]", page)

@@ -1180,7 +1180,7 @@ def pipelined_time(latency, transfer):
 
 
 def _pipelined_time(latency, transfer):
-    return latency + transfer + np.sqrt(latency * transfer)
+    return latency + transfer + np.sqrt(latency) * np.sqrt(transfer)  # their product may be too small for a number
 
 
 def exposed_time(communication, behind, *, contention=0):
