@@ -1,4 +1,4 @@
-"""Schedules: drawings of a cluster's day, job by job, and what a policy makes of a load.
+"""Schedules: drawings of a cluster's day, job by job.
 
 Each takes records of :mod:`clusterlab.scheduling`. Jobs are blue, the darker the larger; GPUs that stand free while a
 job waits are plum.
@@ -7,12 +7,11 @@ job waits are plum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 
 import numpy as np
 
 from ..scene import LETTER, Box, Label, Part, Scene, legend
-from ..scheduling import Cluster, Schedule, draw_jobs, simulate
+from ..scheduling import Schedule
 from ..units import day, fmt, hour
 
 _LEFT, _RIGHT, _TOP, _HIGH = 30.0, 396.0, 18.0, 256.0
@@ -69,7 +68,7 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
 
     Examples
     --------
-    >>> from clusterlab.scheduling import Jobs
+    >>> from clusterlab.scheduling import Cluster, Jobs, simulate
     >>> jobs = Jobs(arrival=[0, 1, 2], gpus=[24, 32, 8], duration=[3600, 3600, 600])
     >>> timeline(simulate(jobs, Cluster(4), policy="fcfs"), length=7500).alt
     '3 jobs on 32 GPUs over 125 min: 85% at work; 12% free while a job waits for more than that, 0% in wrong places.'
@@ -142,38 +141,3 @@ MIXES: Mapping[str, Mapping[int, tuple[float, float]]] = {
     "large jobs": {1: (0.62, 1 * hour), 8: (0.3, 3 * hour), 64: (0.06, 6 * hour), 128: (0.02, 6 * hour)},
 }
 POLICIES = {"fcfs": "first come, first served", "backfill": "backfill", "greedy": "whatever fits"}
-
-
-@cache
-def outcome(load: float, mix: str, policy: str, *, nodes: int = 32, jobs: int = 1200) -> Mapping[str, float]:
-    """What a policy makes of a load: shares of GPU time, and the waits of the smallest and the largest jobs.
-
-    Parameters
-    ----------
-    load : float
-        GPU time that arrives for each that there is.
-    mix, policy : str
-        Names of ``MIXES`` and ``POLICIES``.
-    nodes, jobs : int
-        Size of the cluster, in nodes of eight GPUs, and of the sample; the shares leave out its first tenth, in which
-        the cluster fills.
-
-    Returns
-    -------
-    mapping
-        ``useful``, ``fragmented``, ``gathering``, ``idle``, and ``small`` and ``large``, mean waits in seconds.
-
-    Examples
-    --------
-    Nothing is reserved for large jobs, and so they wait:
-
-    >>> [fmt(outcome(0.8, "large jobs", policy)["large"], "h") for policy in POLICIES]
-    ['12.5 h', '9.51 h', '18.3 h']
-    """
-    cluster = Cluster(nodes)
-    drawn = draw_jobs(MIXES[mix], gpus=cluster.gpus, load=load, jobs=jobs, seed=11)
-    run = simulate(drawn, cluster, policy=policy)
-    waits = run.by_size(run.wait)
-    last = drawn.arrival[-1]
-    shares = run.use(last / 10, last).shares  # without the time in which the cluster fills
-    return {**shares, "small": waits[min(waits)], "large": waits[max(waits)]}
