@@ -136,7 +136,7 @@ def test_the_stacks_of_memory_are_to_scale():
     scene = pipelines.rank_memory(found, 80 * GB, most=200 * GB)
     boxes = [part for part in scene.parts if isinstance(part, Box) and part.width == 36]
     for i, one in enumerate(found.values()):
-        here = [box for box in boxes if box.x == 4 + 50.5 * i]
+        here = [box for box in boxes if box.x == 8 + 50.5 * i]
         assert sum(box.height for box in here) == pytest.approx(one.total * 196 / 200e9, abs=1.5)
         weights = next(box for box in here if box.kind == "weights")
         assert weights.height == pytest.approx(one.weights * 196 / 200e9)

@@ -204,7 +204,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     parts: list[Part] = []
     told = []
     for i, (name, held) in enumerate(columns.items()):
-        x, y = 4 + pitch * i, foot
+        x, y = 8 + pitch * i, foot
         middle = x + wide / 2
         parts.append(Label(middle, foot + 12 + 8 * name.count(" "), name.replace(" ", "\n")))
         if held is None:
@@ -226,7 +226,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
         parts.append(Label(middle, y - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
-    end = 4 + pitch * len(columns) - (pitch - wide) + 4
+    end = 8 + pitch * len(columns) - (pitch - wide) + 4
     parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
     names = list(_HOLDS)
@@ -499,7 +499,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         places = (start + i * each for i in range(buckets))
         parts += [Box(at, 95, max(each - 1, 0.5), 28, kind="network", solid=True) for at in places]
         text = f"{carried} {fmt(exchange, 's', 2)}"
-        half = LETTER * len(text) / 2
+        half = LETTER * len(text) / 2 + 4
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "
