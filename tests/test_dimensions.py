@@ -637,7 +637,7 @@ NO_LAWS = {
         for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
     ),
     *(getattr(planner, name) for name in ("fleet_from_inputs", "least_memory", "plan", "preset", "quantity")),
-    *(getattr(planner, name) for name in ("serve", "worlds")),
+    *(getattr(planner, name) for name in ("serve", "worlds", "yearly_cost")),
     plan_report.as_object,
     plan_report.page,
     sweep.run_chunk,

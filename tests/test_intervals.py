@@ -362,7 +362,7 @@ def test_a_sweep_has_a_column_for_each_end(call):
 FIGURES = {
     "index": ("A step takes", "Of the GPUs' peak"),
     "interconnect": ("Expect of NCCL", "Expect of NCCL at 1 GB", "Expect of NCCL, servers"),
-    "scaling": ("MFU, useful tokens", "Time to train it", "MFU"),
+    "scaling": ("MFU, useful tokens", "Time to train it", "MFU", "A year costs", "A GPU-hour", "A useful one"),
 }
 
 

@@ -1024,13 +1024,49 @@ def _money(made: Any, world: World, watts, time) -> tuple[Bill | None, Bill | No
         return None, economics.bill(rent=made.gpus * time * rent)
     if made.prices is None:
         return None, None
-    scaled = {name: getattr(made.prices, name) for name in _BUILT}
+    prices = _priced(made.prices, world)
+    return economics.capital(made.hosts, watts, prices), time / year * _yearly(made.hosts, watts, prices, world)
+
+
+def _priced(prices: PriceList, world: World) -> PriceList:
+    scaled = {name: getattr(prices, name) for name in _BUILT}
     scaled = {name: world.capital * price for name, price in scaled.items() if price is not None}
-    prices = replace(made.prices, **scaled, energy=world.energy_price)
-    a_year = economics.yearly_bill(
-        made.hosts, watts, prices, rate=world.interest, life=world.life, load_factor=world.draw
-    )
-    return economics.capital(made.hosts, watts, prices), time / year * a_year
+    return replace(prices, **scaled, energy=world.energy_price)
+
+
+def _yearly(gpus, watts, prices: PriceList, world: World) -> Bill:
+    return economics.yearly_bill(gpus, watts, prices, rate=world.interest, life=world.life, load_factor=world.draw)
+
+
+def yearly_cost(gpus, site_power, prices: PriceList, *, rate=None, life=None, draws: int = 1000, seed: int = 0):
+    """What a cluster costs a year, and between which amounts eight of ten drawn worlds have it.
+
+    Parameters
+    ----------
+    gpus, site_power, prices
+        As in :func:`clusterlab.economics.yearly_bill`; numbers.
+    rate, life : float, optional
+        Interest, and seconds over which servers are paid off, where they are known; else those of the worlds.
+    draws, seed : int
+        Worlds that are drawn, and the seed of their random numbers.
+
+    Returns
+    -------
+    Estimate
+        Dollars. The prices of what is built, interest, life, the price of energy and the draw are uncertain, as in
+        :data:`ASSUMPTIONS`.
+
+    Examples
+    --------
+    >>> from clusterlab.economics import price_list
+    >>> yearly_cost(16384, 1400 * 16384, price_list("H100 SXM")).with_interval
+    '$243M ($202M to $455M)'
+    """
+    known = {name: value for name, value in {"interest": rate, "life": life}.items() if value is not None}
+    central, drawn = (replace(world, **known) for world in (WORLD, worlds(WORLD, draws, seed=seed)))
+    totals = [_yearly(gpus, site_power, _priced(prices, world), world).total for world in (central, drawn)]
+    low, high = np.quantile(totals[1], (0.1, 0.9))
+    return Estimate(float(totals[0]), min(float(low), totals[0]), max(float(high), totals[0]), "$")
 
 
 METRICS: Mapping[str, tuple[str, Callable[[Design, Outcome], Any]]] = MappingProxyType(
