@@ -156,7 +156,7 @@ def test_a_check_knows_mistakes_and_has_hints(name):
 # What readers get wrong, as the chapter puts it, and the check that asks for it: the beginnings of both.
 MISCONCEPTIONS = {
     "roofline": {
-        "Twice the FLOP/s, twice the tokens": "A new part has twice the FLOP/s",
+        "Twice the FLOP/s, twice the tokens": "An A100 has 312 TFLOP/s",
         "The datasheet says 1,979": "A datasheet prints 3,958",
         "100 % utilisation": "The monitor shows 100 %",
     },
