@@ -1,8 +1,8 @@
 """Scene: a drawing of boxes, arrows, labels and bands, at the places that a view gives them.
 
 Places are in units from the upper left corner: x to the right, y down. Text is 13 units high whatever it stands on, so
-a scene may be at most 400 units wide: then its text is 11 pixels high on a phone of 375, and as high as the page's where
-there is room.
+a scene may be at most 400 units wide: then its text is 11 pixels high on a phone, and as high as the page's where there
+is room.
 """
 
 from __future__ import annotations
