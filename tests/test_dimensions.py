@@ -214,7 +214,12 @@ from clusterlab.transformer import (
     forward_flops,
     kv_bytes_per_token,
     kv_cache_bytes,
+    mamba_parameters,
+    mamba_products,
     parameters,
+    scan_flops,
+    state_bytes,
+    trained,
     training_flops,
 )
 from laws import registry
@@ -444,6 +449,10 @@ DIMENSIONS = {
     parameters: (lambda: parameters(SHAPE), {"total": "", "active": ""}),
     forward_flops: (lambda: forward_flops(SHAPE, q("", 8)), {"total": ""}),
     training_flops: (lambda: training_flops(SHAPE, q("", 8), recompute="full"), {"model": "", "hardware": ""}),
+    mamba_parameters: (lambda: mamba_parameters(SHAPE), {"": ""}),
+    mamba_products: (lambda: mamba_products(SHAPE), {"": ""}),
+    scan_flops: (lambda: scan_flops(SHAPE), {"": ""}),
+    state_bytes: (lambda: state_bytes(SHAPE, bytes_per_element=q("octet")), {"": "octet"}),
     kv_bytes_per_token: (lambda: kv_bytes_per_token(SHAPE, bytes_per_element=q("octet")), {"": "octet"}),
     kv_cache_bytes: (lambda: kv_cache_bytes(SHAPE, q("", 8), bytes_per_element=q("octet")), {"": "octet"}),
     model_state: (
@@ -621,6 +630,7 @@ NOT_LAWS |= {"palette", "scene", "explorer", "question", "check", "_widget"}
 # Functions that are no laws: simulations, the training step and what is made of passes of a replica (their own tests
 # scale times instead), and look-ups.
 NO_LAWS = {
+    trained,
     failures.simulate,
     topology.hierarchy,
     training.kind,

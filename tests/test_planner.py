@@ -54,11 +54,11 @@ def llama():
 # Planned over published, less one. What is beyond ten per cent is explained in the note of the published number.
 ERRORS = {
     "Llama 3 405B": {
-        "mfu": 0.090,
-        "gpu_hours": -0.101,
+        "mfu": 0.087,
+        "gpu_hours": -0.099,
         "interruptions_per_day": 0.014,
         "effective_time": 0.032,
-        "chip_carbon": -0.053,
+        "chip_carbon": -0.050,
     },
     "DeepSeek-V3": {"gpu_hours": 0.023, "cost": 0.023},
     "Meta 24,576": {"gpus": 0, "racks": 0, "bisection": 0.002, "storage_bandwidth": 0},
@@ -658,7 +658,7 @@ def test_every_joint_of_random_fleets_holds_and_so_does_the_promise(name, rate, 
 
 
 def test_ten_times_the_requests_take_ten_times_the_replicas():
-    many, more = (serve(replace(ASKED, rate=r), Site("H100 SXM"), draws=10) for r in (1e3, 1e4))
+    many, more = (serve(replace(ASKED, rate=r), Site("H100 SXM"), draws=10) for r in (1e4, 1e5))
     assert more.gpus / many.gpus == pytest.approx(10, rel=0.02)
     assert more.cost / many.cost == pytest.approx(10, rel=0.05)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clusterlab.models import model, models
 from clusterlab.roofline import attention
 from clusterlab.transformer import (
+    CHUNK,
     Transformer,
     attention_parameters,
     expert_parameters,
@@ -17,6 +18,8 @@ from clusterlab.transformer import (
     kv_bytes_per_token,
     kv_cache_bytes,
     parameters,
+    scan_flops,
+    state_bytes,
     training_flops,
 )
 from laws import assert_equals_a_loop
@@ -393,3 +396,79 @@ def test_what_cannot_be_a_decoder_is_refused_by_name(change, message):
 def test_nonsense_is_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call(Transformer(**GOOD))
+
+
+# --- Hybrids ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "active"),
+    [
+        ("Nemotron-H 8B", 8_100_852_736, None),
+        ("Nemotron 3 Nano", 31_577_940_288 - 23 * 128, 3.58e9),  # the checkpoint has a bias for each router's choice
+        ("Nemotron 3 Super", 120.67e9, 12.77e9),
+    ],
+)
+def test_hybrids_have_the_parameters_that_their_publishers_print(name, total, active):
+    found = parameters(model(name))
+    assert found.total == pytest.approx(total, rel=1e-4)
+    assert found.active == pytest.approx(active or found.total, rel=2e-3)
+
+
+def test_the_flops_of_a_hybrid_are_near_those_that_megatron_counts():
+    """Megatron-Bridge, 26.08: 901 TFLOP/s at 39,936 tokens/s a GB300 for Nano, 831 at 9,856 for Super."""
+    for name, published in {"Nemotron 3 Nano": 901e12 / 39936, "Nemotron 3 Super": 831e12 / 9856}.items():
+        assert training_flops(model(name), 8192).model == pytest.approx(published, rel=0.05)
+        assert scan_flops(model(name)) == pytest.approx(7 * 128 * model(name).mamba_width[0], rel=0.12)  # its 7 N d
+
+
+def test_a_scan_by_chunks_is_the_recurrence_and_costs_what_the_law_says():
+    """Dao and Gu 2024, section 6: one group, two heads, states carried over chunks of 128 tokens."""
+    rng, n, p, state, tokens, done = np.random.default_rng(3), 2, 4, 8, 3 * CHUNK, [0]
+    x, b, c = (rng.standard_normal(shape) for shape in ((tokens, n, p), (tokens, state), (tokens, state)))
+    decay = rng.uniform(0.9, 1.0, (tokens, n))
+
+    def product(one, other):
+        done[0] += 2 * one.shape[0] * one.shape[1] * other.shape[1]
+        return one @ other
+
+    slow, held = np.zeros_like(x), np.zeros((n, p, state))
+    for t in range(tokens):
+        held = decay[t, :, None, None] * held + x[t, :, :, None] * b[t]
+        slow[t] = held @ c[t]
+    fast, held = np.zeros_like(x), np.zeros((n, state, p))
+    for first in range(0, tokens, CHUNK):
+        some = slice(first, first + CHUNK)
+        scores = product(c[some], b[some].T)  # shared by the heads of a group
+        for head in range(n):
+            kept = np.cumprod(decay[some, head])
+            inside = np.tril(kept[:, None] / kept)
+            fast[some, head] = product(scores * inside, x[some, head]) + product(c[some] * kept[:, None], held[head])
+            held[head] = kept[-1] * held[head] + product((b[some] * (kept[-1] / kept)[:, None]).T, x[some, head])
+    np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9)
+    shape = Transformer(
+        layers=2, hidden=8, heads=1, ffn=8, vocab=8, mamba_layers=1, mamba_heads=n, mamba_head_dim=p,
+        mamba_state=state, mamba_groups=1,
+    )  # fmt: skip
+    assert done[0] == scan_flops(shape) * tokens
+
+
+def test_a_hybrid_keeps_states_that_do_not_grow():
+    hybrid = model("Nemotron-H 8B")
+    assert state_bytes(hybrid) == 24 * (128 * 128 * 64 + 3 * (8192 + 2 * 1024)) * 4
+    assert kv_bytes_per_token(hybrid) == 4 * 2 * 8 * 128 * 2  # four layers of attention
+    assert state_bytes(model("Llama 3.1 8B")) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"mamba_layers": 40}, "mamba_layers and feed_forward_layers must be at most layers, got 40 and 24 of 52"),
+        ({"mamba_heads": 0}, "mamba_layers above 0 needs mamba_heads above 0"),
+        ({"mamba_layers": 0}, "feed_forward_layers above 0 needs mamba_layers above 0"),
+        ({"expert_latent": 64}, "expert_latent above 0 needs experts above 0"),
+    ],
+)
+def test_what_cannot_be_a_hybrid_is_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(model("Nemotron-H 8B"), **change)

@@ -260,6 +260,10 @@ class Layout(Explained):
         if gpus is not None:
             (values["gpus"],) = whole(gpus=gpus)
             rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
+        if np.any(model.hybrid):
+            values["mamba_groups"] = model.mamba_groups
+            rules["tp must divide mamba_groups"] = model.mamba_groups % t != 0
+            rules["cp must be 1 where layers are Mamba-2"] = c != 1
         if self.etp is not None:
             rules["ep times etp must divide tp cp dp"] = (t * c * d) % (x * self.etp) != 0
         if self.shard_group is not None:

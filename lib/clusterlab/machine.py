@@ -9,6 +9,7 @@ audit``. What-ifs are made with ``dataclasses.replace``.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -84,33 +85,25 @@ class LinkEfficiency(_Sourced):
     """What collectives reach of the links' datasheets.
 
     ``scale_up_ring``, ``network_ring``: share of a scale-up link and of a network port that rings reach.
-    ``all_to_all``: share of either that an all-to-all reaches. ``scale_up_latency``: latency of a step inside a
-    scale-up domain, in multiples of the link's own; ``network_latency``: across the network, in multiples of NCCL's
-    constant.
+    ``all_to_all``: share of either that an all-to-all reaches.
     """
 
     scale_up_ring: float
     all_to_all: float
     network_ring: float
-    scale_up_latency: float
-    network_latency: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no share and no multiple."""
+        """Refuse what is no share."""
         fraction(scale_up_ring=self.scale_up_ring, all_to_all=self.all_to_all, network_ring=self.network_ring)
-        nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
 
 
 @dataclass(frozen=True, repr=False)
 class NCCL(_Sourced):
     """Constants that NCCL plans with.
 
-    Seconds of a hop across the network and over NVLink, and the share of an NVLink's rate that switches sustain when
-    they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
+    The share of an NVLink's rate that switches sustain when they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
     """
 
-    network_latency: float
-    nvlink_latency: float
     nvlink_4_reduction: float
     nvlink_5_reduction: float
 
@@ -122,6 +115,14 @@ class Protocol(_Sourced):
     Seconds: ``base`` for any collective, ``nvlink``, ``pcie`` and ``network`` for each hop over such a wire. ``share``:
     of the rate that the algorithm's largest messages reach. Low-latency protocols send a flag with the data, so that
     nobody waits for a fence, and lose rate by it.
+
+    Examples
+    --------
+    A hop of a long message over InfiniBand, and over the first EFA:
+
+    >>> simple = PROTOCOLS["ring, Simple"]
+    >>> [fmt(simple.hop(FABRICS[name].latency), "s") for name in ("InfiniBand", "EFA v1")]
+    ['15.6 µs', '160 µs']
     """
 
     base: float
@@ -135,13 +136,21 @@ class Protocol(_Sourced):
         nonnegative(base=self.base, nvlink=self.nvlink, pcie=self.pcie, network=self.network)
         fraction(share=self.share)
 
+    @property
+    def crossings(self) -> int:
+        """How often a hop across pays for the fabric: with a fence behind the data twice, as NCCL counts it."""
+        return 2 if self.name.endswith("Simple") else 1
+
+    def hop(self, fabric: float) -> float:
+        """Seconds of a hop across a fabric that adds ``fabric`` seconds to a crossing."""
+        return self.network + self.crossings * fabric
+
 
 @dataclass(frozen=True, repr=False)
 class Fabric(_Sourced):
     """What a network adds to NCCL's own latency of a hop: ``latency``, in seconds.
 
-    A message with a fence behind it (protocol Simple) pays it twice, once for the data and once for the fence, as NCCL
-    counts it.
+    A message with a fence behind it pays it twice (:meth:`Protocol.hop`).
     """
 
     latency: float
@@ -409,6 +418,9 @@ class Machine(Explained):
 
     ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network. ``peers``:
     to how many the link goes straight, a part of its bandwidth to each (a full mesh); ``None``: to switches.
+    Latencies are those of a hop of a long message: the scale-up link's own, and NCCL's with what the fabric adds
+    (:meth:`Protocol.hop`). ``dispatch_latency`` is NCCL's base of a collective. Collectives are queued ahead, behind
+    work; an exchange of tokens across the network pays it, for only the router says who sends to whom.
     """
 
     name: str
@@ -420,6 +432,7 @@ class Machine(Explained):
     scale_up_latency: float
     network_bandwidth: float
     network_latency: float
+    dispatch_latency: float
     efficiency: Efficiency
     link_efficiency: LinkEfficiency
     peers: int | None = None
@@ -429,7 +442,8 @@ class Machine(Explained):
         positive(**{f"peak {name}": peak for name, peak in self.peaks.items()})
         names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth")
         positive(**{name: getattr(self, name) for name in names})
-        nonnegative(scale_up_latency=self.scale_up_latency, network_latency=self.network_latency)
+        latencies = ("scale_up_latency", "network_latency", "dispatch_latency")
+        nonnegative(**{name: getattr(self, name) for name in latencies})
         whole(domain=self.domain, **({} if self.peers is None else {"peers": self.peers}))
 
     def _rows(self):
@@ -448,6 +462,27 @@ _GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell U
 _NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}
 _NETWORKS |= {name: "DCN (TPU v5p)" for name in EFFICIENCIES if name.startswith("TPU")}
 _NETWORKS |= {"TPU v5e": "DCN (TPU v5e)", "TPU v6e": "DCN (TPU v6e)"}
+# What a network is called, most telling first.
+_FABRIC_NAMES = {
+    "TCPXO": r"TCPXO|FasTrak",
+    "TCPX": "TCPX",
+    "TCP": r"\bTCP\b|sockets",
+    "EFA": r"EFA\s*v[2-9]",
+    "EFA v1": r"EFA",
+    "RoCE": "RoCE",
+    "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
+}
+
+
+def match_fabric(text: str) -> str:
+    """Return the key of ``FABRICS`` that the name of a network says, or ``""``.
+
+    Examples
+    --------
+    >>> match_fabric("InfiniBand NDR"), match_fabric("8 x 400G RoCEv2"), match_fabric("ICI (TPU v4)")
+    ('InfiniBand', 'RoCE', '')
+    """
+    return next((name for name, form in _FABRIC_NAMES.items() if re.search(form, text, re.IGNORECASE)), "")
 
 
 def machine(accelerator: str, *, network: str | None = None, domain: int | None = None) -> Machine:
@@ -484,6 +519,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         raise ValueError(f"accelerator must have a scale-up link on record, got {chip.name}")
     scale_up = hardware.link(chip.scale_up_link)
     port = hardware.link(network or _NETWORKS.get(generation, "InfiniBand NDR"))
+    hop = PROTOCOLS["ring, Simple"]
     return Machine(
         name=chip.name,
         peaks=chip.peaks,
@@ -491,9 +527,10 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
         hbm_capacity=chip.hbm_capacity,
         domain=chip.scale_up_domain if domain is None else domain,
         scale_up_bandwidth=chip.scale_up_bandwidth,
-        scale_up_latency=NCCL_CONSTANTS.nvlink_latency if scale_up.latency is None else scale_up.latency,
+        scale_up_latency=hop.nvlink if scale_up.latency is None else scale_up.latency,
         network_bandwidth=port.bandwidth,
-        network_latency=NCCL_CONSTANTS.network_latency,
+        network_latency=hop.hop(FABRICS[match_fabric(port.name) or "other"].latency),
+        dispatch_latency=hop.base,
         efficiency=EFFICIENCIES[generation],
         link_efficiency=LINK_EFFICIENCY,
         peers=scale_up.peers,

@@ -19,7 +19,15 @@ import numpy as np
 from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
-from .transformer import Transformer, attention_parameters, expert_parameters
+from .transformer import (
+    Transformer,
+    _beside_parameters,
+    _expert_input,
+    attention_parameters,
+    expert_parameters,
+    mamba_parameters,
+    trained,
+)
 from .units import Explained, choose, larger, nonnegative, pick, positive, smaller, summary, whole, words
 
 
@@ -232,7 +240,7 @@ def _activations(model, workload: Workload, layout: Layout, software: Software, 
     if moe:
         width = model.experts_per_token + model.shared_experts
         # Dispatched tokens, their way through the experts, and their outputs, which the weighted sum needs.
-        routed = model.experts_per_token * h
+        routed = model.experts_per_token * _expert_input(model)
         experts = stream_in + split_in * (routed + width * model.expert_ffn)
         experts = experts + split * ((0 if lean else routed) + width * gates * model.expert_ffn)
         feed_forward = 0.0
@@ -397,6 +405,7 @@ def footprint(
     total          62.5 GB
     """
     layout.faults(model, workload).refuse()
+    model = trained(model)
     lost, others = nonnegative(fragmentation=fragmentation, reserved=reserved)
     return _footprint(model, workload, layout, software, schedule, stage, lost, others)
 
@@ -473,6 +482,8 @@ def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _Layer
     tp, kinds = layout.tp, {}
     full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
     routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
+    if np.any(model.hybrid):
+        return {False: _mean_block(model, workload, layout, software, stream)}
     for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
         layer = _activations(model, workload, layout, software, moe)
         total = layer.total
@@ -488,6 +499,42 @@ def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _Layer
             gathered_params=_largest_matrix(model, tp) if software.gathers_matrices and not moe else whole,
         )
     return kinds
+
+
+def _mean_block(model, workload, layout, software, stream) -> _LayerKind:
+    """The mean layer of a hybrid, whose layers are blocks of attention, of Mamba-2 or a feed-forward.
+
+    A mixer keeps its inputs, what its projection makes of them, and what the scan returns, from which the rest is
+    computed again (Megatron-Core, ``use_mem_eff_path``).
+    """
+    tp, (d, g), moe = layout.tp, model.mamba_width, bool(model.experts)
+    layer = _activations(model, workload, layout, software, moe)
+    narrow = software.lean_activations and PRECISIONS[workload.precision][1] < 2
+    size = software.activation_bytes
+    operand = PRECISIONS[workload.precision][1] if narrow else size
+    inner = _tokens(workload, layout) / tp * (size * (3 * d + 2 * g + model.mamba_heads) + narrow * operand * d)
+    mixer = stream + operand / size * stream + inner
+    attention = stream + layer.attention + layer.scores + layer.dropout / 2
+    feed_forward = stream + layer.feed_forward + layer.experts + layer.dropout / 2
+    counts = model.attention_layers, model.mamba_layers, model.ffn_layers
+    total = sum(count * one for count, one in zip(counts, (attention, mixer, feed_forward), strict=True)) / model.layers
+    scores = model.attention_layers * layer.scores / model.layers
+    h, weight = model.hidden, 1 + model.biases
+    shared, router = _beside_parameters(model)
+    feed = shared / tp + router if moe else (2 + model.gated) * h * model.ffn / tp
+    routed = model.ffn_layers * model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp * model.layers)
+    attend = _layer_parameters(model, tp, False) - (2 + model.gated) * h * model.ffn / tp - 2 * h * weight
+    dense = model.attention_layers * attend
+    dense = dense + model.mamba_layers * mamba_parameters(model) / tp + model.ffn_layers * feed
+    dense = dense / model.layers + h * weight
+    full = layout.full_recompute
+    return _LayerKind(
+        kept=pick(full, stream, total - layout.selective_recompute * scores),
+        recomputed=pick(full, total - stream, pick(layout.selective_recompute, 1.0, 0.0) * layer.scores),
+        dense_params=dense,
+        expert_params=routed,
+        gathered_params=dense + routed,
+    )
 
 
 def _largest_matrix(model, tp):
@@ -593,8 +640,8 @@ def _layer_parameters(model, tp, moe):
     replicated = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
     biases = model.biases * ((heads + 2 * model.kv_heads) * d + (1 + model.gated) * model.ffn + 2 * h)
     if moe:
-        for_all = for_all + h * model.experts
-        feed_forward = model.shared_experts * expert_parameters(model)
+        feed_forward, router = _beside_parameters(model)
+        for_all = for_all + router
     else:
         feed_forward = (2 + model.gated) * h * model.ffn
     return (of_heads + replicated + feed_forward + biases) / tp + for_all + 2 * h * (1 + model.biases)

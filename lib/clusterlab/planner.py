@@ -953,7 +953,7 @@ def outcome(made: Design, world: World | None = None) -> Outcome:
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> fmt(outcome(made).time, "s"), fmt(outcome(made).run.goodput, "%", 2)
-    ('70.5 d', '93%')
+    ('70.4 d', '93%')
     """
     world = WORLD if world is None else world
     training, site = made.training, made.site

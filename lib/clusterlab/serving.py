@@ -190,11 +190,14 @@ def faults(model, layout: Layout, *, redundant=0) -> Faults:
         "tp must divide heads": model.heads % t != 0,
         "pp must be at most layers": p > model.layers,
         "cp must be 1": layout.cp != 1,
+        "mamba_layers must be 0": model.mamba_layers > 0,
+        "expert_latent must be 0": model.expert_latent > 0,
         "ep must divide experts with redundant": (max(model.experts, 1) + extra) % x != 0,
         "ep times etp must divide tp dp": (t * d) % (x * layout.expert_tp) != 0,
     }
     values = {f.name: getattr(layout, f.name) for f in fields(layout)} | {"etp": layout.expert_tp, "redundant": extra}
-    return Faults(rules, values | {"heads": model.heads, "layers": model.layers, "experts": model.experts})
+    names = ("heads", "layers", "experts", "mamba_layers", "expert_latent")
+    return Faults(rules, values | {name: getattr(model, name) for name in names})
 
 
 @dataclass(frozen=True, repr=False)
@@ -568,7 +571,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     work = layers * scores.time + read + added + elementwise
     # Two all-reduces a layer; one where the experts' outputs return by an exchange.
     links = 1.0 if machine.peers is None else smaller((tp - 1) / machine.peers, 1.0)  # of a mesh, few ranks use few
-    inside = reached._replace(scale_up_all_to_all=larger(links, 1e-9) * reached.scale_up_all_to_all)
+    rate = larger(links, 1e-9) * reached.scale_up_all_to_all
+    inside = reached._replace(scale_up_all_to_all=rate, dispatch_latency=0.0)
     one = 2 * inside.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
     all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
     if both:

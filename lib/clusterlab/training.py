@@ -33,7 +33,19 @@ from .layout import PRECISIONS, Layout, Workload
 from .machine import SOFTWARE, SPREADS, Machine, Software
 from .pipeline import CriticalStage, _critical_stage
 from .roofline import _kernel_time
-from .transformer import ForwardFlops, _alternate_share, _forward_flops, attention_parameters, parameters
+from .transformer import (
+    CHUNK,
+    ForwardFlops,
+    _alternate_share,
+    _beside_parameters,
+    _expert_input,
+    _forward_flops,
+    attention_parameters,
+    mamba_products,
+    parameters,
+    scan_flops,
+    trained,
+)
 from .units import Predicted, larger, pick, smaller, summary
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
@@ -220,19 +232,20 @@ def step(
     >>> step(model("GPT 175B"), machine("A100 80GB"), workload, layout, software=SOFTWARE["2022"])
     Step
                       time           share
-    gemms           9.72 s           72.9%
-    attention       480 ms            3.6%
-    elementwise     728 ms           5.47%
-    recomputation   391 ms           2.93%
-    tensor          1.37 s           10.3%
-    transfers       114 ms          0.853%
-    bubble          451 ms           3.39%
-    optimizer      70.4 ms          0.528%
-    step            13.3 s  (12.2 to 14.9)
-    MFU                53%  (47.3 to 58.1)
-    HFU              53.5%  (47.8 to 58.6)
+    gemms           9.72 s           72.8%
+    attention       480 ms           3.59%
+    elementwise     728 ms           5.46%
+    recomputation   391 ms           2.92%
+    tensor           1.4 s           10.5%
+    transfers       111 ms          0.828%
+    bubble          452 ms           3.39%
+    optimizer      70.4 ms          0.527%
+    step            13.4 s    (12.2 to 15)
+    MFU              52.9%    (47.2 to 58)
+    HFU              53.4%  (47.7 to 58.5)
     """
     layout.faults(model, workload, gpus=gpus).refuse()
+    model = trained(model)
     if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):
         raise ValueError(f"etp must be tp, or 1 where ep is above 1: a step has no other; got {summary(layout.etp)}")
     if PRECISIONS[workload.precision][0] not in machine.peaks:
@@ -385,6 +398,7 @@ class _Reached(NamedTuple):
     network_all_to_all: float
     scale_up_latency: float
     network_latency: float
+    dispatch_latency: float
     domain: float
 
     def kernel_time(self, flops, moved):
@@ -416,18 +430,19 @@ class _Reached(NamedTuple):
 
     def expert_all_to_all(self, size, ranks, experts_per_token, node_limit=np.inf):
         """Seconds of sending ``size`` bytes of tokens from each rank to their experts, on so many nodes at most."""
+        local_ranks = self.local_ranks(ranks)
         latency, inside, across = _expert_all_to_all(
             size,
             ranks,
             experts_per_token,
-            self.local_ranks(ranks),
+            local_ranks,
             self.network_all_to_all,
             self.network_latency,
             self.scale_up_all_to_all,
             self.scale_up_latency,
             node_limit,
         )
-        return latency + larger(inside, across)
+        return latency + self.dispatch_latency * (local_ranks < ranks) + larger(inside, across)
 
 
 def _reached(machine: Machine, precision: str) -> _Reached:
@@ -447,8 +462,9 @@ def _reached(machine: Machine, precision: str) -> _Reached:
         network_ring=links.network_ring * machine.network_bandwidth,
         scale_up_all_to_all=links.all_to_all * machine.scale_up_bandwidth,
         network_all_to_all=links.all_to_all * machine.network_bandwidth,
-        scale_up_latency=links.scale_up_latency * machine.scale_up_latency,
-        network_latency=links.network_latency * machine.network_latency,
+        scale_up_latency=machine.scale_up_latency,
+        network_latency=machine.network_latency,
+        dispatch_latency=machine.dispatch_latency,
         domain=machine.domain,
     )
 
@@ -468,9 +484,12 @@ class _Gemm(NamedTuple):
 class _Layers(NamedTuple):
     """What a rank holds of the layers, and the widths of what flows through them."""
 
-    dense: float  # layers of each kind
+    dense: float  # feed-forwards of each kind
     moe: float
+    mamba: float  # layers of a hybrid that are Mamba-2 mixers
+    attention_layers: float
     attention: _Gemm
+    mixer: _Gemm
     qkv: _Numbers  # elements of queries, keys and values of a token
     kv: _Numbers  # ... of keys and values
     ffn: _Gemm
@@ -482,7 +501,14 @@ class _Layers(NamedTuple):
 
     @property
     def kinds(self):
-        """For dense layers and mixtures: how many, and their GEMMs."""
+        """For dense layers and mixtures, or for each block of a hybrid: how many, and their GEMMs."""
+        if self.mamba:
+            blocks = [
+                (self.attention_layers, (self.attention,)),
+                (self.mamba, (self.mixer,)),
+                (self.dense, (self.ffn,)),
+            ]
+            return [(count, gemms) for count, gemms in [*blocks, (self.moe, (self.experts, self.beside))] if count]
         kinds = [(self.dense, (self.attention, self.ffn))] if self.dense else []
         return [*kinds, (self.moe, (self.attention, self.experts, self.beside))] if self.moe else kinds
 
@@ -510,19 +536,30 @@ def _layers(model, job: _Job) -> _Layers:
         attention = h * (qkv + heads * dim / tp)
         io = 2 * h + qkv + heads * dim / tp
     ffn = (1 + gates) * h * model.ffn / tp
-    moe = model.moe_layers
+    moe, mixer = model.moe_layers, _NO_GEMM
+    if model.mamba_layers:
+        (d, g), met = model.mamba_width, mamba_products(model) / tp
+        mixer = _Gemm(tokens, met, met, 2 * h + (3 * d + 2 * g + model.mamba_heads) / tp)
     experts, beside, routed_rows, expert_ffn, local_experts = _NO_GEMM, _NO_GEMM, 0.0, 0.0, 0.0
     if moe:
         routed_rows = model.experts_per_token * tokens * job.expert_tp / tp
         expert_ffn, local_experts = model.expert_ffn / job.expert_tp, model.experts / job.ep
-        each = (1 + gates) * h * expert_ffn
+        width = _expert_input(model)
+        each = (1 + gates) * width * expert_ffn
         padded = routed_rows + 64 * local_experts  # each expert's last tile of 128 rows is half empty
-        experts = _Gemm(padded, each, local_experts * each, 2 * h + (1 + gates) * expert_ffn)
-        shared = model.shared_experts * (1 + gates) * h * model.expert_ffn / tp + h * model.experts
-        beside = _Gemm(tokens, shared, shared, (2 * h + (1 + gates) * model.expert_ffn / tp) * model.shared_experts)
+        experts = _Gemm(padded, each, local_experts * each, 2 * width + (1 + gates) * expert_ffn)
+        shared, router = _beside_parameters(model)
+        shared = shared / tp + router
+        beside_io = (2 * h + (1 + gates) * model.expert_ffn / tp) * model.shared_experts
+        if model.expert_latent:
+            beside_io = beside_io + 2 * (h + width)
+        beside = _Gemm(tokens, shared, shared, beside_io)
     return _Layers(
-        dense=model.layers - moe,
+        dense=model.ffn_layers - moe,
         moe=moe,
+        mamba=model.mamba_layers,
+        attention_layers=model.attention_layers,
+        mixer=mixer,
         attention=_Gemm(tokens, attention, attention, io),
         qkv=qkv,
         kv=kv,
@@ -574,16 +611,29 @@ def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _L
     else:  # ... by a kernel of its own; ZeRO 3 casts and scales the gradients of every microbatch
         gradient_bytes, alone = 2.0, pick(sharded, 2 + 3 * size, 2 + 2 * size)
     gemm_forward = gemm_backward = flops_forward = 0.0
-    for count, gemms in layers.kinds:
+    kinds = [(count, gemms, reached.kernel_time, reached.operand_bytes) for count, gemms in layers.kinds]
+    if depth := model.mtp_depth:  # of whose layers the first are counted, and these multiply at 16 bits
+        join_weights = 2 * model.hidden**2 / job.tp
+        join = _Gemm(job.tokens, join_weights, join_weights, 3 * model.hidden)
+        more = (layers.attention, *((layers.experts, layers.beside) if layers.moe else (layers.ffn,)))
+        kinds.append((-depth, more, reached.kernel_time, reached.operand_bytes))
+        kinds.append((depth, (*more, join), reached.kernel_time_16, 2.0))
+    for count, gemms, kernel_time, operand_bytes in kinds:
         flops = sum(2 * gemm.rows * gemm.met for gemm in gemms)
         stored = sum(gemm.weights for gemm in gemms)
-        passed = sum(gemm.rows * gemm.io for gemm in gemms) * (1 + reached.operand_bytes / 2)
-        backward_bytes = (reached.operand_bytes + gradient_bytes) * stored + 2 * passed
-        gemm_forward = gemm_forward + count * reached.kernel_time(flops, reached.operand_bytes * stored + passed)
-        gemm_backward = gemm_backward + count * reached.kernel_time(2 * flops, backward_bytes)
+        passed = sum(gemm.rows * gemm.io for gemm in gemms) * (1 + operand_bytes / 2)
+        backward_bytes = (operand_bytes + gradient_bytes) * stored + 2 * passed
+        gemm_forward = gemm_forward + count * kernel_time(flops, operand_bytes * stored + passed)
+        gemm_backward = gemm_backward + count * kernel_time(2 * flops, backward_bytes)
         flops_forward = flops_forward + count * flops
     attention_forward, attention_backward, softmax_forward, softmax_backward = _attention(model, reached, software, job)
     memory_forward, memory_backward = _memory_traffic(model, reached, software, job, layers)
+    if model.mamba_layers:
+        scan_forward = _scan(model, reached, job)
+        attention_forward, attention_backward = (
+            attention_forward + scan_forward,
+            attention_backward + 2.5 * scan_forward,
+        )
     memory_forward = memory_forward + softmax_forward
     memory_backward = memory_backward + alone * layers.weights / reached.memory + softmax_backward
 
@@ -591,6 +641,8 @@ def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _L
     again = (1 - last) * gemm_forward + attention_forward + memory_forward
     recompute_time = job.full * again + job.selective * (attention_forward + softmax_forward)
     wanted = _forward_flops(model, job.sequence, causal=False)
+    if model.mtp_depth:
+        wanted = replace(wanted, logits=wanted.logits * (1 + model.mtp_depth))
     recomputed_flops = job.selective * wanted.scores
     if _some(job.alternate):
         share = _alternate_share(model)
@@ -613,7 +665,8 @@ def _last_gemm_flops(model, job: _Job, layers: _Layers):
     last = layers.dense * 2 * tokens * (h * model.ffn / job.tp)
     if layers.moe:
         shared = tokens * model.shared_experts * model.expert_ffn / job.tp
-        last = last + layers.moe * 2 * h * (layers.routed_rows * layers.expert_ffn + shared)
+        routed = layers.routed_rows * layers.expert_ffn * _expert_input(model)
+        last = last + layers.moe * 2 * (routed + h * shared)
     return last
 
 
@@ -631,6 +684,20 @@ def _attention(model, reached: _Reached, software: Software, job: _Job):
     return forward, 2 * forward, (4 + 5 * software.dropout) * one, (6 + 5 * software.dropout) * one
 
 
+def _scan(model, reached: _Reached, job: _Job):
+    """Seconds of the scans of Mamba-2, with convolution and gated norm, forward.
+
+    Triton's kernels pass elements a token: 8 (d + g + s) + 4 Q G forward, with d, g and Q G those of
+    :func:`~clusterlab.transformer.scan_flops` and s the states of a chunk over its tokens. Backward they recompute all
+    but the last and take gradients of each: 20 (d + g + s) + 10 Q G, and so 2.5 times.
+    """
+    (d, g), tokens = model.mamba_width, job.tokens * model.mamba_layers / job.tp
+    states = d * model.mamba_state / CHUNK
+    moved = 2 * tokens * (8 * (d + g + states) + 4 * CHUNK * model.mamba_groups)
+    rate = smaller(reached.attention, reached.attention_most)
+    return _kernel_time(tokens * scan_flops(model), moved, rate, reached.memory, reached.overlap_loss)
+
+
 def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, layers: _Layers):
     """Seconds, forward and backward, of what only moves memory.
 
@@ -638,7 +705,8 @@ def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, lay
     3.5); then what tensor parallelism splits: activation, rotation, queries, keys and values taken apart and put
     together, what the attention kernel needs besides.
     """
-    tp, tokens, h, gates, count, moe = job.tp, job.tokens, model.hidden, 1 + model.gated, model.layers, layers.moe
+    tp, tokens, h, gates, moe = job.tp, job.tokens, model.hidden, 1 + model.gated, layers.moe
+    count, pairs = model.attention_layers, model.blocks / 2  # of a norm and an addition there are two
     values = model.heads * model.value_dim
     wide = layers.dense * model.ffn  # elements of all feed-forwards of a token
     if moe:
@@ -646,24 +714,25 @@ def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, lay
     stream, split = 2 * tokens * h / pick(job.sequence_parallel, tp, 1.0), 2 * tokens / tp
     rotated = 2 * (model.heads * model.head_dim + layers.kv * tp / 2) if not model.positions else 0.0
     beside_forward, beside_backward = (0, 13) if software.fused_attention else (2, 8)
-    forward = count * (stream * (10 + software.dropout) + split * (rotated + beside_forward * values))
-    backward = count * (stream * (16 + 7 * software.dropout) + split * (rotated + beside_backward * values))
+    forward = pairs * stream * (10 + software.dropout) + count * split * (rotated + beside_forward * values)
+    backward = pairs * stream * (16 + 7 * software.dropout) + count * split * (rotated + beside_backward * values)
     forward, backward = forward + split * (1 + gates) * wide, backward + split * (2 * gates + 1) * wide
-    routed = moe * layers.routed_rows
+    routed, sent = moe * layers.routed_rows, _expert_input(model)
     if moe:  # tokens are sorted to experts and back
-        forward, backward = forward + 8 * routed * h, backward + 8 * routed * h
+        forward, backward = forward + 8 * routed * sent, backward + 8 * routed * sent
         if model.biases and not software.fused_expert_bias:
             # A bias times a weight in FP32 is added expert by expert, put together, and cast back.
             forward, backward = forward + 28 * routed * h, backward + routed * (36 * h + 2 * gates * layers.expert_ffn)
     launches = 0.0
     if reached.operand_bytes < 2:  # whoever makes an operand writes it twice more, by rows and by columns
-        casts = count * tokens * (2 * h + values / tp) + tokens * wide / tp
+        casts = tokens * (model.blocks * h + (count * values + model.mamba_layers * model.mamba_width[0] + wide) / tp)
         forward = forward + 2 * casts
-        backward = backward + 2 * (casts + tokens * (count * layers.qkv + gates * wide / tp))
+        inner = model.mamba_layers * (2 * sum(model.mamba_width) + model.mamba_heads)
+        backward = backward + 2 * (casts + tokens * (count * layers.qkv + (gates * wide + inner) / tp))
         if moe:  # rows of experts too; a kernel of its own also reads what it casts
             reads = 0 if software.expert_cast_time is None else 2
-            forward = forward + routed * ((2 + reads) * h + reads * layers.expert_ffn)
-            backward = backward + routed * ((2 + reads) * h + reads * gates * layers.expert_ffn)
+            forward = forward + routed * ((2 + reads) * sent + reads * layers.expert_ffn)
+            backward = backward + routed * ((2 + reads) * sent + reads * gates * layers.expert_ffn)
             if software.expert_cast_time is not None:  # inputs of two GEMMs, gradients of two outputs
                 launches = moe * layers.local_experts * 2 * software.expert_cast_time
     return forward / reached.memory + launches, backward / reached.memory + launches
@@ -718,12 +787,12 @@ def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, co
     tp, moe, kappa = job.tp, model.moe_layers, software.contention_scale_up
     size = 2 * job.tokens * model.hidden
     all_reduce = 2 * reached.ring(size, tp, reached.local_ranks(tp)) * (tp > 1)
-    ends = 2 * (model.layers - moe)  # blocks that end in an all-reduce
+    ends = model.blocks - moe  # blocks that end in an all-reduce
     if moe:
-        ends = ends + moe * (1 + ((job.ep == 1) | (model.shared_experts > 0)))
+        ends = ends + moe * ((job.ep == 1) | (model.shared_experts > 0))
     forward = ends * all_reduce
     backward = forward * pick(job.sequence_parallel, 1.5, 1.0)  # the split inputs are gathered once more
-    skipped = all_reduce * model.layers / 2 if software.skip_last_gemm_in_recompute else 0.0
+    skipped = all_reduce * model.ffn_layers / 2 if software.skip_last_gemm_in_recompute else 0.0
     recompute = job.full * (forward - skipped)
     exposed_forward, exposed_backward = forward, backward
     if software.tensor_overlap_forward:  # in pieces, of which the first cannot hide
@@ -748,7 +817,7 @@ def _context_parallel(model, reached: _Reached, software: Software, job: _Job, l
     """
     cp, full = job.cp, job.full
     size, local_ranks = 2 * job.tokens * cp * layers.kv, reached.local_ranks(cp, job.tp)
-    around = model.layers * reached.ring(size, cp, local_ranks) * (cp > 1)
+    around = model.attention_layers * reached.ring(size, cp, local_ranks) * (cp > 1)
     forward, backward = around, 2 * around
     if software.context_overlap:
         first, rest = around / cp, 1 - 1 / cp
@@ -760,7 +829,7 @@ def _context_parallel(model, reached: _Reached, software: Software, job: _Job, l
 def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute):
     """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
     ep, experts_per_token = job.ep, model.experts_per_token
-    size = 2 * job.tokens * experts_per_token * model.hidden / job.tp
+    size = 2 * job.tokens * experts_per_token * _expert_input(model) / job.tp
     crossing = experts_per_token if software.tokens_cross_once else 1  # a copy for each expert is as many tokens of one
     each = reached.expert_all_to_all(size, ep, crossing, model.node_limit or np.inf)
     forward = 2 * model.moe_layers * each * (ep > 1)
@@ -821,10 +890,11 @@ class _Windows(NamedTuple):
 def _shards(model, reached: _Reached, job: _Job, layers: _Layers) -> _Shards:
     tp, pp, ranks = job.tp, job.pp, job.sharding_ranks
     ends = model.vocab * model.hidden / tp * (1 + (pp == 1) * (not model.tied))
-    dense, expert_params = layers.dense * (layers.attention.weights + layers.ffn.weights), 0.0
+    dense = layers.attention_layers * layers.attention.weights + layers.mamba * layers.mixer.weights
+    dense, expert_params = dense + layers.dense * layers.ffn.weights, 0.0
     expert_ranks = local_expert_ranks = 1.0
     if layers.moe:
-        dense = dense + layers.moe * (layers.attention.weights + layers.beside.weights)
+        dense = dense + layers.moe * layers.beside.weights
         expert_params = layers.moe * layers.experts.weights / pp
         stride = job.ep * job.expert_tp
         expert_ranks = larger(tp * ranks / stride, 1.0)
@@ -935,7 +1005,10 @@ def _ends(model, reached: _Reached, job: _Job, compute: _Compute) -> _Ends:
     weights, io = vocab * h / tp, tokens * (h + vocab / tp)
     output = reached.kernel_time_16(2 * tokens * weights, 2 * (weights + io))
     output = output + reached.kernel_time_16(4 * tokens * weights, (2 + compute.gradient_bytes) * weights + 4 * io)
-    return _Ends(output, 20 * tokens * vocab / tp / reached.memory, 6 * tokens * h / reached.memory)  # 20 B a logit
+    passes = 1 + model.mtp_depth
+    return _Ends(
+        passes * output, passes * 20 * tokens * vocab / tp / reached.memory, 6 * tokens * h / reached.memory
+    )  # 20 B a logit
 
 
 def _step(model, machine: Machine, reached: _Reached, software: Software, job: _Job) -> Step:

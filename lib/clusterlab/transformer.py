@@ -8,7 +8,7 @@ the softmax are left out, as in every published FLOP count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,13 @@ class Transformer(Explained):
     the stream), and ``rope_dim`` more dimensions of queries and keys carry the position. ``experts`` above 0 make every
     layer but the first ``dense_layers`` a mixture of experts. In ``window_layers`` a token sees only the last
     ``window`` tokens. ``positions`` are learned position embeddings. ``biases`` says whether linear layers and norms
-    have them. ``node_limit`` above 0 is the most nodes that the router sends a token to.
+    have them. ``node_limit`` above 0 is the most nodes that the router sends a token to. ``expert_latent`` above 0 is
+    the width of a projection of the stream that routed experts work on.
+
+    ``mamba_layers`` above 0 make a hybrid, in which a layer is one block: that many are Mamba-2 mixers of
+    ``mamba_heads`` heads of ``mamba_head_dim``, whose states have ``mamba_state`` dimensions with inputs and outputs
+    shared by ``mamba_groups``; ``feed_forward_layers`` are feed-forwards; the others are attention. ``mtp_depth`` is
+    how many further tokens training predicts (:func:`trained`).
 
     Examples
     --------
@@ -56,6 +62,14 @@ class Transformer(Explained):
     window: int = 0
     window_layers: int = 0
     node_limit: int = 0  # none
+    expert_latent: int = 0  # the stream itself
+    mamba_layers: int = 0
+    mamba_heads: int = 0
+    mamba_head_dim: int = 64
+    mamba_state: int = 128
+    mamba_groups: int = 8
+    feed_forward_layers: int = 0  # of a hybrid
+    mtp_depth: int = 0
     name: str = ""
 
     def __post_init__(self) -> None:
@@ -88,25 +102,57 @@ class Transformer(Explained):
         for field, needed in _NEEDS.items():
             if np.any((np.asarray(getattr(self, field)) > 0) & (np.asarray(getattr(self, needed)) < 1)):
                 raise ValueError(f"{field} above 0 needs {needed} above 0, got {getattr(self, needed)}")
+        if np.any(np.asarray(self.mamba_layers) + self.feed_forward_layers > self.layers):
+            got = f"{self.mamba_layers} and {self.feed_forward_layers} of {self.layers}"
+            raise ValueError(f"mamba_layers and feed_forward_layers must be at most layers, got {got}")
         if np.any((np.asarray(self.kv_rank) == 0) & (self.value_dim != np.asarray(self.head_dim))):
             raise ValueError(f"value_dim must be head_dim where kv_rank is 0, got {self.value_dim}")
 
     @property
     def moe_layers(self):
         """Layers that are a mixture of experts."""
-        return (self.layers - self.dense_layers) * (self.experts > 0)
+        return (self.ffn_layers - self.dense_layers) * (self.experts > 0)
+
+    @property
+    def hybrid(self):
+        """Whether some layers are Mamba-2 mixers, and a layer is one block."""
+        return self.mamba_layers > 0
+
+    @property
+    def attention_layers(self):
+        """Layers that have attention."""
+        return pick(self.hybrid, self.layers - self.mamba_layers - self.feed_forward_layers, self.layers)
+
+    @property
+    def ffn_layers(self):
+        """Layers that have a feed-forward, dense or a mixture."""
+        return pick(self.hybrid, self.feed_forward_layers, self.layers)
+
+    @property
+    def blocks(self):
+        """Parts with a norm before them and an addition behind: two a layer, or one in a hybrid."""
+        return pick(self.hybrid, self.layers, 2 * self.layers)
+
+    @property
+    def mamba_width(self):
+        """Elements of a Mamba-2 mixer's inner stream, and of its groups' inputs (or outputs) to the states."""
+        return self.mamba_heads * self.mamba_head_dim, self.mamba_groups * self.mamba_state
 
     def _rows(self):
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "name"}
+        if not np.any(self.hybrid):
+            fields = {name: value for name, value in fields.items() if not name.startswith("mamba")}
         shown = {name: "yes" if value is True else summary(value) for name, value in fields.items() if np.any(value)}
         return [(self.name, "shape"), *((words(name), value) for name, value in shown.items())]
 
 
 _MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
-_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers", "node_limit")
+_MAY_BE_ZERO += ("kv_rank", "rope_dim", "window", "window_layers", "node_limit", "expert_latent", "mamba_layers")
+_MAY_BE_ZERO += ("mamba_heads", "mamba_head_dim", "mamba_state", "mamba_groups", "feed_forward_layers", "mtp_depth")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers", "window_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "window_layers": "window"}
-_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank", "node_limit": "experts"}
+_NEEDS |= {"query_rank": "kv_rank", "rope_dim": "kv_rank", "node_limit": "experts", "expert_latent": "experts"}
+_NEEDS |= {"mamba_layers": "mamba_heads", "feed_forward_layers": "mamba_layers"}
 
 
 def _check_shapes(model, **values) -> None:
@@ -155,15 +201,49 @@ def attention_parameters(model):
     return pick(np.asarray(model.kv_rank) > 0, latent, plain), shared
 
 
+def trained(model):
+    """The shape that training runs: each depth of multi-token prediction is one more layer with a feed-forward.
+
+    And one more pass of the output layer. Published numbers of parameters leave it out, and so does serving. A step
+    multiplies it at 16 bits (Megatron-Bridge, ``keep_mtp_spec_in_bf16``), and joins each depth to the one before.
+
+    Parameters
+    ----------
+    model : Transformer
+        One shape.
+
+    Returns
+    -------
+    Transformer
+
+    Notes
+    -----
+    Source: Gloeckle et al. 2024; DeepSeek-V3 2024, section 2.2.
+
+    Examples
+    --------
+    >>> from clusterlab.models import model
+    >>> super_ = model("Nemotron 3 Super")
+    >>> super_.layers, trained(super_).layers, trained(super_).ffn_layers
+    (88, 92, 42)
+    """
+    depth = model.mtp_depth
+    if not np.any(depth):
+        return model
+    if not np.any(model.hybrid):
+        return replace(model, layers=model.layers + depth)
+    return replace(model, layers=model.layers + 2 * depth, feed_forward_layers=model.feed_forward_layers + depth)
+
+
 def expert_parameters(model):
-    r"""Weights of one routed or shared expert.
+    r"""Weights of one routed expert.
 
     .. math:: (2 + g)\,h\,f_e
 
     Parameters
     ----------
     model : Transformer
-        Its hidden h and expert_ffn f_e; g is 1 where the feed-forward is gated.
+        Its hidden h, or expert_latent in its place, and expert_ffn f_e; g is 1 where the feed-forward is gated.
 
     Returns
     -------
@@ -178,7 +258,50 @@ def expert_parameters(model):
     >>> expert_parameters(Transformer(layers=1, hidden=4096, heads=32, ffn=14336, gated=True, vocab=32000))
     176160768
     """
-    return (2 + model.gated) * model.hidden * model.expert_ffn
+    return (2 + model.gated) * _expert_input(model) * model.expert_ffn
+
+
+def _expert_input(model):
+    """Elements of a token that a routed expert works on."""
+    return pick(model.expert_latent > 0, model.expert_latent, model.hidden)
+
+
+def _beside_parameters(model):
+    """Weights beside the routed experts: of the shared ones, and of the router with the projections to a latent."""
+    shared = model.shared_experts * (2 + model.gated) * model.hidden * model.expert_ffn
+    return shared, model.hidden * (model.experts + 2 * model.expert_latent)
+
+
+def mamba_parameters(model):
+    r"""Weights of one Mamba-2 mixer.
+
+    .. math:: h\,(2 d + 2 g + n) + 5\,(d + 2 g) + d + 3 n + d\,h, \qquad d = n P, \quad g = G N
+
+    Parameters
+    ----------
+    model : Transformer
+        Its hidden h, n mamba_heads of mamba_head_dim P, mamba_groups G and mamba_state N.
+
+    Returns
+    -------
+    array_like
+        Projections in and out, a convolution over four tokens with its bias, the gated norm, and three numbers a head.
+
+    Notes
+    -----
+    Source: Dao and Gu 2024 (Mamba-2), section 7.1 and figure 6; Megatron-Core, ``ssm/mamba_mixer.py``.
+
+    Examples
+    --------
+    Mamba-2 2.7B has 64 of these and an embedding: 2.70 billion in all.
+
+    >>> mamba = Transformer(layers=64, hidden=2560, heads=80, ffn=1, vocab=50288, tied=True, mamba_layers=64,
+    ...                     mamba_heads=80, mamba_groups=1)
+    >>> mamba_parameters(mamba), parameters(mamba).total
+    (40214000, 2702599680)
+    """
+    heads, (d, g) = model.mamba_heads, model.mamba_width
+    return model.hidden * (2 * d + 2 * g + heads) + 5 * (d + 2 * g) + d + 3 * heads + d * model.hidden
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,11 +311,12 @@ class ParameterCount(Explained):
     embedding: int
     positions: int
     attention: int
+    mamba: int
     feed_forward: int  # of the dense layers
     selected_experts: int
     unselected_experts: int
     shared_experts: int
-    router: int
+    router: int  # and the projections to and from what experts work on
     norms_and_biases: int
     output: int  # 0 where it is tied to the embedding
 
@@ -204,8 +328,8 @@ class ParameterCount(Explained):
     @property
     def active(self):
         """Parameters that one token uses. The whole embedding counts, although a token reads only one row."""
-        always = (self.embedding, self.positions, self.attention, self.feed_forward, self.shared_experts, self.router)
-        return sum(always) + self.norms_and_biases + self.output + self.selected_experts
+        always = (self.embedding, self.positions, self.attention, self.mamba, self.feed_forward, self.shared_experts)
+        return sum(always) + self.router + self.norms_and_biases + self.output + self.selected_experts
 
     def _rows(self):
         parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -216,13 +340,13 @@ class ParameterCount(Explained):
 def parameters(model) -> ParameterCount:
     r"""Parameters of a decoder, total and active.
 
-    .. math:: N = (1 + [\text{untied}])\,V h + L\,A + L_\text{dense} (2 + g) h f
+    .. math:: N = (1 + [\text{untied}])\,V h + L\,A + L_\text{Mamba} M + L_\text{dense} (2 + g) h f
         + L_\text{MoE} \left((E + E_s)(2 + g) h f_e + h E\right) + \text{norms, biases, positions}
 
     Parameters
     ----------
     model : Transformer
-        The shape. A is :func:`attention_parameters`, both parts; E experts, E_s shared experts.
+        The shape. A is :func:`attention_parameters`, both parts; M :func:`mamba_parameters`; E experts, E_s shared.
 
     Returns
     -------
@@ -244,21 +368,22 @@ def parameters(model) -> ParameterCount:
     >>> parameters(mixtral).total, parameters(mixtral).active
     (46702792704, 12879925248)
     """
-    h, layers, moe = model.hidden, model.layers, model.moe_layers
+    h, moe, dense = model.hidden, model.moe_layers, model.ffn_layers - model.moe_layers
     of_heads, shared = attention_parameters(model)
-    expert = expert_parameters(model)
+    expert, (shared_experts, router) = expert_parameters(model), _beside_parameters(model)
     biases = (model.heads + 2 * model.kv_heads) * model.head_dim + (1 + model.gated) * model.ffn + 2 * h
     return ParameterCount(
         embedding=model.vocab * h,
         positions=model.positions * h,
-        attention=layers * (of_heads + shared),
-        feed_forward=(layers - moe) * (2 + model.gated) * h * model.ffn,
+        attention=model.attention_layers * (of_heads + shared),
+        mamba=model.mamba_layers * mamba_parameters(model),
+        feed_forward=dense * (2 + model.gated) * h * model.ffn,
         selected_experts=moe * model.experts_per_token * expert,
         unselected_experts=moe * (model.experts - model.experts_per_token) * expert,
-        shared_experts=moe * model.shared_experts * expert,
-        router=moe * h * model.experts,
-        # Two norms a layer and a final one, each with a weight and perhaps a bias.
-        norms_and_biases=(2 * layers + 1) * h * (1 + model.biases) + layers * biases * model.biases,
+        shared_experts=moe * shared_experts,
+        router=moe * router,
+        # A norm before each block and a final one, each with a weight and perhaps a bias.
+        norms_and_biases=(model.blocks + 1) * h * (1 + model.biases) + model.layers * biases * model.biases,
         output=0 * h if model.tied else model.vocab * h,
     )
 
@@ -270,8 +395,9 @@ def parameters(model) -> ParameterCount:
 class ForwardFlops(Explained):
     """FLOPs of one token's forward pass, part by part; ``total`` is their sum."""
 
-    projections: float  # of attention
+    projections: float  # of attention and of Mamba-2
     scores: float  # queries with keys, and weights with values: the attention term
+    scan: float  # of Mamba-2
     feed_forward: float
     router: float
     logits: float
@@ -284,7 +410,7 @@ class ForwardFlops(Explained):
     @property
     def layers(self):
         """FLOPs of the layers: all but the output layer."""
-        return self.projections + self.scores + self.feed_forward + self.router
+        return self.projections + self.scores + self.scan + self.feed_forward + self.router
 
     def _rows(self):
         parts = ((words(name), getattr(self, name)) for name in (*self.__dataclass_fields__, "total"))
@@ -347,17 +473,60 @@ def _forward_flops(model, s, *, causal) -> ForwardFlops:
         return context - context * (context - 1) / (2 * s) if causal else context
 
     local = np.minimum(s, model.window) if np.any(model.window_layers) else s
-    contexts = (model.layers - model.window_layers) * seen(s) + model.window_layers * seen(local)
+    contexts = (model.attention_layers - model.window_layers) * seen(s) + model.window_layers * seen(local)
     of_heads, shared = attention_parameters(model)
-    experts = moe * (model.experts_per_token + model.shared_experts) * expert_parameters(model)
-    dense = (model.layers - moe) * (2 + model.gated) * model.hidden * model.ffn
+    shared_experts, router = _beside_parameters(model)
+    experts = moe * (model.experts_per_token * expert_parameters(model) + shared_experts)
+    dense = (model.ffn_layers - moe) * (2 + model.gated) * model.hidden * model.ffn
     return ForwardFlops(
-        projections=2 * model.layers * (of_heads + shared),
+        projections=2 * (model.attention_layers * (of_heads + shared) + model.mamba_layers * mamba_products(model)),
         scores=2 * model.heads * (model.head_dim + model.rope_dim + model.value_dim) * contexts,
+        scan=model.mamba_layers * scan_flops(model),
         feed_forward=2 * (dense + experts),
-        router=2 * moe * model.hidden * model.experts,
+        router=2 * moe * router,
         logits=2 * model.hidden * model.vocab,
     )
+
+
+CHUNK = 128  # tokens of a chunk of Mamba-2's scan: Megatron-Core's and Nemotron's
+
+
+def mamba_products(model):
+    """Weights of one Mamba-2 mixer that a token is multiplied by: its projections in and out."""
+    d, g = model.mamba_width
+    return model.hidden * (3 * d + 2 * g + model.mamba_heads)
+
+
+def scan_flops(model):
+    r"""FLOPs of the scan of one Mamba-2 mixer, for each token, by chunks of Q = 128 tokens.
+
+    .. math:: 2 Q\,(g + d) + 4\,N d
+
+    Within a chunk inputs and outputs of the groups are multiplied, and the result with the values, as attention does
+    with its scores; each chunk adds to the states, and reads what those before it left.
+
+    Parameters
+    ----------
+    model : Transformer
+        Its mamba_heads of mamba_head_dim make d, its mamba_groups of mamba_state N make g.
+
+    Returns
+    -------
+    array_like
+
+    Notes
+    -----
+    Source: Dao and Gu 2024 (Mamba-2), section 6, whose four steps these are. Megatron-LM counts 7 N d.
+
+    Examples
+    --------
+    >>> nano = Transformer(layers=2, hidden=2688, heads=32, ffn=1856, vocab=131072, mamba_layers=1, mamba_heads=64,
+    ...                    head_dim=128)
+    >>> round(scan_flops(nano) / (7 * 128 * 4096), 2)
+    0.93
+    """
+    d, g = model.mamba_width
+    return 2 * CHUNK * (g + d) + 4 * model.mamba_state * d
 
 
 @dataclass(frozen=True, repr=False)
@@ -427,7 +596,9 @@ def training_flops(model, sequence, *, recompute="none", causal=False) -> Traini
     >>> [round(training_flops(gpt, 2048, recompute=r).hardware / 1e9) for r in ("none", "selective", "full")]
     [1076, 1086, 1434]
     """
+    model = trained(model)
     forward = forward_flops(model, sequence, causal=causal)
+    forward = replace(forward, logits=forward.logits * (1 + model.mtp_depth))
     _check_shapes(model, sequence=sequence, recompute=recompute)
     products = forward.layers - forward.scores
     again = {"none": 0 * forward.layers, "selective": forward.scores, "alternate": _alternate_share(model) * products}
@@ -482,7 +653,7 @@ def kv_bytes_per_token(model, *, bytes_per_element=2):
     """
     (size,) = positive(bytes_per_element=bytes_per_element)
     _check_shapes(model, bytes_per_element=size)
-    return model.layers * _kv_elements(model) * size
+    return model.attention_layers * _kv_elements(model) * size
 
 
 def _kv_elements(model):
@@ -529,5 +700,49 @@ def kv_cache_bytes(model, context, *, bytes_per_element=2):
     (s,), (size,) = nonnegative(context=context), positive(bytes_per_element=bytes_per_element)
     _check_shapes(model, context=s, bytes_per_element=size)
     local = np.minimum(s, model.window) if np.any(model.window_layers) else s
-    tokens = (model.layers - model.window_layers) * s + model.window_layers * local
+    tokens = (model.attention_layers - model.window_layers) * s + model.window_layers * local
     return _kv_elements(model) * size * tokens
+
+
+def state_bytes(model, *, bytes_per_element=4):
+    r"""Bytes of the states that a hybrid keeps of one sequence, however long it is.
+
+    .. math:: b\,L_\text{Mamba} \left(N d + 3\,(d + 2 g)\right)
+
+    The second term are the last tokens that the convolution over four still needs.
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape: d, g and N as in :func:`scan_flops`.
+    bytes_per_element : array_like
+        4 for FP32, b.
+
+    Returns
+    -------
+    array_like
+        Bytes.
+
+    Raises
+    ------
+    ValueError
+        ``bytes_per_element`` is not positive and finite.
+
+    Notes
+    -----
+    Source: Dao and Gu 2024 (Mamba-2), section 7.
+
+    Examples
+    --------
+    At 8,192 tokens Nemotron-H 8B keeps 235 MB of keys, values and states; Llama 3.1 8B 1.07 GB of keys and values.
+
+    >>> from clusterlab.models import model
+    >>> from clusterlab.units import fmt
+    >>> hybrid = model("Nemotron-H 8B")
+    >>> fmt(state_bytes(hybrid), "B"), fmt(kv_cache_bytes(hybrid, 8192), "B")
+    ('104 MB', '134 MB')
+    """
+    (size,) = positive(bytes_per_element=bytes_per_element)
+    _check_shapes(model, bytes_per_element=size)
+    d, g = model.mamba_width
+    return model.mamba_layers * (model.mamba_state * d + 3 * (d + 2 * g)) * size

@@ -38,7 +38,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planner import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $74,900, 131 kW rated. 13 of 13 joints hold.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated. 13 of 13 joints hold.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
@@ -135,7 +135,7 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
     >>> run, site = Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=64)
     >>> fleet = serve(Serving("Llama 3.1 8B", 1000, 1000, 300), Site("H100 SXM"), draws=10)
     >>> answer(run, site, plan(run, site, draws=10), fleet).alt
-    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d for $74,900, at 131 kW rated.'
+    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d (21.1 to 24.2) for $75,000, at 131 kW rated.'
     """
     model, gpus = training.model.name, f"{site.gpus:,.0f} {site.accelerator}"
     flops = training_flops(training.model, training.sequence).model * training.workload.tokens * training.steps

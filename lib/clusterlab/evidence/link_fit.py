@@ -48,9 +48,9 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..collectives import bus_factor, mesh_all_gather, multicast_all_reduce, pipelined_time
-from ..machine import FABRICS, NCCL_CONSTANTS, PROTOCOLS, SPREADS, Spread
+from ..machine import FABRICS, PROTOCOLS, SPREADS, Spread
 from ..units import Explained, Predicted, aligned, fmt, positive, say, summary, us, whole, with_interval, words
-from . import validation
+from . import inference_validation, validation
 from .nccl_tests import EXPERTS, Timing, published_timings, read, system_wires
 from .text import UNUSABLE, name_of
 
@@ -403,7 +403,7 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
     """All that NCCL may choose from. A plateau has no latency, and its messages no flags."""
     finite, found = np.isfinite(timing.size), []
     bare = timing.ranks == timing.nodes  # with one GPU in each node nothing hides a hop: NCCL takes the tree's
-    nvlink = (timing.scale_up_latency or 0.0) <= NCCL_CONSTANTS.nvlink_latency
+    nvlink = (timing.scale_up_latency or 0.0) <= PROTOCOLS["ring, Simple"].nvlink
     for plan in _plans(timing):
         for name, protocol in _OF_ALGORITHM[plan.algorithm]:
             if name != "Simple" and (not finite or (name == "LL128" and plan.across + plan.inside <= 1)):
@@ -413,7 +413,7 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
                 inside = max(inside, _OVERHEAD[name])
             across = PROTOCOLS[f"tree, {name}"].network if bare and plan.algorithm == "ring" else protocol.network
             latency = protocol.base + plan.inside * inside + plan.across * across
-            waits = plan.across * (2 if name == "Simple" else 1)
+            waits = plan.across * protocol.crossings
             known = (latency, waits) if finite else (0.0, 0.0)
             found.append(_Candidate(tuple(plan.wires.items()), *known, protocol.share))
     return tuple(found)
@@ -491,7 +491,7 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     network ring              96%         7
     tcp                       80%         3
     host                    51 µs         3
-    a hop of InfiniBand  + 1.3 µs         3
+    a hop of InfiniBand  + 800 ns         4
     a hop of RoCE        + 9.3 µs         5
     a hop of EFA v1       + 73 µs         4
     a hop of EFA          + 15 µs         1
@@ -668,7 +668,7 @@ def _waits(timing: Timing, efficiency: LinkEfficiencyFit) -> float:
 def _kind(timing: Timing, parts: _Parts, efficiency: LinkEfficiencyFit) -> str:
     """What the interval of a prediction is learned by: where its bytes go, and whether it waits or moves them."""
     if timing.nodes > 1 and timing.fabric not in efficiency.fabrics and np.isfinite(timing.size):
-        return "unknown fabric"
+        return UNKNOWN
     where = "one node" if timing.nodes == 1 else "nodes"
     return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
 
@@ -752,10 +752,10 @@ def predict_collective(operation, size, ranks, *, node_size=8, scale_up="NVLink 
     TimedCollective
     all-reduce on 256                  value
     size                               14 GB
-    latency                           261 µs
+    latency                           250 µs
     transfer                         72.9 ms
     time                 77.5 ms (64 to 115)
-    bus bandwidth      360 GB/s (244 to 436)
+    bus bandwidth      360 GB/s (244 to 437)
     """
     (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
     if operation not in _TIMED:
@@ -804,6 +804,7 @@ def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> l
 
 # --- Intervals -------------------------------------------------------------------------------------------------------
 
+UNKNOWN = "unknown fabric"  # the kind of rows of a fabric that no other machine has shown
 _SOURCES = 10  # of fewer, a tenth is less than one, and an interval ends at the outermost rows
 
 
@@ -831,7 +832,7 @@ def residuals(timings: Iterable[Timing]) -> Residuals:
     --------
     >>> found = residuals(published_timings())
     >>> found.ratios.size, bool(0.9 < np.median(found.ratios) < 1.1)
-    (361, True)
+    (364, True)
     """
     return _residuals(tuple(timings))
 
@@ -844,11 +845,34 @@ def _residuals(timings: tuple[Timing, ...]) -> Residuals:
     return Residuals(ratios, kinds, np.concatenate([[result.source] * len(result.errors) for result in results]))
 
 
+@lru_cache(maxsize=4)
+def _unknown_fabrics(timings: tuple[Timing, ...]) -> Residuals:
+    """Residuals of every fabric as if nobody had timed it: all its rows are left out. Their sources are the fabrics."""
+    ratios, fabrics = [], []
+    for name, rows in _by_fabric(timings).items():
+        for result in predict_held_out(rows, [row for row in timings if row.fabric != name]):
+            ratios += [1 / (1 + error) for error in result.errors]
+            fabrics += [name] * len(result.errors)
+    return Residuals(np.array(ratios), np.full(len(ratios), UNKNOWN), np.array(fabrics))
+
+
+def _by_fabric(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
+    """The rows between nodes of each fabric that show its latency, source by source."""
+    fabrics: dict[str, list[Timing]] = {}
+    for rows in by_source(timings).values():
+        for row in rows:
+            if row.fabric and row.nodes > 1 and np.isfinite(row.size):
+                fabrics.setdefault(row.fabric, []).append(row)
+    return fabrics
+
+
 def learn_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float, float]]:
     r"""Learn the 80 % interval of each kind of collective, in multiples of the prediction, from rows nothing has seen.
 
     Between the ends lie four fifths of the ratios of the kind; a source of n rows has the votes of :math:`\sqrt{n}`. Of
-    fewer than ten sources a tenth is less than one, so that the interval ends at the outermost rows.
+    fewer than ten sources a tenth is less than one, so that the interval ends at the outermost rows. What a fabric is
+    off that nobody has timed, is shown by every fabric when all its rows are left out: the interval is that of one more
+    fabric (:func:`~clusterlab.evidence.inference_validation.interval`).
 
     Parameters
     ----------
@@ -866,11 +890,18 @@ def learn_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float, float]]:
     >>> round(low, 2), round(high, 2)
     (0.95, 1.1)
     """
+    timings = tuple(timings)
     ratios, kinds, sources = residuals(timings)
-    return {kind: _interval(ratios[kinds == kind], sources[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())}
+    found = {kind: _interval(ratios[kinds == kind], sources[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())}
+    if UNKNOWN in found:
+        fabrics = _unknown_fabrics(timings)
+        found[UNKNOWN] = _interval(fabrics.ratios, fabrics.sources, UNKNOWN)
+    return found
 
 
-def _interval(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
+def _interval(ratios: np.ndarray, sources: np.ndarray, kind: str = "") -> tuple[float, float]:
+    if kind == UNKNOWN:
+        return inference_validation.interval(ratios, sources)
     if len(set(sources.tolist())) < _SOURCES:
         return float(ratios.min()), float(ratios.max())
     return validation._interval(ratios, sources)
@@ -895,6 +926,8 @@ class CollectiveCoverage(Explained):
 def coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
     """Test the intervals: leave every source out, learn the interval from the others, and count who lies inside.
 
+    Of fabrics that nobody has timed, fabrics are left out instead, each in turn.
+
     Parameters
     ----------
     timings : iterable of Timing
@@ -908,11 +941,16 @@ def coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
     Examples
     --------
     >>> [found.kind for found in coverage(published_timings()) if not 0.75 < found.share < 0.85]
-    ['unknown fabric']
+    []
     """
     timings = tuple(timings)
-    ratios, kinds, sources = residuals(timings)
     rows = [row for of_source in by_source(timings).values() for row in of_source]
+    known, unknown = residuals(timings), _unknown_fabrics(timings)
+    kept = known.kinds != UNKNOWN
+    rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
+    rows += [row for of_fabric in _by_fabric(timings).values() for row in of_fabric]
+    columns = zip(known, unknown, strict=True)
+    ratios, kinds, sources = (np.concatenate([one[kept], other]) for one, other in columns)
     constant = np.array([row.seconds / min(max(wires.values()) for wires in _algorithms(row)) for row in rows])
     found = []
     for name in dict.fromkeys(kinds.tolist()):
@@ -920,10 +958,10 @@ def coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
         inside, widths, constant_widths = [], [], []
         for source in dict.fromkeys(sources[of_kind].tolist()):
             mine, others = of_kind & (sources == source), of_kind & (sources != source)
-            low, high = _interval(ratios[others], sources[others])
+            low, high = _interval(ratios[others], sources[others], name)
             inside += ((low <= ratios[mine]) & (ratios[mine] <= high)).tolist()
             widths += [high / low] * int(mine.sum())
-            low, high = _interval(constant[others], sources[others])
+            low, high = _interval(constant[others] / np.median(constant[others]), sources[others], name)
             constant_widths += [high / low] * int(mine.sum())
         count, means = len(set(sources[of_kind].tolist())), map(float, map(np.mean, (inside, widths, constant_widths)))
         found.append(CollectiveCoverage(name, len(inside), count, *means))

@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import hardware
 from ..collectives import bus_factor
-from ..machine import NCCL_CONSTANTS
+from ..machine import NCCL_CONSTANTS, match_fabric
 from ..units import GB, Gbit, us, whole
 from .text import name_of, read_text
 
@@ -173,16 +173,7 @@ _PORT_NAMES = {"EDR": "RoCE 100 GbE"} | {name: f"InfiniBand {name}" for name in 
 _ADAPTERS = {"6": "InfiniBand HDR", "7": "InfiniBand NDR", "8": "InfiniBand XDR"}  # ConnectX, by the rate of its port
 _BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
 _ONE_PORT = re.compile(r"(?:per|each|/)\s*(?:node|host|server)|\b(?:one|single|1)\s+" + _PORTS, re.IGNORECASE)
-# What a row calls the network, most telling first. EFA began with P3dn and P4d; from P5 on its adapters are others.
-_FABRICS = {
-    "TCPXO": r"TCPXO|FasTrak",
-    "TCPX": "TCPX",
-    "TCP": r"\bTCP\b|sockets",
-    "EFA": r"EFA\s*v[2-9]",
-    "EFA v1": r"EFA",
-    "RoCE": "RoCE",
-    "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
-}
+# EFA began with P3dn and P4d; from P5 on its adapters are others.
 _OLD_EFA = ("V100", "A100")
 _MESHES = {link.name: link.peers for link in hardware.links() if link.peers}
 
@@ -207,7 +198,7 @@ class _Wires:
 @lru_cache(maxsize=1024)
 def _fabric(text: str, gpu: str = "") -> str:
     """The fabric that a network's name says, or none."""
-    name = next((name for name, form in _FABRICS.items() if re.search(form, text, re.IGNORECASE)), "")
+    name = match_fabric(text)
     part = hardware.match_accelerator(gpu)
     if name == "EFA v1" and part and not part.name.startswith(_OLD_EFA):
         return "EFA"

@@ -462,7 +462,7 @@ _STACKS = (
 )
 
 
-def _software(row: _Row, machine: Machine, precision: str) -> Software:
+def _software(row: _Row, machine: Machine, precision: str, model: Transformer) -> Software:
     """The stack that the source names, else the era: by its latest year, else by the precision and the accelerator.
 
     The compiler of TPUs overlapped, fused and sharded from the start.
@@ -472,14 +472,18 @@ def _software(row: _Row, machine: Machine, precision: str) -> Software:
     text = f"{row.text['source']} {row.text['source_loc']}"
     stack = next((name for pattern, name in _STACKS if re.search(pattern, text, re.IGNORECASE)), None)
     if stack == "NeMo":
-        # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell.
+        # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell and hide all-to-alls,
+        # but not in recipes of hybrids, whose graphs hold mixers and routers alone and which set no tp_comm_overlap
+        # (nemotron_3_workload_base_configs.py, recipes/nemotronh).
         container = max(
             re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row.text['metric_note']}"), default=""
         )
-        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16:
+        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16 and not model.mamba_layers:
             stack = "NeMo 26.06"
     if stack:
         row.filled["software"] = f"{stack} (of the source)"
+        if stack == "NeMo" and model.mamba_layers:
+            return replace(SOFTWARE[stack], tensor_overlap_forward=False, tensor_overlap_backward=False)
         return _switched(stack, tuple(bool(re.search(switch, row.text["metric_note"])) for switch in _SWITCHES))
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
     years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
@@ -679,7 +683,7 @@ def _open_row(row: _Row) -> _Open:
         row.filled["n_gpus"] = f"{numbers['n_gpus']:g} (tp pp dp cp)"
     machine, model = _machine(row), _model(row)
     precision = _precision(row, machine)
-    software = _software(row, machine, precision)
+    software = _software(row, machine, precision, model)
     if (gpus := row["n_gpus"]) is None:
         raise _Skip("n_gpus is not published")
     if not any(row[name] for name in MEASURES):
