@@ -18,6 +18,8 @@ PRINTED = re.compile(
 )
 TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 NUMBER = re.compile(r"[-+\u2212~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
+_END = r"\$?\d[\d,.]*( ?[^\s\d)]{1,10})?"
+INTERVAL = re.compile(rf"{NUMBER.pattern} \({_END} to {_END}\)")
 APART = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]?B(?:/s)?|[kMG]?W|[mµ]s)(?!\w))")
 PHONE = 44  # characters that a line of a table holds on a narrow screen
 
@@ -66,7 +68,11 @@ def _tabulated(match) -> str:
         if len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
             for cell in (head, *column):
                 _add_class(cell, "right")
-        unbroken = [word for text in texts for word in ([text] if NUMBER.fullmatch(text) else text.split())]
+        for cell, text in zip(column, texts, strict=True):
+            if INTERVAL.fullmatch(text):
+                _add_class(cell, "number")
+        whole = [NUMBER.fullmatch(text) or INTERVAL.fullmatch(text) for text in texts]
+        unbroken = [word for text, one in zip(texts, whole, strict=True) for word in ([text] if one else text.split())]
         least += max(map(len, [*unbroken, ""]))
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):

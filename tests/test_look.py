@@ -65,6 +65,18 @@ def test_the_numbers_of_a_table_are_told_from_its_words():
     assert "stacks" not in page["body"]
 
 
+@pytest.mark.parametrize(
+    "told",
+    ["94.8% (49 to 98.7)", "$741,000 ($626,000 to $1.39M)", "973 ms (889 ms to 1.09 s)", "0.777 million (0.7 to 1)"],
+)
+def test_a_number_and_its_interval_stay_on_a_line(told):
+    row = f"<tr><td>1,024</td><td>{told}</td></tr>"
+    page = {"body": f"<table><thead><tr><th>GPUs</th><th>goodput</th></tr></thead><tbody>{row}</tbody></table>"}
+    look.annotate(None, "page", "page.html", page, None)
+    cells = BeautifulSoup(page["body"], "html.parser").select("td")
+    assert [cell["class"] for cell in cells] == [["number", "right"], ["number"]]
+
+
 def test_only_a_wordy_table_stacks_and_each_cell_then_names_its_heading():
     cells = ["data", "dp", "the whole model, and its share of the batch that a step works through"]
     head, body = (
