@@ -57,7 +57,7 @@ def chain(made: Plan) -> Scene:
         (
             f"{fmt(float(done.site.total), 'W')} rated\n{_sure(made, 'mean_power')} drawn",
             "wire",
-            f"{fmt(float(done.energy.energy), 'MWh')} at the meter",
+            f"{_sure(made, 'energy')} metered",
         ),
         (f"{cost}\nthe run", "ochre", ""),
     ]
@@ -67,7 +67,7 @@ def chain(made: Plan) -> Scene:
         (f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables", "network"),
         (f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers", "lost"),
         (f"{racks}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}", "grey"),
-        None if done.capital is None else (f"{fmt(float(done.capital.total), '$')}\nto build", "ochre"),
+        None if done.capital is None else ("{} to build\n{}".format(*_two(made.intervals["capital"])), "ochre"),
     ]
     parts: list[Part] = []
     for i, ((text, kind, through), side) in enumerate(zip(spine, sides, strict=True)):
