@@ -754,7 +754,7 @@ def predict_collective(operation, size, ranks, *, node_size=8, scale_up="NVLink 
     size                               14 GB
     latency                           250 µs
     transfer                         72.9 ms
-    time                 77.5 ms (64 to 115)
+    time               77.4 ms (63.9 to 114)
     bus bandwidth      360 GB/s (244 to 437)
     """
     (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
