@@ -310,9 +310,8 @@ def constant_widths(runs: Sequence[InferenceRun]) -> dict[str, float]:
     Examples
     --------
     >>> from clusterlab.evidence.inference_runs import published_inference
-    >>> runs = published_inference()[0]
-    >>> found, laws = constant_widths(runs), learn_spreads(runs)
-    >>> all(high / low < found[kind] for kind, (low, high) in laws.items())
+    >>> found = constant_widths(published_inference()[0])
+    >>> all(SPREADS[kind].high / SPREADS[kind].low < width for kind, width in found.items())
     True
     """
     kinds, sources = np.array([kind(run) for run in runs]), np.array([run.source for run in runs])
