@@ -80,6 +80,11 @@ OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(bo
   && !box.closest(".math, svg")
 ).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
 
+# What a drawing says in letters of less than 11 pixels.
+SMALL = """() => [...document.querySelectorAll(".cl-scene text")].filter(text =>
+  text.textContent.trim() && parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM()?.a < 10.95
+).map(text => text.textContent)"""
+
 # Folds, but for those of a widget, that are more than a line of text: banners, boxes.
 BANNERS = """() => [...document.querySelectorAll(".bd-article :is(details, .dropdown)")].filter(fold => {
   const line = fold.querySelector("summary") ?? fold, [box, own] = [fold, line].map(part => getComputedStyle(part));
@@ -162,6 +167,7 @@ def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
     assert page.evaluate("document.documentElement.scrollWidth") <= TELEPHONE["width"]
     assert page.evaluate(OVERFLOWING) == []
     assert page.evaluate(BROKEN, 78) == []
+    assert page.evaluate(SMALL) == []
 
 
 @pytest.fixture

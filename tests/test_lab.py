@@ -117,6 +117,9 @@ def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(pag
     while commit_prediction(page, figure) and time.monotonic() < deadline:
         page.wait_for_timeout(200)
     assert drawn(figure)["readouts"] == before["readouts"]
+    name, value = (figure.locator(f".cl-readouts {part}").first.bounding_box() for part in ("dt", "dd"))
+    assert value["x"] == name["x"]  # under its name, where JupyterLab would set it beside
+    assert value["y"] >= name["y"] + name["height"] - 1
     for control in figure.locator(CONTROLS).all():
         shown = drawn(figure)
         assert move_by_keyboard(figure, control)
