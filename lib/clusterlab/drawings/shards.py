@@ -435,7 +435,7 @@ def overview(sizes: Sizes) -> Scene:
     """
     parts: list[Part] = []
     told = []
-    across, down, scale = 136.0, 143.0, 0.8
+    across, down, scale = 136.0, 147.0, 0.8
     last = len(PHASES) - 1
     for i, (way, cut) in enumerate(WAYS.items()):
         x, y = i % 3 * across, i // 3 * down
