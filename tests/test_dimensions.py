@@ -210,6 +210,8 @@ from clusterlab.topology import (
 from clusterlab.transformer import (
     Transformer,
     attention_parameters,
+    beside_parameters,
+    expert_input,
     expert_parameters,
     forward_flops,
     kv_bytes_per_token,
@@ -446,6 +448,8 @@ DIMENSIONS = {
     elastic_capacity: (lambda: elastic_capacity(q(""), **FLEET), {"": ""}),
     attention_parameters: (lambda: attention_parameters(SHAPE)[0], {"": ""}),
     expert_parameters: (lambda: expert_parameters(SHAPE), {"": ""}),
+    expert_input: (lambda: expert_input(SHAPE), {"": ""}),
+    beside_parameters: (lambda: beside_parameters(SHAPE)[0], {"": ""}),
     parameters: (lambda: parameters(SHAPE), {"total": "", "active": ""}),
     forward_flops: (lambda: forward_flops(SHAPE, q("", 8)), {"total": ""}),
     training_flops: (lambda: training_flops(SHAPE, q("", 8), recompute="full"), {"model": "", "hardware": ""}),

@@ -99,6 +99,8 @@ def test_every_argument_of_a_law_is_read_from_its_docstring():
         "strong_scaling",
         "attention_parameters",
         "expert_parameters",
+        "expert_input",
+        "beside_parameters",
         "mamba_parameters",
         "mamba_products",
         "parameters",

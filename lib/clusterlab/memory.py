@@ -21,9 +21,9 @@ from .machine import SOFTWARE, Software
 from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
 from .transformer import (
     Transformer,
-    _beside_parameters,
-    _expert_input,
     attention_parameters,
+    beside_parameters,
+    expert_input,
     expert_parameters,
     mamba_parameters,
     trained,
@@ -240,7 +240,7 @@ def _activations(model, workload: Workload, layout: Layout, software: Software, 
     if moe:
         width = model.experts_per_token + model.shared_experts
         # Dispatched tokens, their way through the experts, and their outputs, which the weighted sum needs.
-        routed = model.experts_per_token * _expert_input(model)
+        routed = model.experts_per_token * expert_input(model)
         experts = stream_in + split_in * (routed + width * model.expert_ffn)
         experts = experts + split * ((0 if lean else routed) + width * gates * model.expert_ffn)
         feed_forward = 0.0
@@ -520,7 +520,7 @@ def _mean_block(model, workload, layout, software, stream) -> _LayerKind:
     total = sum(count * one for count, one in zip(counts, (attention, mixer, feed_forward), strict=True)) / model.layers
     scores = model.attention_layers * layer.scores / model.layers
     h, weight = model.hidden, 1 + model.biases
-    shared, router = _beside_parameters(model)
+    shared, router = beside_parameters(model)
     feed = shared / tp + router if moe else (2 + model.gated) * h * model.ffn / tp
     routed = model.ffn_layers * model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp * model.layers)
     attend = _layer_parameters(model, tp, False) - (2 + model.gated) * h * model.ffn / tp - 2 * h * weight
@@ -640,7 +640,7 @@ def _layer_parameters(model, tp, moe):
     replicated = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
     biases = model.biases * ((heads + 2 * model.kv_heads) * d + (1 + model.gated) * model.ffn + 2 * h)
     if moe:
-        feed_forward, router = _beside_parameters(model)
+        feed_forward, router = beside_parameters(model)
         for_all = for_all + router
     else:
         feed_forward = (2 + model.gated) * h * model.ffn

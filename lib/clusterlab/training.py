@@ -37,10 +37,10 @@ from .transformer import (
     CHUNK,
     ForwardFlops,
     _alternate_share,
-    _beside_parameters,
-    _expert_input,
     _forward_flops,
     attention_parameters,
+    beside_parameters,
+    expert_input,
     mamba_products,
     parameters,
     scan_flops,
@@ -544,11 +544,11 @@ def _layers(model, job: _Job) -> _Layers:
     if moe:
         routed_rows = model.experts_per_token * tokens * job.expert_tp / tp
         expert_ffn, local_experts = model.expert_ffn / job.expert_tp, model.experts / job.ep
-        width = _expert_input(model)
+        width = expert_input(model)
         each = (1 + gates) * width * expert_ffn
         padded = routed_rows + 64 * local_experts  # each expert's last tile of 128 rows is half empty
         experts = _Gemm(padded, each, local_experts * each, 2 * width + (1 + gates) * expert_ffn)
-        shared, router = _beside_parameters(model)
+        shared, router = beside_parameters(model)
         shared = shared / tp + router
         beside_io = (2 * h + (1 + gates) * model.expert_ffn / tp) * model.shared_experts
         if model.expert_latent:
@@ -665,7 +665,7 @@ def _last_gemm_flops(model, job: _Job, layers: _Layers):
     last = layers.dense * 2 * tokens * (h * model.ffn / job.tp)
     if layers.moe:
         shared = tokens * model.shared_experts * model.expert_ffn / job.tp
-        routed = layers.routed_rows * layers.expert_ffn * _expert_input(model)
+        routed = layers.routed_rows * layers.expert_ffn * expert_input(model)
         last = last + layers.moe * 2 * (routed + h * shared)
     return last
 
@@ -717,7 +717,7 @@ def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, lay
     forward = pairs * stream * (10 + software.dropout) + count * split * (rotated + beside_forward * values)
     backward = pairs * stream * (16 + 7 * software.dropout) + count * split * (rotated + beside_backward * values)
     forward, backward = forward + split * (1 + gates) * wide, backward + split * (2 * gates + 1) * wide
-    routed, sent = moe * layers.routed_rows, _expert_input(model)
+    routed, sent = moe * layers.routed_rows, expert_input(model)
     if moe:  # tokens are sorted to experts and back
         forward, backward = forward + 8 * routed * sent, backward + 8 * routed * sent
         if model.biases and not software.fused_expert_bias:
@@ -829,7 +829,7 @@ def _context_parallel(model, reached: _Reached, software: Software, job: _Job, l
 def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, compute: _Compute):
     """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
     ep, experts_per_token = job.ep, model.experts_per_token
-    size = 2 * job.tokens * experts_per_token * _expert_input(model) / job.tp
+    size = 2 * job.tokens * experts_per_token * expert_input(model) / job.tp
     crossing = experts_per_token if software.tokens_cross_once else 1  # a copy for each expert is as many tokens of one
     each = reached.expert_all_to_all(size, ep, crossing, model.node_limit or np.inf)
     forward = 2 * model.moe_layers * each * (ep > 1)

@@ -258,16 +258,60 @@ def expert_parameters(model):
     >>> expert_parameters(Transformer(layers=1, hidden=4096, heads=32, ffn=14336, gated=True, vocab=32000))
     176160768
     """
-    return (2 + model.gated) * _expert_input(model) * model.expert_ffn
+    return (2 + model.gated) * expert_input(model) * model.expert_ffn
 
 
-def _expert_input(model):
-    """Elements of a token that a routed expert works on."""
+def expert_input(model):
+    r"""Elements of a token that a routed expert works on: hidden, or expert_latent where there is one.
+
+    Parameters
+    ----------
+    model : Transformer
+        The shape.
+
+    Returns
+    -------
+    array_like
+
+    Notes
+    -----
+    Source: NVIDIA 2025 (Nemotron 3), LatentMoE.
+
+    Examples
+    --------
+    >>> expert_input(Transformer(layers=1, hidden=4096, heads=32, ffn=14336, vocab=32000))
+    4096
+    """
     return pick(model.expert_latent > 0, model.expert_latent, model.hidden)
 
 
-def _beside_parameters(model):
-    """Weights beside the routed experts: of the shared ones, and of the router with the projections to a latent."""
+def beside_parameters(model):
+    r"""Weights of one mixture beside its routed experts: of the shared ones, and of the router.
+
+    .. math:: E_s\,(2 + g)\,h\,f_e, \qquad h\,(E + 2\,l)
+
+    Parameters
+    ----------
+    model : Transformer
+        Its hidden h, E experts, E_s shared_experts, expert_ffn f_e and expert_latent l; g is 1 where it is gated.
+
+    Returns
+    -------
+    tuple of array_like
+        (of shared experts, of the router and the projections to a latent and back). Tensor parallelism shards the
+        first; each of its ranks holds all of the second.
+
+    Notes
+    -----
+    Source: DeepSeek-V2 2024, section 2.2 (shared experts); NVIDIA 2025 (Nemotron 3), LatentMoE.
+
+    Examples
+    --------
+    >>> mixture = Transformer(layers=1, hidden=4096, heads=32, ffn=2688, vocab=131072, experts=512,
+    ...                       experts_per_token=22, shared_experts=2, expert_latent=1024)
+    >>> beside_parameters(mixture)
+    (44040192, 10485760)
+    """
     shared = model.shared_experts * (2 + model.gated) * model.hidden * model.expert_ffn
     return shared, model.hidden * (model.experts + 2 * model.expert_latent)
 
@@ -370,7 +414,7 @@ def parameters(model) -> ParameterCount:
     """
     h, moe, dense = model.hidden, model.moe_layers, model.ffn_layers - model.moe_layers
     of_heads, shared = attention_parameters(model)
-    expert, (shared_experts, router) = expert_parameters(model), _beside_parameters(model)
+    expert, (shared_experts, router) = expert_parameters(model), beside_parameters(model)
     biases = (model.heads + 2 * model.kv_heads) * model.head_dim + (1 + model.gated) * model.ffn + 2 * h
     return ParameterCount(
         embedding=model.vocab * h,
@@ -475,7 +519,7 @@ def _forward_flops(model, s, *, causal) -> ForwardFlops:
     local = np.minimum(s, model.window) if np.any(model.window_layers) else s
     contexts = (model.attention_layers - model.window_layers) * seen(s) + model.window_layers * seen(local)
     of_heads, shared = attention_parameters(model)
-    shared_experts, router = _beside_parameters(model)
+    shared_experts, router = beside_parameters(model)
     experts = moe * (model.experts_per_token * expert_parameters(model) + shared_experts)
     dense = (model.ffn_layers - moe) * (2 + model.gated) * model.hidden * model.ffn
     return ForwardFlops(
