@@ -260,7 +260,7 @@ class Layout(Explained):
         if gpus is not None:
             (values["gpus"],) = whole(gpus=gpus)
             rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
-        if np.any(model.hybrid):
+        if model.hybrid is not False and np.any(model.hybrid):
             values["mamba_groups"] = model.mamba_groups
             rules["tp must divide mamba_groups"] = model.mamba_groups % t != 0
             rules["cp must be 1 where layers are Mamba-2"] = c != 1

@@ -118,20 +118,24 @@ class Transformer(Explained):
         """Whether some layers are Mamba-2 mixers, and a layer is one block."""
         return self.mamba_layers > 0
 
+    def _of_hybrid(self, yes, no):
+        hybrid = self.hybrid
+        return no if hybrid is False else pick(hybrid, yes, no)
+
     @property
     def attention_layers(self):
         """Layers that have attention."""
-        return pick(self.hybrid, self.layers - self.mamba_layers - self.feed_forward_layers, self.layers)
+        return self._of_hybrid(self.layers - self.mamba_layers - self.feed_forward_layers, self.layers)
 
     @property
     def ffn_layers(self):
         """Layers that have a feed-forward, dense or a mixture."""
-        return pick(self.hybrid, self.feed_forward_layers, self.layers)
+        return self._of_hybrid(self.feed_forward_layers, self.layers)
 
     @property
     def blocks(self):
         """Parts with a norm before them and an addition behind: two a layer, or one in a hybrid."""
-        return pick(self.hybrid, self.layers, 2 * self.layers)
+        return self._of_hybrid(self.layers, 2 * self.layers)
 
     @property
     def mamba_width(self):
@@ -228,7 +232,7 @@ def trained(model):
     (88, 92, 42)
     """
     depth = model.mtp_depth
-    if not np.any(depth):
+    if (isinstance(depth, int) and depth == 0) or not np.any(depth):
         return model
     if not np.any(model.hybrid):
         return replace(model, layers=model.layers + depth)
@@ -282,7 +286,8 @@ def expert_input(model):
     >>> expert_input(Transformer(layers=1, hidden=4096, heads=32, ffn=14336, vocab=32000))
     4096
     """
-    return pick(model.expert_latent > 0, model.expert_latent, model.hidden)
+    latent = model.expert_latent
+    return model.hidden if isinstance(latent, int) and not latent else pick(latent > 0, latent, model.hidden)
 
 
 def beside_parameters(model):
