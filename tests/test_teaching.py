@@ -99,7 +99,7 @@ def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, minutes):
         now += took
         at += [now] if cell.cell_type == "code" and "Check(" in cell.source else []
     assert len(at) - 1 >= reading.stated(now) / 10
-    assert max(b - a for a, b in pairwise(at)) <= 14
+    assert max(b - a for a, b in pairwise(at)) <= 13
 
 
 def exercises(cells):
