@@ -38,7 +38,14 @@ from clusterlab.serving import (
     token_price,
     train,
 )
-from clusterlab.transformer import attention_parameters, expert_parameters, kv_cache_bytes, parameters
+from clusterlab.transformer import (
+    attention_parameters,
+    expert_parameters,
+    kv_cache_bytes,
+    mamba_parameters,
+    parameters,
+    state_bytes,
+)
 from laws import assert_equals_a_loop
 from refusals import unreached
 
@@ -46,6 +53,7 @@ H100 = machine("H100 SXM")
 SMALL, LARGE, MIXTURE, DEEPSEEK = (
     model(name) for name in ("Llama 3.1 8B", "Llama 3.1 70B", "Mixtral 8x7B", "DeepSeek-V3")
 )
+HYBRID, HYBRID_MIXTURE = model("Nemotron-H 8B"), model("Nemotron 3 Super")
 # Nothing but the kernels: no launches, no host, experts all alike.
 BARE = replace(SERVING["usual"], pass_time=0.0, layer_time=0.0, sequence_time=0.0, expert_skew=0.0)
 
@@ -355,7 +363,7 @@ def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
 
 @st.composite
 def replicas(draw):
-    shape = draw(st.sampled_from([SMALL, MIXTURE, DEEPSEEK, model("gpt-oss 120B")]))
+    shape = draw(st.sampled_from([SMALL, MIXTURE, DEEPSEEK, model("gpt-oss 120B"), HYBRID, HYBRID_MIXTURE]))
     tp, pp, dp = (draw(st.sampled_from(values)) for values in ((1, 2, 8), (1, 3, 4), (1, 2, 16)))
     ep = draw(st.sampled_from([1, tp * dp])) if shape.experts else 1
     redundant = -shape.experts % ep if shape.experts else 0
@@ -412,11 +420,12 @@ def test_times_scale_with_the_machine(replica, batch):
         assert getattr(found, name) == pytest.approx(2 * getattr(forward_pass(replica, batch), name), abs=1e-15)
 
 
-def test_arrays_are_a_loop():
+@pytest.mark.parametrize("shape", [DEEPSEEK, HYBRID_MIXTURE], ids=["MLA", "hybrid"])
+def test_arrays_are_a_loop(shape):
     axes = {"tp": np.array([1, 2, 4, 8]), "pp": np.array([1, 2, 1, 4]), "dp": np.array([8, 2, 1, 2])}
     halves, sequences = np.array([True, False, False, True]), np.array([10.0, 100.0, 1000.0, 64.0])
     layout = Layout(**axes, ep=np.array([8, 4, 1, 16]), etp=np.array([1, 1, 4, 1]))
-    many = Replica(DEEPSEEK, H100, layout, Formats("fp8"), halves)
+    many = Replica(shape, H100, layout, Formats("fp8"), halves)
     each = [replace(many, layout=layout[i], two_batches=bool(halves[i])) for i in range(4)]
     batch = Batch(sequences=sequences, context=1000)
     loop = [forward_pass(one, Batch(sequences=n, context=1000)) for one, n in zip(each, sequences, strict=True)]
@@ -482,7 +491,7 @@ def test_copies_even_out_what_skew_makes_uneven():
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [SMALL, MIXTURE, DEEPSEEK])
+@pytest.mark.parametrize("shape", [SMALL, MIXTURE, DEEPSEEK, HYBRID, HYBRID_MIXTURE])
 def test_the_weights_of_one_gpu_are_the_model(shape):
     formats = Formats("fp8")
     count = parameters(shape)
@@ -521,7 +530,7 @@ def test_the_largest_batch_fits_and_no_other(layout):
 
 
 @pytest.mark.parametrize("layout", [{"tp": 4}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
-@pytest.mark.parametrize("shape", [LARGE, model("gpt-oss 120B")], ids=["70B", "windows"])
+@pytest.mark.parametrize("shape", [LARGE, model("gpt-oss 120B"), HYBRID], ids=["70B", "windows", "hybrid"])
 def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
     soft = replace(SERVING["usual"], cache_share=1.0)
     replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
@@ -664,6 +673,100 @@ def test_saturation_is_the_first_limit_that_is_reached():
     assert saturation(replica, Requests(50_000, 50_000)) == largest_batch(replica, 100_000)
 
 
+# --- Hybrids ---------------------------------------------------------------------------------------------------------
+
+# Of Nemotron-H 8B's published configuration: M is a Mamba-2 mixer, * attention, - a feed-forward.
+PATTERN = "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-"
+
+
+@pytest.mark.parametrize("tp", [1, 8])
+def test_a_hybrid_s_bytes_are_those_of_its_blocks_counted_one_by_one(tp):
+    heads, dim, state, groups, hidden, users, context = 128, 64, 128, 8, 4096, 20, 100_000
+    inner, shared = heads * dim, groups * state
+    weights, kept, passed = 0, 0, 0  # ... of a sequence: kept in memory, and passed by a decoding step
+    for block in PATTERN:
+        if block == "M":
+            weights += hidden * (2 * inner + 2 * shared + heads) + inner * hidden
+            own = 4 * (heads * dim * state + 3 * (inner + 2 * shared))
+            kept, passed = kept + own, passed + 2 * own  # read and written
+        elif block == "*":
+            weights += hidden * 128 * (2 * 32 + 2 * 8)
+            kept, passed = kept + context * 2 * 8 * 128 * 2, passed + context * 2 * 8 * 128 * 2
+        else:
+            weights += 2 * hidden * 21504
+    weights += 131072 * hidden  # the output layer
+    replica = Replica(HYBRID, H100, Layout(tp=tp), software=BARE)
+    found = forward_pass(replica, Batch(sequences=users, context=context))
+    rate = tp * BARE.memory * H100.hbm_bandwidth
+    assert found.weights == pytest.approx(2 * weights / rate)
+    assert found.caches == pytest.approx(users * passed / rate)
+    held = footprint(replica, sequences=users, context=context)
+    assert held.caches == pytest.approx(users * kept / tp)
+    small = 24 * (mamba_parameters(HYBRID) - hidden * (3 * inner + 2 * shared + heads))  # convolutions, norms
+    assert held.weights == pytest.approx(2 * (weights + small + 131072 * hidden) / tp)
+
+
+@given(replicas(), st.floats(1, 1e6), st.floats(1, 1e6))
+def test_a_state_does_not_depend_on_the_context(replica, one, other):
+    """What two contexts differ by are keys and values; what is left without any is the state."""
+    shape, formats, layout = replica.model, replica.formats, replica.layout
+    caches = [footprint(replica, sequences=1, context=s).caches for s in (one, other)]
+    keys = [kv_cache_bytes(shape, s, bytes_per_element=formats.cache_bytes) for s in (one, other)]
+    held = 1.0 if shape.kv_rank else max(1 / layout.tp, 1 / shape.kv_heads)
+    ranks = layout.dp * layout.pp
+    expected = held * keys[0] + state_bytes(shape) / layout.tp
+    assert caches[0] * ranks == pytest.approx(expected)
+    assert caches[0] - caches[1] == pytest.approx(held * (keys[0] - keys[1]) / ranks, rel=1e-6, abs=1)
+
+
+@pytest.mark.parametrize("batch", [Batch(sequences=100, context=9000), Batch(prompt_tokens=8192, chunk=2048)])
+@pytest.mark.parametrize(("shape", "layout"), [(SMALL, Layout(tp=4)), (MIXTURE, Layout(dp=4, ep=4))])
+def test_a_hybrid_whose_mixers_vanish_is_a_transformer(shape, layout, batch):
+    """Each part is linear in the number of mixers: from one and two of them it leads to none."""
+    ffn = shape.layers
+    one, two = (
+        replace(shape, layers=2 * ffn + n, feed_forward_layers=ffn, mamba_layers=n, mamba_heads=128) for n in (1, 2)
+    )
+    replicas_ = [Replica(each, H100, layout, software=BARE) for each in (one, two, shape)]
+    passes = [forward_pass(each, batch) for each in replicas_]
+    for name in (*PARTS, "flops"):
+        first, second, none = (getattr(each, name) for each in passes)
+        assert 2 * first - second == pytest.approx(none, rel=1e-9, abs=1e-15)
+    held = [footprint(each, sequences=10, context=5000) for each in replicas_]
+    for f in fields(held[0]):
+        first, second, none = (getattr(each, f.name) for each in held)
+        assert 2 * first - second == pytest.approx(none)
+
+
+def test_a_hybrid_reads_long_prompts_at_the_pace_of_short_ones():
+    pace = {
+        shape: [forward_pass(Replica(shape, H100), Batch(prompt_tokens=65_536, chunk=n)).time for n in (2048, 65_536)]
+        for shape in (SMALL, HYBRID)
+    }
+    growth = {shape: long / short for shape, (short, long) in pace.items()}
+    assert growth[SMALL] - 1 > 6 * (growth[HYBRID] - 1) > 0  # it has attention in 4 layers, not 32
+
+
+def test_nemotron_h_is_up_to_three_times_as_fast():
+    """NVIDIA 2025 (Nemotron-H), abstract: up to 3x faster than Qwen-2.5 and Llama-3.1 of its sizes, in long contexts."""
+    requests, hybrid = Requests(65_536, 1024), 0.0
+    for pair, layout in (
+        (("Nemotron-H 8B", "Llama 3.1 8B", "Qwen2.5 7B"), Layout()),
+        (("Nemotron-H 56B", "Llama 3.1 70B"), Layout(tp=8)),
+    ):
+        rates = [continuous_batch(Replica(model(name), H100, layout), requests).tokens_per_second for name in pair]
+        assert min(rates[0] / np.array(rates[1:])) > 1.5
+        hybrid = max(hybrid, rates[0] / min(rates[1:]))
+    assert hybrid == pytest.approx(3, rel=0.1)
+
+
+def test_a_mixture_served_by_vllm_is_slower_than_predicted():
+    """Vultr 2026, inference cookbook: Nemotron 3 Nano on two B200, vLLM 0.16, 2,048 in, 512 out, 512 users."""
+    replica = Replica(model("Nemotron 3 Nano"), machine("B200"), Layout(tp=2, etp=2), Formats("fp8"))
+    found = continuous_batch(replica, Requests(2048, 512), sequences=512)
+    assert found.tokens_per_second == pytest.approx(1.67 * 18_746, rel=0.1)
+
+
 # --- The frontier ----------------------------------------------------------------------------------------------------
 
 
@@ -679,7 +782,7 @@ def test_100_000_layouts_a_second_on_one_core():
     assert max(rates) > 100_000
 
 
-@pytest.mark.parametrize("shape", [LARGE, DEEPSEEK])
+@pytest.mark.parametrize("shape", [LARGE, DEEPSEEK, HYBRID_MIXTURE])
 def test_the_frontier_holds_everything_that_scalar_calls_find(shape):
     replica, requests = Replica(shape, machine("GB200"), formats=Formats("fp8")), Requests(1000, 500)
     found = frontier(replica, requests, gpus=[8, 72], batches=[0.5, 4, 32])
@@ -863,6 +966,10 @@ MISTAKES = {
     "ep must divide experts with redundant": lambda: Replica(DEEPSEEK, H100, Layout(dp=72, ep=72)),
     "pp must be at most layers": lambda: Replica(SMALL, H100, Layout(pp=33)),
     "cp must be 1": lambda: Replica(SMALL, H100, Layout(cp=2)),
+    "tp must divide mamba_groups, got tp 16, mamba_groups 8": lambda: Replica(HYBRID, H100, Layout(tp=16)),
+    "two_axes of the software must be False where layers are Mamba-2": lambda: Replica(
+        HYBRID, H100, software=replace(BARE, two_axes=True)
+    ),
     "ep times etp must divide tp dp": lambda: Replica(MIXTURE, H100, Layout(dp=4, ep=8)),
 }
 

@@ -24,8 +24,20 @@ from .layout import PRECISIONS, Faults, Layout
 from .machine import SERVING, SPREADS, Machine, ServingSoftware
 from .pipeline import _critical_stage
 from .roofline import _kernel_time, experts_touched
-from .training import _Reached, _reached
-from .transformer import Transformer, _forward_flops, attention_parameters, expert_parameters, kv_cache_bytes
+from .training import _Reached, _reached, _scan
+from .transformer import (
+    Transformer,
+    _forward_flops,
+    attention_parameters,
+    beside_parameters,
+    expert_input,
+    expert_parameters,
+    kv_cache_bytes,
+    mamba_parameters,
+    mamba_products,
+    scan_flops,
+    state_bytes,
+)
 from .units import (
     Explained,
     Predicted,
@@ -55,7 +67,8 @@ class Formats(Explained):
     """Number formats: of the GEMMs, of the weights in memory, of the caches.
 
     ``products`` is a precision of :data:`~clusterlab.layout.PRECISIONS`. ``weight_bytes`` of a weight are by default
-    those of an operand; ``cache_bytes`` are of an element of the caches. Output layer and embedding stay in 16 bits.
+    those of an operand; ``cache_bytes`` are of an element of the caches. Output layer and embedding stay in 16 bits,
+    states of a hybrid in 32.
 
     Examples
     --------
@@ -190,13 +203,12 @@ def faults(model, layout: Layout, *, redundant=0) -> Faults:
         "tp must divide heads": model.heads % t != 0,
         "pp must be at most layers": p > model.layers,
         "cp must be 1": layout.cp != 1,
-        "mamba_layers must be 0": model.mamba_layers > 0,
-        "expert_latent must be 0": model.expert_latent > 0,
+        "tp must divide mamba_groups": (model.mamba_layers > 0) & (model.mamba_groups % t != 0),
         "ep must divide experts with redundant": (max(model.experts, 1) + extra) % x != 0,
         "ep times etp must divide tp dp": (t * d) % (x * layout.expert_tp) != 0,
     }
     values = {f.name: getattr(layout, f.name) for f in fields(layout)} | {"etp": layout.expert_tp, "redundant": extra}
-    names = ("heads", "layers", "experts", "mamba_layers", "expert_latent")
+    names = ("heads", "layers", "experts", "mamba_groups")
     return Faults(rules, values | {name: getattr(model, name) for name in names})
 
 
@@ -224,7 +236,8 @@ class Replica(Explained):
     Raises
     ------
     ValueError
-        The machine has no such precision, or a layout breaks a rule of :func:`faults`.
+        The machine has no such precision, a layout breaks a rule of :func:`faults`, or the software cuts weights along
+        two axes and layers are Mamba-2.
 
     Examples
     --------
@@ -257,6 +270,8 @@ class Replica(Explained):
             known = [name for name in _PRODUCTS if PRECISIONS[name][0] in peaks]
             got = self.formats.products
             raise ValueError(f"products must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
+        if self.model.mamba_layers and self.software.two_axes:
+            raise ValueError("two_axes of the software must be False where layers are Mamba-2, got True")
         if np.asarray(self.two_batches).dtype != bool:
             raise ValueError(f"two_batches must be True or False, got {self.two_batches!r}")
 
@@ -526,8 +541,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
     direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
     crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
-    (DeepEP's two kinds of kernels). Sampling
-    is in ``launches``.
+    (DeepEP's two kinds of kernels). A hybrid's Mamba-2 layers read and write a state of each sequence that decodes,
+    which ``caches`` counts, and scan prompts as in training, in ``attention``; their projections are GEMMs like the
+    others, and tensor parallelism splits their heads. Sampling is in ``launches``.
 
     Examples
     --------
@@ -552,6 +568,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         overlap_loss=software.overlap_loss,
     )
     tp, pp, dp, halves, layers, moe = job.tp, job.pp, job.dp, job.halves, model.layers, model.moe_layers
+    attentive, mixers = model.attention_layers, model.mamba_layers
     share = dp * pp * halves  # what a rank has of the batch at a time
     sequences = pick(np.greater(batch.sequences, 0), larger(batch.sequences / share, 1.0), 0.0)
     prompted = batch.prompt_tokens / share
@@ -559,22 +576,25 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     both = software.two_axes
     projections, ffn, beside, output = _dense_work(model, reached, job, batch, formats, tokens, prompted, both)
     scores = _scores(model, reached, job, batch, formats, sequences, prompted, both)
-    experts = fullest = _Kernel(0.0, 0.0)
+    experts = fullest = states = _Kernel(0.0, 0.0)
     exchange, factor = 0.0, 1.0
     if moe:
         experts, fullest, factor = _expert_work(model, reached, job, formats, software, tokens)
         exchange = halves * moe * _exchange(model, reached, job, tokens, prompted)
-    dense = layers - moe
-    read = layers * projections.read + dense * ffn.read + moe * (beside.read + experts.read)
-    added = layers * projections.added + dense * ffn.added + moe * (beside.added + experts.added)
+    dense = model.ffn_layers - moe
+    read = attentive * projections.read + dense * ffn.read + moe * (beside.read + experts.read)
+    added = attentive * projections.added + dense * ffn.added + moe * (beside.added + experts.added)
+    if mixers:
+        mixer, states = _mixer_work(model, reached, job, batch, formats, tokens, sequences, prompted)
+        read, added = read + mixers * mixer.read, added + mixers * mixer.added
     elementwise = _elementwise(model, reached, job, tokens, both)
-    work = layers * scores.time + read + added + elementwise
-    # Two all-reduces a layer; one where the experts' outputs return by an exchange.
+    work = attentive * scores.time + states.time + read + added + elementwise
+    # An all-reduce a block, two a layer that is no hybrid's; one where the experts' outputs return by an exchange.
     links = 1.0 if machine.peers is None else smaller((tp - 1) / machine.peers, 1.0)  # of a mesh, few ranks use few
     rate = larger(links, 1e-9) * reached.scale_up_all_to_all
     inside = reached._replace(scale_up_all_to_all=rate, dispatch_latency=0.0)
     one = 2 * inside.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
-    all_reduces = halves * one * (2 * dense + moe * (1.0 + (dp == 1)))
+    all_reduces = halves * one * (model.blocks - moe + moe * (1.0 * (dp == 1)))
     if both:
         of_layer = _along_both(model, reached, tp, formats, tokens, sequences * batch.verified)
         all_reduces = halves * (layers * of_layer[0] + dense * of_layer[1] + moe * one * (dp == 1))
@@ -587,16 +607,16 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
     columns: dict[str, Any] = {
         "weights": halves * (read + output.read),
-        "caches": halves * layers * scores.read,
+        "caches": halves * (attentive * scores.read + states.read),
         "gemms": halves * (added + output.added),
-        "attention": halves * layers * scores.added,
+        "attention": halves * (attentive * scores.added + states.added),
         "elementwise": halves * elementwise,
         "all_reduces": all_reduces,
         "exchange": exposed,
         "imbalance": imbalance,
         "transfers": _transfers(model, machine, reached, job, halves * tokens),
         "stages": larger((pp - 1) * slowest.time - slowest.bubble, 0.0),
-        "launches": halves * layers * software.layer_time,
+        "launches": halves * (model.blocks / 2) * software.layer_time,
         "host": 0.0,
         "sequences": batch.sequences,
         "tokens": batch.tokens,
@@ -661,24 +681,40 @@ def _dense_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Form
     projections = kernel((of_heads + copied) / tp + for_all, model.heads * (model.head_dim + model.value_dim) / tp)
     ffn = kernel((1 + gates) * h * model.ffn / tp, (1 + gates) * model.ffn / tp)
     shared = model.shared_experts * model.expert_ffn / tp
-    beside = kernel((1 + gates) * h * shared + h * model.experts, (1 + gates) * shared)
+    latent = 2 * (h + expert_input(model)) if model.expert_latent else 0  # what goes to a latent space and back
+    beside = kernel((1 + gates) * h * shared + beside_parameters(model)[1], (1 + gates) * shared + latent)
     weights = model.vocab * h / tp  # each sequence wants the logits of its last tokens
     rows = tokens - prompted + prompted / batch.chunk
     return projections, ffn, beside, _kernel(reached, 2 * rows * weights, 2 * weights)
 
 
+def _mixer_work(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, tokens, sequences, prompted):
+    """Kernels of a Mamba-2 mixer's projections, and of the states of all mixers.
+
+    A pass reads and writes the state of each sequence that decodes, however many tokens went before. A prompt is
+    scanned as in training: its states are what the scan moves.
+    """
+    (d, g), tp, met = model.mamba_width, job.tp, mamba_products(model) / job.tp
+    moved = 2 * tokens * (2 * model.hidden + (3 * d + 2 * g + model.mamba_heads) / tp)
+    projections = _kernel(reached, 2 * tokens * met, formats.weight_bytes * met, moved)
+    flops = sequences * batch.verified * model.mamba_layers * scan_flops(model) / tp
+    states = _kernel(reached, flops, 2 * sequences * state_bytes(model) / tp, peak=reached.attention)
+    return projections, _Kernel(states.read, states.added + _scan(model, reached, prompted, tp))
+
+
 def _elementwise(model, reached: _Reached, job: _Job, tokens, both):
     """Seconds of all layers in kernels that only move memory, 2 bytes an element.
 
-    A norm with its residual reads two tensors of the stream and writes two, twice a layer; queries and keys are
+    A norm with its residual reads two tensors of the stream and writes two, in each block; queries and keys are
     rotated, activations read what the MLP has made and write its middle; rows of experts are sorted and put back.
     """
     gates, moe = 1 + model.gated, model.moe_layers
-    of_ffn = (model.layers - moe) * model.ffn
+    of_ffn = (model.ffn_layers - moe) * model.ffn
     of_ffn = of_ffn + moe * (model.experts_per_token + model.shared_experts) * model.expert_ffn
     rotated = 2 * (model.heads + model.kv_heads) * model.head_dim
-    split = (model.layers * rotated + (1 + gates) * of_ffn) / job.tp
-    stream = (8 * model.layers + 4 * moe * model.experts_per_token) * model.hidden / (job.tp if both else 1.0)
+    split = (model.attention_layers * rotated + (1 + gates) * of_ffn) / job.tp
+    sorted_rows = 4 * moe * model.experts_per_token * expert_input(model)
+    stream = (4 * model.blocks * model.hidden + sorted_rows) / (job.tp if both else 1.0)
     return 2 * tokens * (stream + split) / reached.memory
 
 
@@ -717,17 +753,18 @@ def _along_both(model, reached: _Reached, tp, formats: Formats, tokens, decoding
 
 
 def _scores(model, reached: _Reached, job: _Job, batch: Batch, formats: Formats, sequences, prompted, both) -> _Kernel:
-    """Attention of a layer: the caches read, and the products of decoding sequences and of prompts."""
+    """Attention of a layer that has it: the caches read, and the products of decoding sequences and of prompts."""
     heads = float(model.kv_heads)  # ... among which a rank's share of the caches is a whole one, at least
     if both:
         heads = heads * larger(sequences + prompted / batch.chunk, 1.0)
     held = pick(model.kv_rank > 0 and not both, 1.0, larger(1 / job.tp, 1 / heads))
+    layers = max(model.attention_layers, 1)
 
     def cache(context):
-        return held * kv_cache_bytes(model, context, bytes_per_element=formats.cache_bytes) / model.layers
+        return held * kv_cache_bytes(model, context, bytes_per_element=formats.cache_bytes) / layers
 
     def products(context):  # FLOPs of a token
-        return _forward_flops(model, context, causal=False).scores / (model.layers * job.tp)
+        return _forward_flops(model, context, causal=False).scores / (layers * job.tp)
 
     latent = 1.0
     if model.kv_rank:  # decoding, queries meet the latents themselves
@@ -757,7 +794,7 @@ def _expert_work(model, reached: _Reached, job: _Job, formats: Formats, software
 
     def kernel(times):
         touched = experts_touched(times * together, experts=model.experts, experts_per_token=model.experts_per_token)
-        moved = 2 * times * rows * (2 * model.hidden + width)
+        moved = 2 * times * rows * (2 * expert_input(model) + width)
         filled = times * rows + 64 * held * touched  # each expert's last tile of 128 rows is half empty
         return _kernel(slower, 2 * filled * weights, formats.weight_bytes * held * touched * weights, moved)
 
@@ -767,7 +804,7 @@ def _expert_work(model, reached: _Reached, job: _Job, formats: Formats, software
 def _exchange(model, reached: _Reached, job: _Job, tokens, prompted):
     """Seconds in which tokens of a layer travel to their experts and back."""
     copies = smaller(1.0 * model.experts_per_token, job.ep) * job.etp  # ... that split an expert need all its tokens
-    sent = tokens / job.tp * copies * model.hidden
+    sent = tokens / job.tp * copies * expert_input(model)
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(prompted, 0), 1.0 * model.experts_per_token, 1.0)
     most = model.node_limit or np.inf
@@ -815,7 +852,7 @@ class Footprint(Explained):
 def footprint(replica: Replica, *, sequences, context) -> Footprint:
     r"""Bytes on a GPU of a replica: weights, what a pass needs for a moment, and the caches of its sequences.
 
-    .. math:: \text{caches} = \frac{S}{dp\,pp}\,\text{cache}(s)\,\max(1/tp,\, 1/H_{kv})
+    .. math:: \text{caches} = \frac{S}{dp\,pp}\left(\text{cache}(s)\,\max(1/tp,\, 1/H_{kv}) + \text{state}/tp\right)
 
     Parameters
     ----------
@@ -838,8 +875,10 @@ def footprint(replica: Replica, *, sequences, context) -> Footprint:
 
     Notes
     -----
-    Derived. MLA's latents are whole on each rank of tp. A pass holds 2 bytes of the stream four times and of the MLP's
-    middle, for the most tokens that the software lets in, and 4 bytes a logit.
+    Derived. MLA's latents are whole on each rank of tp. A hybrid's states are those of
+    :func:`~clusterlab.transformer.state_bytes`, in 4 bytes, and its blocks are spread evenly over pp. A pass holds 2
+    bytes of the stream four times and of the MLP's middle, for the most tokens that the software lets in, and 4 bytes
+    a logit.
 
     Examples
     --------
@@ -875,18 +914,26 @@ def _bytes(replica: Replica, context):
     tp, pp, dp, h, gates = layout.tp, layout.pp, layout.dp, model.hidden, 1 + model.gated
     of_heads, for_all = attention_parameters(model)
     layers = np.ceil(model.layers / pp)
-    moe = smaller(layers, float(model.moe_layers))
-    weights = layers * (of_heads / tp + for_all) + (layers - moe) * (1 + gates) * h * model.ffn / tp
+    attentive, mixers, moe = layers, 0.0, smaller(layers, float(model.moe_layers))
+    dense = layers - moe
+    if model.mamba_layers:
+        counts = model.attention_layers, model.mamba_layers, model.moe_layers, model.ffn_layers - model.moe_layers
+        attentive, mixers, moe, dense = (layers / model.layers * count for count in counts)
+    weights = attentive * (of_heads / tp + for_all) + dense * (1 + gates) * h * model.ffn / tp
+    weights = weights + mixers * mamba_parameters(model) / tp
     if model.moe_layers:
         expert = expert_parameters(model)
         routed = (model.experts + replica.redundant) / (layout.ep * layout.expert_tp)
-        weights = weights + moe * (expert * (routed + model.shared_experts / tp) + h * model.experts)
+        shared, router = beside_parameters(model)
+        weights = weights + moe * (expert * (routed + shared / expert / tp) + router)
     ends = pick((pp == 1) & (not model.tied), 2.0, 1.0) * model.vocab * h / tp
     wide = max(model.ffn, (model.experts_per_token + model.shared_experts) * model.expert_ffn)
     activations = 2 * replica.software.max_tokens * (4 * h + gates * wide / tp)
     both = replica.software.two_axes
     held = pick(model.kv_rank > 0 and not both, 1.0, larger(1 / tp, 0.0 if both else 1 / model.kv_heads))
     cache = held * kv_cache_bytes(model, context, bytes_per_element=formats.cache_bytes) / (dp * pp)
+    if model.mamba_layers:  # as soon as there is a token
+        cache = cache + pick(np.greater(context, 0), state_bytes(model), 0.0) / (tp * dp * pp)
     each = _Each(cache, 4 * model.vocab / (tp * dp * pp))
     return formats.weight_bytes * weights + 2 * ends, activations, each
 
@@ -970,7 +1017,7 @@ class Reuse(Explained):
 
 
 def reuse(replica: Replica, tokens, *, bandwidth, latency=0) -> Reuse:
-    r"""Time to bring back the keys and values of a prompt's beginning from a second tier, beside computing them.
+    r"""Time to bring back the keys and values, and states, of a prompt's beginning from a second tier, beside computing them.
 
     .. math:: T = \alpha + \frac{\text{cache}(s)\,\max(1/tp,\, 1/H_{kv})}{pp\,B}
 
@@ -1353,6 +1400,8 @@ def _every_layout(replica: Replica, sizes) -> Replica:
     dp = size / (tp * pp)
     ep = np.where(ep_all, size / pp, 1.0)
     sound = (dp >= 1) & (dp % 1 == 0) & (model.heads % tp == 0) & (pp <= model.layers) & (tp <= replica.machine.domain)
+    if model.mamba_layers:
+        sound &= model.mamba_groups % tp == 0
     sound &= ((ep > 1) == ep_all) & (ep_all | ~halves)
     tp, pp, dp, ep, halves = (column[sound] for column in (tp, pp, dp, ep, halves))
     etp: Any = np.where(ep > 1, 1.0, tp)

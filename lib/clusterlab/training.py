@@ -629,7 +629,7 @@ def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _L
     attention_forward, attention_backward, softmax_forward, softmax_backward = _attention(model, reached, software, job)
     memory_forward, memory_backward = _memory_traffic(model, reached, software, job, layers)
     if model.mamba_layers:
-        scan_forward = _scan(model, reached, job)
+        scan_forward = _scan(model, reached, job.tokens, job.tp)
         attention_forward, attention_backward = (
             attention_forward + scan_forward,
             attention_backward + 2.5 * scan_forward,
@@ -684,14 +684,14 @@ def _attention(model, reached: _Reached, software: Software, job: _Job):
     return forward, 2 * forward, (4 + 5 * software.dropout) * one, (6 + 5 * software.dropout) * one
 
 
-def _scan(model, reached: _Reached, job: _Job):
+def _scan(model, reached: _Reached, tokens, tp):
     """Seconds of the scans of Mamba-2, with convolution and gated norm, forward.
 
     Triton's kernels pass elements a token: 8 (d + g + s) + 4 Q G forward, with d, g and Q G those of
     :func:`~clusterlab.transformer.scan_flops` and s the states of a chunk over its tokens. Backward they recompute all
     but the last and take gradients of each: 20 (d + g + s) + 10 Q G, and so 2.5 times.
     """
-    (d, g), tokens = model.mamba_width, job.tokens * model.mamba_layers / job.tp
+    (d, g), tokens = model.mamba_width, tokens * model.mamba_layers / tp
     states = d * model.mamba_state / CHUNK
     moved = 2 * tokens * (8 * (d + g + states) + 4 * CHUNK * model.mamba_groups)
     rate = smaller(reached.attention, reached.attention_most)
