@@ -1017,7 +1017,7 @@ class Reuse(Explained):
 
 
 def reuse(replica: Replica, tokens, *, bandwidth, latency=0) -> Reuse:
-    r"""Time to bring back the keys and values, and states, of a prompt's beginning from a second tier, beside computing them.
+    r"""Time to bring back keys, values and states of a prompt's beginning from a second tier, beside computing them.
 
     .. math:: T = \alpha + \frac{\text{cache}(s)\,\max(1/tp,\, 1/H_{kv})}{pp\,B}
 
