@@ -378,11 +378,12 @@ def key_value_ring(step: int, block: float) -> Scene:
             parts.append(
                 Box(left + side * j + 1, top + side * i + 1, side - 2, side - 2, text, shown, solid=age <= step)
             )
+    parts.append(Label(left + n * side, 186, "number: its round; bright: now", anchor="end"))
     alt = (
         f"After {step} of {n - 1} moves of {fmt(block, 'B')} each rank has scored {step + 1} of {n} blocks: its "
         f"queries with its own keys and {step} more."
     )
-    return Scene(400, 178, parts, alt=alt)
+    return Scene(400, 196, parts, alt=alt)
 
 
 _ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU
