@@ -360,6 +360,15 @@ def test_show_me_shows_the_picture_and_says_the_answer(gallery):
     assert figure.get_by_role("status").inner_text() == "The answer: After 50 s. Each second saves $0.80."
 
 
+def test_the_legend_says_which_curve_waits_for_the_prediction(gallery):
+    page, figures = gallery(predicted=False)
+    keys = figures["cost"].locator(".cl-legend li")
+    notes = [key.evaluate("li => getComputedStyle(li, '::after').content") for key in keys.all()]
+    assert notes == ["none", '"\xa0(hidden until you answer)"']
+    commit_prediction(page, figures["cost"])
+    assert [key.evaluate("li => getComputedStyle(li, '::after').content") for key in keys.all()] == ["none"] * 2
+
+
 def test_an_answer_is_remembered_over_a_reload_and_can_be_asked_again(gallery):
     page, figures = gallery(predicted=False)
     commit_prediction(page, figures["cost"])

@@ -748,11 +748,11 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         raise ValueError(f"sizes must be three or four rows and columns, got {rows} by {columns}")
     if rows * columns != counted.nodes:
         raise ValueError(f"counted must be a torus of {rows} by {columns}, got {counted.nodes} nodes")
-    wide, high, across, down = 44, 28, 100, 68
+    wide, high, across, down, top = 44, 28, 100, 68, 36
     one = 1, 1  # the chip whose links stand out
 
     def at(row: int, column: int) -> tuple[float, float]:
-        return 12 + across * column, 26 + down * row
+        return 12 + across * column, top + down * row
 
     def kind(row: int, column: int, to_row: int, to_column: int) -> str:
         return "nvlink" if one in ((row, column), (to_row, to_column)) else "ink"
@@ -766,13 +766,13 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
                 parts.append(Arrow(*ends, kind=kind(row, column, row, column + 1), heads=0))
             else:
                 ends = at(row, 0)[0] + wide / 2, y, x + wide / 2, y
-                parts.append(Arrow(*ends, kind="wire", bend=0.06, heads=0))
+                parts.append(Arrow(*ends, kind="violet", bend=30 / (ends[2] - ends[0]), heads=0))
             if row + 1 < rows:
                 ends = x + wide / 2, y + high, x + wide / 2, y + down
                 parts.append(Arrow(*ends, kind=kind(row, column, row + 1, column), heads=0))
             else:
                 ends = x + wide, at(0, column)[1] + high / 2, x + wide, y + high / 2
-                parts.append(Arrow(*ends, kind="wire", bend=0.09, heads=0))
+                parts.append(Arrow(*ends, kind="violet", bend=30 / (ends[3] - ends[1]), heads=0))
     text = fmt(rate, "B/s")
     places = [(row, column) for row in range(rows) for column in range(columns)]
     parts += [Box(*at(*place), wide, high, kind="compute", solid=place == one) for place in places]
@@ -780,7 +780,7 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         f"A torus of {rows} by {columns} chips: each has a link of {text} to each of four neighbours, and links around "
         f"the edges join the ends of every row and column."
     )
-    bottom = 26 + down * (rows - 1) + high
-    entries = [(f"links of one chip, {text} each", "nvlink", True), ("wraparound", "wire", True)]
+    bottom = top + down * (rows - 1) + high
+    entries = [(f"links of one chip, {text} each", "nvlink", True), ("wraparound", "violet", True)]
     parts += legend(12, bottom + 20, entries)
     return Scene(400, bottom + 30, parts, alt=alt)
