@@ -381,7 +381,7 @@ def _nodes_touched(nodes, experts_per_token, limit):
 def ridge_point(peak, bandwidth):
     r"""Arithmetic intensity at which a machine turns from memory-bound to compute-bound.
 
-    .. math:: I_\text{ridge} = R_\text{peak} / \text{BW}
+    .. math:: I_\text{ridge} = R_\text{peak} / \beta
 
     Parameters
     ----------
@@ -416,7 +416,7 @@ def ridge_point(peak, bandwidth):
 def attainable(intensity, peak, bandwidth):
     r"""Highest rate a kernel of a given intensity can reach: the roofline itself.
 
-    .. math:: R = \min(R_\text{peak},\; I \cdot \text{BW})
+    .. math:: R = \min(R_\text{peak},\; I \cdot \beta)
 
     Parameters
     ----------
@@ -618,14 +618,14 @@ class IronLaw(Explained):
 def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:
     r"""Time of a task that moves data, computes and waits, with no overlap.
 
-    .. math:: T \approx \frac{D}{\text{BW}} + \frac{O}{R_\text{peak}\,\eta} + L
+    .. math:: T \approx \frac{D}{\beta} + \frac{O}{R_\text{peak}\,\eta} + L
 
     Parameters
     ----------
     data_volume : array_like
         Bytes moved, D.
     bandwidth : array_like
-        Bytes/s, BW.
+        Bytes/s, :math:`\beta`.
     operations : array_like
         FLOPs, O.
     peak : array_like

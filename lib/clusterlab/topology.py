@@ -349,7 +349,7 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
 def bisection_bandwidth(links, bandwidth):
     r"""Bandwidth between the halves of a fabric, one direction.
 
-    .. math:: B = \text{links} \cdot \text{BW}
+    .. math:: B = \text{links} \cdot \beta
 
     Parameters
     ----------
@@ -677,9 +677,9 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
 def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, core_oversubscription=1):
     r"""Bandwidth of each GPU when all send that far at once: what the worst pair gets.
 
-    .. math:: \text{BW} = \left( \text{BW}_\text{memory},\; \text{BW}_\text{up},\; \text{BW}_\text{net},\;
-        \frac{\text{BW}_\text{net}}{o_\text{leaf}},\;
-        \frac{\text{BW}_\text{net}}{o_\text{leaf}\, o_\text{core}} \right)_t
+    .. math:: \beta = \left( \beta_\text{memory},\; \beta_\text{up},\; \beta_\text{net},\;
+        \frac{\beta_\text{net}}{o_\text{leaf}},\;
+        \frac{\beta_\text{net}}{o_\text{leaf}\, o_\text{core}} \right)_t
 
     Parameters
     ----------
