@@ -42,6 +42,7 @@ HELPERS = {
     "_short_pieces": "critical_stage",
     "_stage": "stage_layers",
     "_reached": "step",
+    "_scan": "step",
 }
 
 
