@@ -870,7 +870,8 @@ def _short_of_memory(opened: _Open, zero: int, total, state, kept) -> str:
     offloads = re.search("offload|custom", text) or (opened.software.name.startswith("NeMo") and zero == 3)
     if share <= 1 and offloads:
         return f"{HOST} {fmt(share, '%', digits=2)} of the activations"
-    open_ = not text or re.search("not stated|custom|partial|minimal", text)
+    # Where weights are fully sharded, the host may hold the inputs of layers too (DeepSpeed's cpu_checkpointing).
+    open_ = not text or zero == 3 or re.search("not stated|custom|partial|minimal", text)
     why = STATE if state[least] > capacity else UNSTATED if open_ else UNEXPLAINED
     return f"{_NO_FIT} {fmt(total[least], 'B')} of {fmt(capacity, 'B')} ({why})"
 
