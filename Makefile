@@ -28,7 +28,7 @@ test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, th
 	$(PYTEST)
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
-	$(PYTEST) $(foreach each,browser lab look notebooks reference site widget,--ignore tests/test_$(each).py)
+	$(PYTEST) --ignore tests/book --ignore tests/explorable
 
 course: $(VENV)/course  ## Write, take in and mark the problem sets: make course STUDENTS=roster.csv SECRET=...
 	@$(BIN)/python -m course --students $(STUDENTS) --secret '$(SECRET)'
@@ -40,20 +40,20 @@ slides: $(VENV)/book  ## Write slides of the chapters' drawings and questions, t
 	@$(BIN)/python -m course.slides
 
 round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test leaves out
-	$(BIN)/pytest tests/test_course_round.py
+	$(BIN)/pytest tests/book/test_course_round.py
 
 lab: $(VENV)/lab  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
 
 refresh: $(VENV)/test  ## Execute the notebooks and store their text outputs
-	$(BIN)/ruff format --line-length 88 book
+	$(BIN)/ruff format --line-length 88 book/*.ipynb
 	$(BIN)/python tests/refresh.py
 
 # A page is narrower than an editor, so the code of a chapter is broken earlier.
 lint: $(VENV)/test  ## Check style, format and types
 	$(BIN)/ruff check
-	$(BIN)/ruff format --check --exclude book
-	$(BIN)/ruff format --check --line-length 88 book
+	$(BIN)/ruff format --check --exclude "book/*.ipynb"
+	$(BIN)/ruff format --check --line-length 88 book/*.ipynb
 	$(BIN)/mypy
 
 bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), jobs beside simpy, sweeps on processes and Dask, the widget beside ipywidgets (needs Chromium)

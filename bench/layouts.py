@@ -19,18 +19,17 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterlab.models import model
+from clusterlab.model import transformer
 from clusterlab.units import fmt
 
 try:
-    from clusterlab.layout import Layout, Workload
-    from clusterlab.machine import SOFTWARE, machine
+    from clusterlab.catalogue import SOFTWARE, machine
+    from clusterlab.model import Layout, Workload
 except ImportError:  # an older version: workload and layout were arguments of every function
-    from clusterlab.training import SOFTWARE, machine
+    from clusterlab.parallelism import SOFTWARE, machine
 
     Layout = Workload = None
-from clusterlab.layout_search import search
-from clusterlab.training import step
+from clusterlab.parallelism import search, step
 
 LAYOUTS, ONE_BY_ONE, TIMES = 1_000_000, 100, 3
 BEFORE = os.environ.get("CLUSTERLAB_BEFORE")
@@ -59,7 +58,7 @@ def records(workload: dict, layout: dict) -> tuple[list, dict]:
 
 def rates() -> dict[str, tuple[float, float]]:
     """Seconds, and layouts a second, of the step on arrays, of the search, and of one layout at a time."""
-    llama, h100 = model("Llama 3.1 405B"), machine("H100 SXM")
+    llama, h100 = transformer("Llama 3.1 405B"), machine("H100 SXM")
     rng = np.random.default_rng(0)
     tp, pp = 2 ** rng.integers(0, 4, LAYOUTS), 2 ** rng.integers(1, 5, LAYOUTS)
     layouts = {"tp": tp, "pp": pp, "dp": 16384 // (tp * pp), "chunks": rng.integers(1, 8, LAYOUTS)}
@@ -106,7 +105,7 @@ def many() -> None:
 
 def clusterlab():
     """175 billion parameters on 64 A100: 8 tensor-parallel ranks, 8 stages of 3 chunks, selective recomputation."""
-    gpt, a100 = model("GPT 175B"), machine("A100 80GB")
+    gpt, a100 = transformer("GPT 175B"), machine("A100 80GB")
     workload = {"sequence": 2048, "global_batch": 64, "precision": "fp16"}
     layout = {"tp": 8, "pp": 8, "chunks": 3, "recompute": "selective", "zero": 0}
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from clusterlab.drawings.schedule import MIXES
-from clusterlab.scheduling import Cluster, draw_jobs, replay, simulate
-from clusterlab.units import fmt
+from drawings.schedule import MIXES
 from test_scheduling import by_witness
+
+from clusterlab.operations import Cluster, draw_jobs, replay, simulate
+from clusterlab.units import fmt
 
 RUNS, ONE_BY_ONE, IN_SIMPY = 400, 20, 2
 

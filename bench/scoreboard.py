@@ -23,7 +23,7 @@ import numpy as np
 
 from clusterlab.evidence.training_runs import predict_runs, published_runs
 from clusterlab.evidence.validation import rivals, unseen_times
-from clusterlab.transformer import parameters
+from clusterlab.model import parameters
 
 INSTALL = {
     "mlsysim": "pip install mlsysim==0.3.0",

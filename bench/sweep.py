@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 
-from clusterlab.sweep import Atlas, sweep
+from clusterlab.planning import Atlas, sweep
 from clusterlab.units import fmt
 
 WORKERS = 2

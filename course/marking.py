@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from clusterlab.question import Question, Verdict
+from explorable.question import Question, Verdict
 
 from .problems import Problem, load
 

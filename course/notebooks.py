@@ -6,8 +6,8 @@ import json
 
 import nbformat
 
-from clusterlab.check import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
-from clusterlab.question import Question, base
+from explorable.check import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
+from explorable.question import Question, base
 
 from .marking import lettered
 from .problems import Problem, ProblemSet
@@ -16,11 +16,9 @@ from .roster import Student
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _IMPORTS = (
     "import numpy as np\n\n"
-    "from clusterlab import collectives, economics, failures, hardware, memory, models\n"
-    "from clusterlab import monitoring, pipeline, power, queueing, roofline, scheduling\n"
-    "from clusterlab import serving, speedup, storage, stragglers, topology, training\n"
-    "from clusterlab import transformer\n"
-    "from clusterlab.layout import Layout, Workload\n"
+    "from clusterlab import catalogue, failures, interconnect, model, operations, parallelism\n"
+    "from clusterlab import power, roofline, scaling, serving\n"
+    "from clusterlab.model import Layout, Workload, transformer\n"
     "from clusterlab.units import *"
 )
 
@@ -43,7 +41,7 @@ def template(problems: ProblemSet, sample: bytes) -> nbformat.NotebookNode:
         cells.append(
             _graded(
                 "# Says how your answer reads. It is marked when you have handed it in.\n"
-                "from clusterlab.question import reads\n\n"
+                "from explorable.question import reads\n\n"
                 f"reads({answer}, {asked})\n"
                 "### BEGIN HIDDEN TESTS\n"
                 "from course.marking import mark_here\n\n"
@@ -74,7 +72,7 @@ def plain(problems: ProblemSet, student: Student, key: bytes) -> nbformat.Notebo
     cells = [
         nbformat.v4.new_markdown_cell(opening(problems, student)),
         nbformat.v4.new_code_cell(
-            _IMPORTS + "\nfrom clusterlab.check import Check\nfrom clusterlab.question import Question"
+            _IMPORTS + "\nfrom explorable.check import Check\nfrom explorable.question import Question"
         ),
     ]
     for number, problem in enumerate(problems.problems, 1):

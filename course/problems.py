@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from clusterlab.question import Question
+from explorable.question import Question
 
 SETS = (
     "roofline",

@@ -21,10 +21,10 @@ from unittest import mock
 import nbformat
 from nbclient import NotebookClient
 
-from clusterlab import check, explorer
-from clusterlab._widget import escape
-from clusterlab.explorer._markup import Figure
-from clusterlab.question import Question
+from explorable import check, explorer
+from explorable._widget import escape
+from explorable.explorer._markup import Figure
+from explorable.question import Question
 
 CHAPTERS = ("roofline", "interconnect", "parallelism", "serving", "failures", "operations", "power", "scaling", "plan")
 ROOT = Path(__file__).parents[1]

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.util import logging
 
 HERE = Path(__file__).parent
-LIBRARY = HERE.parent / "lib" / "clusterlab"
+LIBRARIES = HERE.parent / "lib", HERE.parent / "book" / "drawings"
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = re.compile(r'<script type="application/vnd\.jupyter\.widget-view\+json">(.*?)</script>', re.DOTALL)
 
@@ -43,8 +43,9 @@ def configure(app, config):
     add_repository(config)
     app.add_css_file("book.css", priority=800)
     digest = hashlib.sha256()
-    for path in sorted(p for p in LIBRARY.rglob("*") if p.is_file() and "__pycache__" not in p.parts):
-        digest.update(path.relative_to(LIBRARY).as_posix().encode() + path.read_bytes())
+    paths = (path for library in LIBRARIES for path in library.rglob("*") if path.is_file())
+    for path in sorted(p for p in paths if not {"__pycache__", "clusterlab.egg-info"} & set(p.parts)):
+        digest.update(path.relative_to(HERE.parent).as_posix().encode() + path.read_bytes())
     config.library_digest = digest.hexdigest()[:16]
     if config.nb_execution_mode == "cache":
         cache = Path(config.nb_execution_cache_path or Path(app.outdir).parent / ".jupyter_cache")

@@ -22,9 +22,9 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from clusterlab import palette
-from clusterlab.explorer import Explorer, Picture
-from clusterlab.scene import Box, Scene
+from explorable import palette
+from explorable.explorer import Explorer, Picture
+from explorable.scene import Box, Scene
 
 HEADING = re.compile(r"# --- (.+?) -+$")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
@@ -140,7 +140,8 @@ def public(module) -> list[Public]:
         if shown := tuple(name for name in names if not name.startswith("_")):
             source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             found.append(Public(kind, shown, heading, _comment(lines, node.lineno - 1), source))
-    return found
+    order = {name: place for place, name in enumerate(getattr(module, "__all__", ()))}
+    return sorted(found, key=lambda item: min(order.get(name, len(order)) for name in item.names))
 
 
 def summary(thing) -> str:
@@ -183,7 +184,9 @@ class Map(SphinxDirective):
         """Take the modules of the room from the table of contents."""
         lines = []
         for docname in rooms(self.env)[self.arguments[0]]:
-            module = importlib.import_module(page_module(Path(self.env.doc2path(docname))))
+            if not (described := page_module(Path(self.env.doc2path(docname)))):
+                continue
+            module = importlib.import_module(described)
             self.env.note_dependency(str(module.__file__))
             items, opening = public(module), summary(module)
             constants = [name for item in items if item.kind == "data" for name in item.names]
@@ -240,8 +243,8 @@ def rooms(env) -> dict[str, list[str]]:
 
 
 def page_module(page: Path) -> str:
-    """Return the module of a page."""
-    return re.findall(r"^\.\. reference:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)[0]
+    """Return the module of a page, or ``""`` of one that describes none."""
+    return next(iter(re.findall(r"^\.\. reference:: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)), "")
 
 
 def _comment(lines, at) -> str:

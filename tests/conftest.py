@@ -40,7 +40,7 @@ class Scopes(LoadScopeScheduling):
     def _split_scope(self, nodeid):
         file, _, test = nodeid.partition("::")
         name, _, parameter = test.partition("[")
-        stem = file.removeprefix("tests/").removesuffix(".py")
+        stem = Path(file).stem
         return "site" if stem in FIRST else f"page {parameter}" if stem == "test_browser" else f"{file}::{name}"
 
 

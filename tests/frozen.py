@@ -13,14 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from clusterlab import failures, power
+from clusterlab.catalogue import SOFTWARE, machine
 from clusterlab.evidence import link_fit, nccl_tests
 from clusterlab.evidence import training_runs as runs_
 from clusterlab.evidence.tables import published
-from clusterlab.layout import Layout, Workload
-from clusterlab.machine import SOFTWARE, machine
-from clusterlab.memory import footprint
-from clusterlab.models import model
-from clusterlab.training import step
+from clusterlab.model import Layout, Workload, transformer
+from clusterlab.parallelism import footprint, step
 from clusterlab.units import GB, TB, day, hour, minute
 
 FILE = Path(__file__).with_suffix(".json")
@@ -104,7 +102,7 @@ def layouts() -> dict[str, float]:
         ("Llama 3.1 8B", "TPU v5p", "2023"),
     ]
     for name, chip, era in jobs:
-        shape, mach, software = model(name), machine(chip), SOFTWARE[era]
+        shape, mach, software = transformer(name), machine(chip), SOFTWARE[era]
         workload = Workload(sequence=8192, global_batch=2**11, precision="fp8" if era == "2026" else "bf16")
         tp, cp = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 3, 40)
         pp, ep = 2 ** rng.integers(0, 4, 40), 2 ** rng.integers(0, 4, 40) if shape.experts else np.ones(40, int)

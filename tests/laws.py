@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pint
 
-from clusterlab.units import Explained
+from clusterlab.records import Explained
 
 # One for all tests, for it reads a thousand definitions.
 registry = pint.UnitRegistry()

@@ -1,6 +1,6 @@
 """What tests of training, memory and search share: a workload and a layout from one set of settings."""
 
-from clusterlab.layout import Layout, Workload
+from clusterlab.model import Layout, Workload
 
 _OF_WORKLOAD = ("sequence", "global_batch", "precision")
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import hardware, power
+from clusterlab import catalogue, power
 from clusterlab.evidence.tables import published
 from clusterlab.power import (
     AIR,
@@ -57,7 +57,7 @@ def by_name(group):
     return dict(named)
 
 
-H100, DGX_H100 = hardware.accelerator("H100 SXM"), hardware.node("DGX H100")
+H100, DGX_H100 = catalogue.accelerator("H100 SXM"), catalogue.node("DGX H100")
 SERVER = DGX_H100.power / (8 * H100.tdp)  # rated power of the server over that of its GPUs
 SUPERPOD = 1389 / 1275 - 1  # network, storage and management over servers: SemiAnalysis 2024
 
@@ -138,9 +138,9 @@ def test_a_dgx_h100_from_its_parts_is_nearer_to_its_measured_draw_than_to_its_ra
 
 def test_of_a_dgx_a100_the_parts_with_a_published_rating_are_two_thirds():
     """GPUs, CPUs, a tenth for fans and supplies of 96 %: 4.48 of 6.5 kW. NVSwitches, memory, drives, NICs remain."""
-    parts, node = by_name("component"), hardware.node("DGX A100")
+    parts, node = by_name("component"), catalogue.node("DGX A100")
     fans = parts["fans of an air-cooled GPU server"]["share"] * node.power
-    gpus = (8, hardware.accelerator(node.accelerator).tdp)
+    gpus = (8, catalogue.accelerator(node.accelerator).tdp)
     known = load(GPUs=gpus, CPUs=(2, parts["EPYC 7742"]["power"]), fans=fans)
     server = convert(known, parts["power supply, 80 PLUS Titanium"]["efficiency"])
     assert server.total == pytest.approx(4.48 * kW, rel=2e-3)
@@ -165,16 +165,16 @@ def test_a_server_is_rated_at_1275_w_for_each_h100_and_draws_1050():
 )
 def test_a_dgx_is_rated_at_about_twice_its_accelerators(node, overhead):
     """NVIDIA's ratings of servers (data/hardware.toml) over eight times the TDP."""
-    server = hardware.node(node)
-    chips = cluster_load(server.accelerators, hardware.accelerator(server.accelerator).tdp, server_overhead=overhead)
+    server = catalogue.node(node)
+    chips = cluster_load(server.accelerators, catalogue.accelerator(server.accelerator).tdp, server_overhead=overhead)
     assert chips.total == pytest.approx(server.power, rel=5e-3)
 
 
 @pytest.mark.parametrize(("rack", "overhead"), [("GB200 NVL72", 1.39), ("GB300 NVL72", 1.41)])
 def test_a_liquid_cooled_rack_is_rated_at_1_4_times_its_accelerators(rack, overhead):
     """Fewer fans, shared supplies, Grace CPUs: 120 kW over 72 x 1,200 W, 142 kW over 72 x 1,400 W."""
-    whole = hardware.rack(rack)
-    tdp = hardware.accelerator(whole.accelerator).tdp
+    whole = catalogue.rack(rack)
+    tdp = catalogue.accelerator(whole.accelerator).tdp
     assert whole.power / cluster_load(72, tdp).total == pytest.approx(overhead, abs=0.005)
 
 
@@ -183,15 +183,15 @@ def test_a_gb300_rack_from_its_trays_is_what_the_press_calls_120_kw():
     racks = by_name("rack")
     trays = load(compute=racks["GB300 NVL72 compute trays"]["power"], switch=racks["GB300 NVL72 switch trays"]["power"])
     assert trays.total == pytest.approx(120.6 * kW, **close)
-    assert trays.total == pytest.approx(hardware.rack("GB300 NVL72").power, rel=0.16)
+    assert trays.total == pytest.approx(catalogue.rack("GB300 NVL72").power, rel=0.16)
 
 
 def test_a_scalable_unit_is_its_servers_and_in_the_liquid_one_a_quarter_more():
     """NVIDIA: 32 DGX B200 are 458 kW; eight DGX GB200 racks are planned at 1.2 MW, with network and management."""
     racks = by_name("rack")
-    servers = 32 * load(B200=hardware.node("DGX B200").power)
+    servers = 32 * load(B200=catalogue.node("DGX B200").power)
     assert servers.total == pytest.approx(racks["scalable unit of 32 DGX B200"]["power"], rel=2e-3)
-    unit = 8 * load(GB200=hardware.rack("GB200 NVL72").power)
+    unit = 8 * load(GB200=catalogue.rack("GB200 NVL72").power)
     assert racks["scalable unit of eight DGX GB200 racks"]["power"] / unit.total == pytest.approx(1.25, **close)
 
 
@@ -199,7 +199,7 @@ def test_the_draw_of_frontier_is_a_tenth_above_the_peak_rating_of_its_accelerato
     """TOP500, June 2024: 1.206 EFLOP/s at 52.93 GFLOP/s/W. A draw over a rating: 560 W is the peak of a module."""
     frontier = by_name("measured")["Frontier, HPL"]
     assert frontier["power"] == pytest.approx(1.206e18 / 52.93e9, rel=1e-3)
-    chips = cluster_load(36864, hardware.accelerator("MI250X").tdp)
+    chips = cluster_load(36864, catalogue.accelerator("MI250X").tdp)
     assert 9216 * (64 + 4 * 220) == 8_699_904
     assert frontier["power"] / chips.total == pytest.approx(1.10, abs=0.005)
 
@@ -298,14 +298,14 @@ def test_the_carbon_of_llama_3_1_has_the_building_in_it_but_not_the_servers():
 def test_a_dgx_warms_its_air_by_14_to_16_kelvin(node, rise):
     """NVIDIA user guides: rated power and air flow at 80 % fan speed."""
     flow = by_name("airflow")[node]["airflow"]
-    assert hardware.node(node).power / heat_removed(flow, 1, AIR) == pytest.approx(rise, abs=0.05)
-    assert coolant_flow(hardware.node(node).power, rise, AIR) == pytest.approx(flow, rel=5e-3)
+    assert catalogue.node(node).power / heat_removed(flow, 1, AIR) == pytest.approx(rise, abs=0.05)
+    assert coolant_flow(catalogue.node(node).power, rise, AIR) == pytest.approx(flow, rel=5e-3)
 
 
 def test_the_heat_that_a_dgx_is_said_to_give_off_is_its_rating_or_a_former_one():
     """User guides: 22,179 Btu/h is 6.50 kW. 38,557 Btu/h is 11.3 kW, where the DGX H100 is rated at 10.2 kW."""
     heat = by_name("heat")
-    assert heat["DGX A100"]["power"] == pytest.approx(hardware.node("DGX A100").power, rel=1e-4)
+    assert heat["DGX A100"]["power"] == pytest.approx(catalogue.node("DGX A100").power, rel=1e-4)
     assert heat["DGX H100"]["power"] == pytest.approx(11.3 * kW, rel=1e-4)
 
 
@@ -371,7 +371,7 @@ def test_a_chip_that_is_named_beside_a_default_cap_has_that_cap():
     assert rows
     for row in rows:
         cap = float(re.search(r"default cap of (\d+) W", row["note"])[1])
-        assert not row["accelerator"] or hardware.accelerator(row["accelerator"]).tdp == cap, row["row_id"]
+        assert not row["accelerator"] or catalogue.accelerator(row["accelerator"]).tdp == cap, row["row_id"]
 
 
 def test_the_same_constants_predict_bert_training_at_150_w():
@@ -392,7 +392,7 @@ def test_a_site_of_fixed_power_gains_what_its_accelerators_save_less_what_waits_
     That holds if the GPUs are 81 % of the site: above the 56 % of a DGX B200's rating, below all of it.
     """
     stated = by_name("cap")["B200, Max-Q profile"]
-    gpu = 8 * hardware.accelerator("B200").tdp / hardware.node("DGX B200").power
+    gpu = 8 * catalogue.accelerator("B200").tdp / catalogue.node("DGX B200").power
 
     def gain(share):
         return 1 / (share * stated["energy_share"] + (1 - share) / stated["speed"])
@@ -425,10 +425,10 @@ def test_a_row_is_converted_to_si_units_as_pint_converts_it(row):
 
 def test_every_row_says_what_it_is_and_where_it_comes_from():
     assert len({row["row_id"] for row in ROWS}) == len(ROWS)
-    known = {part.name for part in hardware.accelerators()} | {""}
+    known = {part.name for part in catalogue.accelerators()} | {""}
     for row in ROWS:
-        assert row["kind"] in hardware.KINDS, row["row_id"]
-        assert row["source_check"] in hardware.CHECKED, row["row_id"]
+        assert row["kind"] in catalogue.KINDS, row["row_id"]
+        assert row["source_check"] in catalogue.CHECKED, row["row_id"]
         assert row["source"], row["row_id"]
         assert row["url"].startswith("https://"), row["row_id"]
         assert row["date"][:2] == "20", row["row_id"]

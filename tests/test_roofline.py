@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import hardware, roofline
+from clusterlab import catalogue, roofline
 from clusterlab.evidence.tables import published
 from clusterlab.roofline import (
     Work,
@@ -37,13 +37,13 @@ close = {"rel": 1e-12}
 
 def test_the_ridge_of_an_h100_is_295_flop_per_byte():
     """MLSysBook, Fleet Foundations appendix: 989 TFLOP/s over 3.35 TB/s is a ridge of 295.2 FLOP/byte."""
-    h100 = hardware.accelerator("H100 SXM")
+    h100 = catalogue.accelerator("H100 SXM")
     assert ridge_point(h100.peak("bf16"), h100.hbm_bandwidth) == pytest.approx(295.2, abs=0.05)
 
 
 def test_llama_3_8b_decodes_208_6_tokens_per_second_on_an_h100_at_batch_one():
     """Llama 3 8B has 8.03e9 parameters (Grattafiori et al. 2024): 16.1 GB in BF16, read once for each token."""
-    h100 = hardware.accelerator("H100 SXM")
+    h100 = catalogue.accelerator("H100 SXM")
     step = decode(1, parameters=8.03e9)
     bound = lower_bound(compute=(step.flops, h100.peak("bf16")), memory=(step.bytes, h100.hbm_bandwidth))
     assert step.bytes == pytest.approx(16.1e9, abs=0.05e9)
@@ -428,7 +428,7 @@ INPUT_BYTES = {"fp16": 2, "bf16": 2, "fp8": 1, "fp4": 0.5}
 
 def machine(row) -> tuple[float, float]:
     """Peak and bandwidth of the device that a row was measured on."""
-    part = hardware.accelerator(row["accelerator"])
+    part = catalogue.accelerator(row["accelerator"])
     precision = row["precision"] if row["precision"] in part.peaks else "bf16"  # FP16 has the rate of BF16
     return part.peak(precision), part.hbm_bandwidth
 
@@ -454,4 +454,4 @@ def test_no_published_gemm_is_faster_than_its_roof(group):
 )
 def test_no_published_memory_bandwidth_exceeds_the_specification(row):
     """Within 1 %, the rounding of a datasheet; no row needs an exception."""
-    assert 0 < row["bandwidth"] <= 1.01 * hardware.accelerator(row["accelerator"]).hbm_bandwidth
+    assert 0 < row["bandwidth"] <= 1.01 * catalogue.accelerator(row["accelerator"]).hbm_bandwidth

@@ -11,13 +11,14 @@ import re
 import numpy as np
 import pytest
 
-from clusterlab.economics import bill, price_list, yearly_bill
+from clusterlab.catalogue import price_list
+from clusterlab.model import Transformer, parameters
 from clusterlab.roofline import Work, lower_bound
-from clusterlab.speedup import chain, kept_per_doubling, strong_scaling
-from clusterlab.transformer import Transformer, parameters
+from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling, yearly_bill
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
-MODULES = ["economics", "monitoring", "roofline", "speedup", "stragglers", "topology", "transformer"]
+MODULES = ["model.shape", "roofline", "interconnect.topology", "operations.monitoring", "operations.stragglers"]
+MODULES += ["scaling.speedup", "scaling.economics"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
@@ -93,8 +94,6 @@ def test_every_argument_of_a_law_is_read_from_its_docstring():
         "chain",
         "compute_optimal",
         "find_bad",
-        "load",
-        "price_list",
         "kept_per_doubling",
         "strong_scaling",
         "attention_parameters",

@@ -5,20 +5,20 @@ import itertools
 
 import numpy as np
 import pytest
+from test_collectives import SOUND
 
-from clusterlab import collectives, pipeline
-from clusterlab.collectives import Collective, bus_factor, crossover_size, overlap_stages
-from clusterlab.memory import model_state
-from clusterlab.pipeline import (
+from clusterlab.interconnect import Collective, bus_factor, collectives, crossover_size, overlap_stages
+from clusterlab.parallelism import (
     bubble_fraction,
     critical_stage,
     dualpipe_bubble,
     in_flight,
+    model_state,
+    pipeline,
     simulate,
     simulate_dualpipe,
     stage_layers,
 )
-from test_collectives import SOUND
 
 # Each public law with sound numbers for all of its arguments that may be arrays.
 LAWS = {law: {name: values[0] for name, values in arguments.items()} for law, arguments in SOUND.items()}

@@ -10,21 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import units
-from clusterlab.economics import bill
+from clusterlab.checks import broadcastable, choose, fraction, nonnegative, positive, whole
 from clusterlab.power import load
-from clusterlab.units import (
-    Explained,
-    Parts,
-    broadcastable,
-    choose,
-    fmt,
-    fraction,
-    nonnegative,
-    parse,
-    positive,
-    tabulate,
-    whole,
-)
+from clusterlab.records import Explained, Parts, tabulate
+from clusterlab.scaling import bill
+from clusterlab.units import fmt, parse
 from laws import registry
 
 # Every constant by the name Pint has for it: an independent registry, whose year is the Julian year of the IAU.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterlab import failures, power, speedup
-from clusterlab.question import Question
+from clusterlab import failures, power, scaling
 from clusterlab.units import GB, TFLOP, billion, day, fmt, hour, kWh, trillion
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("capstone", "Capstone: a run on 16k GPUs")
 
@@ -22,7 +22,7 @@ class _Plan:
         self.storage = draw.number(60, 300, 10) * GB
         self.watts, self.pue = draw.number(1250, 1550, 10), draw.number(112, 135) / 100
         self.rent, self.price = draw.number(180, 320, 5) / 100, draw.number(45, 95) / 1000
-        self.run = speedup.training_run(
+        self.run = scaling.training_run(
             6 * self.parameters * self.tokens, self.gpus, peak=989 * TFLOP, efficiency=self.mfu, goodput=self.good
         )
 

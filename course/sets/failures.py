@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterlab import failures
-from clusterlab.question import Question
 from clusterlab.units import GB, billion, day, fmt, hour, minute
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("failures", "Failures: MTBF, checkpoints, goodput")
 

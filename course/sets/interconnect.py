@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from clusterlab import collectives, topology
-from clusterlab.question import Question
+from clusterlab import interconnect
 from clusterlab.units import GB, MB, fmt, us
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("interconnect", "Interconnect: what it costs to exchange")
 
@@ -45,9 +45,9 @@ def ring(draw: Draw) -> Question:
     n, size = draw.one_of((8, 16, 32, 64, 128)), draw.number(20, 600, 2) * MB
     label, port = _gbit(draw)
     latency = draw.number(2, 20) * us
-    right = float(collectives.ring_all_reduce(size, n, bandwidth=port, latency=latency).time)
-    half = float(collectives.ring_all_gather(size, n, bandwidth=port, latency=latency).time)
-    no_wait = float(collectives.ring_all_reduce(size, n, bandwidth=port, latency=0).time)
+    right = float(interconnect.ring_all_reduce(size, n, bandwidth=port, latency=latency).time)
+    half = float(interconnect.ring_all_gather(size, n, bandwidth=port, latency=latency).time)
+    no_wait = float(interconnect.ring_all_reduce(size, n, bandwidth=port, latency=0).time)
     return Question(
         f"{n} GPUs, each with a port of {label} Gbit/s, all-reduce {fmt(size, 'MB')} on a ring; a hop costs"
         f" {fmt(latency, 's')} of latency. How long does it take?",
@@ -57,7 +57,7 @@ def ring(draw: Draw) -> Question:
             "That is one pass around the ring: a reduce-scatter or an all-gather. An all-reduce is both.": half,
             "The latency of 2 (n - 1) hops is missing.": no_wait,
             "Bits for bytes: the port's label counts bits.": float(
-                collectives.ring_all_reduce(size, n, bandwidth=8 * port, latency=latency).time
+                interconnect.ring_all_reduce(size, n, bandwidth=8 * port, latency=latency).time
             ),
             "A rank sends a chunk of 1/n in each step, not the whole buffer.": 2 * (n - 1) * (latency + size / port),
         },
@@ -75,7 +75,7 @@ def bus(draw: Draw) -> Question:
     n, size = draw.one_of((4, 8, 16, 32)), draw.number(200, 4000, 10) * MB
     rate = draw.number(80, 400, 2) * GB
     seconds = size / rate
-    right = float(rate * collectives.bus_factor("all-reduce", n))
+    right = float(rate * interconnect.bus_factor("all-reduce", n))
     return Question(
         f"The benchmark nccl-tests times an all-reduce of {fmt(size, 'MB', 4)} over {n} GPUs at {fmt(seconds, 's', 4)}. What bus bandwidth"
         " does it print?",
@@ -98,10 +98,10 @@ def crossover(draw: Draw) -> Question:
     port, latency = label * GB / 8, draw.number(3, 25) * us
     link, rounds = {"bandwidth": port, "latency": latency}, math.log2(n)
     ring, doubling = (
-        collectives.ring_all_reduce(1.0, n, **link),
-        collectives.recursive_doubling_all_reduce(1.0, n, **link),
+        interconnect.ring_all_reduce(1.0, n, **link),
+        interconnect.recursive_doubling_all_reduce(1.0, n, **link),
     )
-    right = float(collectives.crossover_size(doubling, ring))
+    right = float(interconnect.crossover_size(doubling, ring))
     return Question(
         f"{n} ranks with ports of {label} Gbit/s and {fmt(latency, 's')} a message. Recursive doubling sends the whole buffer"
         " in log2(n) rounds; a ring sends 2 (n - 1) chunks of an n-th. From which buffer on is the ring faster?",
@@ -110,7 +110,7 @@ def crossover(draw: Draw) -> Question:
         mistakes={
             "Bits for bytes: the port's label counts bits.": 8 * right,
             "A ring all-reduce has two passes of n - 1 steps, not one.": float(
-                collectives.crossover_size(doubling, collectives.ring_all_gather(1.0, n, **link))
+                interconnect.crossover_size(doubling, interconnect.ring_all_gather(1.0, n, **link))
             ),
         },
         hints=["Write both times as steps x latency + bytes / bandwidth.", "Set them equal and solve for the buffer."],
@@ -126,9 +126,9 @@ def levels(draw: Draw) -> Question:
     label, port = draw.one_of(((200, 25 * GB), (400, 50 * GB)))
     fast = draw.number(200, 900, 10) * GB
     wires = {"node_size": node, "bandwidth": port, "latency": 0.0, "node_bandwidth": fast, "node_latency": 0.0}
-    right = float(collectives.hierarchical_all_reduce(size, node * nodes, **wires).time)
-    inside = 2 * float(collectives.ring_all_gather(size, node, bandwidth=fast, latency=0).time)
-    flat = float(collectives.ring_all_reduce(size, node * nodes, bandwidth=port, latency=0).time)
+    right = float(interconnect.hierarchical_all_reduce(size, node * nodes, **wires).time)
+    inside = 2 * float(interconnect.ring_all_gather(size, node, bandwidth=fast, latency=0).time)
+    flat = float(interconnect.ring_all_reduce(size, node * nodes, bandwidth=port, latency=0).time)
     across = right - inside
     return Question(
         f"{nodes} servers of 8 GPUs all-reduce {fmt(size, 'GB')}: reduce-scatter inside each server at"
@@ -155,8 +155,8 @@ def tree(draw: Draw) -> Question:
     """How many hosts two tiers connect."""
     radix, times = draw.one_of((32, 36, 40, 48, 64, 72, 80, 96, 128, 144)), draw.one_of((1, 3))
     tiers = draw.one_of((2, 3))
-    right = float(topology.fat_tree_capacity(radix, tiers=tiers, oversubscription=times))
-    other = float(topology.fat_tree_capacity(radix, tiers=5 - tiers, oversubscription=times))
+    right = float(interconnect.fat_tree_capacity(radix, tiers=tiers, oversubscription=times))
+    other = float(interconnect.fat_tree_capacity(radix, tiers=5 - tiers, oversubscription=times))
     draw.require(radix % 4 == 0 and right < 2e6)
     return Question(
         f"Switches of {radix} ports make a fat tree of {tiers} tiers, oversubscribed {times}:1 at the leaves. How many hosts"
@@ -186,7 +186,7 @@ def slow(draw: Draw) -> str:
     """Open: a number that does not fit."""
     n, size = draw.one_of((64, 128, 256, 512)), draw.number(1, 8) * GB
     label, port = _gbit(draw)
-    seconds = draw.number(25, 90) / 10 * float(collectives.ring_all_reduce(size, n, bandwidth=port, latency=0).time)
+    seconds = draw.number(25, 90) / 10 * float(interconnect.ring_all_reduce(size, n, bandwidth=port, latency=0).time)
     return (
         f"On {n} GPUs with one port of {label} Gbit/s each an all-reduce of {fmt(size, 'GB')} takes {fmt(seconds, 's', 2)}."
         " The vendor says that the fabric is healthy. How far is it from what the wires allow? Name three causes that"

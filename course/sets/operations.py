@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterlab import monitoring, scheduling, storage, stragglers
-from clusterlab.question import Question
+from clusterlab import operations
 from clusterlab.units import GB, fmt, hour, minute
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("operations", "Operations: feed it, share it, watch it")
 
@@ -17,15 +17,15 @@ def reads(draw: Draw) -> Question:
     """A warm-up: samples, bytes, seconds."""
     gpus, each = 64 * draw.number(2, 32), draw.number(8, 200, 4)
     size, step = draw.number(60, 3000, 20) * 1e3, draw.number(15, 90) / 100
-    right = float(storage.reading_rate(gpus * each, size, step))
+    right = float(operations.reading_rate(gpus * each, size, step))
     return Question(
         f"{gpus:,} GPUs train on images of {fmt(size, 'kB')}, {each} of them on each GPU in a step of {fmt(step, 's')}. How fast"
         " must storage deliver, if no GPU is to wait?",
         right,
         "B/s",
         mistakes={
-            "That is one GPU's share.": float(storage.reading_rate(each, size, step)),
-            "Those are the bytes of a step, not of a second.": float(storage.reading_rate(gpus * each, size, 1)),
+            "That is one GPU's share.": float(operations.reading_rate(each, size, step)),
+            "Those are the bytes of a step, not of a second.": float(operations.reading_rate(gpus * each, size, 1)),
             "Bytes are asked for, not bits.": 8 * right,
         },
         hints=["Samples of a step: GPUs x samples of each.", "Times bytes, over the step's time."],
@@ -41,7 +41,7 @@ def files(draw: Draw) -> Question:
     ports = draw.one_of((1, 2))
     port = ports * gbit * 1e9 / 8
     kept = {"drives": drives, "drive_read": 7 * GB, "drive_write": write, "drive_capacity": 15e12}
-    one = storage.file_system(servers, **kept, network=port, copies=copies)
+    one = operations.file_system(servers, **kept, network=port, copies=copies)
     right = float(one.write)
     return Question(
         f"A file system has {servers} servers of {drives} drives, which write {fmt(write, 'GB/s')} each, and {ports}"
@@ -64,10 +64,10 @@ def burst(draw: Draw) -> Question:
     """How long a prefetch lasts while a checkpoint is written."""
     demand, buffered = draw.number(20, 240, 5), draw.number(2, 40)
     capacity, others = draw.number(100, 500, 10), draw.number(2, 9)
-    got = float(storage.fair_shares(np.array([demand, *[1e6] * others]) * GB, capacity * GB)[0])
+    got = float(operations.fair_shares(np.array([demand, *[1e6] * others]) * GB, capacity * GB)[0])
     draw.require(got < 0.9 * demand * GB and capacity / others < 0.97 * demand)
     held = buffered * demand * GB / 10
-    right = float(storage.time_to_starve(held, demand=demand * GB, supply=got))
+    right = float(operations.time_to_starve(held, demand=demand * GB, supply=got))
     return Question(
         f"A job reads {demand} GB/s and has {fmt(held, 'GB', 4)} read ahead. Then {others} other jobs write checkpoints as fast as"
         f" they're let, to the same file system of {capacity} GB/s, which shares fairly between the {others + 1} jobs. For how"
@@ -76,11 +76,11 @@ def burst(draw: Draw) -> Question:
         "s",
         mistakes={
             "It still gets its fair share: the buffer empties at what is missing.": float(
-                storage.time_to_starve(held, demand=demand * GB, supply=0)
+                operations.time_to_starve(held, demand=demand * GB, supply=0)
             ),
             "That is the time to read the buffer, not to empty it.": held / got,
             "The reader takes a share too.": float(
-                storage.time_to_starve(held, demand=demand * GB, supply=capacity * GB / others)
+                operations.time_to_starve(held, demand=demand * GB, supply=capacity * GB / others)
             ),
         },
         hints=["What does the job get now?", "Bytes read ahead over what is missing each second."],
@@ -92,7 +92,7 @@ def burst(draw: Draw) -> Question:
 def ranks(draw: Draw) -> Question:
     """GPUs' worth of work lost to one slow rank, and to noise."""
     gpus, slow, spread = 512 * draw.number(2, 48), draw.number(8, 35), draw.number(1, 5) / 1000
-    draw.require(float(stragglers.slowest(gpus, spread=spread)) < 1 + slow / 100)
+    draw.require(float(operations.slowest(gpus, spread=spread)) < 1 + slow / 100)
     right = gpus * (1 - 1 / (1 + slow / 100))
     return Question(
         f"{gpus:,} GPUs step together. One computes {slow} % longer than the others, always; noise is below that. How many GPUs'"
@@ -118,11 +118,11 @@ def timeout(draw: Draw) -> Question:
         "mtbf": draw.number(4, 32) * hour / 4,
         "restart": draw.number(6, 30) * minute,
     }
-    best = float(monitoring.best_timeout(**job))
+    best = float(operations.best_timeout(**job))
     draw.require(best > 3 * job["pause"])
-    kept = monitoring.heartbeat(best, **job)
+    kept = operations.heartbeat(best, **job)
     right = float(kept.lost)
-    default = float(monitoring.heartbeat(600, **job).lost)
+    default = float(operations.heartbeat(600, **job).lost)
     draw.require(0.006 < right < 0.3 and default < 0.95)
     return Question(
         f"A rank hangs every {fmt(job['mtbf'], 'h')}. Healthy ranks pause for {job['pause']} s on average (exponential), every"
@@ -145,7 +145,7 @@ def timeout(draw: Draw) -> Question:
 def drain(draw: Draw) -> Question:
     """How long a group of nodes takes to become free."""
     nodes, length = draw.number(2, 96), draw.number(2, 30) * hour / 2
-    right = float(scheduling.drain(nodes, length).time)
+    right = float(operations.drain(nodes, length).time)
     return Question(
         f"{nodes} servers run a job each; jobs last {fmt(length, 'h')} on average, and a constant rate ends them. You stop new"
         " ones. How long until the last is done, on average?",

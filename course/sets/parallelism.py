@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clusterlab import collectives, memory, models, pipeline, speedup, transformer
-from clusterlab.layout import Layout, Workload
-from clusterlab.question import Question
+from clusterlab import interconnect, parallelism, scaling
+from clusterlab.model import Layout, Workload, parameters, transformer
 from clusterlab.units import GB, TFLOP, billion, day, fmt, trillion
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("parallelism", "Parallelism: one model on many GPUs")
 
@@ -16,9 +16,9 @@ def run(draw: Draw) -> Question:
     """A warm-up: 6 N D over what the GPUs do."""
     parameters, tokens = draw.number(7, 480) * billion, draw.number(10, 200) * trillion / 10
     gpus, mfu, peak = 256 * draw.number(2, 64), draw.number(30, 52) / 100, 989 * TFLOP
-    right = float(speedup.training_run(6 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
+    right = float(scaling.training_run(6 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
     draw.require(day < right < 365 * day)
-    forward = float(speedup.training_run(2 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
+    forward = float(scaling.training_run(2 * parameters * tokens, gpus, peak=peak, efficiency=mfu).time)
     return Question(
         f"A dense model of {fmt(parameters / 1e9, 'billion')} parameters trains on {fmt(tokens / 1e12, 'trillion')} tokens,"
         f" on {gpus:,} GPUs of {fmt(peak, 'TFLOP/s')} at an MFU of {fmt(mfu, '%')}. How long does it train?",
@@ -40,8 +40,10 @@ def run(draw: Draw) -> Question:
 def state(draw: Draw) -> Question:
     """Bytes a rank under ZeRO."""
     parameters, shards, zero = draw.number(7, 180) * billion, draw.one_of((8, 16, 32, 64, 128)), draw.one_of((1, 2, 3))
-    right = float(memory.model_state(parameters, shards=shards, zero=zero).total)
-    others = {z: float(memory.model_state(parameters, shards=shards, zero=z).total) for z in (0, 1, 2, 3) if z != zero}
+    right = float(parallelism.model_state(parameters, shards=shards, zero=zero).total)
+    others = {
+        z: float(parallelism.model_state(parameters, shards=shards, zero=z).total) for z in (0, 1, 2, 3) if z != zero
+    }
     words = {0: "nothing", 1: "the optimizer state alone", 2: "optimizer state and gradients", 3: "everything"}
     return Question(
         f"{fmt(parameters / 1e9, 'billion')} parameters, BF16 weights, FP32 gradients, Adam with FP32 master weights and two"
@@ -51,7 +53,7 @@ def state(draw: Draw) -> Question:
         mistakes={f"That shards {words[z]}: stage {z}.": value for z, value in others.items()}
         | {
             "The FP32 master copy is a third of the optimizer's twelve bytes.": float(
-                memory.model_state(parameters, shards=shards, zero=zero, optimizer_bytes=8).total
+                parallelism.model_state(parameters, shards=shards, zero=zero, optimizer_bytes=8).total
             )
         },
         hints=[
@@ -67,9 +69,9 @@ def bubble(draw: Draw) -> Question:
     """Share of the time that a stage stands idle."""
     stages, chunks = draw.one_of((4, 8, 12, 16)), draw.one_of((1, 2, 4))
     microbatches = stages * draw.number(1, 8)
-    over_work = float(pipeline.bubble_fraction(stages, microbatches, chunks=chunks))
+    over_work = float(parallelism.bubble_fraction(stages, microbatches, chunks=chunks))
     right = over_work / (1 + over_work)
-    plain = float(pipeline.bubble_fraction(stages, microbatches))
+    plain = float(parallelism.bubble_fraction(stages, microbatches))
     how = f"interleaved 1F1B with {chunks} chunks a stage" if chunks > 1 else "1F1B"
     return Question(
         f"{stages} equal pipeline stages, {microbatches} microbatches, {how}, hand-offs free. What share of its whole time"
@@ -97,7 +99,7 @@ def hide(draw: Draw) -> Question:
     rate, label = draw.number(200, 900, 5) * TFLOP, draw.one_of((100, 200, 400, 800))
     port = label * GB / 8
     size = draw.one_of((2, 4))
-    right = float(speedup.data_parallel_ratio(1, rate=rate, bandwidth=port, gradient_bytes=size))
+    right = float(parallelism.data_parallel_ratio(1, rate=rate, bandwidth=port, gradient_bytes=size))
     return Question(
         f"A GPU sustains {fmt(rate, 'TFLOP/s')} on a dense model and has one port of {label} Gbit/s. Gradients of {size} bytes"
         " are all-reduced on a large ring. How many tokens must it process between two all-reduces so that they take no"
@@ -117,10 +119,10 @@ def hide(draw: Draw) -> Question:
 @SET.problem("Bytes of tensor parallelism", points=3)
 def tensor(draw: Draw) -> Question:
     """What a rank sends for one microbatch through all layers."""
-    model = models.model(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B", "Qwen3 32B", "GPT-3 175B")))
+    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B", "Qwen3 32B", "GPT-3 175B")))
     tp, tokens = draw.one_of((2, 4, 8)), 1024 * draw.number(2, 16)
     size = 2 * tokens * model.hidden
-    one = float(collectives.ring_all_reduce(size, tp, bandwidth=1.0, latency=0.0).time)
+    one = float(interconnect.ring_all_reduce(size, tp, bandwidth=1.0, latency=0.0).time)
     right = 4 * model.layers * one
     return Question(
         f"{model.name} ({model.layers} layers, hidden size {model.hidden:,}) trains with TP{tp} in BF16 without sequence"
@@ -173,8 +175,8 @@ def microbatches(draw: Draw) -> Question:
 @SET.problem("A mixture's FLOPs")
 def mixture(draw: Draw) -> Question:
     """Active against total parameters."""
-    model = models.model(draw.one_of(("DeepSeek-V3", "Mixtral 8x7B", "Qwen3 235B-A22B", "gpt-oss 120B", "Kimi K2")))
-    count, tokens = transformer.parameters(model), draw.number(20, 300) * trillion / 10
+    model = transformer(draw.one_of(("DeepSeek-V3", "Mixtral 8x7B", "Qwen3 235B-A22B", "gpt-oss 120B", "Kimi K2")))
+    count, tokens = parameters(model), draw.number(20, 300) * trillion / 10
     right = 6 * float(count.active) * tokens
     return Question(
         f"{model.name} has {fmt(count.total / 1e9, 'billion', 4)} parameters, of which a token uses"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from clusterlab import economics, power, queueing, speedup
-from clusterlab.question import Question
+from clusterlab import power, scaling, serving
 from clusterlab.units import TFLOP, billion, day, fmt, hour, kW, trillion
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("plan", "A plan: what to build, and how sure")
 
@@ -123,11 +123,11 @@ def own(draw: Draw) -> Question:
     capital, running = draw.number(38, 78) * 1000, draw.number(20, 60) * 100
     rate, life, rent = draw.number(6, 14) / 100, draw.number(4, 6), draw.number(220, 420, 5) / 100
     year = 365.25 * day
-    yearly = float(economics.annuity(capital, rate=rate, life=life * year)) + running
+    yearly = float(scaling.annuity(capital, rate=rate, life=life * year)) + running
     hours = year / hour
-    right = float(economics.break_even_utilisation(yearly / hours, rent))
+    right = float(scaling.break_even_utilisation(yearly / hours, rent))
     draw.require(0.3 < right < 0.98)
-    straight = float(economics.break_even_utilisation((capital / life + running) / hours, rent))
+    straight = float(scaling.break_even_utilisation((capital / life + running) / hours, rent))
     return Question(
         f"A GPU with its server, network and hall costs ${capital:,} and ${running:,} a year to run. It lasts {life} years;"
         f" money costs {fmt(rate, '%')} a year. Renting costs ${rent:.2f} an hour, only when you need it. From which utilisation"
@@ -136,9 +136,7 @@ def own(draw: Draw) -> Question:
         "%",
         mistakes={
             "Interest is missing: an annuity, not a straight line.": straight,
-            "What it costs to run is missing.": float(
-                economics.break_even_utilisation((yearly - running) / hours, rent)
-            ),
+            "What it costs to run is missing.": float(scaling.break_even_utilisation((yearly - running) / hours, rent)),
             "That is how much cheaper owning is when it's always used.": 1 - right,
         },
         hints=["What does owning cost a year? `economics.annuity`.", "A year has 8,766 hours. Over the rent of one."],
@@ -152,7 +150,7 @@ def fleet(draw: Draw) -> Question:
     rate, answer, pace = draw.number(20, 400, 5), draw.number(200, 900, 50), draw.number(20, 60, 5)
     batch, gpus = draw.number(80, 400, 10), draw.one_of((4, 8, 16))
     load = draw.number(70, 90, 5) / 100
-    users = float(queueing.little_law(rate, answer / pace))
+    users = float(serving.little_law(rate, answer / pace))
     replicas = math.ceil(users / (load * batch))
     draw.require(8 < replicas < 2000)
     right = gpus * replicas
@@ -205,7 +203,7 @@ def decide(draw: Draw) -> str:
     megawatts, tokens = draw.number(4, 80), draw.number(4, 16)
     budget, days = draw.number(20, 90, 5), draw.number(40, 150, 5)
     size = draw.one_of(("8B", "70B", "405B"))
-    run = speedup.training_run(6 * 70e9 * tokens * trillion, 4096, peak=989 * TFLOP, efficiency=0.4)
+    run = scaling.training_run(6 * 70e9 * tokens * trillion, 4096, peak=989 * TFLOP, efficiency=0.4)
     return (
         f"You have {megawatts} MW at a PUE of 1.3, ${budget}M and {days} days. Train Llama 3.1 {size} on {tokens} trillion"
         f" tokens: on H100s or on GB200s, how many, rented or bought? (70B takes 4,096 H100s {fmt(float(run.time), 'd')} at an MFU"

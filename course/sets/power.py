@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterlab import hardware, power
-from clusterlab.question import Question
+from clusterlab import catalogue, power
 from clusterlab.units import MW, TFLOP, MWh, day, fmt, hour, kW, kWh, minute
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("power", "Power: from the chip to the grid")
 
@@ -48,7 +48,7 @@ def site(draw: Draw) -> Question:
 @SET.problem("Servers in a rack")
 def rack(draw: Draw) -> Question:
     """Whole servers within power and space."""
-    node = hardware.node(draw.one_of(("DGX A100", "DGX H100", "DGX B200")))
+    node = catalogue.node(draw.one_of(("DGX A100", "DGX H100", "DGX B200")))
     assert node.power
     limit, units = draw.number(12, 120) * kW, draw.number(42, 52)
     draw.require(limit > 1.2 * node.power)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from clusterlab import models, roofline, transformer
-from clusterlab.question import Question
+from clusterlab import roofline
+from clusterlab.model import kv_cache_bytes, parameters, transformer
 from clusterlab.units import GB, TB, TFLOP, fmt
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("roofline", "Roofline: what one accelerator can do")
 
@@ -70,9 +71,9 @@ def product(draw: Draw) -> Question:
 @SET.problem("Tokens for one user")
 def decode(draw: Draw) -> Question:
     """The upper bound of decode at batch 1 over several GPUs."""
-    model = models.model(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B", "Qwen3 32B", "Mistral 7B")))
+    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B", "Qwen3 32B", "Mistral 7B")))
     count, bandwidth, gpus = (
-        transformer.parameters(model).total,
+        parameters(model).total,
         draw.number(140, 800, 2) * TB / 100,
         draw.one_of((4, 8, 16)),
     )
@@ -126,11 +127,11 @@ def batch(draw: Draw) -> Question:
 @SET.problem("Room for the cache")
 def cache(draw: Draw) -> Question:
     """How many users fit beside the weights."""
-    model = models.model(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Qwen3 32B", "Qwen3 14B", "Mistral 7B")))
+    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Qwen3 32B", "Qwen3 14B", "Mistral 7B")))
     context, gpus = 1000 * draw.number(4, 64), draw.one_of((1, 2, 4, 8))
     capacity = draw.number(80, 288, 4) * GB
-    weights = 2 * transformer.parameters(model).total
-    each = float(transformer.kv_cache_bytes(model, context))
+    weights = 2 * parameters(model).total
+    each = float(kv_cache_bytes(model, context))
     free = gpus * capacity - weights
     draw.require(free / each > 30)
     right = free / each

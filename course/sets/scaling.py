@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterlab import speedup
-from clusterlab.question import Question
+from clusterlab import scaling
 from clusterlab.units import TFLOP, billion, day, fmt, hour, million, trillion
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("scaling", "Scaling: what more GPUs bring")
 
@@ -14,14 +14,14 @@ SET = ProblemSet("scaling", "Scaling: what more GPUs bring")
 def amdahl(draw: Draw) -> Question:
     """A warm-up: the speedup of a fixed job."""
     serial, n = draw.number(2, 90) / 1000, 2 ** draw.number(3, 12)
-    right = float(speedup.amdahl_speedup(serial, n))
+    right = float(scaling.amdahl_speedup(serial, n))
     return Question(
         f"{fmt(serial, '%')} of a job's time on one GPU cannot be shared out. How many times faster than one do {n:,} GPUs run it?",
         right,
         "",
         mistakes={
             "That is the limit for endlessly many GPUs.": 1 / serial,
-            "That is Gustafson's: the job grew with the GPUs.": float(speedup.gustafson_speedup(serial, n)),
+            "That is Gustafson's: the job grew with the GPUs.": float(scaling.gustafson_speedup(serial, n)),
             "That is the efficiency, speedup over GPUs.": right / n,
         },
         hints=["Time on n: s + (1 - s)/n.", "The speedup is one over it."],
@@ -36,8 +36,8 @@ def doubling(draw: Draw) -> Question:
     large = small * draw.one_of((8, 16, 32))
     second = first * (1 - draw.number(40, 220) / 1000)
     target = large * draw.one_of((4, 8))
-    kept = float(speedup.kept_per_doubling((small, first), (large, second)))
-    right = float(speedup.geometric_efficiency(target, at=small, efficiency=first, kept=kept))
+    kept = float(scaling.kept_per_doubling((small, first), (large, second)))
+    right = float(scaling.geometric_efficiency(target, at=small, efficiency=first, kept=kept))
     draw.require(right < 0.97 * second)
     drop = first - second
     straight = first - drop * (target - small) / (large - small)
@@ -65,7 +65,7 @@ def chain(draw: Draw) -> Question:
     """A product of factors."""
     gpus, peak = 1024 * draw.number(2, 32), draw.number(300, 2300, 10) * TFLOP
     mfu, good, ran = draw.number(33, 50) / 100, draw.number(80, 96) / 100, draw.number(80, 97) / 100
-    whole = speedup.chain(gpus * peak, mfu=mfu, goodput=good, utilisation=ran)
+    whole = scaling.chain(gpus * peak, mfu=mfu, goodput=good, utilisation=ran)
     right = float(whole.result)
     return Question(
         f"{gpus:,} GPUs, whose datasheet prints {fmt(2 * peak, 'TFLOP/s', 4)} with sparsity. MFU {fmt(mfu, '%')}, goodput"
@@ -88,7 +88,7 @@ def batch(draw: Draw) -> Question:
     """Time saved against tokens paid."""
     critical, b = draw.number(2, 16) * million, draw.number(3, 60) * million / 2
     tokens = draw.number(2, 20) * trillion
-    cost = speedup.batch_cost(b, critical)
+    cost = scaling.batch_cost(b, critical)
     right = float(cost.tokens) * tokens
     return Question(
         f"With small batches a run needs {fmt(tokens / 1e12, 'trillion')} tokens. The critical batch is"
@@ -114,12 +114,12 @@ def gpus(draw: Draw) -> Question:
     peak, work = 989 * TFLOP, 6 * parameters * tokens
 
     def rule(n):
-        return speedup.logarithmic_efficiency(n, first=first, drop=drop)
+        return scaling.logarithmic_efficiency(n, first=first, drop=drop)
 
     budget = {"peak": peak, "most": 2**17}
     flat = work / (peak * first * good * time)
     draw.require(flat < 30_000)
-    right = float(speedup.gpus_needed(work, time, efficiency=rule, goodput=good, **budget))
+    right = float(scaling.gpus_needed(work, time, efficiency=rule, goodput=good, **budget))
     draw.require(1000 < right < 60_000)
     return Question(
         f"{fmt(parameters / 1e9, 'billion')} parameters, {fmt(tokens / 1e12, 'trillion')} tokens, {fmt(time, 'd')}, a goodput of"
@@ -129,9 +129,9 @@ def gpus(draw: Draw) -> Question:
         "GPUs",
         mistakes={
             "That is at the MFU of one GPU: it falls with every doubling.": flat,
-            "Goodput is missing.": float(speedup.gpus_needed(work, time, efficiency=rule, **budget)),
+            "Goodput is missing.": float(scaling.gpus_needed(work, time, efficiency=rule, **budget)),
             "The backward pass is missing.": float(
-                speedup.gpus_needed(work / 3, time, efficiency=rule, goodput=good, **budget)
+                scaling.gpus_needed(work / 3, time, efficiency=rule, goodput=good, **budget)
             ),
         },
         hints=["Guess n, take its MFU, see what it gives, guess again.", "`speedup.gpus_needed` does it by bisection."],
@@ -145,7 +145,7 @@ def bill(draw: Draw) -> Question:
     parameters, tokens = draw.number(7, 420) * billion, draw.number(10, 160) * trillion / 10
     count, mfu, good = 512 * draw.number(2, 48), draw.number(33, 48) / 100, draw.number(84, 97) / 100
     rent = draw.number(150, 400, 5) / 100
-    run = speedup.training_run(6 * parameters * tokens, count, peak=989 * TFLOP, efficiency=mfu, goodput=good)
+    run = scaling.training_run(6 * parameters * tokens, count, peak=989 * TFLOP, efficiency=mfu, goodput=good)
     right = float(run.gpu_time) / hour * rent
     return Question(
         f"{fmt(parameters / 1e9, 'billion')} parameters, {fmt(tokens / 1e12, 'trillion')} tokens, {count:,} GPUs of 989 TFLOP/s at"

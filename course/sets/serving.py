@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from clusterlab import hardware, models, queueing, roofline, serving, transformer
-from clusterlab.question import Question
+from clusterlab import catalogue, roofline, serving
+from clusterlab.model import kv_bytes_per_token, parameters, transformer
 from clusterlab.units import day, fmt, hour, million
 from course.problems import Draw, ProblemSet
+from explorable.question import Question
 
 SET = ProblemSet("serving", "Serving: users, speed and price")
 
@@ -15,7 +16,7 @@ _CHIPS = ("A100 80GB", "H100 SXM", "H200 SXM", "B200", "MI300X")
 @SET.problem("Users at the ridge", points=1)
 def ridge(draw: Draw) -> Question:
     """A warm-up: total over active."""
-    chip = hardware.accelerator(draw.one_of(_CHIPS))
+    chip = catalogue.accelerator(draw.one_of(_CHIPS))
     total, active = draw.number(200, 1400, 5), draw.number(15, 70)
     bend = float(roofline.ridge_point(chip.peak("bf16"), chip.hbm_bandwidth))
     right = bend * total / active
@@ -38,10 +39,10 @@ def ridge(draw: Draw) -> Question:
 @SET.problem("A prompt that all share")
 def shared(draw: Draw) -> Question:
     """Users beside the weights, with a common beginning."""
-    shape, chip = models.model("Llama 3.1 70B"), hardware.accelerator(draw.one_of(("H100 SXM", "H200 SXM", "B200")))
+    shape, chip = transformer("Llama 3.1 70B"), catalogue.accelerator(draw.one_of(("H100 SXM", "H200 SXM", "B200")))
     common, own = draw.number(500, 4000, 100), draw.number(1000, 8000, 100)
-    each = float(transformer.kv_bytes_per_token(shape, bytes_per_element=1))
-    weights = float(transformer.parameters(shape).total)
+    each = float(kv_bytes_per_token(shape, bytes_per_element=1))
+    weights = float(parameters(shape).total)
     free = 8 * chip.hbm_capacity - weights
     right = (free - common * each) / (own * each)
     return Question(
@@ -98,7 +99,7 @@ def traffic(draw: Draw) -> Question:
         mistakes={
             "Each user stays for a whole answer, not for a token.": users * pace * day / million,
             "That is an hour.": right / 24,
-            "Users times time is no rate: Little's law divides.": float(queueing.little_law(users, stay))
+            "Users times time is no rate: Little's law divides.": float(serving.little_law(users, stay))
             * day
             / million,
         },

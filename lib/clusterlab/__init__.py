@@ -1,10 +1,104 @@
 """clusterlab: the laws of GPU clusters as small NumPy functions.
 
->>> from clusterlab import hardware, roofline
->>> from clusterlab.units import fmt
->>> h100 = hardware.accelerator("H100 SXM")
->>> fmt(roofline.ridge_point(h100.peak("bf16"), h100.hbm_bandwidth), "FLOP/byte", digits=4)
+>>> import clusterlab as cl
+>>> h100 = cl.accelerator("H100 SXM")
+>>> cl.fmt(cl.ridge_point(h100.peak("bf16"), h100.hbm_bandwidth), "FLOP/byte", digits=4)
 '295.2 FLOP/byte'
+
+A law lives in the room of the chapter that teaches it, and what one types most is here too. The rooms, in the order in
+which they build on one another:
+
+- ``units``, ``checks``, ``records``: SI constants and their formatter, what every law asks of its input, results that
+  explain themselves.
+- ``catalogue``: accelerators, links, servers and racks, software, prices, each number with its source.
+- ``model``: a transformer, how it is laid out over accelerators, its parameters, FLOPs and caches.
+- ``roofline``: one accelerator, FLOPs against bytes.
+- ``interconnect``: collectives and the fabrics that they run on.
+- ``parallelism``: what each axis sends, the memory of a rank, the time of a step, the search for a layout.
+- ``serving``: passes of a replica, users and queues, the price of a token.
+- ``failures``: how often, checkpoints, spares, goodput.
+- ``operations``: schedulers, storage, stragglers, alarms.
+- ``power``: watts, heat, energy, carbon.
+- ``scaling``: what more accelerators bring, bills, the ledger of compute.
+- ``planning``: a whole cluster for a question.
+- ``evidence``: published measurements held against all of them; none of them looks at it.
+
+**The core**, which the chapters on one accelerator, interconnect, parallelism, failures and power need, and a reader
+first: units, catalogue, model, roofline, interconnect, parallelism, failures, power.
 """
 
+from .catalogue import accelerator, link, machine, node, price_list, rack
+from .failures import Job, goodput, optimal_interval, spare_pool, system_mtbf
+from .interconnect import best_all_reduce, fat_tree, hierarchical_all_reduce, ring_all_reduce
+from .model import Layout, Transformer, Workload, forward_flops, kv_cache_bytes, parameters, training_flops, transformer
+from .operations import expected_wait, slowest
+from .parallelism import bubble_fraction, footprint, model_state, search, step
+from .planning import InfeasibleError, Serving, Site, Training, plan, serve, sweep
+from .power import cluster_load, energy_footprint, facility
+from .roofline import attainable, decode, kernel_time, lower_bound, matmul, ridge_point
+from .scaling import amdahl_speedup, annuity, chain, compute_optimal
+from .serving import Formats, Replica, Requests, continuous_batch, forward_pass, frontier
+from .units import fmt, parse
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Formats",
+    "InfeasibleError",
+    "Job",
+    "Layout",
+    "Replica",
+    "Requests",
+    "Serving",
+    "Site",
+    "Training",
+    "Transformer",
+    "Workload",
+    "accelerator",
+    "amdahl_speedup",
+    "annuity",
+    "attainable",
+    "best_all_reduce",
+    "bubble_fraction",
+    "chain",
+    "cluster_load",
+    "compute_optimal",
+    "continuous_batch",
+    "decode",
+    "energy_footprint",
+    "expected_wait",
+    "facility",
+    "fat_tree",
+    "fmt",
+    "footprint",
+    "forward_flops",
+    "forward_pass",
+    "frontier",
+    "goodput",
+    "hierarchical_all_reduce",
+    "kernel_time",
+    "kv_cache_bytes",
+    "link",
+    "lower_bound",
+    "machine",
+    "matmul",
+    "model_state",
+    "node",
+    "optimal_interval",
+    "parameters",
+    "parse",
+    "plan",
+    "price_list",
+    "rack",
+    "ridge_point",
+    "ring_all_reduce",
+    "search",
+    "serve",
+    "slowest",
+    "spare_pool",
+    "step",
+    "sweep",
+    "system_mtbf",
+    "training_flops",
+    "transformer",
+]

@@ -19,22 +19,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from . import machine
-from .units import (
-    Explained,
-    Parts,
-    Predicted,
-    amounts,
-    at_least_one,
-    broadcastable,
-    celsius,
-    fraction,
-    nonnegative,
-    positive,
-    summary,
-    whole,
-    words,
-)
+from . import catalogue
+from .checks import at_least_one, broadcastable, celsius, fraction, nonnegative, positive, whole
+from .records import Explained, Parts, Predicted, amounts, summary, words
 
 
 def _floor(count):
@@ -320,14 +307,14 @@ WAITING_DRAW = 0.47
 class Draw(Predicted):
     """Mean draw of servers that work and wait: ``power`` in watts, ``speed`` as a share of that without waiting.
 
-    ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of :data:`clusterlab.machine.SPREADS`.
+    ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of :data:`clusterlab.catalogue.SPREADS`.
     """
 
     power: float
     speed: float
 
     def _predicted(self):
-        spread = machine.SPREADS["power"]
+        spread = catalogue.SPREADS["power"]
         return self.power, spread.low * self.power, spread.high * self.power, "W"
 
     def _rows(self):

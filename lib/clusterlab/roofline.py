@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .units import Explained, broadcastable, fraction, larger, nonnegative, positive, smaller, summary, whole
+from .checks import broadcastable, fraction, larger, nonnegative, positive, smaller, whole
+from .records import Explained, summary
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..checks import positive, whole
+from ..records import Explained
 from ..roofline import matmul
-from ..units import Explained, fmt, positive, whole
+from ..units import fmt
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,7 +1,7 @@
 r"""Calibration: what a machine's own measured runs say about its next prediction.
 
 Published runs scatter in three ways, each learned for a kind of run and stored beside the intervals
-(:data:`clusterlab.machine.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
+(:data:`clusterlab.catalogue.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
 within their model. So a few runs of one's own tell how much one's machine and one's models are off, and leave less to
 doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says what that is
 worth, by leaving out each of those runs in turn.
@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..machine import SCATTERS, Scatter
-from ..training import PARTS, Step, kind
-from ..units import Explained
+from ..catalogue import SCATTERS, Scatter
+from ..parallelism import PARTS, Step, kind
+from ..records import Explained
 from .training_runs import Run, predict_runs
 
 
@@ -55,7 +55,7 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
     runs : iterable of Run
         What to predict; its measured times are not looked at.
     mine : iterable of Run
-        Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.training.kind`), and
+        Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.kind`), and
         most those of its model; one that is among ``runs`` too does not help itself.
 
     Returns
@@ -205,7 +205,7 @@ _LEAST, _MOST, _STEPS, _ZOOMS = 0.005, 0.5, 9, 4  # standard deviations that are
 
 
 def learn(misses, sources: Sequence, models: Sequence) -> dict[str, float]:
-    """How runs of one kind scatter: the fields of a :class:`clusterlab.machine.Scatter` of greatest likelihood.
+    """How runs of one kind scatter: the fields of a :class:`clusterlab.catalogue.Scatter` of greatest likelihood.
 
     Every source has one vote, shared by its rows.
 

@@ -1,6 +1,6 @@
 """What runs and clusters are said to have cost, beside what the laws say: GPU-hours, bills, shares of a bill.
 
-Hours are the step model's and the goodput of a plan; dollars are those of :mod:`clusterlab.economics` at the prices of
+Hours are the step model's and the goodput of a plan; dollars are those of :mod:`clusterlab.scaling` at the prices of
 its lists. A chapter and the evidence page print the same rows.
 """
 
@@ -13,13 +13,13 @@ from functools import cache
 
 import numpy as np
 
-from .. import hardware, models
-from ..economics import RENTS, annuity, capital, compute_ledger, price_list, yearly_bill
-from ..layout import Layout, Workload
-from ..machine import SOFTWARE, machine
-from ..speedup import kept_per_doubling
-from ..training import step
-from ..units import GW, Explained, fmt, hour, tabulate, year
+from .. import catalogue
+from ..catalogue import RENTS, SOFTWARE, machine, price_list
+from ..model import Layout, Workload, transformer
+from ..parallelism import step
+from ..records import Explained, tabulate
+from ..scaling import annuity, capital, compute_ledger, kept_per_doubling, yearly_bill
+from ..units import GW, fmt, hour, year
 from .fleet import planned_goodput
 from .tables import published
 from .training_runs import Run, parse_runs, predict_run, published_runs
@@ -209,7 +209,7 @@ def training_hours() -> tuple[Claim, ...]:
 def _deepseek() -> Claim:
     """DeepSeek-V3's pre-training, with the layout of its report."""
     run = Run(
-        *("", "DeepSeek-V3", models.model("DeepSeek-V3"), machine("H800 SXM")),
+        *("", "DeepSeek-V3", transformer("DeepSeek-V3"), machine("H800 SXM")),
         Workload(sequence=4096, global_batch=15360, precision="fp8"),
         Layout(tp=1, pp=16, dp=128, ep=64, chunks=2, zero=1),
         *(SOFTWARE["DeepSeek"], 0.0, {}),
@@ -266,7 +266,7 @@ def implied_mfu() -> dict[str, float]:
     found = {}
     for name, accelerator in _ACCELERATORS.items():
         work = compute_ledger(_stated(name, "parameters"), _stated(name, "tokens")).pretraining
-        peak = hardware.accelerator(accelerator).peak("bf16")
+        peak = catalogue.accelerator(accelerator).peak("bf16")
         found[name] = float(work / (_stated(name, "accelerator_time") * peak))
     return found
 

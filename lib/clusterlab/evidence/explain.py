@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..layout import PRECISIONS
-from ..training import PARTS, Step, step
-from ..units import Explained, fmt, summary
+from ..model import PRECISIONS
+from ..parallelism import PARTS, Step, step
+from ..records import Explained, summary
+from ..units import fmt
 from .training_runs import Batch, Run, batches, predict_run, read_runs
 
 _FACTORS = np.geomspace(1 / 16, 16, 65)  # multiples of what the model believes

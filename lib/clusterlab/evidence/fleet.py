@@ -12,10 +12,11 @@ from functools import cache
 
 import numpy as np
 
-from .. import hardware
+from .. import catalogue
 from ..failures import Goodput, Job, goodput, lemons, optimal_interval, system_mtbf
 from ..power import mean_draw
-from ..units import Explained, hour, minute
+from ..records import Explained
+from ..units import hour, minute
 from . import validation
 from .tables import published
 
@@ -164,7 +165,7 @@ def server_draws() -> list[Comparison]:
     (gpt3,) = (row for row in _named("run") if row["name"] == "GPT-3")
     rows.append(frontier | {"servers": 1, "power": frontier["power"] / frontier["n"]})
     rows.append(gpt3 | {"servers": 1})
-    rated = np.array([row["servers"] * hardware.accelerator(row["accelerator"]).tdp for row in rows])
+    rated = np.array([row["servers"] * catalogue.accelerator(row["accelerator"]).tdp for row in rows])
     rating = rated
     rated = rated / np.array([1 - _FANS if "air-cooled" in row["name"] else 1 for row in rows])
     drawn = np.array([row["power"] for row in rows])
@@ -195,7 +196,7 @@ def accelerator_draws() -> list[Comparison]:
     (38, 0.09)
     """
     rows = _named("accelerator draw")
-    rated = np.array([hardware.accelerator(row["accelerator"]).tdp for row in rows])
+    rated = np.array([catalogue.accelerator(row["accelerator"]).tdp for row in rows])
     drawn = np.array([row["power"] for row in rows])
     model = np.array([row["name"].split(" on ")[0].removesuffix("-FP8") for row in rows])
     experts = np.array([any(part in name for part in ("A22B", "A3B", "-16E", "-128E", "DeepSeek")) for name in model])
@@ -259,7 +260,7 @@ KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_runs, "po
 
 
 def learn_spreads() -> dict[str, tuple[float, float]]:
-    """Learn the interval of each kind: what :data:`clusterlab.machine.SPREADS` holds of them.
+    """Learn the interval of each kind: what :data:`clusterlab.catalogue.SPREADS` holds of them.
 
     Examples
     --------

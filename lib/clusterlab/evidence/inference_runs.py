@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import hardware
-from ..layout import PRECISIONS, Layout
-from ..machine import SERVING, Machine, ServingSoftware, machine
+from .. import catalogue
+from ..catalogue import SERVING, Machine, ServingSoftware, machine
+from ..model import PRECISIONS, Layout, Transformer, forward_flops
 from ..serving import (
     Batch,
     Formats,
@@ -39,7 +39,6 @@ from ..serving import (
     saturation,
     static_batch,
 )
-from ..transformer import Transformer, forward_flops
 from .text import name_of, read_text
 from .training_runs import _EMPTY, Skipped, _model_of, _Skip
 
@@ -82,7 +81,7 @@ def published_inference() -> tuple[tuple[InferenceRun, ...], tuple[Skipped, ...]
     >>> sorted({run.kind for run in runs})
     ['decode', 'prefill', 'saturated', 'static']
     """
-    runs, skipped = read_inference(files("clusterlab") / "data" / "inference.csv")
+    runs, skipped = read_inference(files("clusterlab.evidence") / "data" / "inference.csv")
     return tuple(runs), tuple(skipped)
 
 
@@ -285,7 +284,7 @@ def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
 
 @cache
 def _machine(text: str) -> Machine:
-    chip = hardware.match_accelerator(text)
+    chip = catalogue.match_accelerator(text)
     if chip is None:
         raise _Skip(f"no data on the accelerator {text!r}")
     return machine(chip.name)

@@ -20,8 +20,9 @@ from statistics import NormalDist
 import numpy as np
 
 from .. import serving
-from ..machine import SERVING, SPREADS
-from ..units import fmt, with_interval
+from ..catalogue import SERVING, SPREADS
+from ..records import with_interval
+from ..units import fmt
 from . import validation
 from .calibration import weighted_quantile
 from .fleet import MANY, student_quantile
@@ -106,7 +107,7 @@ def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8)
     Returns
     -------
     dict
-        Constants by their names in :class:`clusterlab.machine.ServingSoftware`.
+        Constants by their names in :class:`clusterlab.catalogue.ServingSoftware`.
 
     Raises
     ------
@@ -225,7 +226,7 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
 
 
 def kind(run: InferenceRun) -> str:
-    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.machine.SPREADS`.
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.SPREADS`.
 
     Examples
     --------

@@ -5,31 +5,31 @@ is fitted by two constants, the latency alpha of one step of the ring and the sh
 
 .. math:: T = L + X \quad\text{or}\quad T = L + X + \sqrt{L X}, \qquad L = \rho\,\alpha, \quad X = w / f,
 
-with rho the steps of the ring. The second form is :func:`~clusterlab.collectives.pipelined_time`; the one that fits
+with rho the steps of the ring. The second form is :func:`~clusterlab.interconnect.pipelined_time`; the one that fits
 better is taken. Of all curves through two of the rows, the fit is the one with the least mean absolute relative error.
 
 A system that nobody has timed is predicted from its links alone, as NCCL itself plans: every algorithm in every
-protocol (:class:`~clusterlab.machine.Protocol`) has a latency and a transfer, and the fastest is taken. Low-latency
+protocol (:class:`~clusterlab.catalogue.Protocol`) has a latency and a transfer, and the fastest is taken. Low-latency
 protocols send small messages, at a fraction of the rate; trees have few steps, rings the full rate, and switches that
 reduce halve the bytes. :func:`fit_link_efficiency` takes from other machines what carries over, never a constant for a
 system:
 
 ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``
     the share of a wire's rate, by the way in which bytes cross it: between neighbours on NVLink or PCIe and into
-    switches that reduce and multicast (:func:`~clusterlab.collectives.multicast_all_reduce`, slowed as NCCL knows that
+    switches that reduce and multicast (:func:`~clusterlab.interconnect.multicast_all_reduce`, slowed as NCCL knows that
     such switches are); over the links of a full mesh; between all pairs at once; between nodes, by remote direct memory
     access, and over TCP;
 ``host``
     what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
 ``fabrics``
-    what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.machine.Fabric`): next to nothing
+    what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.Fabric`): next to nothing
     for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the median of all.
 
 Across nodes a ring passes all its bytes through the network ports of the GPUs in use, all ports together. A tree, or
 the switches of every node with a tree above them, pass fewer.
 
 Every predicted time has an 80 % interval, from residuals of sources that the constants have not seen
-(:func:`learn_spreads`, stored in :data:`clusterlab.machine.SPREADS`).
+(:func:`learn_spreads`, stored in :data:`clusterlab.catalogue.SPREADS`).
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..collectives import bus_factor, mesh_all_gather, multicast_all_reduce, pipelined_time
-from ..machine import FABRICS, PROTOCOLS, SPREADS, Spread
-from ..units import Explained, Predicted, aligned, fmt, positive, say, summary, us, whole, with_interval, words
+from ..catalogue import FABRICS, PROTOCOLS, SPREADS, Spread
+from ..checks import positive, whole
+from ..interconnect import bus_factor, mesh_all_gather, multicast_all_reduce, pipelined_time
+from ..records import Explained, Predicted, aligned, say, summary, with_interval, words
+from ..units import fmt, us
 from . import inference_validation, validation
 from .nccl_tests import EXPERTS, Timing, published_timings, read, system_wires
 from .text import UNUSABLE, name_of
@@ -681,7 +683,7 @@ def _spread(kind: str) -> Spread:
 class TimedCollective(Predicted):
     """What nccl-tests would print of a collective: ``time`` in seconds with its 80 % interval, for one size or many.
 
-    ``latency`` and ``transfer`` are the parts of :func:`~clusterlab.collectives.pipelined_time`. ``spread_low`` and
+    ``latency`` and ``transfer`` are the parts of :func:`~clusterlab.interconnect.pipelined_time`. ``spread_low`` and
     ``spread_high`` are those of its kind in multiples of ``time``.
     """
 
@@ -718,7 +720,7 @@ def predict_collective(operation, size, ranks, *, node_size=8, scale_up="NVLink 
     """Predict what a collective takes on a machine that nobody has timed, from its links and all published timings.
 
     NCCL's choice of algorithm and protocol, with the shares of the wires' rate and the latencies that machines show
-    (:func:`fit_link_efficiency`). The laws of :mod:`clusterlab.collectives` say what one algorithm could reach.
+    (:func:`fit_link_efficiency`). The laws of :mod:`clusterlab.interconnect` say what one algorithm could reach.
 
     Parameters
     ----------
@@ -732,7 +734,7 @@ def predict_collective(operation, size, ranks, *, node_size=8, scale_up="NVLink 
     node_size : int
         GPUs that the scale-up link joins.
     scale_up, network : str
-        Names of the links, as in :func:`clusterlab.hardware.link`; a port of the network for each GPU.
+        Names of the links, as in :func:`clusterlab.catalogue.link`; a port of the network for each GPU.
 
     Returns
     -------

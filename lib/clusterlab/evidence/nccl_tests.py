@@ -17,10 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import hardware
-from ..collectives import bus_factor
-from ..machine import NCCL_CONSTANTS, match_fabric
-from ..units import GB, Gbit, us, whole
+from .. import catalogue
+from ..catalogue import NCCL_CONSTANTS, match_fabric
+from ..checks import whole
+from ..interconnect import bus_factor
+from ..units import GB, Gbit, us
 from .text import name_of, read_text
 
 # The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
@@ -59,7 +60,7 @@ class Timing:
     scale_up_latency: float | None = None
     network: float | None = None  # the ports of one node that its GPUs use, together
     tcp: bool = False
-    fabric: str = ""  # of the network: a row of clusterlab.machine.FABRICS, if the row says it
+    fabric: str = ""  # of the network: a row of clusterlab.catalogue.FABRICS, if the row says it
     mesh: int = 0  # links of one GPU to as many others, which share the rate ``scale_up``; 0: switches join them all
     logical: bool = False  # whether the bytes counted include those that stay with the rank's own node
     experts: int = 0  # experts that a token is sent to
@@ -96,7 +97,7 @@ def published_timings() -> tuple[Timing, ...]:
     >>> row.source, row.operation, row.ranks, row.size, row.seconds
     ('a100_8x_nvlink3', 'all-reduce', 8, 32768.0, 4.383e-05)
     """
-    return tuple(_read_csv((files("clusterlab") / "data" / "collectives.csv").read_text(encoding="utf-8"))[0])
+    return tuple(_read_csv((files("clusterlab.evidence") / "data" / "collectives.csv").read_text(encoding="utf-8"))[0])
 
 
 def read(
@@ -175,7 +176,7 @@ _BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
 _ONE_PORT = re.compile(r"(?:per|each|/)\s*(?:node|host|server)|\b(?:one|single|1)\s+" + _PORTS, re.IGNORECASE)
 # EFA began with P3dn and P4d; from P5 on its adapters are others.
 _OLD_EFA = ("V100", "A100")
-_MESHES = {link.name: link.peers for link in hardware.links() if link.peers}
+_MESHES = {link.name: link.peers for link in catalogue.links() if link.peers}
 
 
 @dataclass(frozen=True)
@@ -199,16 +200,16 @@ class _Wires:
 def _fabric(text: str, gpu: str = "") -> str:
     """The fabric that a network's name says, or none."""
     name = match_fabric(text)
-    part = hardware.match_accelerator(gpu)
+    part = catalogue.match_accelerator(gpu)
     if name == "EFA v1" and part and not part.name.startswith(_OLD_EFA):
         return "EFA"
     return name
 
 
 @lru_cache(maxsize=1024)
-def _nvlink_gpu(text: str) -> hardware.Accelerator | None:
+def _nvlink_gpu(text: str) -> catalogue.Accelerator | None:
     """The accelerator that a text names, if the name alone says that NVLink switches join it."""
-    part = hardware.match_accelerator(text)
+    part = catalogue.match_accelerator(text)
     return part if part and re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
 
 
@@ -235,14 +236,14 @@ def _domains(n: int, gpu: str, partition: int | None = None) -> int | None:
     raise ValueError(f"{n} GPUs do not spread evenly over NVLink domains of {size}")
 
 
-def _wires(link: hardware.Link) -> _Wires:
+def _wires(link: catalogue.Link) -> _Wires:
     """What a link inside a node is to a timing."""
     generation = re.match(r"NVLink (\d)(?! bridge)", link.name)  # a bridge has no switch
     adding = _REDUCING.get(int(generation[1])) if generation else None
     return _Wires(
         mesh=_MESHES.get(link.name, 0),
         scale_up=link.bandwidth,
-        scale_up_latency=link.latency or hardware.link("NVLink 4").latency,  # no source has it: that of the usual link
+        scale_up_latency=link.latency or catalogue.link("NVLink 4").latency,  # no source has it: that of the usual link
         switch=adding * link.bandwidth if adding else None,
     )
 
@@ -252,7 +253,7 @@ def system_wires(scale_up: str, network: str, gpus: int) -> dict[str, object]:
 
     ``switched`` says whether the scale-up switches can reduce.
     """
-    wires, port = _wires(hardware.link(scale_up)), hardware.link(network)
+    wires, port = _wires(catalogue.link(scale_up)), catalogue.link(network)
     fabric = _fabric(port.name)
     return vars(wires.across(gpus * port.bandwidth, fabric=fabric)) | {"switched": bool(wires.switch)}
 
@@ -274,20 +275,20 @@ def _scale_up(text: str, gpu: str) -> _Wires:
     rate /= 2 if link and np.isclose(rate, link.bandwidth_both_ways) else 1
     return _Wires(
         scale_up=rate,
-        scale_up_latency=wires.scale_up_latency or hardware.link("NVLink 4").latency,
+        scale_up_latency=wires.scale_up_latency or catalogue.link("NVLink 4").latency,
         switch=wires.switch and wires.switch * rate / link.bandwidth,
     )
 
 
-def _named_link(text: str, gpu: str) -> hardware.Link | None:
+def _named_link(text: str, gpu: str) -> catalogue.Link | None:
     """The link of the data that a text names, or that the GPU has where the text says no more than NVLink."""
-    links = {link.name: link for link in hardware.links()}
+    links = {link.name: link for link in catalogue.links()}
     if generation := re.match(r"(NVLink|PCIe)\s*(?:Gen\s*)?(\d)", text, re.IGNORECASE):
         nvlink = generation[1].lower() == "nvlink"
         return links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
     if (part := _nvlink_gpu(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
         return links[part.scale_up_link]
-    part = hardware.match_accelerator(gpu)
+    part = catalogue.match_accelerator(gpu)
     if part and part.scale_up_link in _MESHES and re.match(r"$|Infinity|xGMI|IF\b", text, re.IGNORECASE):
         return links[part.scale_up_link]
     if (architecture := re.search(r"\bSM(90|100)\b", gpu)) and re.match(r"$|NVLink", text, re.IGNORECASE):
@@ -295,7 +296,7 @@ def _named_link(text: str, gpu: str) -> hardware.Link | None:
     return None
 
 
-_LARGEST_PORT = hardware.link("InfiniBand XDR").bandwidth  # a rate above it is that of all ports of a node
+_LARGEST_PORT = catalogue.link("InfiniBand XDR").bandwidth  # a rate above it is that of all ports of a node
 
 
 @lru_cache(maxsize=1024)
@@ -310,10 +311,10 @@ def _network(text: str, gpus: int, host: int) -> float | None:
         port = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
         before, after = text[: rate.start()], text[rate.end() :]
     elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text):
-        port = int(name[2]) * Gbit if name[2] else hardware.link(_PORT_NAMES[name[1]]).bandwidth
+        port = int(name[2]) * Gbit if name[2] else catalogue.link(_PORT_NAMES[name[1]]).bandwidth
         before, after = text[: name.start()], text[name.end() :]
     elif name := re.search(r"\bC(?:onnect)?X-?([678])\b", text, re.IGNORECASE):
-        port = hardware.link(_ADAPTERS[name[1]]).bandwidth
+        port = catalogue.link(_ADAPTERS[name[1]]).bandwidth
         before, after = text[: name.start()], text[name.end() :]
     else:
         return None
@@ -398,7 +399,7 @@ def _numbers(cells: dict[str, str]) -> dict[str, float]:
 
 
 def _count(**count: float) -> int:
-    """A number of GPUs or of nodes, checked; :func:`clusterlab.units.whole` is slow for thousands of rows."""
+    """A number of GPUs or of nodes, checked; :func:`clusterlab.checks.whole` is slow for thousands of rows."""
     ((name, value),) = count.items()
     if value > _MOST_GPUS:
         raise ValueError(f"{name} must be at most {_MOST_GPUS:,}, got {value}")
@@ -423,7 +424,7 @@ def _timing(name: str, cells: dict[str, str], numbers: dict[str, float]) -> Timi
     in_switch, network_adds = _reducing(f"{cells.get('algo', '')} {gpu}", switches=bool(wires.switch), nodes=nodes)
     if operation == EXPERTS:
         in_switch, network_adds = False, False
-    source, part = cells.get("group", ""), hardware.match_accelerator(gpu)
+    source, part = cells.get("group", ""), catalogue.match_accelerator(gpu)
     chip = re.sub(r" (SXM\d?|PCIe|\d+GB)$", "", part.name) if part else gpu
     return Timing(
         source=source or "unnamed",
@@ -597,15 +598,15 @@ class _Told:
 
     ranks: int | None
     nodes: int | None
-    scale_up: hardware.Link | None
-    network: hardware.Link | None
+    scale_up: catalogue.Link | None
+    network: catalogue.Link | None
     collective: str | None
 
 
 def _told(*, ranks, nodes, scale_up, network, collective) -> _Told:
     """What the caller says of a log, checked."""
     ranks, nodes = (None if v is None else _count(**{k: v}) for k, v in (("ranks", ranks), ("nodes", nodes)))
-    inside, across = (hardware.link(name) if name else None for name in (scale_up, network))
+    inside, across = (catalogue.link(name) if name else None for name in (scale_up, network))
     if inside and _BETWEEN_NODES.match(inside.name):
         raise ValueError(f"--scale-up must be a link inside a node, such as 'NVLink 4', got {inside.name!r}")
     if across and not _BETWEEN_NODES.search(across.name):
@@ -761,7 +762,7 @@ def _block_wires(block: _Block, told: _Told, n: int) -> tuple[int, _Wires]:
         raise ValueError(f"the heading names {hosts} host{'s' * (hosts > 1)}, and --nodes says {told.nodes}")
     inside = told.scale_up
     if inside is None and (part := _nvlink_gpu(block.gpu)):
-        inside = hardware.link(part.scale_up_link)
+        inside = catalogue.link(part.scale_up_link)
     wires = _wires(inside) if inside else _Wires()
     if nodes == 1:
         return 1, wires

@@ -100,6 +100,6 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
 @cache
 def _rows(table: str) -> tuple[Mapping, ...]:
     numbers, convert = _NUMBERS[table], _CONVERSIONS.get(table, dict)
-    with (files("clusterlab") / "data" / f"{table}.csv").open(encoding="utf-8", newline="") as stream:
+    with (files("clusterlab.evidence") / "data" / f"{table}.csv").open(encoding="utf-8", newline="") as stream:
         rows = [convert(row) for row in csv.DictReader(stream)]
     return tuple(MappingProxyType(row | {n: float(row[n]) if row[n] else None for n in numbers}) for row in rows)

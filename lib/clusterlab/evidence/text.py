@@ -50,7 +50,7 @@ def read_text(path, *, errors: str = "strict") -> str:
     Examples
     --------
     >>> from importlib.resources import files
-    >>> read_text(files("clusterlab") / "data" / "collectives.csv").partition(",")[0]
+    >>> read_text(files("clusterlab.evidence") / "data" / "collectives.csv").partition(",")[0]
     'row_id'
     """
     name = name_of(path)

@@ -1,8 +1,8 @@
 """Training runs: published ones, or a reader's own, read from a table as what the model of a step takes.
 
 :func:`published_runs` and :func:`read_runs` turn rows into records of type :class:`Run`; :func:`predict_run` and
-:func:`predict_runs` predict their steps with :func:`clusterlab.training.step`. A row that cannot be predicted is named,
-with the reason. :mod:`clusterlab.evidence.validation` holds predictions against measurements.
+:func:`predict_runs` predict their steps with :func:`clusterlab.parallelism.step`. A row that cannot be predicted is
+named, with the reason. :mod:`clusterlab.evidence.validation` holds predictions against measurements.
 
 What a row leaves open is filled in by rules that are the same for every row, and ``Run.filled`` says what and why. The
 era of the software follows from the year that the source names, or from NVIDIA's container, the accelerator and the
@@ -30,12 +30,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import hardware, models
-from ..layout import PRECISIONS, Layout, Workload
-from ..machine import SOFTWARE, Machine, Software, machine
-from ..memory import footprint
-from ..training import Step, step
-from ..transformer import Transformer, parameters, training_flops
+from .. import catalogue
+from ..catalogue import SOFTWARE, Machine, Software, machine
+from ..model import (
+    PRECISIONS,
+    Entry,
+    Layout,
+    Transformer,
+    Workload,
+    match_model,
+    normalize_name,
+    parameters,
+    training_flops,
+    transformer,
+    transformers,
+)
+from ..parallelism import Step, footprint, step
 from ..units import TFLOP, fmt
 from .text import name_of, read_text
 
@@ -55,7 +65,7 @@ class _Skip(Exception):  # noqa: N818, it is no error
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One run: what :func:`clusterlab.training.step` takes, and the measured seconds of a step.
+    """One run: what :func:`clusterlab.parallelism.step` takes, and the measured seconds of a step.
 
     ``filled`` names what the row leaves open, the value taken and why: ``{"microbatch": "2 (fastest that fits)"}``.
     ``role`` is that of its source, as the table has it: constants were fitted to published runs that are ``"given"``,
@@ -96,7 +106,7 @@ def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
     >>> len({run.source for run in runs}) > 15
     True
     """
-    runs, skipped = read_runs(files("clusterlab") / "data" / "training_throughput.csv")
+    runs, skipped = read_runs(files("clusterlab.evidence") / "data" / "training_throughput.csv")
     return tuple(runs), tuple(skipped)
 
 
@@ -288,7 +298,7 @@ def _number(name: str, text: str) -> float | None:
 def _machine(row: _Row) -> Machine:
     """The accelerator that a row names. "2.4TB/s" and "500 W cap" in the name change its memory and its clock."""
     text = row.text["gpu"].casefold()
-    chip = hardware.match_accelerator(text)
+    chip = catalogue.match_accelerator(text)
     if chip is None:
         raise _Skip(f"no data on the accelerator {row.text['gpu']!r}")
     gpus, host, domain = row["n_gpus"], row["gpus_per_node"], None
@@ -310,7 +320,7 @@ def _machine(row: _Row) -> Machine:
 @lru_cache(maxsize=1024)
 def _machine_of(name: str, domain: int | None, bandwidth: float | None, cap: float) -> Machine:
     """One record for all rows that name it, so that they can be told to be alike by what they share."""
-    found, tdp = machine(name, domain=domain), hardware.accelerator(name).tdp
+    found, tdp = machine(name, domain=domain), catalogue.accelerator(name).tdp
     if bandwidth:
         found = replace(found, hbm_bandwidth=bandwidth)
     if cap and tdp:
@@ -334,11 +344,11 @@ _OTHER_NAMES = {"nemotron 15b": "Nemotron-4 15B", "nemotron 340b": "Nemotron-4 3
 _OTHER_NAMES |= {"nemotron 22b": "Nemotron-3 22B", "gpt-neox": "GPT-NeoX-20B", "llama 3.3 70b": "Llama 3.1 70B"}
 _OTHER_NAMES |= {"deepseek r1": "DeepSeek-V3", "llama 30b": "LLaMA 33B", "palm": "PaLM 540B", "mt-nlg": "MT-NLG 530B"}
 _OTHER_NAMES |= {"deepseek-v2": "DeepSeek-V2 236B", "bloom": "BLOOM 176B", "gpt-3": "GPT-3 175B"}
-_OTHER_NAMES = {models.normalize_name(name): known for name, known in _OTHER_NAMES.items()}
+_OTHER_NAMES = {normalize_name(name): known for name, known in _OTHER_NAMES.items()}
 
 
 @lru_cache(maxsize=4096)
-def _in_catalogue(written: str, shape: tuple, size: float | None) -> models.Entry | None:
+def _in_catalogue(written: str, shape: tuple, size: float | None) -> Entry | None:
     """A model of the catalogue, by its name with and without what stands around it; its shape and size must agree."""
     given = dict(shape)
     whole = written.split("/")[-1] if written.count("/") == 1 and " " not in written else written
@@ -348,9 +358,9 @@ def _in_catalogue(written: str, shape: tuple, size: float | None) -> models.Entr
     found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)
     if found and 0.75 < float(found[2]) / (size or float(found[2])) < 1.25:
         bare, size = [*bare, found[1]], size or float(found[2])
-    guesses = [short, whole, *bare, *(_OTHER_NAMES.get(models.normalize_name(name), "") for name in bare)]
+    guesses = [short, whole, *bare, *(_OTHER_NAMES.get(normalize_name(name), "") for name in bare)]
     guesses += [*(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)]
-    for known in filter(None, map(models.match_model, guesses)):
+    for known in filter(None, map(match_model, guesses)):
         agrees = {key: given[key] == getattr(known.shape, key) for key in ("layers", "hidden", "heads") if key in given}
         if not agrees and size:
             agrees["size"] = _near(known.shape, size)
@@ -389,7 +399,7 @@ def _model_of(
     """
     given = dict(shape)
     if known := _in_catalogue(written, shape, size):
-        vocab, layers = given.get("vocab", known.shape.vocab), models.model(known.name).layers
+        vocab, layers = given.get("vocab", known.shape.vocab), transformer(known.name).layers
         proxy = f"{known.shape.layers} of the {layers} layers of {known.name}" if known.shape.layers < layers else ""
         return known.shape if vocab == known.shape.vocab else replace(known.shape, vocab=vocab), proxy
     if active and active != size:
@@ -425,8 +435,8 @@ def _model_of(
 @lru_cache(maxsize=4096)
 def _nearest(written: str) -> str:
     """A hint where a model of the catalogue has nearly that name."""
-    names = {models.normalize_name(model.name): model.name for model in models.models()}
-    near = get_close_matches(models.normalize_name(written), names, n=2, cutoff=0.8)
+    names = {normalize_name(model.name): model.name for model in transformers()}
+    near = get_close_matches(normalize_name(written), names, n=2, cutoff=0.8)
     return f"; did you mean {' or '.join(repr(names[name]) for name in near)}?" if near else ""
 
 
@@ -894,7 +904,7 @@ def why_refused(run: Run) -> str | None:
 
 def _usable(machine: Machine) -> float:
     """Bytes that a program may allocate: what tools show, or what the datasheet says."""
-    return hardware.accelerator(machine.name).usable_capacity or machine.hbm_capacity
+    return catalogue.accelerator(machine.name).usable_capacity or machine.hbm_capacity
 
 
 def _shared(layout: Layout, group: float | None) -> Layout:
@@ -1041,7 +1051,7 @@ class Batch(NamedTuple):
 
 
 def batches(runs: Sequence[Run]) -> list[Batch]:
-    """Return the runs in batches, each of which is one call of :func:`clusterlab.training.step`."""
+    """Return the runs in batches, each of which is one call of :func:`clusterlab.parallelism.step`."""
     found = []
     for where in _grouped(
         range(len(runs)),

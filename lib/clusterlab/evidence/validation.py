@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..machine import Scatter
-from ..training import Step, kind, step
-from ..transformer import parameters
-from ..units import Explained, fmt, with_interval
+from ..catalogue import Scatter
+from ..model import parameters
+from ..parallelism import Step, kind, step
+from ..records import Explained, with_interval
+from ..units import fmt
 from .calibration import (
     Calibrated,
     calibrated,
@@ -260,7 +261,7 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     Returns
     -------
     dict
-        Shares by their names in :class:`clusterlab.machine.Efficiency`. Those that no run shows stay as they began.
+        Shares by their names in :class:`clusterlab.catalogue.Efficiency`. Those that no run shows stay as they began.
 
     Raises
     ------
@@ -441,7 +442,7 @@ def learn_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
     Returns
     -------
     dict
-        Kind (:func:`clusterlab.training.kind`) to its low and high ratio.
+        Kind (:func:`clusterlab.parallelism.kind`) to its low and high ratio.
 
     Examples
     --------
@@ -491,7 +492,7 @@ def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     Returns
     -------
     dict
-        Kind (:func:`clusterlab.training.kind`) to the fields of a :class:`clusterlab.machine.Scatter`.
+        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.Scatter`.
 
     Examples
     --------

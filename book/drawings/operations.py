@@ -1,0 +1,327 @@
+"""Drawings of operations: a file system and its narrowest part, flows that share it, ranks that wait, a search.
+
+What computes is blue, what is stored is green, what moves is orange, and what waits is plum. Widths are to scale within
+a drawing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from clusterlab.operations import FileSystem
+from clusterlab.scaling import Chain
+from clusterlab.units import fmt
+from explorable.scene import Arrow, Band, Box, Label, Part, Scene
+
+_NAMES = {"drives": "drives", "network": "servers' ports", "clients": "clients' ports"}
+
+
+def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
+    """What is left of a cluster from cause to cause: a bar for each, and at its end what the cause takes.
+
+    Parameters
+    ----------
+    chain : Chain
+        How many there are, and the share that each cause leaves.
+    names : mapping
+        Cause to what those that it takes do.
+    unit : str
+        What is counted.
+
+    Examples
+    --------
+    >>> from clusterlab.scaling import chain
+    >>> losses(chain(2048, allocated=0.9, fed=0.95), {"allocated": "idle", "fed": "starve"}).alt
+    'Of 2,048 GPUs, 1,751 do useful work: 205 idle, 92 starve.'
+    """
+    left, right, row, high = 116.0, 348.0, 34.0, 24.0
+    per = (right - left) / float(chain.start)
+    now = float(chain.start)
+    drawn: list[Part] = [Label(left - 8, 12, f"all {unit}", "end", strong=True)]
+    drawn.append(Box(left, 0, now * per, high, f"{now:,.0f}", "grey"))
+    said = []
+    for i, (name, factor) in enumerate(chain.factors.items(), start=1):
+        y, lost = i * row, now * (1 - float(factor))
+        now -= lost
+        drawn.append(Label(left - 8, y + 12, names[name], "end"))
+        drawn.append(
+            Box(
+                left,
+                y,
+                now * per,
+                high,
+                f"{now:,.0f}",
+                "compute",
+                solid=i == len(chain.factors),
+            )
+        )
+        if lost * per > 0.4:
+            drawn.append(Box(left + now * per, y, lost * per, high, kind="waste", solid=True))
+        drawn.append(Label(396, y + 12, f"{lost:,.0f}", "end"))
+        said.append(f"{lost:,.0f} {names[name]}")
+    end = row * (len(chain.factors) + 1)
+    drawn.append(Label(396, 12, "lost", "end", strong=True))
+    drawn.append(Label(left, end + 2, "do useful work", "start", strong=True))
+    alt = f"Of {float(chain.start):,.0f} {unit}, {now:,.0f} do useful work: {', '.join(said)}."
+    return Scene(400, end + 12, drawn, alt=alt)
+
+
+def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
+    """The way through a file system as a pipe: each part as wide as its bandwidth, and what gets through all of them.
+
+    Parameters
+    ----------
+    system : FileSystem
+        Of numbers, not arrays.
+    writes : bool
+        Draw what it writes instead of what it reads.
+
+    Examples
+    --------
+    >>> from clusterlab.operations import file_system
+    >>> drive = {"drive_read": 7e9, "drive_write": 4e9, "drive_capacity": 15e12}
+    >>> pipe(file_system(180, drives=16, network=50e9, clients=12.5e12, **drive)).alt
+    "It reads 9 TB/s: drives 20.2 TB/s, servers' ports 9 TB/s, clients' ports 12.5 TB/s. Narrowest: servers' ports."
+    """
+    parts = {name: float(rate) for name, rate in (system.writes if writes else system.reads).items()}
+    through = float(system.write if writes else system.read)
+    narrow = min(parts, key=lambda name: parts[name])
+    top, high, right = 40.0, 104.0, 312.0
+    scale, middle = high / max(parts.values()), top + high / 2
+    step = right / len(parts)
+    drawn: list[Part] = []
+    for i, (name, rate) in enumerate(parts.items()):
+        width = rate * scale
+        kind = "memory" if name == "drives" else "wire"
+        drawn.append(
+            Box(
+                i * step + 1,
+                middle - width / 2,
+                step - 2,
+                width,
+                kind=kind,
+                solid=name == narrow,
+            )
+        )
+        drawn.append(
+            Label(
+                (i + 0.5) * step,
+                14,
+                f"{_NAMES[name]}\n{fmt(rate, 'B/s')}",
+                strong=name == narrow,
+            )
+        )
+    width = through * scale
+    drawn.append(Arrow(right + 4, middle, right + 30, middle, kind="compute"))
+    drawn.append(Label(400, middle - 26, fmt(through, "B/s"), "end", strong=True))
+    drawn.append(Label(400, middle + 26, "written" if writes else "read", "end"))
+    said = ", ".join(f"{_NAMES[name]} {fmt(rate, 'B/s')}" for name, rate in parts.items())
+    does = "writes" if writes else "reads"
+    alt = f"It {does} {fmt(through, 'B/s')}: {said}. Narrowest: {_NAMES[narrow]}."
+    return Scene(400, top + high + 4, drawn, alt=alt)
+
+
+def burst(
+    wants: Mapping[str, float],
+    gets: Mapping[str, float],
+    capacity: float,
+    kinds: Mapping[str, str],
+) -> Scene:
+    """Flows that share a file system: as wide as what each wants on the left, as what it gets on the right.
+
+    Who wants more than 1.2 times the whole file system is drawn as if it wanted that.
+
+    Parameters
+    ----------
+    wants, gets : mapping
+        Flow to bytes/s.
+    capacity : float
+        Bytes/s of the file system.
+    kinds : mapping
+        Flow to its colour.
+
+    Examples
+    --------
+    >>> flows = {"data": "compute", "checkpoint": "memory"}
+    >>> burst({"data": 60e9, "checkpoint": 400e9}, {"data": 60e9, "checkpoint": 140e9}, 200e9, flows).alt
+    'They share 200 GB/s: data wants 60 GB/s and gets 60 GB/s, checkpoint wants 400 GB/s and gets 140 GB/s.'
+    """
+    top, inside, left, right, gap, least = 6.0, 96.0, 128.0, 284.0, 22.0, 36.0
+    scale, most = (
+        inside / capacity,
+        1.2 * inside,
+    )  # a wider wish is cut off: its number says how wide it is
+    rooms = [max(min(wanted * scale, most), least) for wanted in wants.values()]
+    height = top + len(wants) * most + gap * (len(wants) - 1) + 24
+    at = top + (height - 24 - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
+    into = top + (height - 24 - top - inside) / 2
+    drawn: list[Part] = [Box(right, into, 12, inside, kind="wire", solid=True)]
+    drawn.append(Label(400, height - 10, f"file system: {fmt(capacity, 'B/s')}", "end", strong=True))
+    said_at = into - least
+    for (name, wanted), room in zip(wants.items(), rooms, strict=True):
+        given = gets[name]
+        width = max(given * scale, 0.5)
+        if wanted > given:  # what is not granted, behind what is
+            drawn.append(
+                Band(
+                    left,
+                    at,
+                    right,
+                    into,
+                    max(min(wanted * scale, most), 0.5),
+                    width,
+                    "idle",
+                )
+            )
+        drawn.append(Band(left, at, right, into, width, width, kinds[name]))
+        drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
+        said_at = max(into + width / 2, said_at + least)
+        drawn.append(Label(right + 18, said_at, f"gets\n{fmt(given, 'B/s')}", "start", strong=True))
+        at += room + gap
+        into += width
+    said = ", ".join(f"{n} wants {fmt(w, 'B/s')} and gets {fmt(gets[n], 'B/s')}" for n, w in wants.items())
+    return Scene(400, height, drawn, alt=f"They share {fmt(capacity, 'B/s')}: {said}.")
+
+
+def ranks(times: Sequence[float]) -> Scene:
+    """One step of many ranks, a line for each: what it computes, and what it waits for the slowest.
+
+    Parameters
+    ----------
+    times : sequence of float
+        Time that each rank computes.
+
+    Examples
+    --------
+    >>> ranks([0.98, 1.0, 1.02, 1.2]).alt
+    '4 ranks: the slowest takes 1.14 times the mean, so all together wait 12.5% of their time.'
+    """
+    slow, mean = max(times), sum(times) / len(times)
+    worst = list(times).index(slow)
+    left, right, top = 4.0, 396.0, 22.0
+    pitch = min(12.0, 160.0 / len(times))
+    per = (right - left) / slow
+    drawn: list[Part] = [
+        Label(left, 10, f"{len(times):,} ranks, one step", "start", strong=True),
+        Label(right, 10, f"slowest {slow / mean:.3g} of the mean", "end", strong=True),
+    ]
+    for rank, time in enumerate(times):
+        y, end = top + pitch * rank, left + per * time
+        drawn.append(Box(left, y, end - left, pitch * 0.8, kind="compute", solid=rank == worst))
+        if right - end > 0.5:
+            drawn.append(Box(end, y, right - end, pitch * 0.8, kind="idle", solid=True))
+    bottom = top + pitch * len(times)
+    waits = 1 - mean / slow
+    drawn.append(Label(left, bottom + 14, "computes", "start"))
+    drawn.append(Label(right, bottom + 14, f"waits, {fmt(waits, '%', 2)} of all time", "end"))
+    said = f"the slowest takes {slow / mean:.3g} times the mean, so all together wait {fmt(waits, '%')} of their time"
+    return Scene(400, bottom + 24, drawn, alt=f"{len(times):,} ranks: {said}.")
+
+
+def profile(times: Sequence[float], exchange: float) -> Scene:
+    """What a profiler shows of ranks in an all-reduce: each is in it from its own arrival until all have come.
+
+    Parameters
+    ----------
+    times : sequence of float
+        Seconds that each rank computes.
+    exchange : float
+        Seconds of the all-reduce once all are there.
+
+    Examples
+    --------
+    >>> profile([4.0, 4.0, 5.0, 4.0], 0.5).alt
+    'Rank 2 computes 5 s and is in the all-reduce for 500 ms, the others for 1.5 s: the slow rank shows the shortest.'
+    """
+    slow, usual = max(times), min(times)
+    worst = list(times).index(slow)
+    left, right, pitch = 54.0, 398.0, 32.0
+    per = (right - left) / (slow + exchange)
+    drawn: list[Part] = []
+    for rank, time in enumerate(times):
+        y, end = pitch * rank + 2, left + per * time
+        inside = slow + exchange - time
+        drawn.append(Label(0, y + 12, f"rank {rank}", "start", strong=rank == worst))
+        drawn.append(
+            Box(
+                left,
+                y,
+                end - left,
+                24,
+                f"computes {fmt(time, 's', 2)}",
+                "compute",
+                solid=rank == worst,
+            )
+        )
+        drawn.append(
+            Box(
+                end,
+                y,
+                right - end,
+                24,
+                fmt(inside, "s", 2),
+                "wire",
+                solid=rank == worst,
+            )
+        )
+    bottom = pitch * len(times)
+    drawn.append(Label(right, bottom + 10, "time in the all-reduce, as profiled", "end"))
+    others = fmt(slow + exchange - usual, "s")
+    said = f"computes {fmt(slow, 's')} and is in the all-reduce for {fmt(exchange, 's')}"
+    alt = f"Rank {worst} {said}, the others for {others}: the slow rank shows the shortest."
+    return Scene(400, bottom + 20, drawn, alt=alt)
+
+
+def search(n: int, tests: Sequence[Sequence[int]], bad: Sequence[int], step: int | None = None) -> Scene:
+    """Groups of machines that were tested for a bad one, a row for each test.
+
+    Parameters
+    ----------
+    n : int
+        Machines.
+    tests : sequence of groups
+        The machines of each test, as :func:`clusterlab.operations.find_bad` returns them.
+    bad : sequence of int
+        The bad ones.
+    step : int, optional
+        Tests that are shown; all by default.
+
+    Examples
+    --------
+    >>> from clusterlab.operations import find_bad
+    >>> bad, tests = find_bad(4, lambda group: 2 in group)
+    >>> search(4, tests, bad).alt
+    'Test 1: 4 machines, slow. Test 2: 2 machines, fine. Test 3: 1 machine, slow. Test 4: 3 machines, fine.'
+    """
+    shown = len(tests) if step is None else step
+    left, right, pitch, top = 52.0, 352.0, 30.0, 22.0
+    width = (right - left) / n
+    drawn: list[Part] = [Label(left, 8, f"{n} servers", "start", strong=True)]
+    said = []
+    for row, group in enumerate(tests):
+        y = top + pitch * row
+        drawn.append(Label(0, y + 11, f"test {row + 1}", "start"))
+        slow = any(machine in bad for machine in group)
+        for machine in range(n):
+            inside = machine in group and row < shown
+            kind = ("waste" if slow else "compute") if inside else "grey"
+            drawn.append(
+                Box(
+                    left + machine * width + 1,
+                    y,
+                    width - 2,
+                    22,
+                    kind=kind,
+                    solid=inside,
+                )
+            )
+        if row < shown:
+            drawn.append(Label(400, y + 11, "slow" if slow else "fine", "end", strong=slow))
+            count = f"{len(group)} machine{'s' * (len(group) > 1)}"
+            said.append(f"Test {row + 1}: {count}, {'slow' if slow else 'fine'}.")
+    return Scene(
+        400,
+        top + pitch * len(tests),
+        drawn,
+        alt=" ".join(said) or f"{n} machines, none tested yet.",
+    )

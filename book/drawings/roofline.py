@@ -1,0 +1,564 @@
+"""Drawings of one accelerator: what it holds and how fast it delivers, the roofline, a GEMM, and a decoding step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from clusterlab.catalogue import Accelerator, Link, Memory
+from clusterlab.model import Transformer, kv_cache_bytes, parameters
+from clusterlab.roofline import (
+    Work,
+    attainable,
+    attention,
+    decode,
+    lower_bound,
+    matmul,
+    ridge_point,
+)
+from clusterlab.units import fmt
+from explorable.scene import LETTER, Arrow, Box, Label, Part, Scene, legend
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+_THIN = 0.6  # units: what is narrower at its scale is drawn as a line
+_FORMATS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}  # by width in bits
+_TOKEN = 4.0  # units from the left edge to where a time line starts
+_DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
+_LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
+_GEMM, _SLAB = (
+    1024,
+    128,
+)  # sides of the matrices of a tiled GEMM, and how much of k a step works through
+_HBM = 392.0  # units of the whole memory, in a decoding step
+
+
+def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
+    """One token of one user, to the scale of time: reading the weights, the arithmetic, and what the user waits for.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        The machine; its peak is that of BF16.
+    model : Transformer
+        The model, in BF16.
+    rate : float
+        Tokens/s that the user sees.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> from clusterlab.model import transformer
+    >>> one_token(catalogue.accelerator("H100 SXM"), transformer("Llama 3 8B"), rate=70).alt
+    'Of the 14.3 ms of a token, reading 16.1 GB of weights takes 4.79 ms, and the arithmetic 16.2 µs.'
+    """
+    work = decode(1, parameters=parameters(model).total)
+    bound = lower_bound(compute=(work.flops, chip.peak("bf16")), memory=(work.bytes, chip.hbm_bandwidth))
+    read, compute = (float(bound.times[name]) for name in ("memory", "compute"))
+    wait = 1 / rate
+    unit = (400 - 2 * _TOKEN) / wait
+    weights, rest = fmt(work.bytes, "B"), fmt(wait - read, "s")
+    parts: list[Part] = [
+        Box(2, 22, 130, 62, kind="memory"),
+        Label(67, 10, f"HBM, {fmt(chip.hbm_capacity, 'B')}", strong=True),
+        Box(12, 32, 110, 42, f"weights\n{weights}", "weights", solid=True),
+        Arrow(138, 53, 244, 53, kind="memory"),
+        Label(191, 40, fmt(chip.hbm_bandwidth, "B/s")),
+        Label(324, 10, "Compute units", strong=True),
+        Box(
+            250,
+            22,
+            148,
+            62,
+            f"{fmt(work.flops, 'FLOP')}\nat {fmt(chip.peak('bf16'), 'FLOP/s')}",
+            "compute",
+        ),
+    ]
+    lanes = [
+        (f"Read every weight once: {fmt(read, 's')}", [(0.0, read, "memory", "")]),
+        (
+            f"Arithmetic: {fmt(compute, 's')}. Twice the FLOP/s saves {fmt(compute / 2, 's')}.",
+            [(0.0, compute, "compute", "")],
+        ),
+        (
+            f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
+            [
+                (0.0, read, "memory", "physics"),
+                (read, wait, "waste", f"the rest: {rest}"),
+            ],
+        ),
+    ]
+    for i, (text, spans) in enumerate(lanes):
+        top = 104 + 48 * i
+        parts.append(Label(_TOKEN, top + 8, text, anchor="start"))
+        for start, end, kind, inside in spans:
+            width = max((end - start) * unit, _THIN)
+            parts.append(
+                Box(
+                    _TOKEN + start * unit,
+                    top + 18,
+                    width,
+                    20,
+                    inside,
+                    kind,
+                    solid=kind != "waste",
+                )
+            )
+    alt = (
+        f"Of the {fmt(wait, 's')} of a token, reading {weights} of weights takes {fmt(read, 's')}, "
+        f"and the arithmetic {fmt(compute, 's')}."
+    )
+    return Scene(400, 246, parts, alt=alt)
+
+
+def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> Scene:
+    """Every memory that an accelerator reaches: what it holds and what it delivers, on one logarithmic scale.
+
+    Beside each level stand the FLOPs that a byte from it must feed in BF16: its ridge point.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        The accelerator, whose own memory and scale-up link are two of the levels.
+    memories : sequence of Memory
+        What lies on its die, the fastest first.
+    network : Link
+        Its port of the network.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> die = [catalogue.memory(f"H100 SXM {level}") for level in ("registers", "L1", "L2")]
+    >>> hierarchy(catalogue.accelerator("H100 SXM"), die, catalogue.link("InfiniBand NDR")).alt
+    'From registers to network, the rate falls from 535 TB/s to 50 GB/s, and the ridge rises from 1.85 to 19,800.'
+    """
+    levels: list[tuple[str, float | None, float, str]] = [
+        (
+            _level(memory.name.removeprefix(chip.name).strip()),
+            memory.capacity,
+            memory.bandwidth,
+            "memory",
+        )
+        for memory in memories
+    ]
+    levels.append(("HBM", chip.hbm_capacity, chip.hbm_bandwidth, "memory"))
+    if chip.scale_up_bandwidth and chip.scale_up_domain:
+        others = chip.scale_up_domain - 1
+        levels.append(
+            (
+                f"HBM of {others} other GPUs",
+                others * chip.hbm_capacity,
+                chip.scale_up_bandwidth,
+                "nvlink",
+            )
+        )
+    levels.append(("The network", None, network.bandwidth, "network"))
+    axis, top = 200.0, 50.0
+    parts: list[Part] = [
+        Label(axis - 8, 8, "holds", anchor="end", strong=True),
+        Label(axis + 8, 8, "delivers", anchor="start", strong=True),
+        Label(399, 8, "needs", anchor="end", strong=True),
+        Arrow(axis, 20, axis, top + 44 * len(levels) - 22, kind="ink", heads=0),
+    ]
+    for i, (name, room, rate, kind) in enumerate(levels):
+        y = top + 44 * i
+        ridge = float(ridge_point(chip.peak("bf16"), rate))
+        parts.append(Label(0, y - 15, name, anchor="start", strong=True))
+        parts.append(Label(399, y - 15, f"{fmt(ridge, 'FLOP/byte')}", anchor="end"))
+        wide = _DECADE * math.log10(rate / _LEAST_RATE)
+        parts.append(Box(axis, y - 5, wide, 16, kind=kind, solid=True))
+        parts.append(Label(axis + wide + 5, y + 3, fmt(rate, "B/s"), anchor="start"))
+        if room is not None:
+            wide = _DECADE * math.log10(room / _LEAST_ROOM)
+            parts.append(Box(axis - wide, y - 5, wide, 16, kind=kind))
+            parts.append(Label(axis - wide - 5, y + 3, fmt(room, "B"), anchor="end"))
+        else:
+            parts.append(Label(axis - 8, y + 3, "the cluster", anchor="end"))
+    y = top + 44 * len(levels) - 4
+    parts += [Arrow(axis, y, axis + _DECADE, y, kind="ink", heads=2)]
+    parts += [Label(axis + _DECADE + 8, y, "ten times as much", anchor="start")]
+    ends = [float(ridge_point(chip.peak("bf16"), level[2])) for level in (levels[0], levels[-1])]
+    alt = (
+        f"From registers to network, the rate falls from {fmt(levels[0][2], 'B/s')} "
+        f"to {fmt(network.bandwidth, 'B/s')}, "
+        f"and the ridge rises from {fmt(ends[0])} to {fmt(ends[1])}."
+    )
+    return Scene(400, y + 10, parts, alt=alt)
+
+
+def _level(name: str) -> str:
+    """How the drawing names a memory of the die."""
+    return {
+        "registers": "Registers",
+        "L1": "Shared memory and L1",
+        "L2": "L2 cache",
+    }.get(name, name)
+
+
+def best_peak(chip: Accelerator, bits: int) -> float:
+    """Highest dense matrix peak of an accelerator at a width of 16, 8 or 4 bits; NaN where it has no such units.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> best_peak(catalogue.accelerator("A100 80GB"), 8) / 1e12, best_peak(catalogue.accelerator("A100 80GB"), 4)
+    (624.0, nan)
+    """
+    return max(
+        (chip.peaks[name] for name in _FORMATS[bits] if name in chip.peaks),
+        default=math.nan,
+    )
+
+
+def ridge_points(chips: Sequence[Accelerator]) -> Scene:
+    """Ridge points of accelerators by vendor and year, one row each, on a logarithmic scale.
+
+    Parameters
+    ----------
+    chips : sequence of Accelerator
+        Whose ridge points, at 16, 8 and 4 bits where they have such units, lie between 100 and 2,000 FLOP/byte.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> ridge_points([catalogue.accelerator(name) for name in ("V100 SXM2", "B200")]).alt
+    'Ridge points at 16 bits, in FLOP/byte: V100 SXM2 139, B200 281. Narrower numbers have higher ones.'
+    """
+    rows = sorted(
+        chips,
+        key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name),
+    )
+    left, right, top, low, high = 140.0, 390.0, 50.0, 100.0, 2000.0
+
+    def at(ridge: float) -> float:
+        return left + (right - left) * math.log(ridge / low) / math.log(high / low)
+
+    parts: list[Part] = legend(
+        left,
+        8,
+        [
+            ("16 bits", "compute", True),
+            ("8 bits", "compute", False),
+            ("4 bits", "violet", False),
+        ],
+    )
+    y, vendor, said, lines = top, rows[0].vendor, [], []
+    for chip in rows:
+        y += 10 * (chip.vendor != vendor)
+        vendor = chip.vendor
+        ridges = {bits: best_peak(chip, bits) / chip.hbm_bandwidth for bits in _FORMATS}
+        there = [ridge for ridge in ridges.values() if not math.isnan(ridge)]
+        parts.append(Label(left - 10, y, f"{chip.name}, {chip.year}", anchor="end"))
+        if max(there) > min(there):
+            parts.append(Arrow(at(min(there)), y, at(max(there)), y, kind="ink", heads=0))
+        for bits, kind, size in (
+            (8, "compute", 11.0),
+            (4, "violet", 11.0),
+            (16, "compute", 7.0),
+        ):
+            if not math.isnan(ridges[bits]):
+                x = at(ridges[bits])
+                parts.append(
+                    Box(
+                        x - size / 2,
+                        y - size / 2,
+                        size,
+                        size,
+                        kind=kind,
+                        solid=bits == 16,
+                    )
+                )
+        said.append(f"{chip.name} {fmt(ridges[16])}")
+        y += 18
+    for ridge in (100, 200, 500, 1000, 2000):
+        side = "end" if ridge == high else "middle"
+        parts.append(Label(right + 6 if ridge == high else at(ridge), 30, f"{ridge:,}", anchor=side))
+        lines.append(Arrow(at(ridge), 38, at(ridge), y - 8, kind="ink", heads=0))
+    alt = f"Ridge points at 16 bits, in FLOP/byte: {', '.join(said)}. Narrower numbers have higher ones."
+    return Scene(400, y, [*lines, *parts], alt=alt)
+
+
+def gemm_tile(tile: int, step: int) -> Scene:
+    """A block of a GEMM's output, as a kernel computes it: slab by slab of its rows of A and its columns of B.
+
+    The matrices are 1,024 by 1,024, in BF16, and drawn to scale; a step works through 128 of k.
+
+    Parameters
+    ----------
+    tile : int
+        Rows and columns of the block.
+    step : int
+        Slabs done, at most 8.
+
+    Examples
+    --------
+    >>> gemm_tile(256, 8).alt
+    'For a tile of 256 by 256, 1.05 MB come in and 134 MFLOP are done: 128 FLOP for each byte.'
+    """
+    if tile not in (128, 256, 512) or not 0 <= step <= _GEMM // _SLAB:
+        raise ValueError(f"a tile is 128, 256 or 512 wide, and a step at most 8; got {tile} and {step}")
+    side, gap, unit = 128.0, 26.0, 128.0 / _GEMM
+    left, top = 4.0, 22.0
+    x, y = left + side + gap, top + side + gap  # of C
+    across, deep = tile * unit, _SLAB * unit
+    # The tile lies one tile from the corner where there is room, so that its rows and columns are seen to be its own.
+    at = across if tile < _GEMM // 2 else 0.0
+    read = step * 2 * tile * _SLAB * 2
+    flops = step * 2 * tile**2 * _SLAB
+    parts: list[Part] = [
+        Label(x + side + 16, top + side / 2, "B", strong=True),
+        Label(left + side / 2, y + side + 12, "A", strong=True),
+        Label(x + side + 16, y + side / 2, "C", strong=True),
+        Box(x, top, side, side, kind="weights"),
+        Box(left, y, side, side, kind="activations"),
+        Box(x, y, side, side, kind="ink"),
+        Box(x + at, y + at, across, across, kind="compute", solid=step == _GEMM // _SLAB),
+    ]
+    for s in range(_GEMM // _SLAB):
+        now = s == step
+        parts += [
+            Box(
+                left + s * deep,
+                y + at,
+                deep,
+                across,
+                kind="ink" if now else "activations",
+                solid=s <= step,
+            ),
+            Box(
+                x + at,
+                top + s * deep,
+                across,
+                deep,
+                kind="ink" if now else "weights",
+                solid=s <= step,
+            ),
+        ]
+    texts = [
+        f"tile of {tile} {TIMES} {tile}",
+        f"{step} of {_GEMM // _SLAB} slabs",
+        f"{fmt(read, 'B')} in",
+        fmt(flops, "FLOP"),
+    ]
+    texts.append(f"{tile / 2:.0f} FLOP/byte")
+    parts += [Label(left, top + 14 + 20 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
+    parts += legend(
+        left,
+        y + side + 36,
+        [
+            ("from A", "activations", True),
+            ("from B", "weights", True),
+            ("now", "ink", True),
+        ],
+    )
+    said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
+    alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
+    return Scene(320, y + side + 46, parts, alt=alt)
+
+
+def gemm_rows(rows: int, side: int) -> Scene:
+    """A GEMM of some rows with a square of weights, to scale, and the bytes of each matrix in BF16.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of the left matrix, m: tokens.
+    side : int
+        Rows and columns of the weights, k = n.
+
+    Examples
+    --------
+    >>> gemm_rows(64, 4096).alt
+    '64 rows by 4,096 columns times 33.6 MB of weights: each weight is used 64 times, 62.1 FLOP/byte.'
+    """
+    room, middle = 112.0, 84.0
+    high = max(room * rows / side, _THIN)
+    thin = 2 * rows * side
+    parts: list[Part] = [
+        Label(56, 10, f"{rows:,} {'tokens' if rows > 1 else 'token'}", strong=True),
+        Label(200, 10, "weights", strong=True),
+        Label(344, 10, "output", strong=True),
+        Label(128, middle, TIMES),
+        Label(272, middle, "="),
+        Box(0, middle - high / 2, room, high, kind="activations", solid=True),
+        Box(
+            144,
+            middle - room / 2,
+            room,
+            room,
+            f"each used\n{rows:,} {'times' if rows > 1 else 'time'}",
+            "weights",
+        ),
+        Box(288, middle - high / 2, room, high, kind="compute", solid=True),
+        Label(56, 158, f"{fmt(thin, 'B')} read"),
+        Label(200, 158, f"{fmt(2 * side**2, 'B')} read"),
+        Label(344, 158, f"{fmt(thin, 'B')} written"),
+    ]
+    work = matmul(rows, side, side)
+    alt = (
+        f"{rows:,} {'rows' if rows > 1 else 'row'} by {side:,} columns times {fmt(2 * side**2, 'B')} of weights: "
+        f"each weight is used {rows:,} {'times' if rows > 1 else 'time'}, {fmt(work.intensity, 'FLOP/byte')}."
+    )
+    return Scene(400, 168, parts, alt=alt)
+
+
+def roofline(chip: Accelerator, works: Mapping[str, Work]) -> Scene:
+    """The roofline of an accelerator in BF16 with its parts named, and kernels at the rate that it allows them.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        The machine.
+    works : mapping
+        Name to work of each kernel.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> roofline(catalogue.accelerator("H100 SXM"), {"decode": decode(1, parameters=8e9)}).alt
+    'The roof rises at 3.35 TB/s to the ridge at 295 FLOP/byte and stays at 989 TFLOP/s. Below it: decode 3.35 TFLOP/s.'
+    """
+    peak, bandwidth = chip.peak("bf16"), chip.hbm_bandwidth
+    ridge = float(ridge_point(peak, bandwidth))
+    left, right, top, bottom = 50.0, 396.0, 28.0, 248.0
+    low, high, least, most = 0.1, 3e4, 1e11, 1e16
+
+    def at(intensity: float, rate: float) -> tuple[float, float]:
+        x = left + (right - left) * math.log10(intensity / low) / math.log10(high / low)
+        return x, bottom - (bottom - top) * math.log10(rate / least) / math.log10(most / least)
+
+    knee, roof = at(ridge, peak)
+    start = at(low, low * bandwidth)
+    parts: list[Part] = [
+        Label(0, 8, "FLOP/s", anchor="start"),
+        Box(left, top, knee - left, bottom - top, kind="memory"),
+        Box(knee, top, right - knee, bottom - top, kind="compute"),
+        Arrow(*start, knee, roof, kind="memory", heads=0),
+        Arrow(knee, roof, right, roof, kind="compute", heads=0),
+        Label((left + knee) / 2, top + 12, "memory-bound", strong=True),
+        Label((knee + right) / 2, top + 12, "compute-bound", strong=True),
+        Label((left + knee) / 2, top + 29, f"slope: {fmt(bandwidth, 'B/s')}"),
+        Label((knee + right) / 2, top + 29, f"flat: {fmt(peak, 'FLOP/s')}"),
+        Label(knee - 6, bottom - 11, f"ridge: {fmt(ridge, 'FLOP/byte')}", anchor="end"),
+    ]
+    for i in range(6):
+        x, _ = at(low * 10**i, least)
+        parts.append(Label(x, bottom + 12, fmt(low * 10**i), anchor="middle" if i else "start"))
+        _, y = at(low, least * 10**i)
+        size = fmt(least * 10**i, "FLOP/s").removesuffix("FLOP/s")
+        parts.append(Label(left - 5, y, size, anchor="end"))
+    parts.append(Label(right, bottom + 30, "FLOP/byte", anchor="end"))
+    said = []
+    for name, work in works.items():
+        rate = float(attainable(work.intensity, peak, bandwidth))
+        x, y = at(float(work.intensity), rate)
+        said.append(f"{name} {fmt(rate, 'FLOP/s')}")
+        parts.append(Box(x - 4, y - 4, 8, 8, kind="ink", solid=True))
+        flat, wide = work.intensity >= ridge, LETTER * len(name)
+        if flat:
+            parts.append(Label(min(x, right - wide / 2 - 3), y + 15, name))
+        elif x + 12 + wide < knee:
+            parts.append(Label(x + 10, y + 4, name, anchor="start"))
+        else:
+            parts.append(Label(x - 12, y - 4, name, anchor="end"))
+    alt = (
+        f"The roof rises at {fmt(bandwidth, 'B/s')} to the ridge at {fmt(ridge, 'FLOP/byte')} and stays at "
+        f"{fmt(peak, 'FLOP/s')}. Below it: {', '.join(said)}."
+    )
+    return Scene(400, bottom + 38, parts, alt=alt)
+
+
+def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int) -> Scene:
+    """What one decoding step reads: the weights once, and the keys and values of each sequence, to the scale of HBM.
+
+    Parameters
+    ----------
+    chip : Accelerator
+        The machine, whose whole memory is the frame.
+    model : Transformer
+        The model, in BF16, with grouped or plain heads.
+    batch : int
+        Sequences decoded together.
+    context : int
+        Tokens that each has so far.
+
+    Examples
+    --------
+    >>> from clusterlab import catalogue
+    >>> from clusterlab.model import transformer
+    >>> decode_step(catalogue.accelerator("H100 SXM"), transformer("Llama 3 8B"), 16, 8192).alt
+    '16 users at 8,192 tokens: 16.1 GB of weights are read once, and 16 caches of 1.07 GB, 9.8 FLOP/byte in all.'
+    """
+    weights = decode(batch, parameters=parameters(model).total)
+    heads = {
+        "heads": model.heads,
+        "kv_heads": model.kv_heads,
+        "head_dim": model.head_dim,
+    }
+    caches = model.layers * attention(1, context, batch=batch, **heads)
+    each = float(kv_cache_bytes(model, context))
+    unit = _HBM / chip.hbm_capacity
+    x, wide = 4 + weights.bytes * unit, each * unit
+    fits = weights.bytes + batch * each <= chip.hbm_capacity
+    end = min(x + batch * wide, 4 + _HBM)
+    parts: list[Part] = [
+        Label(
+            4,
+            8,
+            f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale",
+            anchor="start",
+            strong=True,
+        ),
+        Box(4, 20, _HBM, 44, kind="ink"),
+        Box(
+            4,
+            20,
+            weights.bytes * unit,
+            44,
+            f"weights\n{fmt(weights.bytes, 'B')}",
+            "weights",
+            solid=True,
+        ),
+    ]
+    if not fits:
+        parts.append(Box(x, 20, end - x, 44, f"{batch:,} caches do not fit", "waste"))
+    elif wide > 2.4:
+        parts += [Box(x + i * wide, 20, wide, 44, kind="cache") for i in range(batch)]
+    else:
+        parts.append(Box(x, 20, max(end - x, _THIN), 44, kind="cache"))
+    middle = max((x + end) / 2, x + 4)
+    users = f"{batch:,} {'users' if batch > 1 else 'user'}"
+    parts += [
+        Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
+        Arrow(middle, 70, 298, 104, kind="cache"),
+        Box(
+            4,
+            108,
+            184,
+            42,
+            f"weights, read once\n{weights.intensity:,.0f} FLOP/byte",
+            "compute",
+        ),
+        Box(
+            204,
+            108,
+            192,
+            42,
+            f"{users}, {fmt(each, 'B')}{' each' * (batch > 1)}\n{fmt(caches.intensity, 'FLOP/byte')}",
+            "compute",
+        ),
+    ]
+    both = (weights + caches).intensity
+    ridge = fmt(ridge_point(chip.peak("bf16"), chip.hbm_bandwidth), "", 3)
+    parts.append(
+        Label(
+            200,
+            166,
+            f"together {fmt(both, 'FLOP/byte')}, and the ridge is at {ridge}",
+            strong=True,
+        )
+    )
+    alt = (
+        f"{users} at {context:,} tokens: {fmt(weights.bytes, 'B')} of weights are read once, "
+        f"and {batch:,} {'caches' if batch > 1 else 'cache'} of {fmt(each, 'B')}, {fmt(both, 'FLOP/byte')} in all."
+    )
+    return Scene(400, 176, parts, alt=alt)

@@ -1,0 +1,245 @@
+"""Efficiencies: what machines reach of their datasheets, what software does, and how far predictions are off.
+
+Shares of a generation of accelerators (:class:`Efficiency`) and of links (:class:`LinkEfficiency`), NCCL's constants,
+:class:`~clusterlab.catalogue.Software` by era, and how measured times scatter about predicted ones (:class:`Spread`,
+:class:`Scatter`). All of it is data with a source or a basis for each value: ``data/efficiencies.toml``, printed by
+``clusterlab audit``. What-ifs are made with ``dataclasses.replace``.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..checks import fraction, nonnegative, positive
+from .software import ServingSoftware, Software
+from .sources import Fact, Sourced, read_records, stored
+
+# --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Efficiency(Sourced):
+    """Shares of its datasheet that a generation of accelerators reaches in a training step.
+
+    They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
+    ``gemm``, ``gemm_8``, ``gemm_4``: of the dense peak in the large GEMMs of a step, at 16, 8 and 4 bits. ``memory``:
+    of the HBM bandwidth. ``overlap_loss``: of a kernel's memory time that its compute does not hide, and the other way
+    round. ``attention``: of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
+
+    A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
+    9/16 could so show more FLOPs than the peak, and is refused.
+    """
+
+    gemm: float
+    gemm_8: float
+    gemm_4: float
+    memory: float
+    overlap_loss: float
+    attention: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        fraction(**{name: getattr(self, name) for name in EFFICIENCY_FIELDS})
+        if np.any(np.asarray(self.attention) > 9 / 16):
+            raise ValueError(f"attention must be at most 0.5625, got {self.attention}")
+
+    @property
+    def generation(self) -> str:
+        """The generation of accelerators."""
+        return self.name
+
+
+EFFICIENCY_FIELDS = tuple(f.name for f in fields(Efficiency)[2:])
+
+
+@dataclass(frozen=True, repr=False)
+class LinkEfficiency(Sourced):
+    """What collectives reach of the links' datasheets.
+
+    ``scale_up_ring``, ``network_ring``: share of a scale-up link and of a network port that rings reach.
+    ``all_to_all``: share of either that an all-to-all reaches.
+    """
+
+    scale_up_ring: float
+    all_to_all: float
+    network_ring: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        fraction(scale_up_ring=self.scale_up_ring, all_to_all=self.all_to_all, network_ring=self.network_ring)
+
+
+@dataclass(frozen=True, repr=False)
+class NCCL(Sourced):
+    """Constants that NCCL plans with.
+
+    The share of an NVLink's rate that switches sustain when they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
+    """
+
+    nvlink_4_reduction: float
+    nvlink_5_reduction: float
+
+
+@dataclass(frozen=True, repr=False)
+class Protocol(Sourced):
+    """How NCCL runs an algorithm: what it waits for and what is left of a wire's rate.
+
+    Seconds: ``base`` for any collective, ``nvlink``, ``pcie`` and ``network`` for each hop over such a wire. ``share``:
+    of the rate that the algorithm's largest messages reach. Low-latency protocols send a flag with the data, so that
+    nobody waits for a fence, and lose rate by it.
+
+    Examples
+    --------
+    A hop of a long message over InfiniBand, and over the first EFA:
+
+    >>> from clusterlab.units import fmt
+    >>> simple = PROTOCOLS["ring, Simple"]
+    >>> [fmt(simple.hop(FABRICS[name].latency), "s") for name in ("InfiniBand", "EFA v1")]
+    ['15.6 µs', '160 µs']
+    """
+
+    base: float
+    nvlink: float
+    pcie: float
+    network: float
+    share: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time and no share."""
+        nonnegative(base=self.base, nvlink=self.nvlink, pcie=self.pcie, network=self.network)
+        fraction(share=self.share)
+
+    @property
+    def crossings(self) -> int:
+        """How often a hop across pays for the fabric: with a fence behind the data twice, as NCCL counts it."""
+        return 2 if self.name.endswith("Simple") else 1
+
+    def hop(self, fabric: float) -> float:
+        """Seconds of a hop across a fabric that adds ``fabric`` seconds to a crossing."""
+        return self.network + self.crossings * fabric
+
+
+@dataclass(frozen=True, repr=False)
+class Fabric(Sourced):
+    """What a network adds to NCCL's own latency of a hop: ``latency``, in seconds.
+
+    A message with a fence behind it pays it twice (:meth:`Protocol.hop`).
+    """
+
+    latency: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        nonnegative(latency=self.latency)
+
+
+@dataclass(frozen=True, repr=False)
+class Spread(Sourced):
+    """How far measured times lie from predicted ones, for one kind of run: an 80 % interval, in multiples of a time.
+
+    Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
+    than ``high`` times it. Every source has a vote with the square root of its rows:
+    :func:`clusterlab.evidence.validation.learn_spreads` for steps,
+    :func:`clusterlab.evidence.link_fit.learn_spreads` for collectives.
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no interval."""
+        positive(low=self.low, high=self.high)
+        if np.any(np.asarray(self.low) >= self.high):
+            raise ValueError(f"low must be below high, got {self.low} and {self.high}")
+
+
+@dataclass(frozen=True, repr=False)
+class Scatter(Sourced):
+    """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
+
+    Standard deviations of sources that no constant has seen (``between_sources``), of models within a source
+    (``between_models``), and of runs of a model (``between_runs``). ``reach``: so many of them on either side of what
+    is expected hold four fifths of the runs; 1.28 if they were normal, less where a few are far off. Every source has
+    one vote: :func:`clusterlab.evidence.validation.learn_scatters`.
+    """
+
+    between_sources: float
+    between_models: float
+    between_runs: float
+    reach: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no standard deviation."""
+        nonnegative(between_sources=self.between_sources, between_models=self.between_models)
+        positive(between_runs=self.between_runs, reach=self.reach)
+
+
+_RECORDS: dict[str, type] = {
+    "efficiency": Efficiency,
+    "link_efficiency": LinkEfficiency,
+    "nccl": NCCL,
+    "protocol": Protocol,
+    "fabric": Fabric,
+    "software": Software,
+}
+_RECORDS |= {"spread": Spread, "scatter": Scatter, "serving": ServingSoftware}
+
+
+def load(document: Mapping) -> dict[str, dict[str, Any]]:
+    """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
+
+    Parameters
+    ----------
+    document : mapping
+        Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
+        ``spread``, ``scatter`` and ``serving``, in the form of :func:`clusterlab.catalogue.hardware.load`; rows of
+        ``software`` and ``serving`` take from their row ``default`` what they do not say.
+
+    Returns
+    -------
+    dict
+        ``{"efficiency": {name: Efficiency}, "software": {name: Software}, ...}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
+    """
+
+    def built(table, record):
+        usual: dict[str, Fact] = {}
+
+        def of(name, facts, _):
+            if table in ("software", "serving") and name == "default":
+                usual.update(facts)
+                return None
+            facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
+            values = {key: record.read(key, fact.printed) for key, fact in facts.items()}
+            return record(name=name, facts=MappingProxyType(facts), **values)
+
+        return of
+
+    return read_records(document, "efficiency", {table: built(table, record) for table, record in _RECORDS.items()})
+
+
+@cache
+def _records() -> dict[str, dict[str, Any]]:
+    return load(tomllib.loads(stored("efficiencies.toml")))
+
+
+EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
+SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
+SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
+SCATTERS: Mapping[str, Scatter] = MappingProxyType(_records()["scatter"])
+LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
+NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
+PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(_records()["protocol"])
+FABRICS: Mapping[str, Fabric] = MappingProxyType(_records()["fabric"])

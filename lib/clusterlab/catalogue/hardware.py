@@ -1,0 +1,366 @@
+"""Hardware: accelerators, links, nodes and racks, with a source behind every number.
+
+The conventions are pinned. Peaks are **dense** matrix rates. Link bandwidths are **per direction**: the figure of the
+brochure, both directions added, is the property ``bandwidth_both_ways``. Units are SI base units.
+
+The numbers live in ``data/hardware.toml``, written as their source prints them. Each carries a kind (specified,
+measured, derived or assumed) and a source; ``python -m clusterlab audit`` prints them all and fails on a gap.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from types import MappingProxyType
+
+from ..checks import positive
+from ..records import Explained, words
+from ..units import parse
+from .sources import Fact, find, read_records, stored
+
+
+@dataclass(frozen=True, repr=False)
+class Part(Explained):
+    """What every hardware record has: a name, and a :class:`Fact` behind each of its fields."""
+
+    name: str
+    facts: Mapping[str, Fact] = field(compare=False)
+
+    def _rows(self):
+        rows = [(self.name, "value", "kind", "source")]
+        for key, fact in self.facts.items():
+            now = self.peaks.get(key[5:]) if key.startswith("peak_") else getattr(self, key)
+            same = now == _value(key, fact.printed)
+            # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
+            row = (str(fact.printed), fact.kind, fact.source.title) if same else (f"{now:g}", "changed", "")
+            rows.append((words(key), *row))
+        return rows
+
+
+@dataclass(frozen=True, repr=False)
+class Accelerator(Part):
+    """One accelerator: peaks in FLOP/s (dense), capacity in bytes, bandwidths in bytes/s, power in watts.
+
+    A field that no source gives is ``None``, and a law refuses it by name.
+    """
+
+    vendor: str
+    year: int
+    peaks: Mapping[str, float] = field(hash=False)
+    hbm_capacity: float
+    hbm_bandwidth: float
+    usable_capacity: float | None = None  # bytes that a program may allocate, where a tool shows them
+    hbm_latency: float | None = None
+    scale_up_link: str | None = None
+    scale_up_bandwidth: float | None = None  # per direction, all links of one accelerator together
+    scale_up_domain: int | None = None  # accelerators that reach one another at that bandwidth
+    tdp: float | None = None
+    trap: str = ""  # what is commonly misquoted
+
+    def peak(self, precision: str) -> float:
+        """Dense matrix peak in FLOP/s at a ``precision``: ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"`` and so on.
+
+        Raises
+        ------
+        ValueError
+            This accelerator has no such peak; the message lists those that it has.
+
+        Examples
+        --------
+        >>> from clusterlab.units import fmt
+        >>> fmt(accelerator("H100 SXM").peak("bf16"), "FLOP/s")
+        '989 TFLOP/s'
+        """
+        if str(precision) not in self.peaks:
+            raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
+        return self.peaks[precision]
+
+
+@dataclass(frozen=True, repr=False)
+class Memory(Part):
+    """One level of memory on an accelerator's die: bytes, bytes/s of the whole chip, seconds from load to use."""
+
+    accelerator: str
+    capacity: float
+    bandwidth: float
+    latency: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Link(Part):
+    """One link: bytes/s per direction, and one-way latency in seconds where a source gives it.
+
+    ``peers``: accelerators that it goes straight to, a part of the bandwidth to each (a full mesh); none: to switches.
+    """
+
+    bandwidth: float
+    latency: float | None = None
+    peers: int | None = None
+
+    @property
+    def bandwidth_both_ways(self) -> float:
+        """Both directions added: the figure that brochures print."""
+        return 2 * self.bandwidth
+
+
+@dataclass(frozen=True, repr=False)
+class Node(Part):
+    """One server: its accelerators, its network ports and its rated power in watts."""
+
+    vendor: str
+    year: int
+    accelerator: str
+    accelerators: int
+    network_link: str | None = None
+    network_ports: int | None = None
+    power: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Rack(Node):
+    """One rack sold as a unit: like a server, and the compute nodes in it."""
+
+    nodes: int | None = None
+
+
+_RECORDS = {"accelerator": Accelerator, "memory": Memory, "link": Link, "node": Node, "rack": Rack}
+# What a field's value looks like: text, a count, or a number with a unit of its quantity.
+_COUNTS = ("year", "scale_up_domain", "accelerators", "nodes", "network_ports", "peers")
+_UNITS = {"peak": "FLOP/s", "bandwidth": "(?:B|bit)/s", "capacity": "B", "latency": "s", "tdp": "W", "power": "W"}
+_EXAMPLES = {
+    "peak": "989 TFLOP/s",
+    "bandwidth": "3.35 TB/s",
+    "capacity": "80 GB",
+    "latency": "5 us",
+    "tdp": "700 W",
+    "power": "10.2 kW",
+}
+_TEXT = ("vendor", "accelerator", "scale_up_link", "network_link")
+
+
+def load(document: Mapping) -> dict[str, dict[str, Part]]:
+    """Build every record of a parsed ``hardware.toml``, refusing whatever has no source.
+
+    Parameters
+    ----------
+    document : mapping
+        Tables ``sources`` and one for each of ``accelerator``, ``memory``, ``link``, ``node``, ``rack``. A row's own
+        ``source`` and ``kind`` hold for all its fields; a field written as a table may name its own.
+
+    Returns
+    -------
+    dict
+        ``{"accelerator": {name: Accelerator}, "link": {name: Link}, ...}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
+        field, a missing or unreadable value, a reference to a part that is not there.
+    """
+    build = {
+        table: lambda name, facts, row, record=record: _build(record, name, facts, row.get("trap", ""))
+        for table, record in _RECORDS.items()
+    }
+    return read_records(document, "hardware", build, _dangling)
+
+
+def _value(key: str, printed: object) -> str | int | float:
+    """A field as the records hold it: text, a count, or a number in SI units, refusing what cannot be one."""
+    if key in _TEXT:
+        if not (isinstance(printed, str) and printed):
+            raise ValueError(f"{key} must be text, got {printed!r}")
+        return printed
+    if key in _COUNTS:
+        if type(printed) is not int or printed < 1:
+            raise ValueError(f"{key} must be a whole number above zero, got {printed!r}")
+        return printed
+    quantity = "peak" if key.startswith("peak_") else key.rpartition("_")[2]
+    if quantity not in _UNITS:
+        raise ValueError(f"unknown field {key!r}")
+    # The unit must belong to the quantity: a bandwidth in GB is refused.
+    if not re.search(rf"\d\s*[a-zµ]?i?{_UNITS[quantity]}$", str(printed), re.IGNORECASE):
+        raise ValueError(f"{key} must be a number and its unit, such as {_EXAMPLES[quantity]!r}, got {printed!r}")
+    try:
+        value = parse(printed)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
+    return positive(**{key: value})[0]
+
+
+def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Part:
+    values: dict = {}
+    peaks = {}
+    for key, fact in facts.items():
+        value = _value(key, fact.printed)
+        if key.startswith("peak_") and record is Accelerator:
+            peaks[key.removeprefix("peak_")] = value
+        else:
+            values[key] = value
+    if record is Accelerator:
+        values |= {"peaks": MappingProxyType(peaks), "trap": trap}
+    return record(name=name, facts=MappingProxyType(dict(facts)), **values)
+
+
+def _dangling(records: Mapping[str, Mapping[str, Part]]) -> list[str]:
+    """References to a link or an accelerator that is not in the data."""
+    gaps = []
+    for table, rows in records.items():
+        for name, part in rows.items():
+            for key in ("accelerator", "scale_up_link", "network_link"):
+                target = getattr(part, key, None)
+                if target is not None and target not in records["accelerator" if key == "accelerator" else "link"]:
+                    gaps.append(f"{table} {name}: {key} {target!r} is not in the data")
+    return gaps
+
+
+@cache
+def _records() -> dict[str, dict[str, Part]]:
+    return load(tomllib.loads(stored("hardware.toml")))
+
+
+def accelerator(name: str) -> Accelerator:
+    """Return the accelerator called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> fmt(accelerator("H100 SXM").hbm_bandwidth, "B/s")
+    '3.35 TB/s'
+    >>> accelerator("H100 SMX")
+    Traceback (most recent call last):
+    ...
+    ValueError: unknown accelerator 'H100 SMX'; did you mean 'H100 SXM' or 'H800 SXM' or 'H200 SXM'?
+    """
+    return find("accelerator", name, _records()["accelerator"])
+
+
+# How people write accelerators. Where one name is several boards, the board decides, see below.
+_SPELLINGS = {
+    **{name: name.casefold() for name in ("GB300", "GB200", "B300", "B200")},
+    **{f"{name} SXM": name.casefold() for name in ("H200", "H800", "H100")},
+    "A100 80GB": "a100",
+    "V100 SXM2": "v100",
+    "RTX PRO 6000": "rtx[ -]?(?:pro[ -]?6000|6000[ -]?pro)",
+    "MI250X": "mi250x",
+    **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 355)},
+    "TPU v4": r"tpu[ -]?v?4|v4(?=-\d)",
+    "TPU v5e": "v5[ -]?e|v5[ -]?lite(?:pod)?",
+    "TPU v5p": "v5p",
+    "TPU v6e": "v6e|trillium",
+    "TPU v7": "tpu[ -]?v?7x?|ironwood",
+    "Gaudi 3": "gaudi[ -]?3",
+    "Trainium2": "trainium[ -]?2|trn2",
+}
+# No letter or figure stands before or after ("XH100", "RTX A1000"), but for counts and boards ("8xH100", "H100SXM").
+_NAMED = re.compile(
+    r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))(?:"
+    + "|".join(f"(?P<_{i}>{pattern})" for i, pattern in enumerate(_SPELLINGS.values()))
+    + r")(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
+)
+_CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
+
+
+def match_accelerator(text: str) -> Accelerator | None:
+    """Return the accelerator that a text names, written as people write it; None where the catalogue lacks it.
+
+    A name without its board is the usual one: SXM, and 80 GB of an A100. A text that names several is the first.
+
+    Examples
+    --------
+    >>> for text in ("NVIDIA H100 80GB HBM3", "8xH100", "A100-SXM4-40GB", "2x v5e-256", "H100 PCIe"):
+    ...     print(match_accelerator(text).name)
+    H100 SXM
+    H100 SXM
+    A100 40GB
+    TPU v5e
+    H100 PCIe
+    >>> print(match_accelerator("NVIDIA H100 NVL"), match_accelerator("RTX A1000"))
+    None None
+    """
+    text = str(text).casefold()
+    found = _NAMED.search(text)
+    if not found:
+        return None
+    name = list(_SPELLINGS)[int(str(found.lastgroup)[1:])]
+    if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
+        named = f"{found[0].upper()} PCIe"
+        return accelerator(named) if card[0] == "pcie" and named in _records()["accelerator"] else None
+    if name == "A100 80GB" and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
+        name = "A100 40GB"
+    return accelerator(name)
+
+
+def memory(name: str) -> Memory:
+    """Return the level of on-chip memory called ``name``; a wrong name raises a ValueError with the nearest right ones.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> fmt(memory("H100 SXM L2").bandwidth, "B/s")
+    '9.7 TB/s'
+    """
+    return find("memory", name, _records()["memory"])
+
+
+def link(name: str) -> Link:
+    """Return the link called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> from clusterlab.units import fmt
+    >>> nvlink = link("NVLink 4")
+    >>> fmt(nvlink.bandwidth, "B/s"), fmt(nvlink.bandwidth_both_ways, "B/s")
+    ('450 GB/s', '900 GB/s')
+    """
+    return find("link", name, _records()["link"])
+
+
+def node(name: str) -> Node:
+    """Return the server called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> node("DGX H100").accelerators
+    8
+    """
+    return find("node", name, _records()["node"])
+
+
+def rack(name: str) -> Rack:
+    """Return the rack called ``name``; a wrong name raises a ValueError that says the nearest right ones.
+
+    Examples
+    --------
+    >>> rack("GB200 NVL72").accelerators
+    72
+    """
+    return find("rack", name, _records()["rack"])
+
+
+def accelerators() -> tuple[Accelerator, ...]:
+    """Every accelerator in the data, in the order of the file."""
+    return tuple(_records()["accelerator"].values())
+
+
+def memories() -> tuple[Memory, ...]:
+    """Every level of on-chip memory in the data, from the registers out."""
+    return tuple(_records()["memory"].values())
+
+
+def links() -> tuple[Link, ...]:
+    """Every link in the data, in the order of the file."""
+    return tuple(_records()["link"].values())
+
+
+def nodes() -> tuple[Node, ...]:
+    """Every server in the data, in the order of the file."""
+    return tuple(_records()["node"].values())
+
+
+def racks() -> tuple[Rack, ...]:
+    """Every rack in the data, in the order of the file."""
+    return tuple(_records()["rack"].values())

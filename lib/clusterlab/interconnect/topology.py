@@ -1,0 +1,774 @@
+"""Topology: what a fabric of switches is made of, how much of it a cut leaves, and how far apart two GPUs are.
+
+A scale-out fabric is a fat tree: leaf switches below, spines above them and cores above those. A TPU pod is a torus,
+without packet switches. A scale-up domain is one stage of switches inside a server or a rack. Each is counted here in
+cables and switches, cut in half, and crossed. A cable has a port at each end, and its bandwidth in each direction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import catalogue
+from ..checks import nonnegative, positive
+from ..records import Explained, summary, words
+from ..units import fmt
+
+# How far a message travels, as `path_tier` numbers it.
+TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
+_MOST = 2**20  # of anything but hosts and GPUs: counts multiplied together stay exact integers
+
+
+def _plain_numbers(check, values) -> list:
+    """The checked values as plain numbers, or a ValueError naming the one that has a dimension."""
+    numbers = check(**values)
+    for i, (name, number) in enumerate(zip(values, numbers, strict=True)):
+        if hasattr(number, "dimensionality"):
+            if number.dimensionality:
+                raise ValueError(f"{name} must be a plain number, got a quantity in {number.units}")
+            numbers[i] = number.to("").magnitude
+    return numbers
+
+
+def _counts(least=1, most=_MOST, **values) -> list:
+    """Each value as an int or an integer array, or a ValueError naming the one that is not a whole number in range."""
+    numbers = _plain_numbers(nonnegative, values)
+    for name, number in zip(values, numbers, strict=True):
+        wrong = (number < least) | (number > most) | (number != np.floor(number))
+        if np.any(wrong):
+            worst = np.asarray(number)[np.asarray(wrong)].flat[0]
+            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, got {worst:,.12g}")
+    return [int(number) if np.ndim(number) == 0 else number.astype(np.int64) for number in numbers]
+
+
+def _ratios(**values) -> list:
+    """Each value as a float or an array, or a ValueError naming the oversubscription that is below 1."""
+    numbers = _plain_numbers(positive, values)
+    for name, number in zip(values, numbers, strict=True):
+        if np.any(low := np.less(number, 1)):
+            raise ValueError(f"{name} must be at least 1, got {_first(low, number)[0]:g}")
+    return numbers
+
+
+def _flag(**values) -> None:
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def _first(wrong, *values) -> list:
+    """The values, one number each, at the first place where something is wrong."""
+    wrong, *values = np.broadcast_arrays(wrong, *values)
+    return [value[wrong][0] for value in values]
+
+
+def _ceil_div(number, per):
+    return -(-number // per)
+
+
+@np.vectorize(otypes=[np.int64])
+def _divisor(number, least):
+    """The smallest divisor of ``number`` from ``least`` on; ``number`` itself where that is larger still."""
+    return next((d for d in range(max(int(least), 1), int(number)) if number % d == 0), number)
+
+
+# --- The hierarchy: from the registers to another data centre --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One level of the hierarchy: bytes/s of one accelerator per direction, seconds, and what usually travels there."""
+
+    name: str
+    bandwidth: float
+    latency: float | None
+    carries: str
+
+
+@dataclass(frozen=True, repr=False)
+class Hierarchy(Explained):
+    """The tiers of one machine, from the chip outwards."""
+
+    node: str
+    tiers: tuple[Tier, ...]
+
+    def _rows(self):
+        rows = [(self.node, "bandwidth", "latency", "carries")]
+        for tier in self.tiers:
+            latency = "-" if tier.latency is None else fmt(tier.latency, "s")
+            rows.append((tier.name, fmt(tier.bandwidth, "B/s"), latency, tier.carries))
+        return rows
+
+
+def hierarchy(node="DGX H100") -> Hierarchy:
+    """Tiers from the registers of one accelerator of a server or a rack to another data centre.
+
+    Parameters
+    ----------
+    node : str
+        Name of a server or a rack in :mod:`clusterlab.catalogue`. On-chip memories are listed where the data holds
+        them.
+
+    Returns
+    -------
+    Hierarchy
+        For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
+        what usually travels there. The accelerators share the network ports of their machine evenly.
+
+    Raises
+    ------
+    ValueError
+        There is no such server or rack; the message names the nearest.
+
+    Notes
+    -----
+    ----- Source: the records of :mod:`clusterlab.catalogue`, each with its own source; what a tier carries is common
+    practice. The last tier is one wavelength of 400 Gbit/s and MLSysBook's planning value for latency.
+
+    Examples
+    --------
+    >>> [tier.name for tier in hierarchy("DGX B200").tiers]
+    ['HBM', 'NVLink 5', 'InfiniBand NDR', 'other data centre']
+    """
+    machines = {machine.name: machine for machine in (*catalogue.nodes(), *catalogue.racks())}
+    machine = catalogue.find("node", node, machines)
+    chip = catalogue.accelerator(machine.accelerator)
+    on_chip = {
+        "registers": "operands of one thread",
+        "L1": "tiles of a matrix product",
+        "L2": "tiles that multiprocessors share",
+    }
+    rows = []
+    for level in catalogue.memories():
+        if level.accelerator == chip.name:
+            kind = level.name.removeprefix(f"{chip.name} ")
+            rows.append(Tier(kind, level.bandwidth, level.latency, on_chip.get(kind, "data close to the arithmetic")))
+    rows.append(Tier("HBM", chip.hbm_bandwidth, chip.hbm_latency, "weights, activations, key-value cache"))
+    ports = (machine.network_ports or machine.accelerators) / machine.accelerators
+    links = (
+        (chip.scale_up_link, chip.scale_up_link, 1, "tensor and expert parallelism"),
+        (machine.network_link, machine.network_link, ports, "data and pipeline parallelism"),
+        ("other data centre", "Cross-data-centre", 1, "checkpoints, data, replicas"),
+    )
+    for name, link, ports, carries in links:
+        if link:
+            link = catalogue.link(link)
+            rows.append(Tier(name, ports * link.bandwidth, link.latency, carries))
+    return Hierarchy(node, tuple(rows))
+
+
+# --- Fat trees -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class FatTree(Explained):
+    """Switches and cables of a fat tree, tier by tier, and its bisection. A two-tier tree has no cores.
+
+    ``host_cables`` end at a leaf, ``spine_cables`` join leaf and spine, ``core_cables`` spine and core.
+    """
+
+    leaves: int
+    spines: int
+    cores: int
+    host_cables: int
+    spine_cables: int
+    core_cables: int
+    bisection_links: int  # with a host at every port of every leaf
+    copper_hosts: bool = False
+
+    @property
+    def switches(self):
+        """Switches in all tiers."""
+        return self.leaves + self.spines + self.cores
+
+    @property
+    def cables(self):
+        """Cables in all tiers."""
+        return self.host_cables + self.spine_cables + self.core_cables
+
+    @property
+    def transceivers(self):
+        """Optical transceivers: two per cable, none for hosts' copper cables."""
+        return 2 * (self.cables - self.host_cables * self.copper_hosts)
+
+    def _rows(self):
+        switches = self.leaves, self.spines, self.cores, self.switches
+        cables = self.host_cables, self.spine_cables, self.core_cables, self.cables
+        optics = self.host_cables * (not self.copper_hosts), self.spine_cables, self.core_cables
+        columns = (switches, cables, (*(2 * number for number in optics), self.transceivers))
+        names = "leaf", "spine", "core", "total"
+        body = [(name, *map(summary, row)) for name, *row in zip(names, *columns, strict=True)]
+        return [("tier", "switches", "cables below", "transceivers"), *body]
+
+
+def _ports(radix, oversubscription) -> tuple:
+    """Radix, and a leaf's downlinks and uplinks."""
+    positive(radix=radix, oversubscription=oversubscription)
+    (k,) = _counts(2, 2**16, radix=radix)
+    if np.any(odd := k % 2 == 1):
+        raise ValueError(f"radix must be even, got {_first(odd, k)[0]}")
+    (ratio,) = _ratios(oversubscription=oversubscription)
+    up = np.clip(np.rint(k / (1 + ratio)), 1, k // 2).astype(np.int64)
+    if np.any(split := np.abs(k / up - 1 - ratio) > 1e-9 * ratio):
+        k, up, ratio = _first(split, k, up, ratio)
+        raise ValueError(
+            "oversubscription must be a ratio of whole ports down to whole ports up, "
+            f"got {ratio:g} for radix {k}; near it: {k - up}/{up} = {(k - up) / up:.6g}"
+        )
+    return k, k - up, up
+
+
+def fat_tree_capacity(radix, *, tiers, oversubscription=1):
+    r"""Hosts that a full fat tree of identical switches connects.
+
+    .. math:: N_2 = d\,k, \qquad N_3 = d\,k^2 / 2, \qquad d = k\,\frac{o}{1 + o}
+
+    Without oversubscription these are k²/2 and k³/4. A leaf has d ports down and u = k - d ports up.
+
+    Parameters
+    ----------
+    radix : array_like
+        Ports of a switch, k: even, 2 to 65,536.
+    tiers : array_like
+        2 (leaf, spine) or 3 (leaf, spine, core).
+    oversubscription : array_like
+        A leaf's ports down over its ports up, o = d/u, at least 1. The tiers above are not oversubscribed.
+
+    Returns
+    -------
+    array_like
+        Hosts (network ports of GPUs), an integer.
+
+    Raises
+    ------
+    ValueError
+        ``radix`` is not an even integer in range, ``tiers`` is neither 2 nor 3, or ``oversubscription`` is below 1 or
+        not a ratio of whole ports (the message names the nearest).
+
+    Notes
+    -----
+    Source: Al-Fares, Loukissas and Vahdat 2008, section 2.2, for k³/4; Leiserson 1985 for fat trees.
+
+    Examples
+    --------
+    >>> [int(fat_tree_capacity(64, tiers=t)) for t in (2, 3)]
+    [2048, 65536]
+    """
+    positive(radix=radix, tiers=tiers, oversubscription=oversubscription)
+    (tiers,) = _counts(2, 3, tiers=tiers)
+    k, down, _ = _ports(radix, oversubscription)
+    return down * k * np.where(tiers == 3, k // 2, 1)[()]
+
+
+def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False) -> FatTree:
+    r"""Smallest fat tree of identical switches for a number of hosts.
+
+    With d ports down and u up on a leaf, L leaves and, in three tiers, P pods of up to k/2 leaves,
+
+    .. math:: L = \lceil N/d \rceil, \qquad
+        S_2 = \min\{s : s \mid u,\; s k \ge L u\}, \qquad
+        P = \lceil 2L/k \rceil, \quad S_3 = P u, \quad
+        C = u \cdot \min\{g : g \mid k/2,\; 2 g \ge P\}
+
+    .. math:: \text{cables} = N + L u\; [+\, S_3\, k/2], \qquad
+        \text{bisection} = \lfloor L/2 \rfloor\, u + (L \bmod 2) \lfloor d/2 \rfloor
+
+    Each leaf has the same number of cables to every spine (of its pod), and each spine to every core of its group:
+    otherwise traffic could not be spread evenly. That is why s and g are divisors.
+
+    What is counted: one cable per host; every leaf that has a host, with all of its uplinks; every pod that has such a
+    leaf, with all of its u spines and all of their uplinks, even if the last pod holds few leaves; and the fewest
+    spines (two tiers) or cores (three) that the rule above allows. The top tier is built even where one leaf would do.
+
+    Parameters
+    ----------
+    hosts : array_like
+        Hosts to connect, N: network ports, in most clusters one per GPU.
+    radix : array_like
+        Ports of a switch, k: even, 2 to 65,536.
+    tiers : array_like, optional
+        2 (leaf, spine) or 3 (leaf, spine, core); the default is 2 where they suffice.
+    oversubscription : array_like
+        A leaf's ports down over its ports up, o = d/u, at least 1. The tiers above are not oversubscribed.
+    copper_hosts : bool
+        Whether the cables between hosts and leaves are copper, which needs no transceivers.
+
+    Returns
+    -------
+    FatTree
+        Switches and cables by tier, broadcast over the arguments. ``bisection_links`` is the least number of cables
+        between any two halves of the hosts, with all ports of the leaves populated.
+
+    Raises
+    ------
+    ValueError
+        As for :func:`fat_tree_capacity`; or ``hosts`` is not a positive integer, or more than the tiers connect (the
+        message says how many they do).
+
+    Notes
+    -----
+    Source: Al-Fares, Loukissas and Vahdat 2008, section 2.2, for the complete tree of three tiers. The partly populated
+    trees are those of NVIDIA's DGX SuperPOD reference architectures (B200, and B300 with XDR: component counts).
+
+    Examples
+    --------
+    4,096 GPUs on switches of 64 ports, as in a DGX SuperPOD of 16 scalable units:
+
+    >>> fat_tree(4096, 64)
+    FatTree
+    tier   switches  cables below  transceivers
+    leaf        128         4,096         8,192
+    spine       128         4,096         8,192
+    core         64         4,096         8,192
+    total       320        12,288        24,576
+    """
+    sizes = {"hosts": hosts, "radix": radix, "oversubscription": oversubscription}
+    n, *_ = _plain_numbers(positive, sizes | ({} if tiers is None else {"tiers": tiers}))
+    _flag(copper_hosts=copper_hosts)
+    k, down, up = _ports(radix, oversubscription)
+    if tiers is None:
+        tiers = np.where(n <= fat_tree_capacity(radix, tiers=2, oversubscription=oversubscription), 2, 3)
+    (tiers,) = _counts(2, 3, tiers=tiers)
+    most = fat_tree_capacity(radix, tiers=tiers, oversubscription=oversubscription)
+    if np.any(over := n > most):
+        n, most, k, ratio, tiers = _first(over, n, most, k, down / up, tiers)
+        of = f"{tiers} tiers of radix {k} and oversubscription {ratio:g}"
+        raise ValueError(f"hosts must be at most {most:,} for {of}, got {n:,.12g}")
+    (n,) = _counts(1, 2**53, hosts=hosts)
+    three = np.equal(tiers, 3)
+    leaves = _ceil_div(n, down)
+    pods = _ceil_div(leaves, k // 2)
+    spines = np.where(three, pods * up, _divisor(up, _ceil_div(leaves * up, k)))
+    cores = np.where(three, up * _divisor(k // 2, _ceil_div(pods, 2)), 0)
+    core_cables = np.where(three, spines * (k // 2), 0)
+    halves = leaves // 2 * up + leaves % 2 * (down // 2)
+    parts = np.broadcast_arrays(leaves, spines, cores, n, leaves * up, core_cables, halves)
+    return FatTree(*(part[()] for part in parts), copper_hosts)
+
+
+def bisection_bandwidth(links, bandwidth):
+    r"""Bandwidth between the halves of a fabric, one direction.
+
+    .. math:: B = \text{links} \cdot \beta
+
+    Parameters
+    ----------
+    links : array_like
+        Cables between the halves: ``bisection_links`` of a :class:`FatTree` or a :class:`Torus`.
+    bandwidth : array_like
+        Bandwidth of one cable, bytes/s per direction.
+
+    Returns
+    -------
+    array_like
+        Bytes/s per direction. A fat tree without oversubscription gives half the hosts their full bandwidth.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: Dally and Towles 2004, chapter 3, who add both directions.
+
+    Examples
+    --------
+    >>> float(bisection_bandwidth(fat_tree(2048, 64).bisection_links, 50e9) / 50e9)
+    1024.0
+    """
+    links, bandwidth = positive(links=links, bandwidth=bandwidth)
+    return links * bandwidth
+
+
+# --- Tori ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Torus(Explained):
+    """Nodes and links of a torus, its bisection, and the hops of its shortest paths."""
+
+    nodes: int
+    links: int
+    bisection_links: int
+    diameter: int
+    average_hops: float
+
+    def _rows(self):
+        counts = [(name, summary(getattr(self, name))) for name in ("nodes", "links", "bisection_links", "diameter")]
+        rows = [*counts, ("average_hops", f"{self.average_hops:.4g}")]
+        return [("", "value"), *((words(name), value) for name, value in rows)]
+
+
+def torus(sizes) -> Torus:
+    r"""Links, bisection and distances of a torus: a grid whose rows and columns wrap around into rings.
+
+    .. math:: \text{links} = \frac{N}{2} \sum_i r_i, \qquad
+        D = \sum_i \lfloor k_i/2 \rfloor, \qquad
+        \bar h = \frac{N}{N-1} \sum_i \frac{\lfloor k_i^2/4 \rfloor}{k_i}, \qquad
+        \text{bisection} = \sum_{i=1}^{e} r_i \prod_{j>i} k_j
+
+    with r = 2 links at each node along a dimension. A dimension of size 2 has no wrap-around: it would be a second
+    cable between the same two nodes, so r = 1 there, and a torus of sizes 2 is a hypercube. The sum takes the longest
+    rings first and ends at the first even one, e: a cut of an even ring halves the nodes, with 2N/k links; an odd ring
+    leaves a layer between the halves, which the cut must halve in turn. In that order a ring of 2 counts as one of 4:
+    it costs as much to cut.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Nodes along each dimension, each at least 2; one torus, any number of dimensions.
+
+    Returns
+    -------
+    Torus
+        ``bisection_links`` is the least number of links between any two halves (an odd number of nodes splits into
+        halves that differ by one). ``average_hops`` is the mean over all pairs of different nodes.
+
+    Raises
+    ------
+    ValueError
+        ``sizes`` are not a sequence of whole numbers above 1.
+
+    Notes
+    -----
+    Source: Dally and Towles 2004, chapter 5, for even k (they count both directions: 4N/k); Arjona Aroca and Fernández
+    Anta 2014 for the bisection with odd sizes.
+
+    Examples
+    --------
+    A TPU v4 pod:
+
+    >>> torus((16, 16, 16))
+    Torus
+                      value
+    nodes             4,096
+    links            12,288
+    bisection links     512
+    diameter             24
+    average hops         12
+    """
+    if np.ndim(sizes) != 1:
+        raise ValueError(f"sizes must be a sequence of whole numbers, one for each dimension, got {sizes!r}")
+    k = _counts(2, sizes=sizes)[0].tolist()
+    n = math.prod(k)
+    cut, layer = 0, n
+    for size in sorted(k, key=lambda size: 4 if size == 2 else size, reverse=True):
+        layer //= size
+        cut += layer * min(size - 1, 2)
+        if size % 2 == 0:
+            break
+    links = sum(n // size * (size if size > 2 else 1) for size in k)
+    hops = n / (n - 1) * math.fsum(size**2 // 4 / size for size in k)
+    return Torus(n, links, cut, sum(size // 2 for size in k), hops)
+
+
+# --- Scale-up domains ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class ScaleUp(Explained):
+    """Switches of a scale-up domain, and the cables between them and the GPUs."""
+
+    cables: int
+    switches: int
+
+    @property
+    def cables_per_switch(self):
+        """Ports of each switch in use."""
+        return self.cables // self.switches
+
+    def _rows(self):
+        names = "cables", "switches", "cables_per_switch"
+        return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
+
+
+def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
+    r"""Cables and switches of a scale-up domain: every GPU wired to every switch of one stage.
+
+    .. math:: \text{cables} = G\,l, \qquad s = \min\{s : s \mid l,\; s\,p \ge G\,l\}
+
+    Cables grow with the domain and with the bandwidth of a GPU, and all of them end in the same rack. One stage holds
+    at most as many GPUs as a switch has ports, G <= p. A second stage would take at least G l cables more.
+
+    Parameters
+    ----------
+    gpus : array_like
+        GPUs of the domain, G.
+    links : array_like
+        Links of each GPU, l.
+    switch_ports : array_like
+        Ports of a switch chip, p.
+
+    Returns
+    -------
+    ScaleUp
+        Cables (one per link, both directions) and the fewest switches to which each GPU has equally many links. Any GPU
+        reaches any other at its full bandwidth.
+
+    Raises
+    ------
+    ValueError
+        An argument is not a positive integer, or one stage cannot connect that many GPUs.
+
+    Notes
+    -----
+    Derived from the wiring of NVIDIA's NVLink switches; a vendor may fit more switches than the fewest (a DGX H100 has
+    four where three have the ports).
+
+    Examples
+    --------
+    A GB200 NVL72: nine trays of two switch chips, all of whose 72 ports are in use.
+
+    >>> scale_up(72, links=18, switch_ports=72)
+    ScaleUp
+                       value
+    cables             1,296
+    switches              18
+    cables per switch     72
+    """
+    g, each, ports = _counts(gpus=gpus, links=links, switch_ports=switch_ports)
+    if np.any(over := np.greater(g, ports)):
+        g, ports = _first(over, g, ports)
+        raise ValueError(f"gpus must be at most switch_ports, {ports:,}, in one stage, got {g:,}")
+    cables, switches = np.broadcast_arrays(g * each, _divisor(each, _ceil_div(g * each, ports)))
+    return ScaleUp(cables[()], switches[()])
+
+
+# --- Placement: how far apart two GPUs are ---------------------------------------------------------------------------
+
+
+def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, rails=1, forward=False):
+    r"""Highest tier on the path between two GPUs, an index into ``TIERS``.
+
+    GPU i has one port, on leaf
+
+    .. math:: \text{leaf}(i) = R \left\lfloor \frac{\lfloor i/R \rfloor}{d} \right\rfloor + i \bmod R
+
+    With R = 1 rail, neighbours share a leaf (top of rack). With R rails, one per GPU of a node, the GPUs r of d
+    nodes share one (rail-optimised), and the other GPUs of those nodes are on R - 1 other leaves.
+
+    Parameters
+    ----------
+    source, target : array_like
+        Indices of the GPUs, from 0, node by node.
+    domain : array_like
+        GPUs of a scale-up domain: 8 in an HGX server, 72 in an NVL72 rack.
+    hosts_per_leaf : array_like
+        Ports down of a leaf, d.
+    leaves_per_pod : array_like, optional
+        Leaves of a pod in a fabric of three tiers; by default there are two, and no core.
+    rails : array_like
+        Rails, R: 1, or the GPUs of a node. It divides ``domain``.
+    forward : bool
+        Whether the message first moves over the scale-up links to the GPU of its node that is on the target's rail
+        (NCCL's PXN).
+
+    Returns
+    -------
+    array_like
+        0 (same device), 1 (same scale-up domain), 2 (same leaf), 3 (same pod) or 4 (across the core).
+
+    Raises
+    ------
+    ValueError
+        An argument is not a whole number in range, ``rails`` does not divide ``domain``, or ``forward`` is not a bool.
+
+    Notes
+    -----
+    Source: NVIDIA DGX SuperPOD reference architecture, for rails; Grattafiori et al. 2024 (Llama 3), section 3.3.1, for
+    racks under a leaf of their own.
+
+    Examples
+    --------
+    GPU 3 of the first node, and GPUs 3 and 5 of the second: the same leaf, another leaf, and one leaf after forwarding.
+
+    >>> rail = {"domain": 8, "hosts_per_leaf": 32, "rails": 8}
+    >>> [TIERS[path_tier(3, 8 + r, **rail)] for r in (3, 5)], TIERS[path_tier(3, 8 + 5, **rail, forward=True)]
+    (['leaf', 'pod'], 'leaf')
+    """
+    sizes = {"domain": domain, "hosts_per_leaf": hosts_per_leaf, "rails": rails}
+    sizes |= {} if leaves_per_pod is None else {"leaves_per_pod": leaves_per_pod}
+    nonnegative(source=source, target=target, **sizes)
+    a, b = _counts(0, 2**53, source=source, target=target)
+    width, down, rails, *pod = _counts(**sizes)
+    _flag(forward=forward)
+    if np.any(apart := np.not_equal(width % rails, 0)):
+        width, rails = _first(apart, width, rails)
+        raise ValueError(f"rails must divide domain, got {rails} and {width}")
+    sender = a // rails * rails + b % rails if forward else a
+    leaf_a, leaf_b = (gpu // rails // down * rails + gpu % rails for gpu in (sender, b))
+    core = leaf_a // pod[0] != leaf_b // pod[0] if pod else False
+    network = 2 + np.not_equal(leaf_a, leaf_b) * (1 + np.asarray(core, dtype=np.int64))
+    return np.where(np.equal(a, b), 0, np.where(np.equal(a // width, b // width), 1, network))[()]
+
+
+def network_hops(tier):
+    r"""Cables of the scale-out network that a message crosses.
+
+    .. math:: h = 2 \max(t - 1, 0)
+
+    Parameters
+    ----------
+    tier : array_like
+        Highest tier on the path, 0 to 4: see :func:`path_tier`.
+
+    Returns
+    -------
+    array_like
+        0 inside a scale-up domain, then 2, 4 or 6; it passes h - 1 switches.
+
+    Raises
+    ------
+    ValueError
+        ``tier`` is not a whole number from 0 to 4.
+
+    Notes
+    -----
+    Derived: up to the tier and down again, a cable for each step.
+
+    Examples
+    --------
+    >>> network_hops([0, 1, 2, 3, 4])
+    array([0, 0, 2, 4, 6])
+    """
+    (tier,) = _counts(0, 4, tier=tier)
+    return 2 * np.maximum(tier - 1, 0)
+
+
+def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
+    r"""GPUs that reach one another through a single leaf switch.
+
+    .. math:: d \quad\text{direct}, \qquad d\,R \quad\text{forwarded on the target's rail}
+
+    Parameters
+    ----------
+    hosts_per_leaf : array_like
+        Ports down of a leaf, d.
+    rails : array_like
+        Rails, R: 1 (top of rack), or the GPUs of a node (rail-optimised).
+    forward : bool
+        Whether a message first moves to the target's rail over the scale-up links: see :func:`path_tier`.
+
+    Returns
+    -------
+    array_like
+        GPUs, the sender among them.
+
+    Raises
+    ------
+    ValueError
+        An argument is not a positive integer, or ``forward`` is not a bool.
+
+    Notes
+    -----
+    Source: NVIDIA DGX SuperPOD reference architecture, where a scalable unit is 32 nodes under eight leaves.
+
+    Examples
+    --------
+    >>> leaf_reach(32), leaf_reach(32, rails=8, forward=True)
+    (32, 256)
+    """
+    down, rails = _counts(hosts_per_leaf=hosts_per_leaf, rails=rails)
+    _flag(forward=forward)
+    return down * (rails if forward else rails // rails)
+
+
+def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, core_oversubscription=1):
+    r"""Bandwidth of each GPU when all send that far at once: what the worst pair gets.
+
+    .. math:: \beta = \left( \beta_\text{memory},\; \beta_\text{up},\; \beta_\text{net},\;
+        \frac{\beta_\text{net}}{o_\text{leaf}},\;
+        \frac{\beta_\text{net}}{o_\text{leaf}\, o_\text{core}} \right)_t
+
+    Parameters
+    ----------
+    tier : array_like
+        Highest tier on the path, t: see :func:`path_tier`.
+    memory, scale_up, network : array_like
+        Bandwidth of the GPU's memory, of its scale-up links together, and of its network port, bytes/s per direction.
+    leaf_oversubscription, core_oversubscription : array_like
+        Downlink over uplink bandwidth of the leaves, and of the spines, each at least 1.
+
+    Returns
+    -------
+    array_like
+        Bytes/s per direction. A pair that sends alone has the bandwidth of its port at every tier from the leaf on.
+
+    Raises
+    ------
+    ValueError
+        ``tier`` is not a whole number from 0 to 4, a bandwidth is not positive and finite, or an oversubscription is
+        below 1.
+
+    Notes
+    -----
+    Source: Al-Fares, Loukissas and Vahdat 2008, section 2.1.2: oversubscription is the ratio of the worst case. Traffic
+    is taken to be spread evenly; collisions of flows lose more.
+
+    Examples
+    --------
+    H100s in a fabric of the Llama 3 paper's shape, 1:7 at the core:
+
+    >>> from clusterlab.catalogue import accelerator, link
+    >>> parts = {"memory": accelerator("H100 SXM"), "scale_up": link("NVLink 4"), "network": link("RoCE 400 GbE")}
+    >>> rates = {n: p.hbm_bandwidth if n == "memory" else p.bandwidth for n, p in parts.items()}
+    >>> path_bandwidth([0, 1, 2, 3, 4], **rates, core_oversubscription=7).round(-8) / 1e9
+    array([3350. ,  450. ,   50. ,   50. ,    7.1])
+    """
+    ratios = {"leaf_oversubscription": leaf_oversubscription, "core_oversubscription": core_oversubscription}
+    rates = {"memory": memory, "scale_up": scale_up, "network": network}
+    nonnegative(tier=tier, **rates, **ratios)
+    (tier,) = _counts(0, 4, tier=tier)
+    memory, up, network = positive(**rates)
+    leaf, core = _ratios(**ratios)
+    steps = (memory, up, network, network / leaf, network / (leaf * core))
+    return sum(np.equal(tier, i) * step for i, step in enumerate(steps))
+
+
+def path_latency(tier, *, scale_up, network, switch):
+    r"""One-way latency of a message that travels up to a tier.
+
+    .. math:: T = \left( 0,\; T_\text{up},\; T_\text{net},\; T_\text{net} + 2 T_\text{switch},\;
+        T_\text{net} + 4 T_\text{switch} \right)_t
+
+    Parameters
+    ----------
+    tier : array_like
+        Highest tier on the path, t: see :func:`path_tier`.
+    scale_up : array_like
+        Latency inside the scale-up domain, seconds.
+    network : array_like
+        Latency between two GPUs under one leaf, seconds: adapters, two cables and the leaf.
+    switch : array_like
+        Latency that each further switch and its cable add, seconds.
+
+    Returns
+    -------
+    array_like
+        Seconds, without queueing; 0 on the device itself.
+
+    Raises
+    ------
+    ValueError
+        ``tier`` is not a whole number from 0 to 4, or a latency is negative or not finite.
+
+    Notes
+    -----
+    Derived: each tier adds a switch on the way up and one on the way down.
+
+    Examples
+    --------
+    DeepSeek measured 2.8 us under one leaf of an InfiniBand fabric and 3.7 us across leaves: 0.45 us for each switch.
+
+    >>> path_latency([1, 2, 3, 4], scale_up=3.33e-6, network=2.8e-6, switch=0.45e-6).round(9) * 1e6
+    array([3.33, 2.8 , 3.7 , 4.6 ])
+    """
+    times = {"scale_up": scale_up, "network": network, "switch": switch}
+    nonnegative(tier=tier, **times)
+    (tier,) = _counts(0, 4, tier=tier)
+    up, network, switch = nonnegative(**times)
+    return np.equal(tier, 1) * up + np.greater(tier, 1) * network + 2 * np.maximum(tier - 2, 0) * switch

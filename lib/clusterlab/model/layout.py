@@ -1,0 +1,328 @@
+"""Layouts: what is trained (a workload), and how it is cut over the accelerators (a layout), one record each.
+
+A layout cuts a model over ``tp`` tensor-parallel ranks, ``pp`` pipeline stages, ``cp`` ranks of a sequence, ``dp``
+replicas of all that and, among the replicas, ``ep`` ranks that share out the experts. Its fields may be arrays: one
+record is then many layouts, and a law answers for all of them in one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ..checks import choose, nonnegative, pick, whole
+from ..records import Explained, count_values, summary, words
+
+# Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
+PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
+    {
+        "bf16": ("bf16", 2.0),
+        "fp16": ("fp16", 2.0),
+        "fp8": ("fp8", 1.0),
+        "fp8-row": ("fp8", 1.0),
+        "int8": ("int8", 1.0),
+        "fp4": ("fp4", 0.5625),
+    }
+)
+RECOMPUTE = ("none", "selective", "alternate", "full")
+
+
+@dataclass(frozen=True, repr=False)
+class Workload(Explained):
+    """What a training step works through.
+
+    Parameters
+    ----------
+    sequence : array_like
+        Tokens of a sequence.
+    global_batch : array_like
+        Sequences of a step.
+    precision : str
+        Of the GEMMs of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"`` (a scale for each tensor, or blocks that the
+        hardware scales), ``"fp8-row"`` (a scale for each row), ``"int8"`` or ``"fp4"``. All else is in 16 bits or more.
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, or the precision is not one of these.
+
+    Examples
+    --------
+    >>> Workload(sequence=8192, global_batch=2048).tokens
+    16777216.0
+    """
+
+    sequence: float
+    global_batch: float
+    precision: str = "bf16"
+
+    def __post_init__(self) -> None:
+        """Refuse what is no workload."""
+        counts = whole(sequence=self.sequence, global_batch=self.global_batch)
+        for name, value in zip(("sequence", "global_batch"), counts, strict=True):
+            object.__setattr__(self, name, value)
+        if self.precision not in tuple(PRECISIONS):
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
+
+    @property
+    def tokens(self):
+        """Tokens of a step."""
+        return self.sequence * self.global_batch
+
+    def _rows(self):
+        rows = [("", "value"), ("sequence", summary(self.sequence, "tokens"))]
+        rows += [("global batch", summary(self.global_batch, "sequences")), ("precision", self.precision)]
+        return [*rows, ("step", summary(self.tokens, "tokens"))]
+
+
+@dataclass(frozen=True, repr=False)
+class Layout(Explained):
+    """How a model and its batch are cut over accelerators: ``tp pp dp cp`` of them.
+
+    Parameters
+    ----------
+    tp, pp, dp, cp, ep : array_like
+        Ranks of tensor, pipeline, data, context and expert parallelism. The experts are shared out over ranks of the
+        other axes.
+    etp : array_like, optional
+        Ranks that split each expert: by default ``tp``, or 1 where ``ep`` is above 1.
+    chunks : array_like
+        Pieces of the model that each stage holds (interleaved 1F1B).
+    microbatch : array_like
+        Sequences of a microbatch.
+    zero : array_like
+        ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1. Stage 2 keeps only its share of the
+        gradients, so they travel after every microbatch, and not once a step.
+    shard_group : array_like, optional
+        Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
+    recompute : str or array of str
+        ``"none"``, ``"selective"`` (attention), ``"alternate"`` (every second GEMM, and all that only moves memory) or
+        ``"full"``.
+    sequence_parallel : bool or array of bool
+        Whether tensor-parallel ranks split norms, additions and dropout too.
+
+    Raises
+    ------
+    ValueError
+        A count is not a whole number of at least 1, ``zero`` is not 0 to 3, ``recompute`` is not one of the three,
+        ``sequence_parallel`` is not a bool, or the shapes of arrays do not fit together.
+
+    Examples
+    --------
+    >>> layout = Layout(tp=8, pp=16, dp=128, microbatch=1)
+    >>> layout
+    Layout
+          value
+    tp        8
+    pp       16
+    dp      128
+    zero      1
+    GPUs  16384
+    >>> layout.microbatches(Workload(sequence=8192, global_batch=2048))
+    16.0
+    """
+
+    tp: float = 1
+    pp: float = 1
+    dp: float = 1
+    cp: float = 1
+    ep: float = 1
+    etp: float | None = None
+    chunks: float = 1
+    microbatch: float = 1
+    zero: float = 1
+    shard_group: float | None = None
+    recompute: str = "none"
+    sequence_parallel: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what is no layout of any model."""
+        given = {name: getattr(self, name) for name in _COUNTS}
+        given = {name: value for name, value in given.items() if value is not None or name not in _MAY_BE_NONE}
+        values = dict(zip(given, whole(**given), strict=True))
+        (values["zero"],) = nonnegative(zero=self.zero)
+        if np.any((values["zero"] > 3) | (values["zero"] % 1 != 0)):
+            raise ValueError(f"zero must be 0, 1, 2 or 3, got {self.zero}")
+        if not isinstance(self.recompute, str) or self.recompute not in RECOMPUTE:
+            choose(dict.fromkeys(RECOMPUTE, 0), recompute=self.recompute)
+            values["recompute"] = np.asarray(self.recompute)
+        if not isinstance(self.sequence_parallel, bool):
+            values["sequence_parallel"] = np.asarray(self.sequence_parallel)
+            if values["sequence_parallel"].dtype != bool:
+                raise ValueError(f"sequence_parallel must be True or False, got {self.sequence_parallel!r}")
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+        try:
+            self.shape  # noqa: B018, it raises where shapes do not fit together
+        except ValueError:
+            shapes = ", ".join(f"{f.name} {np.shape(getattr(self, f.name))}" for f in fields(self))
+            raise ValueError(f"shapes do not fit together: {shapes}") from None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the arrays together; ``()`` for one layout."""
+        return np.broadcast_shapes(*(np.shape(value) for value in vars(self).values() if np.ndim(value)))
+
+    @property
+    def gpus(self):
+        """Accelerators of the layout."""
+        return self.tp * self.pp * self.dp * self.cp
+
+    @property
+    def expert_tp(self):
+        """Ranks that split each expert: ``etp``, or what it is by default."""
+        return pick(self.ep > 1, 1.0, self.tp) if self.etp is None else self.etp
+
+    @property
+    def sharding_ranks(self):
+        """Ranks that share under ZeRO."""
+        return self.dp * self.cp if self.shard_group is None else self.shard_group
+
+    @property
+    def full_recompute(self):
+        """Whether every layer is recomputed from its input."""
+        return self.recompute == "full"
+
+    @property
+    def selective_recompute(self):
+        """Whether attention alone is recomputed."""
+        return self.recompute == "selective"
+
+    @property
+    def alternate_recompute(self):
+        """Whether every second GEMM is recomputed, and what lies between."""
+        return self.recompute == "alternate"
+
+    def microbatches(self, workload: Workload):
+        """Microbatches of a step on each data-parallel replica."""
+        return workload.global_batch / (self.dp * self.microbatch)
+
+    def __getitem__(self, index) -> Layout:
+        """Return one layout, or some, of a record of arrays."""
+        shape = self.shape
+        if not shape:
+            raise TypeError("one layout has no parts; its fields are no arrays")
+        taken = object.__new__(Layout)  # its values are checked already, and there may be none of them
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray) and value.ndim:
+                value = np.broadcast_to(value, shape)[index]
+                value = value.item() if isinstance(value, np.generic) else value
+            taken.__dict__[name] = value
+        return taken
+
+    def faults(self, model, workload: Workload, *, gpus=None) -> Faults:
+        """Which layouts cannot be built, and by which rule. Memory is no rule of this list.
+
+        Parameters
+        ----------
+        model : Transformer
+            The shape.
+        workload : Workload
+            Sequence and batch.
+        gpus : array_like, optional
+            Accelerators that there are, if the layouts shall be checked against them.
+
+        Returns
+        -------
+        Faults
+
+        Raises
+        ------
+        ValueError
+            ``gpus`` is not a whole number of at least 1.
+
+        Examples
+        --------
+        >>> from clusterlab.model import transformer
+        >>> layouts = Layout(tp=[1, 3, 8], dp=[8, 1, 3])
+        >>> found = layouts.faults(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=64), gpus=8)
+        >>> found.valid
+        array([ True, False, False])
+        >>> [rule for rule, broken in found.rules.items() if broken[2]]
+        ['tp pp dp cp must be gpus', 'dp times microbatch must divide global_batch']
+        """
+        t, p, d, c, x, v = self.tp, self.pp, self.dp, self.cp, self.ep, self.chunks
+        rules = {
+            "tp must divide heads": model.heads % t != 0,
+            "pp times chunks must be at most layers + 2": p * v > model.layers + 2,
+            "chunks above 1 need pp above 1": (v > 1) & (p == 1),
+            "cp must divide sequence": workload.sequence % c != 0,
+            "ep must divide experts": max(model.experts, 1) % x != 0,
+            "ep must divide tp cp dp": (t * c * d) % x != 0,
+            "dp times microbatch must divide global_batch": workload.global_batch % (d * self.microbatch) != 0,
+        }
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        values |= {"heads": model.heads, "layers": model.layers, "experts": model.experts}
+        values |= {"sequence": workload.sequence, "global_batch": workload.global_batch}
+        if gpus is not None:
+            (values["gpus"],) = whole(gpus=gpus)
+            rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
+        if model.hybrid is not False and np.any(model.hybrid):
+            values["mamba_groups"] = model.mamba_groups
+            rules["tp must divide mamba_groups"] = model.mamba_groups % t != 0
+            rules["cp must be 1 where layers are Mamba-2"] = c != 1
+        if self.etp is not None:
+            rules["ep times etp must divide tp cp dp"] = (t * c * d) % (x * self.etp) != 0
+        if self.shard_group is not None:
+            rules["shard_group must divide dp cp"] = (d * c) % self.shard_group != 0
+        return Faults(rules, values)
+
+    def _rows(self):
+        usual = {f.name: f.default for f in fields(self)}
+        rows = [("", "value")]
+        for name, value in vars(self).items():
+            if name == "zero" or np.ndim(value) or value != usual[name]:
+                rows.append((words(name), _shown(value)))
+        return [*rows, ("GPUs", _shown(self.gpus))]
+
+
+_COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_group")
+_MAY_BE_NONE = ("etp", "shard_group")
+
+
+def _shown(value) -> str:
+    """A field in a table: a count, a name, or the range of an array."""
+    if isinstance(value, str | bool):
+        return str(value)
+    if np.ndim(value) and value.dtype.kind in "Ub":
+        return f"{', '.join(map(str, np.unique(value)))}, {count_values(value)}"
+    return summary(value, digits=7) if np.ndim(value) else f"{value:g}"
+
+
+@dataclass(frozen=True, repr=False)
+class Faults(Explained):
+    """Which layouts cannot be built: ``broken`` maps each rule, which is its own message, to those that break it.
+
+    ``values`` are what the rules speak of.
+    """
+
+    broken: Mapping[str, np.ndarray | bool]
+    values: Mapping[str, Any]
+
+    @property
+    def rules(self) -> Mapping[str, np.ndarray]:
+        """Each rule, and a mask of the layouts that break it, all of one shape."""
+        return dict(zip(self.broken, np.broadcast_arrays(*self.broken.values()), strict=True))
+
+    @property
+    def valid(self):
+        """True where no rule is broken."""
+        return ~np.any(list(self.rules.values()), axis=0)
+
+    def refuse(self) -> None:
+        """Raise a ValueError that names a broken rule and what the first layout to break it has there, if any does."""
+        for rule, broken in self.broken.items():
+            if broken is not False and np.any(broken):
+                mask = self.rules[rule]
+                first, named = int(np.argmax(mask)), [name for name in self.values if name in rule.split()]
+                got = (np.broadcast_to(self.values[name], mask.shape).flat[first] for name in named)
+                raise ValueError(f"{rule}, got {', '.join(f'{n} {x:g}' for n, x in zip(named, got, strict=True))}")
+
+    def _rows(self):
+        rows = [("rule", "broken by")]
+        rows += [(rule, f"{np.count_nonzero(broken):,}") for rule, broken in self.rules.items()]
+        return [*rows, ("valid", f"{np.count_nonzero(self.valid):,}")]

@@ -1,0 +1,412 @@
+r"""Monitoring: how long a fault goes unnoticed, what a false alarm costs, and how to find the machine to blame.
+
+Every detector trades delay against false alarms. Both are seconds of the whole job, so one number judges a setting: the
+share of time that it loses. The laws here give it for a hung rank (:func:`heartbeat`), a slow one (:func:`step_alarm`)
+and one that computes wrong results (:func:`result_checks`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import broadcastable, fraction, positive, whole
+from ..records import Explained, summary
+
+_TAIL = np.vectorize(lambda score: math.erfc(score / math.sqrt(2)) / 2, otypes=[float])  # of the standard normal
+
+
+@dataclass(frozen=True, repr=False)
+class Detector(Explained):
+    """What a detector costs a job, by share of its time.
+
+    ``delay`` is seconds from a fault to its alarm, on average, ``false_alarms`` those a second without a fault.
+    ``late`` is the share lost to the delays, ``false`` that lost to false alarms.
+    """
+
+    delay: float
+    false_alarms: float
+    late: float
+    false: float
+
+    @property
+    def lost(self):
+        """Share of time lost, to both."""
+        return self.late + self.false
+
+    def _rows(self):
+        with np.errstate(divide="ignore"):
+            apart = 1 / np.asarray(self.false_alarms)[()]
+        rows = [("delay", summary(self.delay, "s")), ("between false alarms", summary(apart, "s"))]
+        shares = [(name, summary(getattr(self, name), "%")) for name in ("late", "false", "lost")]
+        return [("", "value"), *rows, *shares]
+
+
+def heartbeat(timeout, *, pause, every, mtbf, restart) -> Detector:
+    r"""A timeout for ranks that hang: short ones stop healthy jobs, long ones wait for dead ones.
+
+    .. math:: \text{late} = \frac{T}{M}, \qquad \text{false} = \frac{R}{a}\, e^{-T/\theta}
+
+    Parameters
+    ----------
+    timeout : array_like
+        Seconds without a sign of life after which the job is stopped, T.
+    pause, every : array_like
+        Mean length of the pauses that a healthy job takes, theta, and mean time from one to the next, a, seconds.
+    mtbf : array_like
+        Mean time between the hangs, M, seconds.
+    restart : array_like
+        Seconds that a stop costs: lost work and the start, R.
+
+    Returns
+    -------
+    Detector
+        Shares to first order: late and false are small.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Derived: pauses (a slow checkpoint, a collection of garbage, a link that flaps) of exponential length, so a pause
+    outlasts T with probability exp(-T/theta). Heavier tails want a longer timeout.
+
+    Examples
+    --------
+    Pauses of 20 s every ten minutes, hangs every three hours, and a restart that costs 15 minutes:
+
+    >>> job = {"pause": 20, "every": 600, "mtbf": 3 * 3600, "restart": 900}
+    >>> heartbeat(120, **job)
+    Detector
+                           value
+    delay                  2 min
+    between false alarms  67.2 h
+    late                   1.11%
+    false                 0.372%
+    lost                   1.48%
+    >>> f"{heartbeat(600, **job).lost:.1%}"
+    '5.6%'
+    """
+    given = {"timeout": timeout, "pause": pause, "every": every, "mtbf": mtbf, "restart": restart}
+    wait, mean, gap, between, cost = positive(**given)
+    false_alarms = np.exp(-wait / mean) / gap
+    return Detector(wait, false_alarms, wait / between, cost * false_alarms)
+
+
+def best_timeout(*, pause, every, mtbf, restart):
+    r"""The timeout that loses least.
+
+    .. math:: T^* = \theta \ln\frac{R\,M}{a\,\theta}
+
+    Parameters
+    ----------
+    pause, every, mtbf, restart : array_like
+        As in :func:`heartbeat`.
+
+    Returns
+    -------
+    array_like
+        Seconds; 0 where pauses are so long and hangs so frequent that waiting never pays.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Derived: where the derivative of :func:`heartbeat`'s loss is zero. There the false alarms lose theta / M.
+
+    Examples
+    --------
+    >>> job = {"pause": 20, "every": 600, "mtbf": 3 * 3600, "restart": 900}
+    >>> best = best_timeout(**job)
+    >>> round(best), f"{heartbeat(best, **job).lost:.2%}"
+    (134, '1.43%')
+    """
+    mean, gap, between, cost = positive(pause=pause, every=every, mtbf=mtbf, restart=restart)
+    ratio = cost * between / (gap * mean)
+    return np.maximum(mean * np.log(ratio), 0 * mean)[()]
+
+
+def step_alarm(threshold, *, steps, slowdown, spread, step_time, mtbf, false_cost) -> Detector:
+    r"""An alarm on the mean of several step times, for a job that has become slower.
+
+    .. math:: \alpha = Q\!\left(\frac{h \sqrt k}{\sigma}\right), \quad
+        \beta = Q\!\left(\frac{(h - \delta) \sqrt k}{\sigma}\right), \quad
+        \text{delay} = k t \left(\frac12 + \frac1\beta\right)
+
+    Parameters
+    ----------
+    threshold : array_like
+        How much longer than usual the mean may be, over the usual step, h.
+    steps : array_like
+        Steps of each mean, k.
+    slowdown : array_like
+        How much longer a step takes after the fault, delta.
+    spread : array_like
+        Standard deviation of a healthy step over its mean, sigma.
+    step_time : array_like
+        Seconds of a healthy step, t.
+    mtbf : array_like
+        Mean time between such faults, seconds.
+    false_cost : array_like
+        Seconds of the job that a false alarm costs.
+
+    Returns
+    -------
+    Detector
+        ``late`` is the share of work not done in the delay: slowdown / (1 + slowdown) of it.
+
+    Raises
+    ------
+    ValueError
+        ``steps`` is not a whole number of at least 1, or another argument is not positive and finite.
+
+    Notes
+    -----
+    Source: Shewhart 1931, the control chart of means, one-sided. Means are of k steps each, one after another; the one
+    in which the fault begins is not counted. Q is the upper tail of the normal distribution.
+
+    Examples
+    --------
+    Steps of 6 s that vary by 2 %; a rank becomes 5 % slower every two days; a false alarm costs 10 minutes of looking.
+
+    >>> job = {"slowdown": 0.05, "spread": 0.02, "step_time": 6, "mtbf": 172800, "false_cost": 600}
+    >>> step_alarm(0.03, steps=10, **job)
+    Detector
+                             value
+    delay                     90 s
+    between false alarms     661 d
+    late                  0.00248%
+    false                 0.00105%
+    lost                  0.00353%
+    """
+    whole(steps=steps)
+    given = {"threshold": threshold, "steps": steps, "slowdown": slowdown, "spread": spread}
+    limit, k, slower, noise, time, between, cost = positive(
+        **given, step_time=step_time, mtbf=mtbf, false_cost=false_cost
+    )
+    sharper = np.sqrt(k) / noise
+    wrong = _TAIL(limit * sharper)[()]
+    seen = np.maximum(_TAIL((limit - slower) * sharper), 1e-300)[()]
+    window = k * time
+    delay = window * (0.5 + 1 / seen)
+    return Detector(delay, wrong / window, delay * (slower / (1 + slower)) / between, cost * wrong / window)
+
+
+def result_checks(interval, *, cost, mtbf, coverage=1) -> Detector:
+    r"""Checks that compare results, for a rank that computes wrong ones without a sign of it.
+
+    .. math:: \text{delay} = \tau \left(\frac1p - \frac12\right), \qquad \text{false} = \frac{c}{\tau}
+
+    Parameters
+    ----------
+    interval : array_like
+        Seconds from check to check, tau.
+    cost : array_like
+        Seconds of the job that one check takes, c.
+    mtbf : array_like
+        Mean time between silent errors, seconds.
+    coverage : array_like
+        Probability that a check finds a rank that errs, p.
+
+    Returns
+    -------
+    Detector
+        All work done in the ``delay`` is lost; ``false`` is the share that the checks take, not one of alarms.
+
+    Raises
+    ------
+    ValueError
+        ``coverage`` is not between 0 and 1, or another argument is not positive and finite.
+
+    Notes
+    -----
+    Derived: the first check comes half an interval after the fault on average, and 1/p are needed. To first order.
+
+    Examples
+    --------
+    A check of a minute every six hours that finds nine in ten, and a silent error every nine days:
+
+    >>> result_checks(6 * 3600, cost=60, mtbf=9 * 86400, coverage=0.9).delay / 3600
+    3.666666666666667
+    """
+    (coverage,) = fraction(coverage=coverage)
+    tau, check, between = positive(interval=interval, cost=cost, mtbf=mtbf)
+    broadcastable(interval=tau, cost=check, mtbf=between, coverage=coverage)
+    delay = tau * (1 / coverage - 0.5)
+    return Detector(delay, 0 / tau, delay / between, check / tau)
+
+
+def best_check_interval(*, cost, mtbf, coverage=1):
+    r"""The time from check to check that loses least.
+
+    .. math:: \tau^* = \sqrt{\frac{c\,M}{1/p - 1/2}}
+
+    Parameters
+    ----------
+    cost, mtbf, coverage : array_like
+        As in :func:`result_checks`.
+
+    Returns
+    -------
+    array_like
+        Seconds. With perfect checks it is Young's interval for checkpoints: the same trade.
+
+    Raises
+    ------
+    ValueError
+        As in :func:`result_checks`.
+
+    Notes
+    -----
+    Derived: where the derivative of :func:`result_checks`'s loss is zero.
+
+    Examples
+    --------
+    >>> from clusterlab.failures import young_interval
+    >>> best = best_check_interval(cost=60, mtbf=9 * 86400, coverage=[1, 0.5])
+    >>> (best / 3600).round(2).tolist(), float((young_interval(60, 9 * 86400) / 3600).round(2))
+    ([2.68, 1.55], 2.68)
+    """
+    (coverage,) = fraction(coverage=coverage)
+    check, between = positive(cost=cost, mtbf=mtbf)
+    broadcastable(cost=check, mtbf=between, coverage=coverage)
+    return np.sqrt(check * between / (1 / coverage - 0.5))
+
+
+# --- Who is it? ------------------------------------------------------------------------------------------------------
+
+
+def least_tests(n, bad=1):
+    r"""Fewest yes-or-no tests of groups that can tell which of n machines are bad: a bound of information.
+
+    .. math:: \left\lceil \log_2 \binom nb \right\rceil
+
+    Parameters
+    ----------
+    n, bad : array_like
+        Machines, n, and how many of them are bad, b.
+
+    Returns
+    -------
+    array_like
+        Tests, one after another, of groups of any size.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``bad`` is not a whole number of at least 1, or more are bad than there are.
+
+    Notes
+    -----
+    Source: Dorfman 1943 for the question; a test has two answers, and as many answers as cases are needed.
+
+    Examples
+    --------
+    >>> least_tests([16, 2048], 1).tolist(), float(least_tests(2048, 2))
+    ([4.0, 11.0], 21.0)
+    """
+    machines, culprits = whole(n=n, bad=bad)
+    if np.any(machines < culprits):
+        raise ValueError(f"bad must be at most n, got {np.max(culprits):g} of {np.min(machines):g}")
+    return np.ceil(_log2_choose(machines, culprits) - 1e-9)[()]
+
+
+@np.vectorize
+def _log2_choose(n, k):
+    return math.log2(math.comb(int(n), int(k)))
+
+
+def pair_tests(n, bad=1):
+    r"""Most tests that find every bad machine in two rounds, where many pairs can be tested at once.
+
+    .. math:: \left\lfloor \frac n2 \right\rfloor + 2\,b + (n \bmod 2)
+
+    Parameters
+    ----------
+    n, bad : array_like
+        Machines, n, and how many of them are bad at most, b: up to a quarter of them.
+
+    Returns
+    -------
+    array_like
+        Tests of two machines. The first round pairs all of them; the second pairs each suspect, and the odd one out,
+        with a machine of its own that passed. Bad ones that were paired with each other save two tests.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``bad`` is not a whole number of at least 1, or there may be suspects without a machine that passed.
+
+    Notes
+    -----
+    Source: Du and Hwang 2000, Combinatorial Group Testing, algorithms in two stages, with groups of two. One test after
+    another, a lone bad one takes :func:`find_bad` 2 + log2 n, and any method of pairs n/2: a test clears two at most.
+
+    Examples
+    --------
+    >>> pair_tests([16, 2048], 1).tolist(), float(pair_tests(2048, 8))
+    ([10.0, 1026.0], 1040.0)
+    """
+    machines, culprits = whole(n=n, bad=bad)
+    broadcastable(n=machines, bad=culprits)
+    odd = np.mod(machines, 2)
+    if np.any(4 * culprits + 2 * odd > machines):
+        raise ValueError(f"bad must be at most a quarter of n, got {np.max(culprits):g} of {np.min(machines):g}")
+    return (np.floor_divide(machines, 2) + 2 * culprits + odd)[()]
+
+
+def find_bad(n, fails) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    r"""Find every bad machine among n by testing groups: halve a group that fails until one machine is left.
+
+    Parameters
+    ----------
+    n : int
+        Machines, numbered from 0.
+    fails : callable
+        A test of a group, a tuple of numbers: whether any of it is bad, such as an all-reduce that is slow.
+
+    Returns
+    -------
+    bad : tuple of int
+        The bad machines.
+    tests : tuple of groups
+        Every group that was tested, in order. A lone bad one among n takes 2 + log2 n: all of them, one half a level
+        (where it passes, the other is bad), and the rest at the end.
+
+    Raises
+    ------
+    ValueError
+        ``n`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Source: Du and Hwang 2000, Combinatorial Group Testing, binary splitting. For few bad machines.
+
+    Examples
+    --------
+    >>> bad, tests = find_bad(16, lambda group: 5 in group)
+    >>> bad, len(tests)
+    ((5,), 6)
+    """
+    whole(n=n)
+    left, bad, tests = tuple(range(int(n))), [], []
+
+    def test(group):
+        tests.append(group)
+        return fails(group)
+
+    while left and test(left):
+        group = left
+        while len(group) > 1:
+            half = group[: (len(group) + 1) // 2]
+            group = half if test(half) else group[len(half) :]
+        bad.append(group[0])
+        left = tuple(machine for machine in left if machine != group[0])
+    return tuple(sorted(bad)), tuple(tests)

@@ -1,0 +1,426 @@
+r"""Storage: what training reads, what a file system gives, and when GPUs starve between the two.
+
+A step of the job needs its batch before it begins. A reader fetches batches one after another, some of them ahead, from
+a parallel file system: drives in servers behind network ports. The same file system takes the checkpoints
+(:func:`clusterlab.failures.checkpoint` has their time), so the two meet on it (:func:`fair_shares`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from ..checks import at_least_one, broadcastable, nonnegative, positive, whole
+from ..records import Explained, summary
+
+# --- What training reads ---------------------------------------------------------------------------------------------
+
+
+def reading_rate(samples, sample_bytes, step_time):
+    r"""Bytes a second that a job reads while its GPUs never wait.
+
+    .. math:: D = \frac{n\,s}{t}
+
+    Parameters
+    ----------
+    samples : array_like
+        Samples of a step on all GPUs together, n: tokens, images, clips.
+    sample_bytes : array_like
+        Bytes of one on storage, s: 4 for a token, 100 kB for a photograph.
+    step_time : array_like
+        Seconds that a step computes, t.
+
+    Returns
+    -------
+    array_like
+        Bytes/s.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: MLPerf Storage, whose workloads are batch, bytes of a sample and computation time of an accelerator.
+
+    Examples
+    --------
+    One H100 in MLPerf's words: 400 photographs in 0.224 s, or 7 medical scans in 0.323 s.
+
+    >>> rates = reading_rate([400, 7], [114_660, 146_600_628], [0.224, 0.323])
+    >>> [f"{rate / 1e9:.3g} GB/s" for rate in rates]
+    ['0.205 GB/s', '3.18 GB/s']
+    """
+    n, size, time = positive(samples=samples, sample_bytes=sample_bytes, step_time=step_time)
+    return n * size / time
+
+
+def cache_hits(cache, dataset, *, epochs):
+    r"""Share of reads that a cache near the GPUs serves, over a whole training run.
+
+    .. math:: h = \left(1 - \frac1E\right) \min\!\left(1, \frac{c}{d}\right)
+
+    Parameters
+    ----------
+    cache, dataset : array_like
+        Bytes of the cache, c, and of all samples, d.
+    epochs : array_like
+        How often the run reads each sample, E: whole numbers.
+
+    Returns
+    -------
+    array_like
+        Share, below 1. The first epoch reads everything from storage, so one pass over the data has no hits at all.
+
+    Raises
+    ------
+    ValueError
+        ``cache`` is negative, ``dataset`` is not positive, or ``epochs`` is not a whole number of at least 1.
+
+    Notes
+    -----
+    Derived for a cache that keeps what it has and samples in a new order in every epoch. One that drops what was used
+    least recently keeps less: nothing of a dataset that is larger than it and read in the same order each time.
+
+    Examples
+    --------
+    >>> cache_hits(10e12, 40e12, epochs=[1, 2, 90]).round(3).tolist()
+    [0.0, 0.125, 0.247]
+    """
+    positive(dataset=dataset)
+    (epochs,) = whole(epochs=epochs)
+    kept, everything = nonnegative(cache=cache, dataset=dataset)
+    broadcastable(cache=cache, dataset=dataset, epochs=epochs)
+    return (1 - 1 / epochs) * np.minimum(kept / everything, 1)
+
+
+# --- What a file system gives ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class FileSystem(Explained):
+    """A parallel file system, as :func:`file_system` sizes it.
+
+    ``drive_read``, ``drive_write`` and ``network`` are the bytes/s of all its drives and of all its servers' ports,
+    ``clients`` those of all who read it (None: no limit), ``raw`` its bytes before ``copies`` of each are kept.
+    """
+
+    servers: float
+    drive_read: float
+    drive_write: float
+    network: float
+    clients: float | None
+    raw: float
+    copies: float
+
+    @property
+    def reads(self) -> dict:
+        """Bytes/s of reads that each part could pass on."""
+        given = {} if self.clients is None else {"clients": self.clients}
+        return {"drives": self.drive_read, "network": self.network} | given
+
+    @property
+    def writes(self) -> dict:
+        """Bytes/s of writes that each part could pass on; every copy goes through a server's port to its drives."""
+        given = {} if self.clients is None else {"clients": self.clients}
+        return {"drives": self.drive_write / self.copies, "network": self.network / self.copies} | given
+
+    @property
+    def read(self):
+        """Bytes/s of reads: the least of its parts."""
+        return reduce(np.minimum, self.reads.values())
+
+    @property
+    def write(self):
+        """Bytes/s of writes: the least of its parts."""
+        return reduce(np.minimum, self.writes.values())
+
+    @property
+    def capacity(self):
+        """Bytes that it holds."""
+        return self.raw / self.copies
+
+    def _rows(self):
+        rows = [("", "read", "write")]
+        rows += [(name, summary(self.reads[name], "B/s"), summary(self.writes[name], "B/s")) for name in self.reads]
+        rows.append(("all", summary(self.read, "B/s"), summary(self.write, "B/s")))
+        return [*rows, ("holds", summary(self.capacity, "B"), "")]
+
+
+def file_system(
+    servers, *, drives, drive_read, drive_write, drive_capacity, network, copies=1, clients=None
+) -> FileSystem:
+    r"""Bandwidth and capacity of a parallel file system: the least of its drives, its servers' ports and its clients.
+
+    .. math:: B_\text{read} = \min(n k b_r,\; n b_n,\; B_c), \qquad
+        B_\text{write} = \min\!\left(\frac{n k b_w}{c},\; \frac{n b_n}{c},\; B_c\right)
+
+    Parameters
+    ----------
+    servers, drives : array_like
+        Servers, n, and drives of each, k.
+    drive_read, drive_write, drive_capacity : array_like
+        Bytes/s that one drive reads, b_r, and writes, b_w, and its bytes.
+    network : array_like
+        Bytes/s of one server's ports, one way, b_n.
+    copies : array_like
+        Bytes kept for each byte of data, c: 2 or 3 copies, or (k + m)/k of an erasure code, k data and m parity parts.
+    clients : array_like, optional
+        Bytes/s of all clients' ports together, B_c; no limit by default.
+
+    Returns
+    -------
+    FileSystem
+
+    Raises
+    ------
+    ValueError
+        ``servers`` or ``drives`` is not a whole number of at least 1, ``copies`` is below 1, or another argument is
+        not positive and finite.
+
+    Notes
+    -----
+    Derived: the slowest part of a path sets its rate. Files are spread evenly over all drives, and are large; metadata,
+    small files and hot spots are not modelled.
+
+    Examples
+    --------
+    DeepSeek's 3FS: 180 servers, each with 16 drives (say 7 and 4 GB/s) and two ports of 200 Gbit/s.
+
+    >>> drive = {"drive_read": 7e9, "drive_write": 4e9, "drive_capacity": 14 * 2**40}
+    >>> file_system(180, drives=16, network=50e9, copies=3, **drive)
+    FileSystem
+                  read      write
+    drives   20.2 TB/s  3.84 TB/s
+    network     9 TB/s     3 TB/s
+    all         9 TB/s     3 TB/s
+    holds      14.8 PB
+    """
+    whole(servers=servers, drives=drives)
+    at_least_one(copies=copies)
+    given = {"drive_read": drive_read, "drive_write": drive_write, "drive_capacity": drive_capacity, "network": network}
+    n, k, factor, read, write, capacity, port = positive(servers=servers, drives=drives, copies=copies, **given)
+    if clients is not None:
+        (clients,) = positive(clients=clients)
+        broadcastable(servers=n * k * factor * read * write * capacity * port, clients=clients)
+    return FileSystem(n, n * k * read, n * k * write, n * port, clients, n * k * capacity, factor)
+
+
+def servers_needed(one: FileSystem, *, read=0, write=0, capacity=0):
+    r"""Servers of a file system that is to read, write and hold so much: the need that asks for most decides.
+
+    .. math:: n = \max_r \lceil \text{need}_r / \text{of one}_r \rceil
+
+    Parameters
+    ----------
+    one : FileSystem
+        A file system of any number of servers of the kind; its clients set no limit here.
+    read, write : array_like
+        Bytes/s of reads and of writes.
+    capacity : array_like
+        Bytes to hold.
+
+    Returns
+    -------
+    array_like
+        Servers.
+
+    Raises
+    ------
+    ValueError
+        A need is negative or not finite.
+
+    Notes
+    -----
+    Derived: everything that a server brings adds up. Reads and writes are each met, but not both at once; for that, add
+    what each takes of a server.
+
+    Examples
+    --------
+    4 GB/s for each of 1,024 GPUs, and a petabyte:
+
+    >>> drive = {"drive_read": 7e9, "drive_write": 4e9, "drive_capacity": 14 * 2**40}
+    >>> one = file_system(1, drives=16, network=50e9, copies=3, **drive)
+    >>> [int(servers_needed(one, **need)) for need in ({"read": 4096e9}, {"capacity": 1e15})]
+    [82, 13]
+    """
+    needs = nonnegative(read=read, write=write, capacity=capacity)
+    alone = FileSystem(*(vars(one) | {"clients": None}).values())
+    each = [amount / alone.servers for amount in (alone.read, alone.write, alone.capacity)]
+    return reduce(np.maximum, [np.ceil(need / amount * (1 - 1e-12)) for need, amount in zip(needs, each, strict=True)])
+
+
+def fair_shares(demands, capacity):
+    r"""What each flow gets of a shared link or file system: max-min fair shares.
+
+    .. math:: x_i = \min(d_i, L), \qquad \sum_i \min(d_i, L) = C \text{ where the demands exceed } C
+
+    Parameters
+    ----------
+    demands : array_like
+        Bytes/s that each flow would take alone, d, along the last axis.
+    capacity : array_like
+        Bytes/s of what they share, C.
+
+    Returns
+    -------
+    array_like
+        Bytes/s of each, in the shape of ``demands``: small demands are met, the others get L, equal shares of the rest.
+
+    Raises
+    ------
+    ValueError
+        ``demands`` has no axis, a demand is negative, ``capacity`` is not positive, or one is not finite.
+
+    Notes
+    -----
+    Source: Bertsekas and Gallager 1992, Data Networks, section 6.5.2. With demands in rising order, the level L is the
+    largest of (C - d_1 - ... - d_(i-1)) / (n - i + 1) over i. A file system without limits for each job shares like
+    this by flows: who opens more of them gets more.
+
+    Examples
+    --------
+    >>> fair_shares([10, 40, 90], 100).tolist()
+    [10.0, 40.0, 50.0]
+    """
+    if np.ndim(demands) == 0:
+        raise ValueError(f"demands must be a list of flows, got {demands!r}")
+    positive(capacity=capacity)
+    wanted, whole_link = nonnegative(demands=demands)[0], nonnegative(capacity=capacity)[0]
+    ordered = np.sort(wanted, axis=-1)
+    before = np.cumsum(ordered, axis=-1) - ordered
+    left = np.arange(ordered.shape[-1], 0, -1)
+    level = np.max((np.expand_dims(whole_link, -1) - before) / left, axis=-1, keepdims=True)
+    return np.minimum(wanted, level)
+
+
+# --- Between the two -------------------------------------------------------------------------------------------------
+
+
+def time_to_starve(buffered, *, demand, supply):
+    r"""Seconds from the moment when storage slows until the GPUs wait: a buffer empties at what is missing.
+
+    .. math:: T = \frac{b}{D - S}
+
+    Parameters
+    ----------
+    buffered : array_like
+        Bytes read ahead, b: a prefetch of k steps holds k times the bytes of a step.
+    demand, supply : array_like
+        Bytes/s that the job reads, D, and that it gets, S.
+
+    Returns
+    -------
+    array_like
+        Seconds; infinite where the supply meets the demand. At the same rates turned round, it is the time to fill up.
+
+    Raises
+    ------
+    ValueError
+        ``buffered`` or ``demand`` is not positive, ``supply`` is negative, or one is not finite.
+
+    Notes
+    -----
+    Derived: what flows out minus what flows in. Without any supply this is a holdover, like that of a battery.
+
+    Examples
+    --------
+    Eight steps of 20 GB ahead, of a job that reads 20 GB/s, while a checkpoint leaves it 15 GB/s, and none at all:
+
+    >>> time_to_starve(8 * 20e9, demand=20e9, supply=[15e9, 0]).tolist()
+    [32.0, 8.0]
+    """
+    positive(buffered=buffered, demand=demand)
+    held, wanted, given = nonnegative(buffered=buffered, demand=demand, supply=supply)
+    missing = wanted - given
+    enough = missing <= 0 * missing
+    return (np.where(enough, np.inf, 1.0) * (held / np.where(enough, wanted, missing)))[()]
+
+
+@dataclass(frozen=True, repr=False)
+class Feeding(Explained):
+    """A run of steps whose batches are read ahead: when each read and each step begins and ends, in seconds."""
+
+    read_start: np.ndarray
+    read_end: np.ndarray
+    step_start: np.ndarray
+    step_end: np.ndarray
+
+    @property
+    def time(self):
+        """Seconds from the first read to the end of the last step."""
+        return self.step_end[..., -1]
+
+    @property
+    def compute(self):
+        """Seconds in which the GPUs compute."""
+        return np.sum(self.step_end - self.step_start, axis=-1)
+
+    @property
+    def starved(self):
+        """Share of the time in which the GPUs wait for data."""
+        return 1 - self.compute / self.time
+
+    def _rows(self):
+        rows = [("time", summary(self.time, "s")), ("compute", summary(self.compute, "s"))]
+        return [("", "value"), *rows, ("starved", summary(self.starved, "%"))]
+
+
+def feed(reads, compute, *, prefetch) -> Feeding:
+    r"""Steps that wait for their batch, while a reader fetches batches one after another, some of them ahead.
+
+    .. math:: R_i = \max(R_{i-1},\, S_{i-k}) + r_i, \qquad S_i = \max(S_{i-1} + t,\, R_i)
+
+    Parameters
+    ----------
+    reads : array_like
+        Seconds that each batch takes to read, r, along the last axis.
+    compute : array_like
+        Seconds that a step computes, t.
+    prefetch : int
+        Batches that may be read ahead, k: a place is free as soon as its step begins. 0 reads a batch only when the
+        step before it has ended, so nothing overlaps.
+
+    Returns
+    -------
+    Feeding
+        R is the end of each read, S the start of each step.
+
+    Raises
+    ------
+    ValueError
+        ``reads`` has no axis or a negative value, ``compute`` is not positive, or ``prefetch`` is no whole number.
+
+    Notes
+    -----
+    Derived: a single server with a finite buffer, event by event. If reads take t or less on average, enough prefetch
+    hides all but the first; if they take longer, none does: the job runs at the storage's pace.
+
+    Examples
+    --------
+    Every fourth batch takes 2 s to read instead of 0.5 s, and a step computes 1 s:
+
+    >>> reads = [0.5, 0.5, 0.5, 2.0] * 25
+    >>> [f"{feed(reads, 1.0, prefetch=k).starved:.1%}" for k in (0, 1, 2, 4)]
+    ['46.7%', '20.3%', '0.5%', '0.5%']
+    """
+    if np.ndim(reads) == 0:
+        raise ValueError(f"reads must be a list, a time for each batch, got {reads!r}")
+    if isinstance(prefetch, bool) or not isinstance(prefetch, int | np.integer) or prefetch < 0:
+        raise ValueError(f"prefetch must be a whole number of at least 0, got {prefetch!r}")
+    (work,) = positive(compute=compute)
+    (times,) = nonnegative(reads=reads)
+    steps = times.shape[-1]
+    lead = np.broadcast_shapes(times.shape[:-1], np.shape(work))
+    begin, end, start = (np.zeros((*lead, steps)) for _ in range(3))
+    for i in range(steps):
+        last = end[..., i - 1] if i else 0.0
+        if i > prefetch:
+            last = np.maximum(last, start[..., i - prefetch] if prefetch else start[..., i - 1] + work)
+        begin[..., i] = last
+        end[..., i] = last + times[..., i]
+        start[..., i] = np.maximum(start[..., i - 1] + work if i else 0.0, end[..., i])
+    return Feeding(begin, end, start, start + np.asarray(work)[..., None])

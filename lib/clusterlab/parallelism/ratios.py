@@ -1,0 +1,103 @@
+"""Speedup: what more accelerators can buy, what takes it back, and how many a job needs.
+
+An efficiency is the share of the peak (the MFU) or of the ideal speed that survives at a size; the rules here are ways
+to write one down, and :func:`clusterlab.parallelism.step` is the model that predicts it. What is useful of a cluster is
+a chain of shares that multiply, each named once (:func:`chain`).
+
+Both ratios of communication to compute are for training a dense decoder, at 6 FLOPs per parameter and token, with ring
+all-reduces whose latency is left out. Above 1, communication cannot hide behind compute.
+"""
+
+from __future__ import annotations
+
+from ..checks import broadcastable, positive, whole
+
+# --- Communication over computation ----------------------------------------------------------------------------------
+
+
+def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
+    r"""Time of a gradient all-reduce over the compute between two of them, in data parallelism; the parameters cancel.
+
+    .. math:: \rho = \frac{2\,b\,N / B}{6\,N\,D / R} = \frac{b\,R}{3\,B\,D}
+
+    Parameters
+    ----------
+    tokens : array_like
+        Tokens D that each accelerator processes between two all-reduces.
+    rate : array_like
+        FLOP/s R that an accelerator sustains.
+    bandwidth : array_like
+        Bytes/s B per direction of its ring: of its network port, or of the g ports of a server together, where a
+        hierarchical all-reduce sends 1/g of the gradients through each.
+    gradient_bytes : array_like
+        Bytes b of one gradient element.
+
+    Returns
+    -------
+    array_like
+        The ratio. It is 1 at D = b R / (3 B) tokens.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Derived from the ring all-reduce of Patarasuk and Yuan 2009. MLSysBook, Fleet Foundations, equation 5, names it.
+
+    Examples
+    --------
+    An H100 at half its peak, one port of NDR InfiniBand and gradients in BF16:
+
+    >>> round(1e4 * data_parallel_ratio(1e4, rate=989e12 / 2, bandwidth=50e9, gradient_bytes=2))
+    6593
+    """
+    d, r, b, size = positive(tokens=tokens, rate=rate, bandwidth=bandwidth, gradient_bytes=gradient_bytes)
+    return size * r / (3 * b * d)
+
+
+def tensor_parallel_ratio(tp, hidden, *, rate, bandwidth, activation_bytes=2):
+    r"""Time of the tensor-parallel all-reduces over that of the GEMMs between them, in training; the tokens cancel.
+
+    A layer has 12 h^2 parameters and, forward and backward, four all-reduces of b h bytes per token:
+
+    .. math:: \rho = \frac{4 \cdot 2\,\frac{t-1}{t}\,b\,h / B}{72\,h^2 / (t R)} = \frac{(t - 1)\,b\,R}{9\,h\,B}
+
+    Parameters
+    ----------
+    tp, hidden : array_like
+        Tensor-parallel ranks t, and hidden size h.
+    rate : array_like
+        FLOP/s R that an accelerator sustains.
+    bandwidth : array_like
+        Bytes/s B per direction of its ring.
+    activation_bytes : array_like
+        Bytes b of one activation element.
+
+    Returns
+    -------
+    array_like
+        The ratio. A forward pass alone has 3/2 of it: half the all-reduces, a third of the FLOPs.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite, or ``tp`` is not a positive integer.
+
+    Notes
+    -----
+    Derived from the four all-reduces of Shoeybi et al. 2019. Sequence parallelism all-gathers its inputs once more, and
+    has 5/4 of this ratio.
+
+    Examples
+    --------
+    Llama 3 70B with TP8 on H100s at half their peak, over NVLink and over one port of NDR InfiniBand:
+
+    >>> [round(tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b), 2) for b in (450e9, 50e9)]
+    [0.21, 1.88]
+    """
+    (t,) = whole(tp=tp)
+    h, r, b, size = positive(hidden=hidden, rate=rate, bandwidth=bandwidth, activation_bytes=activation_bytes)
+    broadcastable(tp=t, hidden=h, rate=r, bandwidth=b, activation_bytes=size)
+    return (t - 1) * size * r / (9 * h * b)

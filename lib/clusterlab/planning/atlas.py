@@ -1,0 +1,287 @@
+"""Sweeps: an atlas of plans, of many models on many machines in many sizes, on one core or on many machines.
+
+:func:`sweep` cuts the atlas into chunks, and gives each to an executor as ``concurrent.futures`` has them: none (this
+process), a ``ProcessPoolExecutor``, or that of a Dask client (``Client(address).get_executor()``). With a folder, what
+is done is kept there, chunk by chunk, and a sweep that was cut short goes on where it was. Nothing here imports Dask.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED as FIRST
+from concurrent.futures import Executor, Future, wait
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..checks import whole
+from ..records import Explained, say, words
+from .planner import METRICS, WORLD, InfeasibleError, World, from_inputs, plan
+
+RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
+
+
+@dataclass(frozen=True, repr=False)
+class Cell(Explained):
+    """One plan of an atlas: its numbers in SI units (``carbon`` in tonnes), or ``why`` there is none.
+
+    ``low`` and ``high`` of each hold eight of ten drawn worlds.
+    """
+
+    model: str
+    accelerator: str
+    gpus: int
+    time: float = math.nan
+    time_low: float = math.nan
+    time_high: float = math.nan
+    cost: float = math.nan
+    cost_low: float = math.nan
+    cost_high: float = math.nan
+    mfu: float = math.nan
+    mfu_low: float = math.nan
+    mfu_high: float = math.nan
+    effective_time: float = math.nan
+    effective_time_low: float = math.nan
+    effective_time_high: float = math.nan
+    site_power: float = math.nan
+    site_power_low: float = math.nan
+    site_power_high: float = math.nan
+    carbon: float = math.nan
+    carbon_low: float = math.nan
+    carbon_high: float = math.nan
+    why: str = ""
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a plan."""
+        return not self.why
+
+    def say(self, name: str) -> str:
+        """One of its ``RESULTS`` with the interval, in words; nothing where it is not known."""
+        return say(self, name, METRICS[name][0])
+
+    def _rows(self):
+        rows = [("", "value"), ("model", self.model), ("accelerator", self.accelerator), ("GPUs", f"{self.gpus:,}")]
+        shown = ((words(name), self.say(name)) for name in RESULTS) if self.feasible else [("none", self.why)]
+        return rows + [(name, text) for name, text in shown if text]
+
+
+@dataclass(frozen=True, repr=False)
+class Atlas(Explained):
+    """The plans of a sweep, in the order of models, accelerators and sizes."""
+
+    cells: tuple[Cell, ...]
+
+    def column(self, name: str) -> np.ndarray:
+        """One field of every cell.
+
+        Raises
+        ------
+        ValueError
+            A cell has no such field.
+        """
+        known = [f.name for f in fields(Cell)]
+        if name not in known:
+            raise ValueError(f"column must be one of {', '.join(known)}; got {name!r}")
+        return np.array([getattr(cell, name) for cell in self.cells])
+
+    def _rows(self):
+        rows = [("model", "accelerator", "GPUs", "time", "cost")]
+        for cell in self.cells:
+            numbers = cell.say("time"), cell.say("cost")
+            rows.append((cell.model, cell.accelerator, f"{cell.gpus:,}", *(numbers if cell.feasible else ("none", ""))))
+        return rows
+
+
+@cache
+def _rests_on() -> str:
+    """A digest of the data that every plan rests on: where it changes, what is kept is of no use."""
+    data = files("clusterlab.catalogue") / "data"
+    names = sorted(one.name for one in data.iterdir() if one.name.endswith(".toml"))
+    return hashlib.sha256(b"".join((data / name).read_bytes() for name in names)).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Some cells of one model, and all that their plans depend on: small, and the same on every machine."""
+
+    inputs: tuple[tuple[str, Any], ...]
+    sizes: tuple[tuple[str, int], ...]  # accelerator and number
+    world: tuple[tuple[str, float], ...]
+    draws: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """A name that changes with whatever changes the result."""
+        text = json.dumps([_rests_on(), self.inputs, self.sizes, self.world, self.draws, self.seed])
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
+    """Plan every cell of a chunk: what an executor runs. A cell without a plan says why.
+
+    Parameters
+    ----------
+    chunk
+        As :func:`sweep` makes them.
+
+    Returns
+    -------
+    list of dict
+        The fields of each :class:`Cell`.
+    """
+    world = World(**dict(chunk.world))
+    cells = []
+    for accelerator, gpus in chunk.sizes:
+        said: dict[str, Any] = {"accelerator": accelerator, "gpus": gpus}
+        training, site = from_inputs(dict(chunk.inputs) | said)
+        said["model"] = training.model.name
+        try:
+            made = plan(training, site, world=world, draws=chunk.draws, seed=chunk.seed)
+        except InfeasibleError as error:
+            cells.append(said | {"why": str(error)})
+            continue
+        said |= {name: float(METRICS[name][1](made.design, made.outcome)) for name in RESULTS}
+        for name in RESULTS:
+            one = made.intervals.get(name)
+            said |= {f"{name}_low": one.low, f"{name}_high": one.high} if one else {}
+        cells.append(said)
+    return cells
+
+
+def sweep(
+    runs: Iterable[Mapping[str, Any]],
+    accelerators: Sequence[str],
+    sizes: Iterable[int],
+    *,
+    executor: Executor | None = None,
+    folder: str | os.PathLike | None = None,
+    draws: int = 200,
+    world: World | None = None,
+    progress: Callable[[float, str], None] | None = None,
+) -> Atlas:
+    """Plan every run on every accelerator in every size.
+
+    Parameters
+    ----------
+    runs : iterable of mapping
+        Inputs of each run as in :func:`clusterlab.planning.from_inputs`, without accelerator and gpus.
+    accelerators : sequence of str
+        As in :mod:`clusterlab.catalogue`.
+    sizes : iterable of int
+        Accelerators of a cluster.
+    executor : concurrent.futures.Executor, optional
+        What runs the chunks; this process by default.
+    folder : path, optional
+        Where what is done is kept: one file for each chunk. A sweep with the same arguments, on the same data of
+        the library, reads what is there; after a change of its laws, take an empty folder.
+    draws : int
+        Worlds drawn for each interval.
+    world : World, optional
+        As in :func:`clusterlab.planning.plan`; of numbers.
+    progress : callable, optional
+        Called with the share that is done and a word about it.
+
+    Returns
+    -------
+    Atlas
+        The same, whatever ran it.
+
+    Raises
+    ------
+    ValueError
+        There is nothing to sweep, or an input cannot be used.
+
+    Examples
+    --------
+    >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
+    >>> run = {"model": "Llama 3.1 8B", "tokens": 1e12, "global_batch": 512, **few}
+    >>> [cell.say("time") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
+    ['23.7 d (22.5 to 25.9)', '12 d (11.4 to 13.1)']
+    """
+    chunks = _chunks(runs, accelerators, sizes, draws, WORLD if world is None else world)
+    kept = None if folder is None else Path(folder)
+    if kept:
+        kept.mkdir(parents=True, exist_ok=True)
+    found: dict[int, list[dict[str, Any]]] = {}
+    for i, chunk in enumerate(chunks):
+        cells = _read(kept, chunk) if kept else None
+        if cells is not None:
+            found[i] = cells
+    left = [i for i in range(len(chunks)) if i not in found]
+    if progress:
+        progress(len(found) / len(chunks), f"{len(found)} of {len(chunks)} chunks are there")
+    for i, cells in _run(chunks, left, executor):
+        found[i] = cells
+        if kept:
+            _write(kept, chunks[i], cells)
+        if progress:
+            progress(len(found) / len(chunks), f"{len(found)} of {len(chunks)} chunks")
+    return Atlas(tuple(Cell(**one) for i in range(len(chunks)) for one in found[i]))
+
+
+_SIZES = 4  # sizes of a chunk: some seconds of work, so that sending it costs little and losing it too
+
+
+def _chunks(runs, accelerators: Sequence[str], sizes, draws: int, world: World) -> list[_Chunk]:
+    counts = [int(one) for one in np.atleast_1d(whole(sizes=list(sizes) or [0])[0])]
+    (number,) = whole(draws=draws)
+    assumed = tuple((f.name, float(getattr(world, f.name))) for f in fields(World))
+    chunks = []
+    for inputs in runs:
+        for accelerator in accelerators:
+            from_inputs(dict(inputs) | {"accelerator": accelerator, "gpus": counts[0]})  # refuses what cannot be
+            for i in range(0, len(counts), _SIZES):
+                named = tuple((accelerator, n) for n in counts[i : i + _SIZES])
+                chunks.append(_Chunk(tuple(sorted(inputs.items())), named, assumed, int(number), 0))
+    if not chunks:
+        raise ValueError("a sweep needs at least one run, one accelerator and one size")
+    return chunks
+
+
+def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | None) -> Iterator[tuple[int, list]]:
+    """The chunks that are left, each as it is done. At most some hundred wait at a time."""
+    if executor is None:
+        for i in left:
+            yield i, run_chunk(chunks[i])
+        return
+    waiting: dict[Future, int] = {}
+    queue = list(reversed(left))
+    try:
+        while queue or waiting:
+            while queue and len(waiting) < 256:
+                i = queue.pop()
+                waiting[executor.submit(run_chunk, chunks[i])] = i
+            for done in wait(waiting, return_when=FIRST).done:
+                yield waiting.pop(done), done.result()
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def _read(folder: Path, chunk: _Chunk) -> list[dict[str, Any]] | None:
+    """What a folder holds of a chunk; None where it holds nothing whole."""
+    try:
+        cells = json.loads((folder / f"{chunk.name}.json").read_text(encoding="utf-8"))
+        sizes = [(one["accelerator"], one["gpus"]) for one in cells]
+        [Cell(**one) for one in cells]
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return cells if sizes == list(chunk.sizes) else None
+
+
+def _write(folder: Path, chunk: _Chunk, cells: list[dict[str, Any]]) -> None:
+    """Keep a chunk: under another name first, so that no half of it is ever read."""
+    path = folder / f"{chunk.name}.json"
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.write_text(json.dumps(cells), encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,166 @@
+"""Quantities: what the arguments of a law are, said once, in its signature.
+
+A law is a function whose arguments are annotated with quantities: a unit, and which numbers are allowed. From that
+:func:`law` makes the check of every call, the section Raises of the docstring, and the unchecked core for laws that are
+made of it; the tests read it too, and try every law's dimensions, shapes and refusals.
+
+>>> @law
+... def transfer(size: Bytes, *, bandwidth: BytesPerSecond, latency: Seconds = 0) -> Seconds:
+...     return latency + size / bandwidth
+>>> transfer(1e9, bandwidth=50e9), transfer([0, 1e9], bandwidth=50e9).tolist()
+(0.02, [0.0, 0.02])
+>>> transfer(1e9, bandwidth=0)
+Traceback (most recent call last):
+...
+ValueError: bandwidth must be positive and finite, got 0
+
+What any call may pass is a number or anything that NumPy makes an array of: arguments broadcast together.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
+
+from .checks import (
+    AT_LEAST_ONE,
+    CELSIUS,
+    FRACTION,
+    NONNEGATIVE,
+    POSITIVE,
+    SHARE,
+    WHOLE,
+    Rule,
+    broadcastable,
+    check,
+)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A unit (``""``: a plain number), and the numbers that are allowed."""
+
+    unit: str
+    rule: Rule | None = None
+
+
+# Amounts: zero or more. Rates, and what divides: above zero.
+Bytes = Annotated[Any, Quantity("B", NONNEGATIVE)]
+Flops = Annotated[Any, Quantity("FLOP", NONNEGATIVE)]
+Seconds = Annotated[Any, Quantity("s", NONNEGATIVE)]
+Watts = Annotated[Any, Quantity("W", NONNEGATIVE)]
+Joules = Annotated[Any, Quantity("J", NONNEGATIVE)]
+Dollars = Annotated[Any, Quantity("$", NONNEGATIVE)]
+PositiveBytes = Annotated[Any, Quantity("B", POSITIVE)]
+PositiveFlops = Annotated[Any, Quantity("FLOP", POSITIVE)]
+PositiveSeconds = Annotated[Any, Quantity("s", POSITIVE)]
+PositiveWatts = Annotated[Any, Quantity("W", POSITIVE)]
+PositiveDollars = Annotated[Any, Quantity("$", POSITIVE)]
+BytesPerSecond = Annotated[Any, Quantity("B/s", POSITIVE)]
+FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
+FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
+PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
+
+# Plain numbers.
+Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero
+Amount = Annotated[Any, Quantity("", NONNEGATIVE)]  # zero or more
+Count = Annotated[Any, Quantity("", WHOLE)]  # a whole number of at least 1
+Multiple = Annotated[Any, Quantity("", AT_LEAST_ONE)]  # at least 1
+Share = Annotated[Any, Quantity("", SHARE)]  # from 0 to 1
+PositiveShare = Annotated[Any, Quantity("", FRACTION)]  # above 0, at most 1
+Celsius = Annotated[Any, Quantity("degC", CELSIUS)]
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Law(Protocol[P, R]):
+    """A law as :func:`law` leaves it: checked, with its core beside it."""
+
+    __name__: str
+    unchecked: Callable[P, R]  # type: ignore[misc]  # covariant in what it returns, as a callable is
+    quantities: Mapping[str, Quantity]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Check the arguments, and apply the law."""
+
+
+def law(function: Callable[P, R]) -> Law[P, R]:
+    """Make a function of quantities a law: its arguments are checked, and ``unchecked`` is the function itself.
+
+    Each argument with a quantity comes to the function as a float or a float array (or as the Pint quantity that it
+    is), and all of them broadcast together. An argument whose default is None may be None. What more an argument must
+    be, the function checks itself.
+    """
+    parameters = inspect.signature(function).parameters
+    names = tuple(parameters)
+    asked = {name: one for name, one in quantities_of(function).items() if one.rule and name in parameters}
+    optional = {name for name in asked if parameters[name].default is None}
+
+    @wraps(function)
+    def checked(*args, **given):
+        values = dict(zip(names, args, strict=False)) | given
+        if len(args) > len(names) or len(values) < len(args) + len(given):
+            return function(*args, **given)  # Python's own words for a wrong call
+        shapes = set()
+        for name, value in values.items():
+            quantity = asked.get(name)
+            if quantity is None or (value is None and name in optional):
+                continue
+            values[name] = number = check(quantity.rule, name, value)
+            if type(number) is not float:
+                shapes.add(number.shape)
+        if len(shapes) > 1:
+            broadcastable(**{name: values[name] for name in asked if values.get(name) is not None})
+        return function(**values)
+
+    checked.unchecked, checked.quantities = function, asked  # type: ignore[attr-defined]
+    checked.__doc__ = _with_raises(function.__doc__, asked)
+    return checked  # type: ignore[return-value]
+
+
+def quantities_of(thing: Any) -> dict[str, Quantity]:
+    """Return the quantity of each argument of a function and of what it returns, or of each field of a record.
+
+    Examples
+    --------
+    >>> from clusterlab.roofline import kernel_time
+    >>> {name: one.unit for name, one in quantities_of(kernel_time).items()}["bytes_moved"]
+    'B'
+    """
+    known = vars(sys.modules[thing.__module__])
+    found = {}
+    for holder in reversed(thing.__mro__) if isinstance(thing, type) else (thing,):
+        for name, written in getattr(holder, "__annotations__", {}).items():
+            # What is written is looked up and never evaluated: other annotations may speak of what is not there yet.
+            for word in re.findall(r"\w+", written) if isinstance(written, str) else ():
+                for one in getattr(known.get(word), "__metadata__", ()):
+                    if isinstance(one, Quantity):
+                        found[name] = one
+    return found
+
+
+def _with_raises(doc: str | None, asked: Mapping[str, Quantity]) -> str | None:
+    """A docstring with what is refused of its quantities, after what is returned."""
+    if not doc or not asked:
+        return doc
+    rules: dict[str, list[str]] = {}
+    for name, quantity in asked.items():
+        rules.setdefault(quantity.rule.text, []).append(f"``{name}``")  # type: ignore[union-attr]
+    said = "; ".join(f"{', '.join(names)} not {text}" for text, names in rules.items())
+    said += "; or shapes do not fit together." if len(asked) > 1 else "."
+    indent = " " * (len(doc) - len(doc.rstrip(" ")) if doc.rstrip(" ").endswith("\n") else 4)
+    if f"\n{indent}Raises\n" in doc:
+        head, rest = doc.split(f"\n{indent}Raises\n{indent}------\n", 1)
+        first, others = rest.split("\n", 1)
+        return f"{head}\n{indent}Raises\n{indent}------\n{first}\n{indent}    {said}\n{others}"
+    section = f"{indent}Raises\n{indent}------\n{indent}ValueError\n{indent}    {said}\n\n"
+    for title in ("Notes\n", "Examples\n"):
+        if (at := doc.find(f"\n{indent}{title}")) >= 0:
+            return doc[: at + 1] + section + doc[at + 1 :]
+    return f"{doc.rstrip()}\n\n{section}{indent}"

@@ -1,0 +1,670 @@
+"""Speedup: what more accelerators can buy, what takes it back, and how many a job needs.
+
+An efficiency is the share of the peak (the MFU) or of the ideal speed that survives at a size; the rules here are ways
+to write one down, and :func:`clusterlab.parallelism.step` is the model that predicts it. What is useful of a cluster is
+a chain of shares that multiply, each named once (:func:`chain`).
+
+Both ratios of communication to compute are for training a dense decoder, at 6 FLOPs per parameter and token, with ring
+all-reduces whose latency is left out. Above 1, communication cannot hide behind compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
+from types import MappingProxyType
+
+import numpy as np
+
+from ..checks import broadcastable, fraction, nonnegative, positive, whole
+from ..records import Explained, summary, words
+
+# --- A job that does not grow, and one that does ---------------------------------------------------------------------
+
+
+def amdahl_speedup(serial, n):
+    r"""Speedup of a fixed job on n processors over one (strong scaling).
+
+    .. math:: S = \frac{1}{s + (1 - s)/n} \le \frac{1}{s}
+
+    Parameters
+    ----------
+    serial : array_like
+        Serial share s of the time on one processor, above 0.
+    n : array_like
+        Processors.
+
+    Returns
+    -------
+    array_like
+        The speedup S.
+
+    Raises
+    ------
+    ValueError
+        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
+
+    Notes
+    -----
+    Source: Amdahl 1967.
+
+    Examples
+    --------
+    >>> round(amdahl_speedup(0.1, 1024), 1)
+    9.9
+    """
+    (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
+    return 1 / (s + (1 - s) / count)
+
+
+def gustafson_speedup(serial, n):
+    r"""Work that n processors do in the time in which one does 1, for a job that grows with the machine (weak scaling).
+
+    .. math:: S = s + (1 - s)\,n
+
+    Parameters
+    ----------
+    serial : array_like
+        Serial share s of the time on n processors, above 0.
+    n : array_like
+        Processors.
+
+    Returns
+    -------
+    array_like
+        The scaled speedup S.
+
+    Raises
+    ------
+    ValueError
+        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
+
+    Notes
+    -----
+    Source: Gustafson 1988.
+
+    Examples
+    --------
+    >>> round(gustafson_speedup(0.1, 1024), 1)
+    921.7
+    """
+    (s,), (count,) = fraction(serial=serial), whole(n=n)
+    broadcastable(serial=s, n=count)
+    return s + (1 - s) * count
+
+
+@dataclass(frozen=True, repr=False)
+class StrongScaling(Explained):
+    """A fixed job on n processors, part by part, in units of its time on one. The parts sum to ``time``."""
+
+    parallel: float
+    serial: Mapping[str, float]  # by its causes
+
+    @property
+    def time(self):
+        """Time on n processors over the time on one."""
+        return reduce(add, self.serial.values(), self.parallel)
+
+    @property
+    def speedup(self):
+        """Speedup over one processor."""
+        return 1 / self.time
+
+    @property
+    def limit(self):
+        """Speedup that no number of processors exceeds."""
+        return 1 / reduce(add, self.serial.values())
+
+    def _rows(self):
+        parts = {"parallel": self.parallel, **self.serial}
+        rows = [(words(n), summary(t, "%"), summary(t / self.time, "%")) for n, t in parts.items()]
+        rows = [("", "of the time on one", "of the time on n"), *rows]
+        return [*rows, ("speedup", summary(self.speedup), ""), ("limit", summary(self.limit), "")]
+
+
+def strong_scaling(n, **serial) -> StrongScaling:
+    r"""Amdahl's law with the serial part split into what causes it.
+
+    .. math:: T_n / T_1 = \sum_i s_i + \frac{1 - \sum_i s_i}{n}
+
+    Parameters
+    ----------
+    n : array_like
+        Processors.
+    **serial : array_like
+        Share of the time on one processor that no processor shares, under a name of your choice for each cause:
+        synchronisation, pipeline bubbles, checkpoints, Python.
+
+    Returns
+    -------
+    StrongScaling
+
+    Raises
+    ------
+    ValueError
+        ``n`` is not a positive integer, a share is negative, or the shares do not sum to above 0 and at most 1.
+
+    Notes
+    -----
+    Source: Amdahl 1967. MLSysBook, Fleet Foundations, names the four causes; how a tenth splits among them it does not
+    say.
+
+    Examples
+    --------
+    >>> strong_scaling(1024, synchronisation=0.06, bubble=0.02, checkpoints=0.01, python=0.01)
+    StrongScaling
+                     of the time on one  of the time on n
+    parallel                    0.0879%            0.871%
+    synchronisation                  6%             59.5%
+    bubble                           2%             19.8%
+    checkpoints                      1%             9.91%
+    python                           1%             9.91%
+    speedup                        9.91
+    limit                            10
+    """
+    (count,) = whole(n=n)
+    shares = dict(zip(serial, nonnegative(**serial), strict=True))
+    broadcastable(n=count, **shares)
+    (total,) = fraction(**{"the sum of serial shares": reduce(add, shares.values(), 0.0)})
+    return StrongScaling((1 - total) / count, MappingProxyType(shares))
+
+
+# --- Efficiency at a size: rules -------------------------------------------------------------------------------------
+
+
+def logarithmic_efficiency(n, *, first, drop):
+    r"""Efficiency that falls by the same points with every doubling.
+
+    .. math:: \eta(n) = \eta_1 - d \log_2 n
+
+    Parameters
+    ----------
+    n : array_like
+        Accelerators.
+    first : array_like
+        Efficiency of one, eta_1.
+    drop : array_like
+        What each doubling takes, d: 0.02 is two points.
+
+    Returns
+    -------
+    array_like
+
+    Raises
+    ------
+    ValueError
+        ``n`` is not a positive integer, ``first`` or ``drop`` is outside (0, 1], or nothing would be left at ``n``.
+
+    Notes
+    -----
+    Source: Divergent Compute 2026, The data-center cluster: 0.62 - 0.02 log2 n, "illustrative". A straight line in
+    log n has no mechanism behind it, and ends at zero.
+
+    Examples
+    --------
+    >>> logarithmic_efficiency([1, 8, 512, 8192, 32768], first=0.62, drop=0.02).round(2)
+    array([0.62, 0.56, 0.44, 0.36, 0.32])
+    """
+    (count,) = whole(n=n)
+    eta, d = fraction(first=first, drop=drop)
+    broadcastable(n=count, first=eta, drop=d)
+    left = eta - d * np.log2(count)
+    if np.any(left <= 0):
+        raise ValueError(f"n must be below 2 ** (first / drop), where nothing is left; got {np.max(count):g}")
+    return left
+
+
+def geometric_efficiency(n, *, at, efficiency, kept):
+    r"""Efficiency of which every doubling keeps the same share.
+
+    .. math:: \eta(n) = \eta_0\, k^{\log_2 (n / n_0)}
+
+    Parameters
+    ----------
+    n, at : array_like
+        Accelerators, and the number n_0 at which the efficiency is known.
+    efficiency : array_like
+        Efficiency at n_0.
+    kept : array_like
+        Share that a doubling keeps, k, as :func:`kept_per_doubling` reads it off two measurements.
+
+    Returns
+    -------
+    array_like
+        Below n_0 at most 1.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``at`` is not a positive integer, or a share is outside (0, 1].
+
+    Notes
+    -----
+    A power law of exponent log2 k. A doubling always brings 2 k times as much.
+
+    Examples
+    --------
+    Megatron-Core, 177 billion parameters: 47 % at 96 H100, 42 % at 4,608 (its README of July 2024).
+
+    >>> kept = kept_per_doubling((96, 0.47), (4608, 0.42))
+    >>> round(float(kept), 3), round(float(geometric_efficiency(32768, at=96, efficiency=0.47, kept=kept)), 3)
+    (0.98, 0.397)
+    """
+    count, known = whole(n=n, at=at)
+    eta, k = fraction(efficiency=efficiency, kept=kept)
+    broadcastable(n=count, at=known, efficiency=eta, kept=k)
+    return np.minimum(1.0, eta * k ** np.log2(count / known))
+
+
+def kept_per_doubling(one, other):
+    r"""Share of the efficiency that each doubling keeps, between two measurements.
+
+    .. math:: k = (\eta_2 / \eta_1)^{1 / \log_2 (n_2 / n_1)}
+
+    Parameters
+    ----------
+    one, other : tuple
+        (accelerators, efficiency) of each measurement; the numbers of accelerators differ.
+
+    Returns
+    -------
+    array_like
+        Above 1 where the larger run is the more efficient one, as weak scaling can be.
+
+    Raises
+    ------
+    ValueError
+        A number of accelerators is not a positive integer or is the same twice, an efficiency is outside (0, 1], or the
+        numbers are too close for what the efficiencies differ.
+
+    Examples
+    --------
+    >>> round(float(kept_per_doubling((32, 0.9), (8192, 0.35))), 3)
+    0.889
+    """
+    (n1, eta1), (n2, eta2) = one, other
+    n1, n2 = whole(one=n1, other=n2)
+    eta1, eta2 = fraction(**{"efficiency of one": eta1, "efficiency of other": eta2})
+    broadcastable(**{"one": n1, "other": n2, "efficiency of one": eta1, "efficiency of other": eta2})
+    if np.any(np.equal(n1, n2)):
+        raise ValueError(f"other must have another number of accelerators than one, got {np.max(n2):g} twice")
+    with np.errstate(over="ignore"):
+        kept = (eta2 / eta1) ** (1 / np.log2(n2 / n1))
+    if not np.all(np.isfinite(kept)):
+        raise ValueError(f"one and other must be further apart for efficiencies so different, got {one} and {other}")
+    return kept
+
+
+def marginal_return(rule: Callable, n, *, factor=2):
+    r"""What ``factor`` times as many accelerators bring, over what they brought before.
+
+    .. math:: \frac{f\,\eta(f n)}{\eta(n)}
+
+    Parameters
+    ----------
+    rule : callable
+        Efficiency of so many accelerators, such as ``lambda n: logarithmic_efficiency(n, first=0.62, drop=0.02)``.
+    n : array_like
+        Accelerators.
+    factor : array_like
+        How many times as many.
+
+    Returns
+    -------
+    array_like
+        At most ``factor``, unless efficiency grows with size. Below 1 the larger cluster does less.
+
+    Raises
+    ------
+    ValueError
+        ``n`` or ``factor`` is not a positive integer, or ``rule`` refuses a size.
+
+    Examples
+    --------
+    >>> round(float(marginal_return(lambda n: logarithmic_efficiency(n, first=0.62, drop=0.02), 16384)), 2)
+    1.88
+    """
+    count, times = whole(n=n, factor=factor)
+    broadcastable(n=count, factor=times)
+    return times * rule(times * count) / rule(count)
+
+
+def most_useful_size(*, first, drop):
+    r"""Accelerators at which :func:`logarithmic_efficiency` realises the most compute: one more takes what it brings.
+
+    .. math:: \log_2 n = \frac{\eta_1}{d} - \frac{1}{\ln 2}
+
+    Parameters
+    ----------
+    first, drop : array_like
+        As in :func:`logarithmic_efficiency`.
+
+    Returns
+    -------
+    array_like
+        Not rounded; at least 1.
+
+    Raises
+    ------
+    ValueError
+        ``first`` or ``drop`` is outside (0, 1].
+
+    Notes
+    -----
+    Derived: n eta(n) is largest where its slope is zero.
+
+    Examples
+    --------
+    >>> round(float(np.log2(most_useful_size(first=0.62, drop=0.02))), 2)
+    29.56
+    """
+    eta, d = fraction(first=first, drop=drop)
+    return np.maximum(1.0, 2 ** (eta / d - 1 / np.log(2)))
+
+
+# --- From peak to useful ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Chain(Explained):
+    """A rate and the shares of it that survive, one after the other; what is ``lost`` and the ``result`` sum to it."""
+
+    start: float
+    factors: Mapping[str, float]
+
+    @property
+    def rates(self):
+        """What is left after each factor, by its name."""
+        left, rates = self.start, {}
+        for name, factor in self.factors.items():
+            left = left * factor
+            rates[name] = left
+        return MappingProxyType(rates)
+
+    @property
+    def lost(self):
+        """What each factor takes of what reached it, by its name."""
+        left, lost = self.start, {}
+        for name, rate in self.rates.items():
+            lost[name] = left - rate
+            left = rate
+        return MappingProxyType(lost)
+
+    @property
+    def share(self):
+        """Product of all factors."""
+        return reduce(mul, self.factors.values())
+
+    @property
+    def result(self):
+        """What is left of the rate."""
+        return self.start * self.share
+
+    def _rows(self):
+        rows = [("", "factor", "left"), ("peak", "", summary(self.start, "FLOP/s"))]
+        rates = self.rates
+        return rows + [(words(n), summary(f, "%"), summary(rates[n], "FLOP/s")) for n, f in self.factors.items()]
+
+
+def chain(start, **factors) -> Chain:
+    r"""What is left of a rate after every factor.
+
+    .. math:: R = R_\text{peak} \prod_i f_i
+
+    Parameters
+    ----------
+    start : array_like
+        Peak of the cluster, FLOP/s: accelerators times the peak of one.
+    **factors : array_like
+        Share that each loss leaves, in (0, 1], under a name of your choice.
+
+    Returns
+    -------
+    Chain
+
+    Raises
+    ------
+    ValueError
+        No factor is given, ``start`` is not positive, or a factor is outside (0, 1].
+
+    Notes
+    -----
+    Source: MLSysBook, Fleet Foundations, compound loss. Each factor must be measured after the ones before it: an MFU
+    that was measured at the full size holds the scaling efficiency already.
+
+    Examples
+    --------
+    >>> chain(1024 * 989e12, MFU=0.50, scaling=0.50, goodput=0.77)
+    Chain
+             factor          left
+    peak             1.01 EFLOP/s
+    MFU         50%   506 PFLOP/s
+    scaling     50%   253 PFLOP/s
+    goodput     77%   195 PFLOP/s
+    """
+    if not factors:
+        raise ValueError("chain needs at least one factor, as name=share")
+    (rate,) = positive(start=start)
+    shares = dict(zip(factors, fraction(**factors), strict=True))
+    broadcastable(start=rate, **shares)
+    return Chain(rate, MappingProxyType(shares))
+
+
+# --- How large a batch may be ----------------------------------------------------------------------------------------
+
+
+def critical_batch(loss, *, scale=2.1e8, exponent=0.21):
+    r"""Critical batch size: tokens of a batch at which a run needs twice the fewest steps and twice the fewest tokens.
+
+    .. math:: B_\text{crit} = B_* \, L^{-1/\alpha_B}
+
+    Parameters
+    ----------
+    loss : array_like
+        Cross-entropy L of the model, nats a token, as it is at that point of the run.
+    scale : array_like
+        Tokens B_* at a loss of 1.
+    exponent : array_like
+        alpha_B.
+
+    Returns
+    -------
+    array_like
+        Tokens.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: Kaplan et al. 2020, equation 1.4 and appendix A, fitted to models of up to 1.5 billion parameters on
+    WebText2. A loss depends on the tokenizer, so another model's is a rough guide. Zhang et al. 2024 (arXiv 2410.21676)
+    find that it grows with the tokens trained on, and hardly with the size of the model.
+
+    Examples
+    --------
+    >>> critical_batch([3.0, 2.0]).round(-5)
+    array([1100000., 7700000.])
+    """
+    nats, tokens, alpha = positive(loss=loss, scale=scale, exponent=exponent)
+    return tokens * nats ** (-1 / alpha)
+
+
+@dataclass(frozen=True, repr=False)
+class BatchCost(Explained):
+    """What a batch costs: steps and tokens of a run, in multiples of the fewest possible."""
+
+    steps: float
+    tokens: float
+
+    def _rows(self):
+        rows = [("", "times the fewest")]
+        return rows + [(name, summary(getattr(self, name))) for name in ("steps", "tokens")]
+
+
+def batch_cost(batch, critical) -> BatchCost:
+    r"""Steps and tokens that a run needs with a batch size.
+
+    .. math:: \frac{S}{S_\text{min}} = 1 + \frac{B_\text{crit}}{B}, \qquad
+              \frac{E}{E_\text{min}} = 1 + \frac{B}{B_\text{crit}}
+
+    Parameters
+    ----------
+    batch, critical : array_like
+        Tokens of a batch, B, and :func:`critical_batch`.
+
+    Returns
+    -------
+    BatchCost
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive and finite.
+
+    Notes
+    -----
+    Source: McCandlish et al. 2018, equations 2.11 and 2.12. It bounds data parallelism: replicas that double the
+    batch beyond B_crit save less and less time, and their tokens are paid for.
+
+    Examples
+    --------
+    >>> batch_cost([1e6, 4e6, 16e6], 4e6).tokens.tolist()
+    [1.25, 2.0, 5.0]
+    """
+    b, bc = positive(batch=batch, critical=critical)
+    return BatchCost(1 + bc / b, 1 + b / bc)
+
+
+# --- Time and accelerators for a budget of FLOPs ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Explained):
+    """A run of ``flops`` on ``gpus`` accelerators, each of which does ``rate`` useful FLOP/s while it lasts."""
+
+    flops: float
+    gpus: float
+    rate: float
+
+    @property
+    def time(self):
+        """Seconds from start to end."""
+        return self.flops / (self.gpus * self.rate)
+
+    @property
+    def gpu_time(self):
+        """Seconds of all accelerators together. Times a price, it is the bill."""
+        return self.flops / self.rate
+
+    def _rows(self):
+        rows = [("", "value"), ("flops", f"{summary(self.flops / 1e24)} x 10²⁴"), ("gpus", summary(self.gpus))]
+        rows += [("rate", summary(self.rate, "FLOP/s")), ("time", summary(self.time, "s"))]
+        return [*rows, ("GPU-hours", summary(self.gpu_time / 3600))]
+
+
+def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
+    r"""Time of a run, from its FLOPs.
+
+    .. math:: t = \frac{F}{n\,P\,\eta\,g}
+
+    Parameters
+    ----------
+    flops : array_like
+        Model FLOPs of the run, F: 6 N D for a dense decoder.
+    gpus : array_like
+        Accelerators, n.
+    peak : array_like
+        Dense peak of one, FLOP/s, P.
+    efficiency : array_like or callable
+        MFU, eta, or the rule that gives it for so many accelerators.
+    goodput : array_like
+        Share of the time in which the run makes progress, g.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError
+        A share is outside (0, 1], ``gpus`` is not a positive integer, or the rest is not positive.
+
+    Notes
+    -----
+    Source: Narayanan et al. 2021 (SC21), equation 4, without its 8 FLOPs for recomputation.
+
+    Examples
+    --------
+    Llama 3 405B on 16,384 H100 at the MFU that table 4 of its paper prints: 26.0 million GPU-hours. Its model card says
+    30.84, which hold more than pre-training.
+
+    >>> run = training_run(6 * 405e9 * 15.6e12, 16384, peak=989e12, efficiency=0.41)
+    >>> round(run.time / 86400, 1), round(run.gpu_time / 3.6e9, 1)
+    (66.0, 26.0)
+    """
+    (count,) = whole(gpus=gpus)
+    work, roof = positive(flops=flops, peak=peak)
+    eta, share = fraction(efficiency=efficiency(count) if callable(efficiency) else efficiency, goodput=goodput)
+    broadcastable(flops=work, gpus=count, peak=roof, efficiency=eta, goodput=share)
+    return Run(work, count, roof * eta * share)
+
+
+def gpus_needed(flops, time, *, peak, efficiency, goodput=1, most=2**24):
+    r"""Fewest accelerators that finish a run in a time.
+
+    .. math:: \min \{\, n : n\,\eta(n)\, P\, g\, t \ge F \,\}
+
+    Parameters
+    ----------
+    flops, time : array_like
+        Model FLOPs of the run, F, and seconds, t.
+    peak, goodput : array_like
+        As in :func:`training_run`.
+    efficiency : array_like or callable
+        As in :func:`training_run`. n eta(n) must not fall up to ``most``.
+    most : int
+        Accelerators that there are at most.
+
+    Returns
+    -------
+    array_like
+
+    Raises
+    ------
+    ValueError
+        As in :func:`training_run`, or even ``most`` are too few.
+
+    Notes
+    -----
+    Derived from :func:`training_run`; found by bisection.
+
+    Examples
+    --------
+    >>> rule = lambda n: logarithmic_efficiency(n, first=0.62, drop=0.02)
+    >>> float(gpus_needed(3.79e25, 90 * 86400, peak=989e12, efficiency=rule))
+    14332.0
+    """
+    work, seconds, roof = positive(flops=flops, time=time, peak=peak)
+    (share,), (limit,) = fraction(goodput=goodput), whole(most=most)
+    shares = {} if callable(efficiency) else {"efficiency": fraction(efficiency=efficiency)[0]}
+    broadcastable(flops=work, time=seconds, peak=roof, goodput=share, **shares)
+
+    def enough(n):
+        eta = efficiency(n) if callable(efficiency) else shares["efficiency"]
+        return n * eta >= work / (roof * share * seconds)
+
+    high = limit + 0 * np.asarray(enough(limit), float)
+    if not np.all(enough(high)):
+        raise ValueError(f"time must be longer: {limit:g} accelerators are too few for {np.min(seconds):g} s")
+    low = 0 * high
+    for _ in range(int(np.ceil(np.log2(limit))) + 1):
+        middle = np.maximum(np.floor((low + high) / 2), 1)
+        good = enough(middle)
+        low, high = np.where(good, low, middle), np.where(good, middle, high)
+    return high[()]

@@ -1,0 +1,458 @@
+r"""Queueing: requests that come when they like, on replicas whose passes take longer the more there are.
+
+A replica takes requests into its batch as they come, up to the most that its memory holds; the others wait. With n in
+the batch a pass takes :math:`\tau_n` and each request gains a token. That is a birth-death process: requests come at a
+rate lambda, and with n there they end at the rate
+
+.. math:: \mu_n = \frac{\min(n, S)}{m\,\tau_{\min(n, S)}}
+
+with S the largest batch and m tokens of a mean answer. :func:`batch_queue` is its steady state, and :func:`simulate`
+runs the passes one by one. Requests come as a Poisson process, all replicas are alike, and each has a queue of its own.
+
+:func:`impatient_queue` is for people: who waits too long gives up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..checks import broadcastable, nonnegative, positive, whole
+from ..records import Explained, summary, words
+
+
+def little_law(rate, time):
+    r"""Requests in a system, from the rate at which they come and the time that each stays: Little's law.
+
+    .. math:: Q = \lambda\,T
+
+    Parameters
+    ----------
+    rate : array_like
+        Requests a second, lambda.
+    time : array_like
+        Seconds that a request stays, mean, T.
+
+    Returns
+    -------
+    array_like
+        Mean number in the system. It holds for any distribution and any order of service.
+
+    Raises
+    ------
+    ValueError
+        An argument is negative or not finite.
+
+    Notes
+    -----
+    Source: Little 1961. Turned around it says what traffic a batch needs: lambda = B / T.
+
+    Examples
+    --------
+    A batch of 2,400 (300 FLOP a byte, one expert in eight) that answers 500 tokens at 20 ms each asks for
+
+    >>> round(2400 / (500 * 20e-3))  # new requests a second
+    240
+    >>> float(little_law(240, 10))
+    2400.0
+    """
+    (arrivals, stay) = nonnegative(rate=rate, time=time)
+    return arrivals * stay
+
+
+@dataclass(frozen=True, repr=False)
+class Queue(Explained):
+    """The steady state of one replica under load.
+
+    ``states[n]`` is the probability of n requests, in the batch or waiting, up to where the rest is a geometric tail of
+    ratio ``ratio``; ``pass_times`` are those of 1 to S requests. ``rate`` is requests a second, ``tokens`` those of a
+    mean answer.
+    """
+
+    rate: float
+    tokens: float
+    pass_times: np.ndarray
+    states: np.ndarray
+    ratio: float
+
+    @property
+    def most(self) -> int:
+        """The largest batch, S."""
+        return len(self.pass_times)
+
+    @property
+    def waits(self) -> float:
+        """Share of requests that wait before they are taken into the batch."""
+        return float(self.states[-1] / (1 - self.ratio))
+
+    @property
+    def batch(self) -> float:
+        """Mean size of the batch."""
+        inside = self.states[:-1] @ np.arange(self.most)
+        return float(inside + self.most * self.waits)
+
+    @property
+    def waiting(self) -> float:
+        """Mean number that wait."""
+        return float(self.states[-1] * self.ratio / (1 - self.ratio) ** 2)
+
+    @property
+    def wait(self) -> float:
+        """Mean seconds in the queue."""
+        return self.waiting / self.rate
+
+    @property
+    def latency(self) -> float:
+        """Mean seconds from arrival to the last token: by Little's law."""
+        return (self.batch + self.waiting) / self.rate
+
+    @property
+    def time_per_token(self) -> float:
+        """Seconds between tokens, mean over all tokens."""
+        return self.batch / (self.rate * self.tokens)
+
+    def wait_quantile(self, share) -> float:
+        """Seconds in the queue that so large a share of requests does not exceed.
+
+        With S or more there when it comes, a request waits for as many to end as are before it and one more; that is an
+        exponential time of the rate mu_S - lambda, as in the M/M/S queue.
+
+        Examples
+        --------
+        >>> queue = batch_queue(0.9, np.full(1, 1.0), tokens=1)
+        >>> round(queue.wait_quantile(0.5), 2), queue.wait_quantile(0.05)
+        (5.88, 0.0)
+        """
+        (p,) = nonnegative(share=share)
+        if not np.less(p, 1):
+            raise ValueError(f"share must be below 1, got {p:g}")
+        ends = self.rate / self.ratio
+        return float(np.log(self.waits / (1 - p)) / (ends - self.rate)) if 1 - p < self.waits else 0.0
+
+    def token_quantile(self, share) -> float:
+        """Seconds between two tokens that so large a share of tokens does not exceed.
+
+        Examples
+        --------
+        >>> batch_queue(1.0, 0.1 + 0.01 * np.arange(1, 9), tokens=10).token_quantile(0.99)
+        0.16
+        """
+        (p,) = nonnegative(share=share)
+        if not np.less(p, 1):
+            raise ValueError(f"share must be below 1, got {p:g}")
+        # A pass of n lasts tau_n and gives n tokens: of tokens, a batch of n has the share of n / tau_n.
+        held = np.append(self.states[1:-1], self.waits)
+        weights = held * np.arange(1, self.most + 1) / self.pass_times
+        reached = np.cumsum(weights) / weights.sum()
+        return float(self.pass_times[np.searchsorted(reached, p * (1 - 1e-12))])
+
+    def _rows(self):
+        rows = [("", "mean", "99 %"), ("batch", summary(self.batch), "")]
+        rows += [("wait", summary(self.wait, "s"), summary(self.wait_quantile(0.99), "s"))]
+        rows += [("time per token", summary(self.time_per_token, "s"), summary(self.token_quantile(0.99), "s"))]
+        return [*rows, ("latency", summary(self.latency, "s"), "")]
+
+
+def batch_queue(rate, pass_times, *, tokens) -> Queue:
+    r"""Steady state of a replica under load: how full its batch is, how long requests wait.
+
+    .. math:: \pi_n \propto \prod_{j \le n} \frac{\lambda}{\mu_j}, \qquad
+        \mu_n = \frac{\min(n, S)}{m\,\tau_{\min(n, S)}}
+
+    Parameters
+    ----------
+    rate : float
+        Requests a second that come to this replica, lambda: with r replicas, an r-th of all.
+    pass_times : array_like
+        Seconds of a pass with 1 to S sequences, tau: prompts included (:func:`clusterlab.serving.continuous_batch`).
+    tokens : float
+        Tokens of a mean answer, m.
+
+    Returns
+    -------
+    Queue
+        Exact for answers of geometric length, but for the passes, which are taken as short against an answer. Up to S
+        requests at once it holds for any distribution of lengths (a processor that is shared evenly does not see it).
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive, or requests come faster than the largest batch can end them.
+
+    Notes
+    -----
+    Source: Kleinrock 1975, section 3.1, for birth-death processes; Kelly 1979 for the insensitivity; the rates are
+    derived here. With a constant tau of one request at a time it is the M/M/1 queue.
+
+    Examples
+    --------
+    A pass of 10 ms and 0.1 ms for each of up to 128 requests, 200 tokens an answer, 26 requests a second:
+
+    >>> batch_queue(26, 10e-3 + 0.1e-3 * np.arange(1, 129), tokens=200)
+    Queue
+                       mean     99 %
+    batch               109
+    wait            73.3 ms   1.31 s
+    time per token    21 ms  22.8 ms
+    latency          4.28 s
+    """
+    (arrivals, length), (times,) = positive(rate=rate, tokens=tokens), positive(pass_times=np.atleast_1d(pass_times))
+    if np.ndim(times) != 1 or np.ndim(arrivals) or np.ndim(length):
+        raise ValueError("rate and tokens must be numbers and pass_times a row of them")
+    ends = np.arange(1, len(times) + 1) / (length * times)
+    if arrivals >= ends[-1]:
+        raise ValueError(f"rate must be below {ends[-1]:.4g}, what the largest batch can end; got {arrivals:g}")
+    logs = np.concatenate([[0.0], np.cumsum(np.log(arrivals / ends))])
+    states = np.exp(logs - logs.max())
+    ratio = arrivals / ends[-1]
+    return Queue(arrivals, length, times, states / (states.sum() + states[-1] * ratio / (1 - ratio)), float(ratio))
+
+
+def goodput(queue: Queue, *, wait, time_per_token) -> float:
+    r"""Share of requests that are served as promised: taken up in time, and read at a speed.
+
+    .. math:: P(\text{wait} \le w)\; P(\tau_n \le t)
+
+    Parameters
+    ----------
+    queue : Queue
+        From :func:`batch_queue`.
+    wait : float
+        Seconds in the queue that are promised at most, w.
+    time_per_token : float
+        Seconds between tokens that are promised at most, t.
+
+    Returns
+    -------
+    float
+        Of all requests; the two are taken from the same state, the one in which a request comes.
+
+    Raises
+    ------
+    ValueError
+        A promise is negative or not finite.
+
+    Notes
+    -----
+    Derived: Poisson arrivals see the steady state. Zhong et al. 2024 (DistServe) for goodput under two promises.
+
+    Examples
+    --------
+    >>> queue = batch_queue(24, 10e-3 + 0.1e-3 * np.arange(1, 257), tokens=200)
+    >>> [round(goodput(queue, wait=1, time_per_token=t), 2) for t in (15e-3, 20e-3, 25e-3)]
+    [0.0, 0.69, 1.0]
+    """
+    most_wait, most_time = nonnegative(wait=wait, time_per_token=time_per_token)
+    kept = queue.pass_times <= most_time
+    inside = float(queue.states[:-1] @ kept)  # who finds n makes n + 1
+    if not kept[-1]:
+        return inside
+    ends = queue.rate / queue.ratio
+    return inside + queue.waits * float(1 - np.exp(-(ends - queue.rate) * most_wait))
+
+
+@dataclass(frozen=True, repr=False)
+class Impatient(Explained):
+    """The steady state of a queue whose customers give up: arrays over loads, servers and patience.
+
+    ``busy`` is the share of the servers' time that they work, ``waiting`` the mean number that wait, ``queued`` the
+    share of time in which anybody waits, and ``gone`` the share of all who come that give up.
+    """
+
+    busy: np.ndarray
+    waiting: np.ndarray
+    queued: np.ndarray
+    gone: np.ndarray
+
+    def _rows(self):
+        shares = [(name, summary(getattr(self, name), "%")) for name in ("busy", "queued", "gone")]
+        return [("", "value"), *shares, ("waiting", summary(self.waiting))]
+
+
+def _impatient(load, servers, patience):
+    """Busy, waiting, queued and gone of one queue: its states up to where each is half of the last, and 60 more."""
+    # Behind the servers a state is load / (servers + (n - servers) / patience) of the one before.
+    halved = (2 * load - servers) * patience
+    if load < servers:
+        halved = min(halved, 60 / np.log(servers / load))
+    if halved > 1e7:
+        raise ValueError(f"patience must be less, for a queue of ten million at most; got {patience:g}")
+    states = np.arange(1, servers + max(int(np.ceil(halved)), 0) + 60)
+    behind = np.maximum(states - servers, 0)
+    logs = np.append(0, np.cumsum(np.log(load / (np.minimum(states, servers) + behind / patience))))
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    waiting = float(shares[1:] @ behind)
+    busy = float(shares[1:] @ np.minimum(states, servers)) / servers
+    return busy, waiting, float(shares[servers + 1 :].sum()), waiting / (patience * load)
+
+
+def impatient_queue(load, servers, *, patience=1.0) -> Impatient:
+    r"""Jobs that wait for a place and give up in time: what a queue is when people look at it (Erlang A).
+
+    .. math:: \pi_n \propto \prod_{j \le n} \frac{a}{\min(j, k) + \max(j - k, 0) / \theta}
+
+    Parameters
+    ----------
+    load : array_like
+        Servers that all who come would keep busy, a: arrivals a second times the mean seconds of a job.
+    servers : array_like
+        Jobs that run at once, k.
+    patience : array_like
+        Mean wait until one gives up, over the mean time of a job, theta: exponential, and above 0. At 1 the number in
+        the system is a Poisson variable of mean a. The larger, the nearer to Erlang's queue that nobody leaves
+        (:func:`batch_queue`); the smaller, the nearer to his loss formula.
+
+    Returns
+    -------
+    Impatient
+        It is steady at any load: a queue that is too long sheds whoever is too many.
+
+    Raises
+    ------
+    ValueError
+        An argument is not positive, servers is not whole, or so patient a queue would be longer than ten million.
+
+    Notes
+    -----
+    Source: Palm 1957; Gans, Koole and Mandelbaum 2003, section 4.2. Exact for Poisson arrivals, exponential times and
+    exponential patience.
+
+    Examples
+    --------
+    A team with four places and work for four and a half, whose people wait as long as a job takes:
+
+    >>> impatient_queue(4.5, 4)
+    Impatient
+             value
+    busy     85.3%
+    queued   46.8%
+    gone     24.2%
+    waiting   1.09
+    """
+    (a, theta), (k,) = positive(load=load, patience=patience), whole(servers=servers)
+    broadcastable(load=a, servers=k, patience=theta)
+    of_one = np.vectorize(lambda x, n, t: _impatient(x, int(n), t), otypes=[float] * 4)
+    return Impatient(*(part[()] for part in of_one(a, k, theta)))
+
+
+@dataclass(frozen=True, repr=False)
+class Run(Explained):
+    """What requests of a simulation got: seconds each waited and stayed, and its tokens."""
+
+    wait: np.ndarray
+    latency: np.ndarray
+    tokens: np.ndarray
+    batch: float  # mean over time
+
+    @property
+    def time_per_token(self) -> np.ndarray:
+        """Seconds between tokens of each request."""
+        return (self.latency - self.wait) / self.tokens
+
+    def _rows(self):
+        rows = [("", "50 %", "99 %")]
+        for name in ("wait", "time_per_token", "latency"):
+            low, high = np.quantile(getattr(self, name), (0.5, 0.99))
+            rows.append((words(name), summary(low, "s"), summary(high, "s")))
+        return rows
+
+
+def simulate(arrivals, tokens, pass_times) -> Run:
+    """Run a replica pass by pass: whoever has come joins the next pass with room, and leaves with its last token.
+
+    Parameters
+    ----------
+    arrivals : array_like
+        Seconds at which requests come, in order.
+    tokens : array_like
+        Tokens that each wants, whole numbers.
+    pass_times : array_like
+        Seconds of a pass with 1 to S sequences.
+
+    Returns
+    -------
+    Run
+
+    Raises
+    ------
+    ValueError
+        Arrivals are not in order, or arrays do not belong together.
+
+    Notes
+    -----
+    Source: Yu et al. 2022 (Orca), scheduling by iterations. The rest of an event is found at once: passes alike until
+    somebody comes or leaves are taken in one step.
+
+    Examples
+    --------
+    Two requests of two tokens, room for one; then for both, at a slower pass:
+
+    >>> simulate([0, 0], [2, 2], [1.0]).latency, simulate([0, 0], [2, 2], [1.0, 1.5]).latency
+    (array([2., 4.]), array([3., 3.]))
+    """
+    (come,), (want,), (times,) = nonnegative(arrivals=arrivals), whole(tokens=tokens), positive(pass_times=pass_times)
+    if np.ndim(come) != 1 or np.shape(come) != np.shape(want) or np.ndim(times) != 1:
+        raise ValueError("arrivals, tokens and pass_times must be rows, the first two of one length")
+    if np.any(np.diff(come) < 0):
+        raise ValueError("arrivals must be in order")
+    n, most = len(come), len(times)
+    start, end = np.empty(n), np.empty(n)
+    now, first, passes, area = 0.0, 0, 0, 0.0  # first: the next that has not been taken into the batch
+    running: list[tuple[int, int]] = []  # (pass after which it has all its tokens, request), a heap
+    while first < n or running:
+        if not running and come[first] > now:
+            now = float(come[first])
+        while first < n and len(running) < most and come[first] <= now:
+            start[first] = now
+            heapq.heappush(running, (passes + int(want[first]), first))
+            first += 1
+        each = float(times[len(running) - 1])
+        count = running[0][0] - passes
+        if first < n and len(running) < most:  # somebody may join before that
+            count = min(count, max(int(np.ceil((come[first] - now) / each)), 1))
+        now, passes, area = now + count * each, passes + count, area + count * each * len(running)
+        while running and running[0][0] == passes:
+            end[heapq.heappop(running)[1]] = now
+    return Run(start - come, end - come, want, area / (now - float(come[0])))
+
+
+def network_time(distance, *, speed=2e8, detour=1.0):
+    r"""Round trip to a region: what a request pays for being served elsewhere.
+
+    .. math:: 2\,k\,d / v
+
+    Parameters
+    ----------
+    distance : array_like
+        Metres as the crow flies, d.
+    speed : array_like
+        Of light in glass, m/s, v: two thirds of that in vacuum.
+    detour : array_like
+        Length of the cable over the distance, at least 1, k.
+
+    Returns
+    -------
+    array_like
+        Seconds, without switches and handshakes: 10 ms for each 1,000 km.
+
+    Raises
+    ------
+    ValueError
+        ``distance`` is negative, ``speed`` is not positive, or ``detour`` is below 1.
+
+    Notes
+    -----
+    Source: the refractive index of fibre, about 1.47 (ITU-T G.652).
+
+    Examples
+    --------
+    >>> float(network_time(1e6))
+    0.01
+    """
+    (d,), (v, k) = nonnegative(distance=distance), positive(speed=speed, detour=detour)
+    if np.any(np.less(k, 1)):
+        raise ValueError(f"detour must be at least 1, got {np.min(k):g}")
+    return 2 * k * d / v

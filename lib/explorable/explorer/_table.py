@@ -1,0 +1,307 @@
+"""The table: every combination's picture in 16-bit codes, and what cannot stand in one."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+
+from clusterlab.units import fmt
+
+from .. import palette
+from ._axes import NONE, STEPS, Scale
+from ._controls import Control
+from ._picture import KINDS, Axis, Picture
+
+MOST = 20_000  # combinations; more would weigh down the page
+COLOURS = len(palette.CYCLE)
+
+
+def every_picture(view, controls: list[Control]) -> list[Picture]:
+    """Every combination's picture, the last control changing fastest."""
+    count = math.prod(len(control.values) for control in controls)
+    if count > MOST:
+        raise ValueError(f"an explorer has at most {MOST:,} combinations of stops, got {count:,}")
+    pictures = []
+    for values in itertools.product(*(control.given for control in controls)):
+        chosen = dict(zip((control.name for control in controls), values, strict=True))
+        picture = view(**chosen)
+        if not isinstance(picture, Picture):
+            raise ValueError(f"the view must return a Picture, got {type(picture).__name__} at {chosen}")
+        for kind in KINDS:
+            if list(getattr(picture, kind)) != list(getattr(pictures[0] if pictures else picture, kind)):
+                raise ValueError(f"every picture needs the same {kind} in the same order; they differ at {chosen}")
+        if scene_size(picture) != scene_size(pictures[0] if pictures else picture):
+            raise ValueError(f"every picture needs a scene of the same size, or none; they differ at {chosen}")
+        pictures.append(picture)
+    return pictures
+
+
+def scene_size(picture: Picture) -> tuple[float, float] | None:
+    return (picture.scene.width, picture.scene.height) if picture.scene else None
+
+
+class Mark(NamedTuple):
+    """One mark of a scatter plot, in data or in codes; the default is an empty slot."""
+
+    x: float = math.nan
+    y: float = math.nan
+    name: str = ""
+
+
+class Span(NamedTuple):
+    """One span of a timeline, in data or in codes; the default is an empty slot."""
+
+    lane: int = NONE
+    start: float = math.nan
+    end: float = math.nan
+    text: str = ""
+
+
+class Content:
+    """What all pictures hold: numbers by combination (NaN is not there), and marks, spans and texts in its order.
+
+    Pictures may have different numbers of marks or spans of a kind. Each gets as many slots as the fullest has.
+    """
+
+    def __init__(self, pictures: list[Picture], x: Axis | None, lanes: tuple[str, ...]) -> None:
+        first, count = pictures[0], len(pictures)
+        for picture in pictures:
+            _check_places(picture)
+        self.grid = _positions(x) if x else np.zeros(0)
+        curves = [[_curve(name, c, self.grid) for name, c in p.curves.items()] for p in pictures]
+        self.curves = np.array(curves)  # by combination, label and position on the grid
+        points = np.array([list(p.points.values()) for p in pictures], dtype=float).reshape(count, -1, 2)
+        self.point_x, self.point_y = points[..., 0], points[..., 1]
+        self.rules = np.array([list(p.rules.values()) for p in pictures], dtype=float).reshape(count, -1)
+        self.mark_slots = {kind: max(len(p.marks[kind]) for p in pictures) for kind in first.marks}
+        self.marks = [
+            [_mark(p.marks[kind], i) for kind, n in self.mark_slots.items() for i in range(n)] for p in pictures
+        ]
+        self.span_slots = {kind: max(len(p.spans[kind]) for p in pictures) for kind in first.spans}
+        self.spans = [
+            [_span(p.spans[kind], i, lanes) for kind, n in self.span_slots.items() for i in range(n)] for p in pictures
+        ]
+        self.readouts = [[str(text) for text in p.readouts.values()] for p in pictures]
+
+    def across(self) -> np.ndarray:
+        """Everything that stands on the x axis."""
+        marks, starts, ends = (
+            _column(rows, name) for rows, name in ((self.marks, "x"), (self.spans, "start"), (self.spans, "end"))
+        )
+        return _flat(self.grid, self.point_x, marks, self.rules, starts, ends)
+
+    def up(self) -> np.ndarray:
+        """Everything that stands on the y axis."""
+        return _flat(self.curves, self.point_y, _column(self.marks, "y"))
+
+    def texts(self) -> list[str]:
+        """Every different text, the empty one first."""
+        parts = self.readouts, _column(self.marks, "name"), _column(self.spans, "text")
+        return list(dict.fromkeys(["", *(text for rows in parts for row in rows for text in row)]))
+
+    def longest_name(self) -> str:
+        """The longest name of a mark: the page makes room for it."""
+        return max((name for row in _column(self.marks, "name") for name in row), key=len, default="")
+
+
+def _column(rows: list[list], name: str) -> list[list]:
+    """One field of the marks or spans of every combination."""
+    return [list(map(operator.attrgetter(name), row)) for row in rows]
+
+
+def _flat(*parts) -> np.ndarray:
+    return np.concatenate([np.ravel(np.asarray(part, dtype=float)) for part in parts])
+
+
+class Table:
+    """All pictures of an explorer, in one table of 16-bit codes.
+
+    The table is one record for each combination, then a pool of distinct curves. A record holds, in this order: for
+    each curve its row in the pool, for each read-out its string, for each point x and y, for each rule x, for each slot
+    of each kind of mark x, y and string, for each slot of each kind of span its lane, start, end and string, and where
+    there are scenes the number of its own.
+    """
+
+    def __init__(self, pictures: list[Picture], x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
+        check_kinds(pictures[0], x, y, lanes)
+        content = Content(pictures, x, lanes)
+        self.first, self.lanes, self.content = pictures[0], lanes, content
+        self.x = Scale(x, content.across()) if x else None
+        self.y = Scale(y, content.up()) if y else None
+        self.grid = self.x.encode(content.grid) if self.x else np.zeros(0, np.uint16)
+        self.scenes = Scenes(pictures)
+        self.strings = content.texts()
+        self.pool, rows = self._pool()
+        if max(len(self.pool), len(self.strings)) > STEPS:
+            raise ValueError("too many different curves or read-outs for one explorer; use fewer stops")
+        self.records = self._records(rows)
+
+    def _pool(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every different curve in codes, and the row of each curve of each combination."""
+        if not self.first.curves:
+            return np.zeros((0, 1), np.uint16), np.zeros(0, np.intp)
+        codes = self.y.encode(self.content.curves).reshape(-1, self.content.grid.size)
+        return np.unique(codes, axis=0, return_inverse=True)
+
+    def _records(self, rows: np.ndarray) -> np.ndarray:
+        """One record of codes for each combination."""
+        content, count = self.content, len(self.content.readouts)
+        number = {text: i for i, text in enumerate(self.strings)}
+
+        def numbers(texts):
+            return [[number[text] for text in row] for row in texts]
+
+        def across(values):
+            return self.x.encode(values) if self.x else np.zeros(np.shape(values))  # no axis: there are no values
+
+        def up(values):
+            return self.y.encode(values) if self.y else np.zeros(np.shape(values))
+
+        def woven(*parts):
+            """Slot by slot: the first of each part, the second of each part, and so on."""
+            return np.stack([np.reshape(part, (count, -1)) for part in parts], axis=-1)
+
+        points = woven(across(content.point_x), up(content.point_y))
+        marks = woven(
+            across(_column(content.marks, "x")),
+            up(_column(content.marks, "y")),
+            numbers(_column(content.marks, "name")),
+        )
+        spans = woven(
+            _column(content.spans, "lane"),
+            across(_column(content.spans, "start")),
+            across(_column(content.spans, "end")),
+            numbers(_column(content.spans, "text")),
+        )
+        parts = rows, numbers(content.readouts), points, across(content.rules), marks, spans, self.scenes.numbers
+        return np.concatenate([np.reshape(part, (count, -1)).astype("<u2") for part in parts], axis=1)
+
+    def codes(self) -> bytes:
+        """The table as the browser reads it."""
+        return self.records.tobytes() + self.pool.astype("<u2").tobytes()
+
+    def spec(self) -> dict:
+        """What the browser needs to know to read the table and to draw."""
+        content = self.content
+        return {
+            "curves": list(self.first.curves),
+            "marks": list(content.mark_slots.items()),
+            "longest": content.longest_name(),
+            "spans": list(content.span_slots.items()),
+            "lanes": list(self.lanes),
+            "width": self.records.shape[1],
+            "count": len(self.records),
+            "grid": self.grid.tolist(),
+            "at": [fmt(v, self.x.axis.unit, digits=4) for v in content.grid.tolist()] if self.x else [],
+            "strings": self.strings,
+            "scenes": self.scenes.scenes,
+            "parts": self.scenes.parts,
+            "x": self.x.spec() if self.x else None,
+            "y": self.y.spec() if self.y else None,
+        }
+
+
+class Scenes:
+    """Every different scene: what it shows in words, and its parts as numbers of a pool of different markup."""
+
+    def __init__(self, pictures: list[Picture]) -> None:
+        parts: dict[str, int] = {}
+        scenes: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.size = scene_size(pictures[0]) or (0, 0)
+        self.numbers = []  # of each picture, its scene; none where there are no scenes
+        for scene in (picture.scene for picture in pictures):
+            own = []
+            if scene:
+                drawn = tuple(parts.setdefault(part.svg(), len(parts)) for part in scene.parts)
+                own = [scenes.setdefault((scene.alt, drawn), len(scenes))]
+            self.numbers.append(own)
+        self.parts, self.scenes = list(parts), list(scenes)
+
+
+def check_colours(first: Picture, colours: Mapping[str, str]) -> None:
+    """Refuse colours of what is not there, and meanings that have no colour."""
+    kinds = [*first.curves, *first.marks, *first.spans]
+    for kind, meaning in colours.items():
+        if kind not in kinds:
+            raise ValueError(f"colours names {kind!r}; the curves and kinds of marks or spans are: {', '.join(kinds)}")
+        palette.colour(meaning)
+
+
+def curve_pairs(first: Picture, bands: Sequence[tuple[str, str]]) -> list[tuple[int, int]]:
+    """Numbers of the curves at both ends of each band."""
+    names = list(first.curves)
+    for band in bands:
+        if len(band) != 2 or not set(band) <= set(names):
+            raise ValueError(f"bands must be pairs of curves, of {', '.join(names)}; got {band!r}")
+    return [(names.index(low), names.index(high)) for low, high in bands]
+
+
+def check_kinds(first: Picture, x: Axis | None, y: Axis | None, lanes: tuple[str, ...]) -> None:
+    """Refuse kinds of things that cannot stand in one figure."""
+    if x is None and not first.scene:
+        raise ValueError("a figure needs an x axis, or a scene")
+    if x is None and (first.curves or first.points or first.marks or first.rules or first.spans):
+        raise ValueError("what is drawn over axes needs an x axis")
+    if (first.curves or first.points or first.marks) and y is None:
+        raise ValueError("curves, points and marks need a y axis")
+    if first.spans and not lanes:
+        raise ValueError("spans need lanes, the names of their rows")
+    if first.spans and (first.curves or first.points or first.marks):
+        raise ValueError("a figure shows spans, or curves, points and marks, not both")
+    if max(len(first.curves) + len(first.marks), len(first.spans)) > COLOURS:
+        raise ValueError(f"a figure shows at most {COLOURS} curves and kinds of marks or spans, one for each colour")
+
+
+def _check_places(picture: Picture) -> None:
+    for name, at in picture.points.items():
+        if np.shape(at) != (2,):
+            raise ValueError(f"point {name!r} must be one (x, y), got {at!r}")
+    for name, at in picture.rules.items():
+        if np.ndim(at):
+            raise ValueError(f"rule {name!r} must be one x, got {at!r}")
+
+
+def _positions(x: Axis) -> np.ndarray:
+    """The x positions of curves; none where the axis has no values."""
+    grid = np.asarray(() if x.values is None else x.values, dtype=float)
+    if grid.ndim != 1 or not np.isfinite(grid).all():
+        raise ValueError(f"axis {x.label!r} needs values that are finite numbers in a row")
+    return grid
+
+
+def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
+    values = np.asarray(values, dtype=float)
+    if not grid.size:
+        raise ValueError("curves need x.values, the positions they are drawn over")
+    if values.shape not in ((), grid.shape):
+        raise ValueError(f"curve {name!r} has shape {values.shape}; x.values has {grid.shape}")
+    return np.broadcast_to(values, grid.shape)
+
+
+def _mark(marks: Sequence[tuple], i: int) -> Mark:
+    """Mark ``i``, or an empty slot."""
+    if i >= len(marks):
+        return Mark()
+    if not (len(marks[i]) == 3 and isinstance(marks[i][2], str) and all(isinstance(v, Real) for v in marks[i][:2])):
+        raise ValueError(f"a mark is (x, y, name), two numbers and a text, got {marks[i]!r}")
+    return Mark(*marks[i])
+
+
+def _span(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> Span:
+    """Span ``i``, or an empty slot."""
+    if i >= len(spans):
+        return Span()
+    if len(spans[i]) not in (3, 4):
+        raise ValueError(f"a span is (lane, start, end) or (lane, start, end, text), got {spans[i]!r}")
+    if np.isnan(spans[i][1:3]).any():
+        return Span()
+    lane, start, end, *text = spans[i]
+    if lane not in range(len(lanes)):
+        raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
+    return Span(lane=int(lane), start=float(start), end=float(end), text=str(*text))

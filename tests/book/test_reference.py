@@ -1,0 +1,172 @@
+"""The reference pages: every public name has its entry, and the code of the chapters leads there."""
+
+import ast
+import doctest
+import functools
+import importlib
+import inspect
+import pkgutil
+import posixpath
+import re
+from types import FunctionType, ModuleType
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup, SoupStrainer
+from sphinx.util.inventory import InventoryFile
+
+import clusterlab
+from clusterlab import evidence
+from conftest import ROOT
+from explorable import palette
+
+MEMBERS = FunctionType, property, classmethod, staticmethod, functools.cached_property
+HIDDEN = {"remove-cell", "remove-input"}
+
+
+@pytest.fixture(scope="module")
+def inventory(site) -> dict[str, str]:
+    """The page and anchor of every name of Python that the site documents."""
+    with (site / "objects.inv").open("rb") as stream:
+        found = InventoryFile.load(stream, "", posixpath.join)
+    return {name: entry[2] for kind in found if kind.startswith("py:") for name, entry in found[kind].items()}
+
+
+@pytest.fixture(scope="module")
+def reference(site) -> dict[str, BeautifulSoup]:
+    """The pages of the reference by the name of their file."""
+    paths = (site / "book" / "reference").glob("*.html")
+    return {path.name: BeautifulSoup(path.read_text(), "html.parser") for path in paths}
+
+
+@pytest.fixture(scope="module")
+def linked(site):
+    """Return the links in the code of a chapter."""
+    links = SoupStrainer("a", class_="sphinx-codeautolink-a")
+    return functools.cache(
+        lambda chapter: BeautifulSoup(
+            (site / "book" / f"{chapter}.html").read_text(), "html.parser", parse_only=links
+        ).find_all("a")
+    )
+
+
+@functools.cache
+def modules() -> dict[str, ModuleType]:
+    """The rooms, which say what is public, and evidence's modules."""
+    found = [info.name for info in pkgutil.iter_modules(clusterlab.__path__, "clusterlab.")]
+    found += [info.name for info in pkgutil.iter_modules(evidence.__path__, "clusterlab.evidence.")]
+    hidden = {"clusterlab.__main__", "clusterlab.cli", "clusterlab.evidence"}
+    return {name: importlib.import_module(name) for name in [*found, "explorable"] if name not in hidden}
+
+
+def own(module) -> dict[str, object]:
+    """What a module holds for others: whatever it did not import, but from its own rooms, and does not hide."""
+    tree = ast.walk(ast.parse(inspect.getsource(module)))
+    imported = {
+        alias.asname or alias.name
+        for node in tree
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    shared = set(getattr(module, "__all__", ()))
+    return {
+        name: thing
+        for name, thing in vars(module).items()
+        if not (name.startswith("_") or name in imported - shared or isinstance(thing, ModuleType))
+    }
+
+
+def laws_and_records() -> dict[str, object]:
+    return {
+        f"{module}.{name}": thing
+        for module in modules()
+        for name, thing in own(modules()[module]).items()
+        if isinstance(thing, type | FunctionType)
+    }
+
+
+def test_every_public_name_of_every_module_has_an_entry(inventory):
+    names = {f"{module}.{name}" for module in modules() for name in own(modules()[module])}
+    assert {"clusterlab.roofline.matmul", "clusterlab.units.GB"} <= names
+    assert sorted(names - set(inventory)) == []
+
+
+def test_every_public_member_of_a_record_has_an_entry_and_no_private_one_has(inventory):
+    members = {
+        f"{name}.{member}"
+        for name, thing in laws_and_records().items()
+        if isinstance(thing, type)
+        for member, what in vars(thing).items()
+        if isinstance(what, MEMBERS) and not member.startswith("_")
+    }
+    assert "clusterlab.roofline.Work.intensity" in members
+    assert sorted(members - set(inventory)) == []
+    assert [name for name in inventory if re.search(r"\._[^.]*$", name)] == []
+
+
+def test_the_map_leads_to_every_law_and_record(inventory, reference):
+    led = {link["href"].split("#")[-1] for link in reference["index.html"].select("dl.reference-map a[href*='#']")}
+    assert sorted(set(laws_and_records()) - led) == []
+
+
+def test_every_cross_reference_of_a_docstring_is_a_link(reference):
+    broken = {
+        f"{name}: {code.get_text()}"
+        for name, page in reference.items()
+        for code in page.select("article code.xref")
+        if code.find_parent("a") is None
+    }
+    assert sorted(broken) == []
+
+
+def test_every_example_stands_on_its_page_as_it_is_written(inventory, reference):
+    shown, missing = 0, []
+    texts = {name: "\n".join(pre.get_text() for pre in page.select("pre")) for name, page in reference.items()}
+    for name, thing in laws_and_records().items():
+        text = texts[inventory[name].split("#")[0].split("/")[-1]]
+        for example in doctest.DocTestParser().get_examples(inspect.getdoc(thing) or ""):
+            shown += 1
+            if example.want.strip() not in text:
+                missing.append(f"{name}: {example.source}")
+    assert shown > 100
+    assert missing == []
+
+
+def test_a_property_keeps_its_sentence(reference):
+    entry = reference["roofline.html"].find(id="clusterlab.roofline.Work.intensity").find_next("dd").get_text()
+    assert entry.strip().startswith("Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes")
+
+
+# The front page shows no code.
+@pytest.mark.parametrize(
+    "chapter", sorted({*(ROOT / "book").glob("*.ipynb")} - {ROOT / "book" / "index.ipynb"}), ids=lambda path: path.stem
+)
+def test_every_name_that_a_chapter_imports_leads_to_its_entry(linked, chapter):
+    cells = [cell for cell in nbformat.read(chapter, 4).cells if cell.cell_type == "code"]
+    shown = [cell.source for cell in cells if not HIDDEN & {*cell.metadata.get("tags", [])}]
+    code = re.sub(r"^%.*$", "", "\n".join(shown), flags=re.MULTILINE)
+    wanted = {
+        f"module-{full}" if full in modules() else full
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ImportFrom) and node.module.startswith("clusterlab")
+        for full in (f"{node.module}.{alias.name}" for alias in node.names)
+    }
+    led = {link["href"].split("#")[-1] for link in linked(chapter.stem)}
+    assert wanted
+    assert sorted(wanted - led) == []
+
+
+def test_a_call_in_a_chapter_leads_to_the_law(linked, reference):
+    calls = [link for link in linked("interconnect") if link.get_text() == "collectives.ring_all_reduce"]
+    assert calls
+    for link in calls:
+        page, anchor = link["href"].split("/")[-1].split("#")
+        assert "ring_all_reduce(" in reference[page].find(id=anchor).get_text().replace("\n", "")
+
+
+def test_the_palette_is_drawn_with_every_colour_that_it_has(reference):
+    drawn = reference["palette.html"].select_one("figure.cl-drawn")
+    boxes = {box.get_text(): box["class"] for box in drawn.select(".cl-box.cl-solid")}
+    assert boxes.keys() == palette.PALETTE.keys()
+    assert all(f"cl-c-{name}" in classes for name, classes in boxes.items())
+    assert ".cl-c-wire {" in reference["palette.html"].find(string=re.compile("light-dark"))

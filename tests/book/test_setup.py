@@ -1,0 +1,79 @@
+"""What is installed where: three locks of one resolution, and Binder's few lines of it."""
+
+import ast
+import importlib.metadata
+import re
+import sys
+import tomllib
+
+import nbformat
+import pytest
+
+import clusterlab
+from conftest import ROOT
+
+
+def pins(name: str) -> dict[str, set[str]]:
+    """Return the versions that a lock allows (more than one where they hang on the Python), by package."""
+    found: dict[str, set[str]] = {}
+    for line in (ROOT / name).read_text().splitlines():
+        if line and line[0] not in "# ":
+            package, version = re.match(r"([a-z0-9._-]+)==([^ ;]+)", line).groups()
+            found.setdefault(package, set()).add(version)
+    return found
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-lab.txt", "binder/requirements.txt"])
+def test_every_lock_is_a_part_of_the_widest(name):
+    widest = pins("requirements-test.txt")
+    assert pins(name)
+    assert {package: versions for package, versions in pins(name).items() if widest.get(package) != versions} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "extras"),
+    [
+        ("requirements.txt", ["book"]),
+        ("requirements-test.txt", ["book", "lab", "test"]),
+        ("requirements-course.txt", ["book", "course"]),
+    ],
+)
+def test_a_lock_holds_all_that_the_package_asks_for(name, extras):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = sum((project["optional-dependencies"][extra] for extra in extras), project["dependencies"])
+    assert {re.match(r"[\w-]+", each)[0] for each in wanted} <= set(pins(name))
+
+
+def test_a_teacher_s_lock_has_the_widest_one_s_versions_of_all_that_both_hold():
+    widest, course = pins("requirements-test.txt"), pins("requirements-course.txt")
+    assert "nbgrader" not in widest, "a reader and a test need none"
+    assert {package: course[package] for package in course.keys() & widest if course[package] != widest[package]} == {}
+
+
+def test_the_book_is_built_without_jupyterlab_and_without_a_browser():
+    assert not set(pins("requirements.txt")) & {"jupyterlab", "playwright", "pytest", "mypy"}
+
+
+def test_binder_gets_what_the_chapters_and_the_library_import_and_keeps_its_own_jupyterlab():
+    ours = pins("binder/requirements.txt")
+    notebooks = [nbformat.read(path, as_version=4) for path in (ROOT / "book").glob("*.ipynb")]
+    cells = [cell.source for notebook in notebooks for cell in notebook.cells if cell.cell_type == "code"]
+    nodes = [node for cell in cells for node in ast.walk(ast.parse(re.sub("(?m)^%.*", "", cell)))]
+    modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
+    imported = {module.partition(".")[0] for module in modules} - set(sys.stdlib_module_names)
+    assert imported - {"clusterlab", "drawings", "explorable"} | {"anywidget", "jupyterlab-myst"} <= set(ours)
+    # The image brings these itself, in versions that fit one another.
+    assert not set(ours) & {"jupyterlab", "jupyter-server", "notebook", "ipykernel", "ipywidgets"}
+
+
+def test_the_version_is_said_once():
+    assert clusterlab.__version__ == importlib.metadata.version("clusterlab")
+
+
+def test_all_that_the_library_reads_is_installed_with_it():
+    package = ROOT / "lib" / "clusterlab"
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["clusterlab"]
+    installed = {path for pattern in patterns for path in package.glob(pattern)}
+    others = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert sorted(others - installed) == []

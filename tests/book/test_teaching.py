@@ -1,0 +1,243 @@
+"""The pages for teachers and new colleagues hold what the library says."""
+
+import math
+import re
+from itertools import pairwise
+
+import nbformat
+import pytest
+from course.problems import SETS
+
+import reading
+from clusterlab import catalogue, interconnect, parallelism, roofline, scaling
+from conftest import ROOT
+
+TEACHING = (ROOT / "book" / "teaching.md").read_text()
+
+
+def test_the_numbers_that_the_plan_tells_are_the_laws():
+    h100 = catalogue.accelerator("H100 SXM")
+    assert f"it's {roofline.ridge_point(h100.peak('bf16'), h100.hbm_bandwidth):.0f}" in TEACHING
+    assert f"it's {scaling.amdahl_speedup(0.01, 1024):.0f}" in TEACHING
+    sent = [interconnect.ring_all_reduce(1.0, n, bandwidth=1, latency=0).time for n in (8, 8000)]
+    assert round(sent[1] / sent[0] - 1, 2) == round(1 / 7, 2)
+    ratios = [parallelism.tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b) for b in (450e9, 50e9)]
+    assert (1 + ratios[1]) / (1 + ratios[0]) > 2
+    assert interconnect.fat_tree_capacity(64, tiers=3) >= 8192
+    assert f"it's {2048 * (1 - 1 / 1.12):.0f}." in TEACHING
+    assert f"it's {math.exp(math.hypot(math.log(1.3), math.log(1.3))) - 1:.0%}".replace("%", " %") in TEACHING
+    assert f"{1.3**2 - 1:.0%}".replace("%", " %") in TEACHING
+
+
+def test_every_set_has_its_week_and_every_session_its_parts():
+    ten = TEACHING.split("## Ten weeks")[1].split("## Five weeks")[0]
+    assert [name for name in SETS if not re.search(rf"\| {name} \|", ten)] == []
+    sessions = re.split(r"\n### \d+\. ", TEACHING.split("## The sessions")[1].split("## Second sessions")[0])[1:]
+    assert len(sessions) == 10
+    for session in sessions[:-1]:
+        for part in ("*Figure:*", "*Prediction:*", "*Exercise:*", "*Wrong", "*Cut:*"):
+            assert part in session
+    minutes = re.findall(r"^\| (\d+) \| ", TEACHING.split("## The sessions")[1].split("### 1.")[0], re.MULTILINE)
+    assert sum(map(int, minutes)) == 90
+
+
+CHAPTERS = [name for name in SETS if name != "capstone"]
+
+
+def cells_of(name):
+    return nbformat.read(ROOT / "book" / f"{name}.ipynb", 4).cells
+
+
+@pytest.fixture(scope="module")
+def minutes():
+    """Of each chapter, and of each of its sections, the minutes that it takes to read."""
+    found = {}
+    for name in CHAPTERS:
+        sections = reading.sections(cells_of(name))
+        found |= {(name, heading): took for heading, took in sections.items()} | {(name, ""): sum(sections.values())}
+    return found
+
+
+def close(stated, counted):
+    """Whether a page says what the rule says: to five minutes, and a paragraph more or less."""
+    return abs(int(stated) - counted) <= max(4, 0.1 * counted)
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_states_the_minutes_that_the_rule_counts(name, minutes):
+    cells = cells_of(name)
+    (line,) = [cell.source for cell in cells if "*Time:*" in cell.source]
+    read, whole = re.search(r"\*Time:\* about (\d+) minutes, \D*(\d+)", line).groups()
+    counted = minutes[name, ""]
+    with_exercises = counted + reading.EXERCISE * len(exercises(cells))
+    assert close(read, counted), f"{name} states {read} minutes to read, the rule {reading.stated(counted)}"
+    assert close(whole, with_exercises), f"{name} states {whole} minutes, the rule {reading.stated(with_exercises)}"
+
+
+def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule():
+    text = "\n".join(cell.source for cell in cells_of("index"))
+    listed = re.findall(r"\]\((\w+)\.ipynb\) \| (\d+) \|", text)
+    assert [name for name, _ in listed] == CHAPTERS
+    whole = 0
+    for name, minutes in listed:
+        (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
+        assert f"*Time:* about {minutes} minutes, " in line
+        whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (7, 13)
+    assert "some seven hours, thirteen with the exercises" in text
+    assert (reading.FIGURE, reading.CHECK, reading.EXERCISE) == (1, 1.5, 7)
+    rule = (
+        f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
+    )
+    assert f"{rule}, a minute and a half a check, seven an exercise" in text
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, minutes):
+    at, now = [0.0], 0.0
+    for _, took, cell in reading.passages(cells_of(name)):
+        now += took
+        at += [now] if cell.cell_type == "code" and "Check(" in cell.source else []
+    assert len(at) - 1 >= reading.stated(now) / 10
+    assert max(b - a for a, b in pairwise(at)) <= 13
+
+
+def exercises(cells):
+    """Of a chapter's exercises, by number: the cells of each, its text first."""
+    text = [
+        re.sub(r"^(\*\*|### )(?:Exercise )?(\d)[.: ]", r"\1Exercise \2.", cell.source, flags=re.M) for cell in cells
+    ]
+    start = next(i for i, source in enumerate(text) if re.search(r"^## Exercises", source, re.MULTILINE))
+    found, number = {}, None
+    for cell, source in zip(cells[start:], text[start:], strict=True):
+        if cell.cell_type == "markdown" and (
+            heading := re.search(r"^(?:\*\*|### )Exercise (\d)", source, re.MULTILINE)
+        ):
+            number = int(heading[1])
+        found.setdefault(number, []).append(cell)
+    found.pop(None, None)
+    return found
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_every_exercise_has_somewhere_to_type_and_a_check_that_judges(name):
+    found = exercises(cells_of(name))
+    assert list(found) == list(range(1, len(found) + 1))
+    assert len(found) >= 3
+    for number, cells in found.items():
+        code = [cell.source for cell in cells if cell.cell_type == "code"]
+        typed = [i for i, source in enumerate(code) if re.search(r"\bNone\b", source)]
+        checks = [i for i, source in enumerate(code) if re.search(rf'Question\(\s*f?"Exercise {number}: ', source)]
+        solved = next(i for i, cell in enumerate(cells) if "hide-cell" in cell.metadata.get("tags", ()))
+        solution = code.index(cells[solved].source)
+        assert typed, f"{name} {number}: nowhere to type"
+        assert typed[0] < solution, f"{name} {number}: the solution comes before the place to type"
+        assert checks, f"{name} {number}: no check"
+        assert typed[0] < checks[0] < solution, f"{name} {number}: the solution comes before the check"
+
+
+def asked(name):
+    """The checks of a notebook as its stored outputs name them: one text each."""
+    outputs = [output for cell in cells_of(name) for output in cell.get("outputs", []) if "data" in output]
+    return [text for output in outputs if (text := output.data.get("text/plain", "")).startswith("Check: ")]
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_check_knows_mistakes_and_has_hints(name):
+    found = asked(name)
+    assert len(found) >= 8
+    for text in found:
+        assert "no hints" not in text, text
+        known = re.search(r"(\d+|no) known mistake", text)
+        assert known or text.count(" | ") >= 2, text
+        assert not known or known[1] != "no", text
+
+
+# What readers get wrong, as the chapter puts it, and the check that asks for it: the beginnings of both.
+MISCONCEPTIONS = {
+    "roofline": {
+        "Twice the FLOP/s, twice the tokens": "An A100 has 312 TFLOP/s",
+        "The datasheet says 1,979": "A datasheet prints 3,958",
+        "100 % utilisation": "The monitor shows 100 %",
+    },
+    "interconnect": {
+        "NVLink 5 is 1.8 TB/s": "A datasheet says that NVLink 5 carries 1.8 TB/s",
+        "480 GB/s of busbw": "nccl-tests prints 400 GB/s of busbw",
+        "Twice the GPUs, twice the all-reduce": "A ring all-reduces 10 GB over 64",
+    },
+    "parallelism": {
+        "The network is only nine times slower": "TP8 fills a server. You double it",
+        "Higher HFU": "A dense model of 70 billion",
+        "Twice the GPUs, half the time": "16,384 GPUs train with 2,048 sequences",
+    },
+    "serving": {
+        "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
+        "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
+        "Output tokens cost more": "On the rack, a token out costs",
+    },
+    "failures": {
+        "5.7 years each": "640 servers of eight GPUs",
+        "An MTBF of three hours": "A job with an MTBF of five hours",
+        "To be safe, checkpoint every two minutes": "To be safe you checkpoint",
+    },
+    "operations": {
+        "90 % utilised": "A dashboard counts GPUs as used",
+        "More prefetch fixes": "Each batch takes 1.25 steps to read",
+        "A shorter timeout": "Pauses of 30 s on average",
+    },
+    "power": {
+        "TDP is what it draws": "4,096 H100s in DGX servers",
+        "Our PUE is better": "You take the fans out",
+        "Run the chip as slowly": "Cap that chip at 350 W",
+    },
+    "scaling": {
+        "Energy is what AI costs": "A GPU with its share of server",
+        "Twice the GPUs, half the time": "Twice the GPUs, the same batch",
+        "2N is safer": "Ten generators of 99.5 %",
+    },
+    "plan": {
+        "More GPUs are always faster": "A run keeps its batch",
+        "The interval is for statisticians": "The plan says 80 days",
+        "A plan that adds up": "All joints of a plan hold",
+    },
+}
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_three_misconceptions_of_a_chapter_are_asked_before_they_are_refuted(name):
+    said = "\n".join(cell.source for cell in cells_of(name) if cell.cell_type == "markdown")
+    said = said[re.search(r"^##+ .*Misconceptions", said, re.MULTILINE).start() :]
+    checks = [text.removeprefix("Check: ") for text in asked(name)]
+    assert len(MISCONCEPTIONS[name]) == 3
+    for wrong, question in MISCONCEPTIONS[name].items():
+        assert f'**"{wrong}' in said
+        assert any(text.startswith(question) for text in checks), question
+
+
+ROUTES = {"oncall": 50, "capacity": 120, "training": 240, "facilities": 60, "serving": 120}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_the_minutes_of_a_route_are_those_of_its_sections_and_sum_to_its_heading(route, minutes):
+    cells = cells_of(f"onboarding_{route}")
+    rows = re.findall(r"^\| (.+?) \| (\d+) \|$", cells[0].source, re.MULTILINE)
+    assert sum(int(minutes) for _, minutes in rows) == ROUTES[route]
+    chapter, off = "", []
+    for what, stated in rows:
+        chapter = (re.search(r"\((\w+)\.ipynb\)", what) or ["", chapter])[1]
+        linked = re.findall(r"\*\[(.+?)\]\((\w+)\.ipynb#([\w-]+)\)\*", what)
+        sections = [section for section, _, _ in linked]
+        assert len(sections) == what.count("*") / 2, f"{what} has a section without a link"
+        for section, page, anchor in linked:
+            assert (page, anchor) == (chapter, re.sub(r"[^\w-]", "", section.lower().replace(" ", "-")))
+        if chapter in CHAPTERS and (sections or "exercises" in what) and "the fleet" not in what:
+            honest = sum(minutes[chapter, section] for section in sections or [""])
+            off += [(what, honest)] if abs(int(stated) - honest) > max(2, 0.2 * honest) else []
+    assert off == []
+    assert sum("Check(" in cell.source for cell in cells) >= 2
+    assert cells[-1].source.startswith("## Your task")
+
+
+def test_the_overview_links_each_route_with_its_time():
+    said = (ROOT / "book" / "onboarding.md").read_text()
+    assert re.findall(r"\(onboarding_(\w+)\.ipynb\)", said) == list(ROUTES)

@@ -1,0 +1,209 @@
+"""Drawings of incidents: what is drawn is what the laws say, and every text has its room."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clusterlab.failures import Job, checkpoint, checkpoint_size, first_order_goodput, goodput, spare_pool, system_mtbf
+from clusterlab.units import GB, day, fmt, hour, minute, year
+from drawings import failures as incidents
+from explorable.scene import Arrow, Band, Box, Label
+
+LETTER, LINE = 6.4, 16  # units, as the scene's module has them
+LIFE = 50_000 * hour
+SIZE = checkpoint_size(405e9)
+JOB = Job(interval=1080, write=56.7, mtbf=system_mtbf(LIFE, 16_384), detection=2 * minute, restart=5 * minute)
+WAIT = spare_pool(24, nodes=2048, node_mtbf=LIFE / 8, repair=2 * day).wait
+SHARES = goodput(replace(JOB, repair=WAIT, maintenance=0.01))
+FAILURES = [[1 * year, 6 * year], [2.5 * year], [], [9 * year]]
+WAYS = {
+    "one rank": {"rate": 50 * GB},
+    "sharded": {"rate": 100 * GB},
+    "two levels": {"rate": 100 * GB, "local": 5 * GB},
+}
+
+
+def saved(way):
+    local = {"local_bandwidth": WAYS[way]["local"]} if "local" in WAYS[way] else {}
+    writers = 1 if way == "one rank" else 16_384
+    return checkpoint(SIZE, storage_bandwidth=WAYS[way]["rate"], writers=writers, **local)
+
+
+SCENES = {
+    "ledger": incidents.ledger(SHARES, 54 * day, "54 days on 16,384 GPUs"),
+    "series": incidents.series(FAILURES, 10 * year),
+    **{f"setback {step}": incidents.setback(JOB, step) for step in range(1, incidents.STEPS + 1)},
+    "intervals": incidents.interval_rows([replace(JOB, interval=t * minute) for t in (2, 18, 90)]),
+    **{way: incidents.checkpoint_path(saved(way), 16_384, way, **rates) for way, rates in WAYS.items()},
+    **{f"{out} out": incidents.repair_loop(out, spares=24, nodes=2048) for out in (0, 16, 26)},
+    "lineages": incidents.lineages(),
+    "silent": incidents.silent_error(JOB, day, 8 * hour),
+}
+
+
+def boxes(scene, kind=None, solid=None):
+    return [
+        p for p in scene.parts if isinstance(p, Box) and kind in (None, p.kind) and (solid is None or p.solid == solid)
+    ]
+
+
+def labels(scene):
+    return [part.text for part in scene.parts if isinstance(part, Label)]
+
+
+def room(label):
+    """Left, top, right and bottom of a label, by the width of its letters."""
+    lines = label.text.split("\n")
+    wide, high = LETTER * max(map(len, lines)), LINE * len(lines) - 4
+    left = label.x - {"start": 0, "middle": wide / 2, "end": wide}[label.anchor]
+    return left, label.y - high / 2, left + wide, label.y + high / 2
+
+
+@pytest.mark.parametrize("scene", SCENES.values(), ids=SCENES)
+def test_every_text_stays_in_its_room(scene):
+    for box in filter(lambda box: box.text, boxes(scene)):
+        lines = box.text.split("\n")
+        assert LETTER * max(map(len, lines)) <= box.width - 2, box
+        assert LINE * len(lines) <= box.height + 2, box
+    rooms = [(part.text, room(part)) for part in scene.parts if isinstance(part, Label)]
+    for text, (left, top, right, bottom) in rooms:
+        assert left >= -1, text
+        assert right <= scene.width + 1, text
+        assert top >= 0, text
+        assert bottom <= scene.height, text
+    for (one, a), (other, b) in itertools.combinations(rooms, 2):
+        apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+        assert apart, (one, other)
+
+
+def test_the_ledger_has_a_band_as_wide_as_every_share():
+    scene = SCENES["ledger"]
+    bands = [part for part in scene.parts if isinstance(part, Band)]
+    drawn = {band.kind: band.width0 / sum(b.width0 for b in bands) for band in bands}
+    for name, share in SHARES.parts.items():
+        assert drawn[incidents.PARTS[name][1]] == pytest.approx(share)
+    assert all(band.width0 == band.width1 for band in bands)
+    for name in ("rework", "restart"):
+        share = SHARES.parts[name]
+        assert f"{fmt(share * 54 * day, 'd', 2)} {incidents.PARTS[name][0]}" in labels(scene)
+    assert f"46 d training, {SHARES.with_interval}; 8 d lost" in scene.alt
+    assert f"80 % interval: {fmt(SHARES.low, '%')} to {fmt(SHARES.high, '%')}" in labels(scene)
+    without = incidents.ledger(goodput(JOB), 54 * day, "54 days")
+    assert not [text for text in labels(without) if "maintenance" in text]
+
+
+def test_the_job_s_line_has_every_failure_of_its_parts_where_they_are():
+    scene = SCENES["series"]
+    line = max(boxes(scene, "compute"), key=lambda box: box.y)
+    marks = [box for box in boxes(scene, "lost") if box.y < line.y + line.height < box.y + box.height]
+    own = [box for box in boxes(scene, "lost") if box not in marks]
+    times = np.sort(np.concatenate(FAILURES))
+    for found in (marks, own):
+        at = np.sort([(box.x + box.width / 2 - line.x) / line.width for box in found])
+        np.testing.assert_allclose(at, times / (10 * year))
+    assert "has all 4" in scene.alt
+
+
+def test_a_setback_costs_what_the_first_order_says():
+    per_failure = (1 - JOB.write / JOB.interval - first_order_goodput(JOB)) * JOB.mtbf
+    assert f"The failure cost {fmt(per_failure, 'min', 2)}." in labels(incidents.setback(JOB))
+    assert not [text for text in labels(incidents.setback(JOB, 6)) if "cost" in text]
+
+
+def test_the_bars_of_a_setback_are_as_long_as_its_pieces_last():
+    bars = [box for box in boxes(incidents.setback(JOB)) if box.height == 38]
+    seconds = [
+        JOB.interval,
+        JOB.write,
+        JOB.interval / 2,
+        JOB.detection,
+        JOB.restart,
+        JOB.interval / 2,
+        JOB.interval / 2,
+        JOB.write,
+    ]
+    np.testing.assert_allclose([bar.width / bars[0].width for bar in bars], np.array(seconds) / JOB.interval)
+    assert all(a.x + a.width == pytest.approx(b.x) for a, b in itertools.pairwise(bars))
+
+
+def test_progress_falls_by_what_is_lost_and_comes_back():
+    curve = [part for part in incidents.setback(JOB).parts if isinstance(part, Arrow) and not part.heads]
+    curve = [part for part in curve if part.kind != "ink"]
+    assert all((a.x1, a.y1) == pytest.approx((b.x0, b.y0)) for a, b in itertools.pairwise(curve))
+    whole = curve[0].y0 - curve[0].y1  # an interval of work
+    fall = next(part for part in curve if part.x0 == part.x1)
+    assert (fall.y1 - fall.y0) / whole == pytest.approx(0.5)
+    assert (curve[0].y0 - curve[-1].y1) / whole == pytest.approx(2)
+
+
+def test_an_interval_s_line_has_its_writes_and_loses_half_an_interval():
+    for minutes in (2, 18, 90):
+        job = replace(JOB, interval=minutes * minute)
+        scene = incidents.interval_rows([job])
+        line = boxes(scene, "compute")[0]
+        writes = [box for box in boxes(scene, "memory") if box.height == line.height]
+        lost = next(box for box in boxes(scene, "lost") if box.height == line.height)
+        assert lost.width / line.width == pytest.approx(job.interval / (2 * job.mtbf))
+        assert lost.x + lost.width == pytest.approx(line.x + line.width)
+        assert len(writes) == pytest.approx(job.mtbf / job.period, abs=1)
+        assert writes[0].width / line.width == pytest.approx(job.write / job.mtbf)
+        assert writes[0].x + writes[0].width == pytest.approx(lost.x)
+        assert f"{len(writes)} writes" in scene.alt
+
+
+def test_a_checkpoint_is_cut_into_a_shard_for_every_rank():
+    for way in WAYS:
+        found = saved(way)
+        scene = SCENES[way]
+        assert fmt(found.size / 16_384, "B") in boxes(scene, "weights")[0].text
+        assert [box.text for box in boxes(scene, "memory", solid=True)] == [fmt(found.size, "B")]
+        assert scene.alt.endswith(f"training stops for {fmt(found.stall, 's')}.")
+        assert any(fmt(WAYS[way]["rate"], "B/s") in part.text for part in scene.parts if not isinstance(part, Band))
+    assert len(boxes(SCENES["two levels"], "memory", solid=False)) == 3
+    assert not boxes(SCENES["sharded"], "memory", solid=False)
+    with pytest.raises(ValueError, match="way must be one of one rank, sharded, two levels; got 'twice'"):
+        incidents.checkpoint_path(saved("sharded"), 16_384, "twice", rate=1)
+
+
+@pytest.mark.parametrize("out", [0, 16, 24, 26])
+def test_a_place_is_filled_for_every_server_in_the_pool_and_in_the_shop(out):
+    scene = incidents.repair_loop(out, spares=24, nodes=2048)
+    job, *places = boxes(scene)
+    assert sum(box.solid for box in places if box.kind == "compute") == max(24 - out, 0)
+    assert sum(box.solid for box in places if box.kind == "lost") == out
+    assert sum(box.kind == "compute" for box in places) == 24
+    assert (job.kind == "idle") == (out > 24) == ("waits" in scene.alt)
+
+
+def test_more_servers_than_there_is_room_for_are_refused():
+    with pytest.raises(ValueError, match="out must be a number of servers from 0 to 28, got 29"):
+        incidents.repair_loop(29, spares=24, nodes=2048)
+
+
+def test_all_checkpoints_after_a_silent_error_are_spoilt():
+    scene = SCENES["silent"]
+    ticks = [box for box in boxes(scene) if box.height == 16]
+    fault = next(box for box in boxes(scene) if box.text == "wrong").x
+    assert all((box.kind == "lost") == (box.x > fault) for box in ticks)
+    spoilt = sum(box.kind == "lost" for box in ticks)
+    assert spoilt == pytest.approx(day / JOB.period, abs=1)
+    assert f"{spoilt} checkpoints" in scene.alt
+    back = next(part for part in scene.parts if isinstance(part, Arrow) and part.bend)
+    assert back.x1 == pytest.approx(max(box.x for box in ticks if box.kind == "memory"), abs=1)
+
+
+def test_one_server_of_four_fails_in_every_lineage():
+    columns = [boxes(SCENES["lineages"])[i : i + 4] for i in (0, 4, 8)]
+    assert [[box.text for box in column].count("fails") for column in columns] == [1, 1, 1]
+    assert [[box.text for box in column].count("runs") for column in columns] == [0, 3, 0]
+
+
+def test_only_training_swaps_a_spare_in_for_the_server_that_fails():
+    spare = boxes(SCENES["lineages"])[-1]
+    fails = max((box for box in boxes(SCENES["lineages"]) if box.text == "fails"), key=lambda box: box.x)
+    swap = next(part for part in SCENES["lineages"].parts if isinstance(part, Arrow) and part.heads)
+    assert spare.text == "spare"
+    assert fails.x + fails.width < swap.x1 < swap.x0 < spare.x
+    assert fails.y < swap.y1 < fails.y + fails.height

@@ -1,0 +1,135 @@
+"""Drawings of operations: what is drawn equals the law or the record, labels stay inside, and words say the point."""
+
+import re
+
+import numpy as np
+import pytest
+from drawings.operations import burst, losses, pipe, profile, ranks, search
+
+from clusterlab.operations import fair_shares, file_system, find_bad
+from clusterlab.scaling import chain
+from clusterlab.units import GB, TB
+from explorable.scene import LETTER, Arrow, Band, Box, Label
+
+WIDTH = 6.4  # of a letter, by eye
+PARTS = {"drives": 16, "drive_read": 7 * GB, "drive_write": 4 * GB, "drive_capacity": 15 * TB, "network": 50 * GB}
+SYSTEM = file_system(180, clients=12.5 * TB, copies=3, **PARTS)
+CHAIN = chain(2048, allocated=0.9, fed=0.91, together=0.85, noticed=0.944)
+NAMES = dict(zip(CHAIN.factors, ("wait for a job", "wait for data", "wait for a rank", "hang unnoticed"), strict=True))
+KINDS = {"data": "compute", "checkpoint": "memory"}
+
+
+def shared(capacity, write):
+    wants = {"data": 210 * GB, "checkpoint": write}
+    got = fair_shares(list(wants.values()), capacity)
+    return wants, dict(zip(wants, got.tolist(), strict=True))
+
+
+SCENES = {
+    "losses": losses(CHAIN, NAMES),
+    "pipe, reads": pipe(SYSTEM),
+    "pipe, writes": pipe(SYSTEM, writes=True),
+    "burst": burst(*shared(300 * GB, 3.2 * TB), 300 * GB, KINDS),
+    "quiet": burst(*shared(600 * GB, 64 * GB), 600 * GB, KINDS),
+    "ranks": ranks([1.0, 0.98, 1.2, 1.02]),
+    "profile": profile([4.0, 4.0, 4.6, 4.0], 0.8),
+    "search": search(16, find_bad(16, lambda group: 11 in group)[1], [11]),
+}
+
+
+def of(scene, kind):
+    return [part for part in scene.parts if isinstance(part, kind)]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_labels_stay_inside_and_text_fits_its_box(name):
+    scene = SCENES[name]
+    for label in of(scene, Label):
+        wide = max(map(len, label.text.split("\n"))) * WIDTH
+        left = label.x - wide * {"start": 0, "middle": 0.5, "end": 1}[label.anchor]
+        assert left >= -1, label
+        assert left + wide <= scene.width + 1, label
+        assert 6 <= label.y <= scene.height - 4, label
+    for box in of(scene, Box):
+        if box.text:
+            assert len(box.text) * WIDTH <= box.width, box
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_no_two_labels_lie_on_each_other(name):
+    labels = of(SCENES[name], Label)
+    for i, one in enumerate(labels):
+        for other in labels[i + 1 :]:
+            spans = []
+            for label in (one, other):
+                wide = max(map(len, label.text.split("\n"))) * WIDTH
+                left = label.x - wide * {"start": 0, "middle": 0.5, "end": 1}[label.anchor]
+                half = 8 * len(label.text.split("\n"))
+                spans.append((left, left + wide, label.y - half, label.y + half))
+            (a, b, c, d), (e, f, g, h) = spans
+            assert b <= e or f <= a or d <= g or h <= c, (one, other)
+
+
+def test_bars_of_losses_are_what_the_chain_leaves():
+    left = [box for box in of(SCENES["losses"], Box) if box.kind in ("grey", "compute")]
+    widths = np.array([box.width for box in left])
+    assert widths / widths[0] == pytest.approx(np.cumprod([1, *CHAIN.factors.values()]))
+    lost = [box.width for box in of(SCENES["losses"], Box) if box.kind == "waste"]
+    assert widths[-1] + sum(lost) == pytest.approx(widths[0])
+    numbers = re.findall(r"\d[\d,]*", SCENES["losses"].alt)
+    assert sum(int(n.replace(",", "")) for n in numbers[1:]) == pytest.approx(2048, abs=2)
+
+
+def test_a_pipe_is_as_wide_as_its_parts_and_the_narrowest_is_filled():
+    for name, rates in (("pipe, reads", SYSTEM.reads), ("pipe, writes", SYSTEM.writes)):
+        boxes = of(SCENES[name], Box)
+        assert [b.height / boxes[0].height for b in boxes] == pytest.approx(
+            [r / rates["drives"] for r in rates.values()]
+        )
+        assert [b.solid for b in boxes] == [r == min(rates.values()) for r in rates.values()]
+    assert "It writes 3 TB/s" in SCENES["pipe, writes"].alt
+
+
+def test_a_burst_ends_as_wide_as_what_each_flow_gets():
+    for name, capacity, write in (("burst", 300 * GB, 3.2 * TB), ("quiet", 600 * GB, 64 * GB)):
+        _, gets = shared(capacity, write)
+        (system,) = of(SCENES[name], Box)
+        granted = [band for band in of(SCENES[name], Band) if band.kind != "idle"]
+        assert [b.width1 / system.height for b in granted] == pytest.approx([g / capacity for g in gets.values()])
+        assert granted[0].y1 == system.y
+    assert [b.kind for b in of(SCENES["quiet"], Band)] == ["compute", "memory"]
+    assert sum(band.kind == "idle" for band in of(SCENES["burst"], Band)) == 2
+    assert SCENES["burst"].height == SCENES["quiet"].height
+
+
+def test_every_rank_ends_with_the_slowest():
+    times = [1.0, 0.98, 1.2, 1.02]
+    scene = SCENES["ranks"]
+    work = [box for box in of(scene, Box) if box.kind == "compute"]
+    assert [b.width / work[2].width for b in work] == pytest.approx([t / 1.2 for t in times])
+    wait = [box for box in of(scene, Box) if box.kind == "idle"]
+    assert {round(b.x + b.width, 6) for b in wait} == {round(work[2].x + work[2].width, 6)}
+    share = 1 - np.mean(times) / 1.2
+    assert f"{share:.1%}" in scene.alt
+
+
+def test_the_slow_rank_is_the_shortest_in_the_profile():
+    boxes = of(SCENES["profile"], Box)
+    inside = [box for box in boxes if box.kind == "wire"]
+    assert [b.solid for b in inside] == [False, False, True, False]
+    assert min(inside, key=lambda b: b.width) is inside[2]
+    assert inside[2].width / inside[0].width == pytest.approx(0.8 / 1.4)
+
+
+def test_a_search_shows_the_groups_that_were_tested():
+    _, tests = find_bad(16, lambda group: 11 in group)
+    for shown in (1, 3, len(tests)):
+        scene = search(16, tests, [11], shown)
+        boxes = of(scene, Box)
+        for row, group in enumerate(tests):
+            filled = [i for i, box in enumerate(boxes[16 * row : 16 * row + 16]) if box.solid]
+            assert filled == (sorted(group) if row < shown else [])
+        assert scene.alt.count("Test") == shown
+    assert search(16, tests, [11], 0).alt == "16 machines, none tested yet."
+    assert not of(SCENES["search"], Arrow)
+    assert LETTER > WIDTH

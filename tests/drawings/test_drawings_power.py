@@ -1,0 +1,178 @@
+"""Drawings of a site: what is drawn is what the laws say, every text has its room, and the words say the point."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from clusterlab import catalogue
+from clusterlab.power import AIR, WATER, coolant_flow, energy_footprint, facility, load, site
+from clusterlab.units import MW, day, kWh
+from drawings import power as draw
+from explorable.scene import Band, Box, Label
+
+NVL72, DGX = catalogue.rack("GB200 NVL72"), catalogue.node("DGX H100")
+STAGES = {"grid": ["cooling", "distribution losses"], "IT": ["network"], "server": ["fans", "CPUs"], "GPU": ["GPU"]}
+KINDS = {"GPU": "compute", "network": "network", "cooling": "waste"}
+IT = load(GPU=700, CPUs=88, fans=128, network=94)
+HALLS = [(0.95, 16), (0.90, 2.37)]
+MOST = max(site(IT, distribution=eta, cop=cop).total for eta, cop in HALLS)
+BARS = {"rated": facility(load(GPUs=7 * MW, servers=5.75 * MW), 1.12), "capped": facility(load(GPUs=4 * MW), 1.12)}
+RATES = {"price": "8.3 ¢/kWh", "carbon": "369 g/kWh", "water": "1.8 L/kWh"}
+
+
+def bars(limit=10 * MW):
+    kinds = {"GPUs": "compute", "servers": "grey", "cooling and distribution": "waste"}
+    return draw.load_bars(BARS, kinds, limit=limit, meanings={"compute": "GPUs", "grey": "rest of servers"})
+
+
+def flow(eta=0.95, cop=16):
+    return draw.chip_to_grid(site(IT, distribution=eta, cop=cop), STAGES, KINDS, largest=MOST)
+
+
+def used():
+    return energy_footprint(
+        1056, 7e6 * 3600, pue=1.12, price=0.083 / kWh, carbon_intensity=0.369 / kWh, water_usage=1.8e-3 / kWh
+    )
+
+
+def chain():
+    return draw.becomes(used(), work="7 M GPU-hours", it_power="1,056 W", ratio=1.12, **RATES)
+
+
+def racks():
+    filled = {
+        "four\nDGX H100": (4 * DGX.power, 32, [(4, 8, "compute")]),
+        "one\nGB200 NVL72": (NVL72.power, 72, [(18, 1, "compute"), (9, 1, "nvlink")]),
+    }
+    return draw.racks(filled, meanings={"compute": "servers", "nvlink": "NVLink switches", "ochre": "power"})
+
+
+def countries():
+    return draw.bars({"Norway": 249, "United States": 3058, "India": 5905}, "t", {"Norway": "memory"})
+
+
+SCENES = {
+    "load_bars": bars,
+    "chip_to_grid": flow,
+    "an old hall": lambda: flow(*HALLS[1]),
+    "air_and_water": lambda: draw.air_and_water(NVL72.power, 10, largest=10.1),
+    "racks": racks,
+    "bars": countries,
+    "becomes": chain,
+}
+
+
+def of(scene, kind):
+    return [part for part in scene.parts if isinstance(part, kind)]
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_every_text_has_its_room(name):
+    scene = SCENES[name]()
+    for box in of(scene, Box):
+        lines = box.text.split("\n")
+        assert max(map(len, lines)) * 6.4 <= box.width, box
+        assert 16 * len(lines) <= box.height or not box.text, box
+    spots = []
+    for label in of(scene, Label):
+        wide, high = max(map(len, label.text.split("\n"))) * 6.4, 16 * len(label.text.split("\n"))
+        left = label.x - {"start": 0, "middle": wide / 2, "end": wide}[label.anchor]
+        assert left >= -1, label
+        assert left + wide <= scene.width + 1, label
+        spots.append((left, label.y - high / 2, left + wide, label.y + high / 2, label.text))
+    for i, a in enumerate(spots):
+        for b in spots[i + 1 :]:
+            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] + 1 or b[3] <= a[1] + 1
+            assert apart, (a[4], b[4])
+
+
+def test_bars_are_as_long_as_their_watts_and_cross_their_limit_where_they_exceed_it():
+    scene = bars()
+    boxes = [box for box in of(scene, Box) if box.height == 24]
+    line = next(part for part in scene.parts if not isinstance(part, Box | Label))
+    unit = line.x0 / (10 * MW)
+    parts = [watts for each in BARS.values() for watts in each.parts.values()]
+    np.testing.assert_allclose([box.width for box in boxes], np.array(parts) * unit)
+    ends = {box.y: box.x + box.width for box in boxes}  # the last of each bar
+    assert [end > line.x0 for end in ends.values()] == [each.total > 10 * MW for each in BARS.values()]
+    assert "rated: 14.3 MW, above the limit of 10 MW" in scene.alt
+    assert "limit" not in bars(limit=None).alt
+
+
+@pytest.mark.parametrize("hall", HALLS)
+def test_what_enters_from_the_grid_leaves_by_its_parts(hall):
+    scene, drawn = flow(*hall), site(IT, distribution=hall[0], cop=hall[1])
+    bands = of(scene, Band)
+    unit = bands[0].width0 / drawn.total
+    ends = [band for band in bands if band.x1 == max(b.x1 for b in bands)]
+    assert sum(band.width1 for band in ends) == pytest.approx(drawn.total * unit)
+    reached = sorted(band.width1 / unit for band in ends)
+    np.testing.assert_allclose(reached, sorted(watts for watts in drawn.parts.values() if watts))
+    ochre = [band.width0 / unit for band in bands if band.kind == "ochre"]
+    np.testing.assert_allclose(ochre, [drawn.total, IT.total, 916])
+    assert f"{700 / drawn.total:.0%}" in scene.alt
+
+
+def test_no_flow_crosses_another_and_two_halls_have_one_scale():
+    bands = [band for band in of(flow(*HALLS[1]), Band) if band.kind != "ochre"]
+    for band, below in pairwise(bands[1:]):
+        assert band.y1 + band.width1 < below.y1
+        assert band.x0 >= below.x0
+        assert band.y0 + band.width0 <= below.y0 + 1e-9
+    one, other = flow(*HALLS[0]), flow(*HALLS[1])
+    assert (one.width, one.height) == (other.width, other.height)
+    gpu = [next(b for b in of(scene, Band) if b.kind == "compute").width1 for scene in (one, other)]
+    assert gpu[0] == pytest.approx(gpu[1])
+
+
+def test_a_flow_names_every_part_once_and_fits():
+    drawn = site(IT, distribution=0.95, cop=16)
+    with pytest.raises(ValueError, match=r"name each of .* once"):
+        draw.chip_to_grid(drawn, STAGES | {"IT": []}, KINDS, largest=MOST)
+    with pytest.raises(ValueError, match="at most"):
+        draw.chip_to_grid(drawn, STAGES, KINDS, largest=drawn.total - 1)
+
+
+@pytest.mark.parametrize("rise", [10, 14])
+def test_cubes_and_rack_have_one_scale(rise):
+    scene = draw.air_and_water(NVL72.power, rise, largest=10.1)
+    rack, air, water = of(scene, Box)
+    metre = rack.width / 0.6
+    assert rack.height == pytest.approx(2.0 * metre)
+    for cube, coolant in ((air, AIR), (water, WATER)):
+        assert cube.width == cube.height
+        assert (cube.width / metre) ** 3 == pytest.approx(coolant_flow(NVL72.power, rise, coolant))
+    assert "3,494 to 1" in scene.alt
+    with pytest.raises(ValueError, match="more than the largest"):
+        draw.air_and_water(2 * NVL72.power, rise, largest=10.1)
+
+
+def test_racks_hold_what_they_are_told_beside_their_watts():
+    scene = racks()
+    power = [box.height for box in of(scene, Box) if box.kind == "ochre" and box.width == 14]
+    assert power[0] / power[1] == pytest.approx(4 * DGX.power / NVL72.power)
+    filled = [box for box in of(scene, Box) if box.width == 46]
+    assert [sum(box.kind == kind for box in filled) for kind in ("compute", "nvlink")] == [4 + 18, 9]
+    outline = next(box for box in of(scene, Box) if box.width == 52)
+    units = sum(box.height + 1 for box in filled[:4]) / outline.height * 48
+    assert units == pytest.approx(4 * 8)
+    assert "one GB200 NVL72, 72 GPUs, 120 kW" in scene.alt
+
+
+def test_bars_are_to_scale_and_coloured_by_name():
+    boxes = of(countries(), Box)
+    np.testing.assert_allclose([box.width / boxes[-1].width for box in boxes], np.array([249, 3058, 5905]) / 5905)
+    assert [box.kind for box in boxes] == ["memory", "ochre", "ochre"]
+
+
+def test_what_a_run_becomes_is_what_its_footprint_says():
+    scene, run = chain(), used()
+    texts = [box.text for box in of(scene, Box)]
+    assert texts[1:3] == ["7,390 MWh\nof IT", "8,280 MWh\nat the meter"]
+    assert f"{run.carbon / 1000:,.0f} t\nof CO₂e" in texts
+    assert "$687,000\nof electricity" in texts
+    assert run.water * 1000 == pytest.approx(1.8 * run.it_energy / kWh)
+    assert "8,280 MWh at the meter" in scene.alt
+    none = energy_footprint(1 * MW, 1 * day, pue=1)
+    assert "$0" in draw.becomes(none, work="a day", it_power="1 MW", ratio=1, **RATES).alt

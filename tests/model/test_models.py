@@ -1,0 +1,153 @@
+"""Models: every shape has a source and adds up to its published size, and the audit fails where one does not."""
+
+import tomllib
+from importlib.resources import files
+
+import pytest
+
+from clusterlab.cli import main
+from clusterlab.model import entry, match_model, parameters, transformer, transformers
+
+DATA = files("clusterlab.catalogue") / "data" / "models.toml"
+NAMED_IN_THE_BOOK = [
+    "GPT-3 175B",
+    "GPT 1T",
+    "Llama 2 70B",
+    "Llama 3 8B",
+    "Llama 3.1 405B",
+    "Mixtral 8x7B",
+    "DeepSeek-V3",
+]
+NAMED_IN_THE_BOOK += [
+    "Nemotron-4 340B",
+    "Grok-1",
+    "Qwen3 235B-A22B",
+    "PaLM 540B",
+    "OPT-175B",
+    "BLOOM 176B",
+    "MT-NLG 530B",
+]
+
+
+def test_the_audit_passes_on_the_shipped_data_and_prints_every_number(capsys):
+    assert main(["audit"]) == 0
+    printed = {block.strip().splitlines()[0]: block for block in capsys.readouterr().out.split("\n\n")}
+    for name, row in tomllib.loads(DATA.read_text(encoding="utf-8"))["model"].items():
+        for key, field in row.items():
+            value = field["value"] if isinstance(field, dict) else field
+            assert key in ("source", "kind") or f"  {key:<20} {value!s:<16} " in printed[f"model {name}"]
+
+
+@pytest.mark.parametrize("shape", transformers(), ids=lambda shape: shape.name)
+def test_a_shape_has_its_published_parameters(shape):
+    """The tolerance is one unit of the last digit that the source prints, or the one stated in the file."""
+    published, count = entry(shape.name).total, parameters(shape)
+    assert abs(count.total - published.count) <= published.tolerance
+    assert published.tolerance <= 0.07 * published.count  # 16 billion is the coarsest
+    if active := entry(shape.name).active:
+        assert min(abs(count.active - less - active.count) for less in (0, count.embedding)) <= active.tolerance
+        assert shape.experts
+
+
+def test_most_big_models_are_counted_to_the_last_parameters():
+    """Hugging Face counts the elements of a checkpoint: at most 1 in a million is left out."""
+    exact = [e for e in map(entry, (m.name for m in transformers())) if type(e.total.printed) is int]
+    assert len(exact) >= 15
+    assert all(abs(parameters(e.shape).total / e.total.count - 1) < 1e-6 for e in exact)
+
+
+@pytest.mark.parametrize("name", NAMED_IN_THE_BOOK)
+def test_the_models_of_the_book_are_there(name):
+    assert transformer(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("LLAMA3.1_405B", "Llama 3.1 405B"),
+        ("Qwen3_30B_a3B", "Qwen3 30B-A3B"),
+        ("DeepSeekV3", "DeepSeek-V3"),
+        ("GPT OSS 120B", "gpt-oss 120B"),
+        ("MPT 70b", "MPT 70B"),
+        ("GPT 22B", "GPT 22B"),
+        ("GPT2 2B", "GPT-2 2B"),
+    ],
+)
+def test_spelling_does_not_matter(written, name):
+    assert transformer(written) is transformer(name)
+
+
+@pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])
+def test_a_match_is_the_entry_or_nothing(name):
+    assert match_model(name) is None
+    assert match_model("LLAMA3.1_405B") is entry("Llama 3.1 405B")
+
+
+@pytest.mark.parametrize("name", ["", None, "Llama", "Llama 3.1 406B", 7])
+def test_an_unknown_name_is_refused_with_the_nearest(name):
+    with pytest.raises(ValueError, match=r"unknown model .*; (did you mean|known)"):
+        transformer(name)
+
+
+def test_an_entry_prints_what_its_numbers_rest_on():
+    assert "SC21" in repr(entry("GPT 1T"))
+    assert "671 billion" in entry("DeepSeek-V3")._repr_html_()
+
+
+GOOD = """
+[model."Planted"]
+source = "korthikanti"
+kind = "specified"
+year = 2026
+layers = 2
+hidden = 64
+heads = 8
+ffn = 256
+vocab = 100
+parameters = 111424
+"""
+FAULTS = {
+    "a shape without a source": ('source = "korthikanti"\n', "", "model Planted: layers has no listed source"),
+    "an unknown source": ("korthikanti", "hearsay", "'hearsay'"),
+    "a wrong kind": ('"specified"', '"guessed"', "model Planted: layers has kind 'guessed'"),
+    "an unknown field": ("ffn =", "ffm =", "model Planted: unknown fields ['ffm']"),
+    "a missing size": ("parameters = 111424\n", "", "model Planted: ", "missing fields ['parameters']"),
+    "a missing year": ("year = 2026\n", "", "missing fields ['year']"),
+    "a missing width": ("hidden = 64\n", "", "model Planted: ", "hidden"),
+    "no shape": ("heads = 8", "heads = 7", "model Planted: heads must divide hidden"),
+    "another size": ("111424", "112000", "model Planted: 111,424 parameters, published 112000"),
+    "another active size": (
+        "parameters = 111424",
+        'parameters = 111424\nactive_parameters = "9 thousand"',
+        "must be a number",
+    ),
+    "active parameters that are not": ("parameters = 111424", "parameters = 111424\nactive_parameters = 9", "active"),
+    "an unreadable size": ("111424", '"111k"', "model Planted: parameters must be a number"),
+    "a year that is none": ("2026", '"soon"', "model Planted: year must be a whole number above zero, got 'soon'"),
+    "a tolerance beyond all": ("parameters =", "tolerance = inf\nparameters =", "tolerance must be a share"),
+    "a tolerance in words": ("parameters =", 'tolerance = "loose"\nparameters =', "tolerance must be a share"),
+    "a size beyond numbers": ("111424", f'"{"9" * 400}"', "model Planted: parameters must be finite"),
+    "a misspelled table": ("[model.", "[modle.", "modle"),
+}
+
+
+def test_the_audit_passes_on_a_copy_with_a_sound_row_added(tmp_path):
+    copy = tmp_path / "models.toml"
+    copy.write_text(DATA.read_text(encoding="utf-8") + GOOD, encoding="utf-8")
+    assert main(["audit", str(copy)]) == 0
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, capsys):
+    old, new, *said = FAULTS[fault]
+    copy = tmp_path / "models.toml"
+    copy.write_text(DATA.read_text(encoding="utf-8") + GOOD.replace(old, new), encoding="utf-8")
+    assert main(["audit", str(copy)]) == 1
+    message = capsys.readouterr().err
+    for words in said:
+        assert words in message
+
+
+def test_the_audit_fails_on_a_file_that_cannot_be_read(tmp_path, capsys):
+    assert main(["audit", str(tmp_path / "nothing.toml")]) == 2
+    assert capsys.readouterr().err
