@@ -489,12 +489,8 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     '16 users at 8,192 tokens: 16.1 GB of weights are read once, and 16 caches of 1.07 GB, 9.8 FLOP/byte in all.'
     """
     weights = decode(batch, parameters=parameters(model).total)
-    heads = {
-        "heads": model.heads,
-        "kv_heads": model.kv_heads,
-        "head_dim": model.head_dim,
-    }
-    caches = model.layers * attention(1, context, batch=batch, **heads)
+    one = attention(1, context, batch=batch, heads=model.heads, kv_heads=model.kv_heads, head_dim=model.head_dim)
+    caches = model.layers * one
     each = float(kv_cache_bytes(model, context))
     unit = _HBM / chip.hbm_capacity
     x, wide = 4 + weights.bytes * unit, each * unit

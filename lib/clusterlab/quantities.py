@@ -46,7 +46,7 @@ class Quantity:
     """A unit (``""``: a plain number), and the numbers that are allowed."""
 
     unit: str
-    rule: Rule | None = None
+    rule: Rule
 
 
 # Amounts: zero or more. Rates, and what divides: above zero.
@@ -64,6 +64,7 @@ PositiveDollars = Annotated[Any, Quantity("$", POSITIVE)]
 BytesPerSecond = Annotated[Any, Quantity("B/s", POSITIVE)]
 FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
 FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
+PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
 
 # Plain numbers.
@@ -76,14 +77,14 @@ PositiveShare = Annotated[Any, Quantity("", FRACTION)]  # above 0, at most 1
 Celsius = Annotated[Any, Quantity("degC", CELSIUS)]
 
 P = ParamSpec("P")
-R = TypeVar("R", covariant=True)
+R = TypeVar("R")
 
 
 class Law(Protocol[P, R]):
     """A law as :func:`law` leaves it: checked, with its core beside it."""
 
     __name__: str
-    unchecked: Callable[P, R]  # type: ignore[misc]  # covariant in what it returns, as a callable is
+    unchecked: Callable[P, R]
     quantities: Mapping[str, Quantity]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -99,7 +100,7 @@ def law(function: Callable[P, R]) -> Law[P, R]:
     """
     parameters = inspect.signature(function).parameters
     names = tuple(parameters)
-    asked = {name: one for name, one in quantities_of(function).items() if one.rule and name in parameters}
+    asked = {name: one for name, one in quantities_of(function).items() if name in parameters}
     optional = {name for name in asked if parameters[name].default is None}
 
     @wraps(function)
@@ -117,7 +118,7 @@ def law(function: Callable[P, R]) -> Law[P, R]:
                 shapes.add(number.shape)
         if len(shapes) > 1:
             broadcastable(**{name: values[name] for name in asked if values.get(name) is not None})
-        return function(**values)
+        return function(**values)  # type: ignore[call-arg]  # each by its name
 
     checked.unchecked, checked.quantities = function, asked  # type: ignore[attr-defined]
     checked.__doc__ = _with_raises(function.__doc__, asked)
@@ -151,7 +152,7 @@ def _with_raises(doc: str | None, asked: Mapping[str, Quantity]) -> str | None:
         return doc
     rules: dict[str, list[str]] = {}
     for name, quantity in asked.items():
-        rules.setdefault(quantity.rule.text, []).append(f"``{name}``")  # type: ignore[union-attr]
+        rules.setdefault(quantity.rule.text, []).append(f"``{name}``")
     said = "; ".join(f"{', '.join(names)} not {text}" for text, names in rules.items())
     said += "; or shapes do not fit together." if len(asked) > 1 else "."
     indent = " " * (len(doc) - len(doc.rstrip(" ")) if doc.rstrip(" ").endswith("\n") else 4)

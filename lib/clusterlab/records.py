@@ -98,6 +98,9 @@ def say(record, name: str, unit: str = "") -> str:
     return with_interval(value, low, high, unit) if low < high else fmt(value, unit)
 
 
+Rows = Sequence[Sequence[str]]  # of text; the first is the heading
+
+
 class Explained:
     """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
 
@@ -105,7 +108,7 @@ class Explained:
     is a dataclass field and its value.
     """
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> Rows:
         return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]
 
     def __repr__(self) -> str:
@@ -194,7 +197,7 @@ class Table(Explained):
 
     rows: tuple[tuple[str, ...], ...]
 
-    def _rows(self) -> list[tuple[str, ...]]:
+    def _rows(self) -> Rows:
         return list(self.rows)
 
     def __repr__(self) -> str:

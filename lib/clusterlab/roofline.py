@@ -10,11 +10,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from .checks import broadcastable, fraction, larger, nonnegative, positive, smaller, whole
-from .records import Explained, summary
+from .checks import broadcastable, larger, nonnegative, positive, smaller
+from .quantities import (
+    Amount,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Flops,
+    FlopsPerByte,
+    FlopsPerSecond,
+    Multiple,
+    Number,
+    PositiveBytes,
+    PositiveFlops,
+    PositiveFlopsPerByte,
+    PositiveShare,
+    Seconds,
+    Share,
+    law,
+)
+from .records import Explained, Rows, summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,8 +53,8 @@ class Work(Explained):
     intensity  341 FLOP/byte
     """
 
-    flops: float
-    bytes: float
+    flops: Flops
+    bytes: Bytes
 
     __array_ufunc__ = None  # an array times a Work is a Work of arrays, not an array of Works
 
@@ -46,7 +65,7 @@ class Work(Explained):
                 object.__setattr__(self, name, value)
 
     @property
-    def intensity(self):
+    def intensity(self) -> FlopsPerByte:
         """Arithmetic intensity, FLOP per byte moved: I = FLOPs / bytes (*operational* in Williams et al. 2009)."""
         positive(bytes=self.bytes)  # work that moves nothing has no intensity
         return self.flops / self.bytes
@@ -59,13 +78,13 @@ class Work(Explained):
 
     __radd__ = __add__
 
-    def __rmul__(self, times) -> Work:
+    def __rmul__(self, times: Amount) -> Work:
         """Return the work done ``times`` times over."""
         return Work(times * self.flops, times * self.bytes)
 
     __mul__ = __rmul__
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         intensity = summary(self.intensity, "FLOP/byte") if np.all(self.bytes > 0) else "none"
         parts = [("FLOP", summary(self.flops, "FLOP")), ("bytes", summary(self.bytes, "B"))]
         return [("", "value"), *parts, ("intensity", intensity)]
@@ -74,7 +93,15 @@ class Work(Explained):
 # --- Work: what a kernel asks for ------------------------------------------------------------------------------------
 
 
-def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Work:
+@law
+def matmul(
+    m: Number,
+    k: Number,
+    n: Number,
+    *,
+    bytes_per_element: PositiveBytes = 2,
+    output_bytes_per_element: PositiveBytes | None = None,
+) -> Work:
     r"""Work of a GEMM, an (m x k) by (k x n) matrix multiplication that moves each operand once.
 
     .. math:: \text{FLOPs} = 2mkn, \qquad \text{bytes} = b\,(mk + kn) + b_\text{out}\,mn
@@ -94,11 +121,6 @@ def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Wo
         FLOP and bytes, broadcast over the arguments. The bytes are the least possible: a cache too small for its tiles
         moves more.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: the FLOPs follow from the definition (m n dot products of k multiply-adds). The bytes are the compulsory
@@ -109,15 +131,19 @@ def matmul(m, k, n, *, bytes_per_element=2, output_bytes_per_element=None) -> Wo
     >>> round(float(matmul(4096, 4096, 4096).intensity), 1)
     1365.3
     """
-    if output_bytes_per_element is None:
-        output_bytes_per_element = bytes_per_element
-    m, k, n, size, out_size = positive(
-        m=m, k=k, n=n, bytes_per_element=bytes_per_element, output_bytes_per_element=output_bytes_per_element
-    )
-    return Work(2 * m * k * n, size * (m * k + k * n) + out_size * m * n)
+    size, out_size = bytes_per_element, output_bytes_per_element
+    return Work(2 * m * k * n, size * (m * k + k * n) + (size if out_size is None else out_size) * m * n)
 
 
-def elementwise(elements, *, inputs=1, outputs=1, flops_per_element=1, bytes_per_element=2) -> Work:
+@law
+def elementwise(
+    elements: Number,
+    *,
+    inputs: Number = 1,
+    outputs: Number = 1,
+    flops_per_element: PositiveFlops = 1,
+    bytes_per_element: PositiveBytes = 2,
+) -> Work:
     r"""Work of an element-wise operation: an activation, a residual add, a normalisation.
 
     .. math:: \text{FLOPs} = f\,E, \qquad \text{bytes} = b\,E\,(\text{inputs} + \text{outputs})
@@ -138,11 +164,6 @@ def elementwise(elements, *, inputs=1, outputs=1, flops_per_element=1, bytes_per
     Work
         FLOP and bytes. The intensity f / (b (inputs + outputs)) does not depend on the size.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: compulsory traffic of the roofline model (Williams, Waterman and Patterson 2009, section 3).
@@ -154,17 +175,21 @@ def elementwise(elements, *, inputs=1, outputs=1, flops_per_element=1, bytes_per
     >>> round(float(elementwise(1e6, inputs=2).intensity), 3)
     0.167
     """
-    count, reads, writes, per, size = positive(
-        elements=elements,
-        inputs=inputs,
-        outputs=outputs,
-        flops_per_element=flops_per_element,
-        bytes_per_element=bytes_per_element,
-    )
-    return Work(per * count, size * count * (reads + writes))
+    return Work(flops_per_element * elements, bytes_per_element * elements * (inputs + outputs))
 
 
-def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, bytes_per_element=2, fused=True) -> Work:
+@law
+def attention(
+    queries: Multiple,
+    context: Number,
+    *,
+    heads: Number,
+    head_dim: Number,
+    kv_heads: Number | None = None,
+    batch: Number = 1,
+    bytes_per_element: PositiveBytes = 2,
+    fused: bool = True,
+) -> Work:
     r"""Work of causal attention of one layer: ``queries`` new tokens at the end of ``context`` tokens.
 
     With P = q s - q (q - 1) / 2 the (query, key) pairs that the causal mask keeps,
@@ -198,8 +223,7 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
     Raises
     ------
     ValueError
-        An argument is not positive and finite, ``queries`` are fewer than 1 or exceed ``context``, ``kv_heads`` do not
-        divide ``heads``, or ``fused`` is not a bool.
+        ``queries`` exceed ``context``, ``kv_heads`` do not divide ``heads``, or ``fused`` is not a bool.
 
     Notes
     -----
@@ -215,27 +239,26 @@ def attention(queries, context, *, heads, head_dim, kv_heads=None, batch=1, byte
     """
     if kv_heads is None:
         kv_heads = heads
-    q, s, h, kv, d, b, size = positive(
-        queries=queries,
-        context=context,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        batch=batch,
-        bytes_per_element=bytes_per_element,
-    )
-    if np.any(q < 1) or np.any(q > s):
+    if np.any(queries > context):
         raise ValueError(f"queries must be at least 1 and at most context, got {queries} and {context}")
-    if np.any(h % kv != 0):
+    if np.any(heads % kv_heads != 0):
         raise ValueError(f"kv_heads must divide heads, got {kv_heads} and {heads}")
     if not isinstance(fused, bool):
         raise ValueError(f"fused must be True or False, got {fused!r}")
+    q, s, h, kv, d, b = queries, context, heads, kv_heads, head_dim, batch
     pairs = q * s - q * (q - 1) / 2
     scores = 0 if fused else 4 * h * pairs
-    return Work(4 * b * h * d * pairs, size * b * (2 * q * h * d + 2 * s * kv * d + scores))
+    return Work(4 * b * h * d * pairs, bytes_per_element * b * (2 * q * h * d + 2 * s * kv * d + scores))
 
 
-def decode(batch, *, parameters, active_parameters=None, bytes_per_parameter=2) -> Work:
+@law
+def decode(
+    batch: Number,
+    *,
+    parameters: Number,
+    active_parameters: Number | None = None,
+    bytes_per_parameter: PositiveBytes = 2,
+) -> Work:
     r"""Work of the weights in one decoding step: ``batch`` sequences each gain one token.
 
     .. math:: \text{FLOPs} = 2 B N_\text{active}, \qquad \text{bytes} = b N
@@ -262,7 +285,7 @@ def decode(batch, *, parameters, active_parameters=None, bytes_per_parameter=2) 
     Raises
     ------
     ValueError
-        An argument is not positive and finite, or more parameters are active than there are.
+        More parameters are active than there are.
 
     Notes
     -----
@@ -277,17 +300,14 @@ def decode(batch, *, parameters, active_parameters=None, bytes_per_parameter=2) 
     >>> fmt(step.bytes, "B"), float(step.intensity)
     ('16.1 GB', 1.0)
     """
-    if active_parameters is None:
-        active_parameters = parameters
-    b, total, active, size = positive(
-        batch=batch, parameters=parameters, active_parameters=active_parameters, bytes_per_parameter=bytes_per_parameter
-    )
-    if np.any(active > total):
-        raise ValueError(f"active_parameters must be at most parameters, got {active_parameters} of {parameters}")
-    return Work(2 * b * active, size * total)
+    active = parameters if active_parameters is None else active_parameters
+    if np.any(active > parameters):
+        raise ValueError(f"active_parameters must be at most parameters, got {active} of {parameters}")
+    return Work(2 * batch * active, bytes_per_parameter * parameters)
 
 
-def experts_touched(tokens, *, experts, experts_per_token):
+@law
+def experts_touched(tokens: Number, *, experts: Number, experts_per_token: Number) -> Share:
     r"""Share of a layer's experts that at least one of ``tokens`` tokens selects, under uniform routing.
 
     .. math:: 1 - (1 - k/E)^T
@@ -307,7 +327,7 @@ def experts_touched(tokens, *, experts, experts_per_token):
     Raises
     ------
     ValueError
-        An argument is not positive and finite, or a token selects more experts than there are.
+        A token selects more experts than there are.
 
     Notes
     -----
@@ -322,13 +342,13 @@ def experts_touched(tokens, *, experts, experts_per_token):
     >>> [fmt(experts_touched(t, experts=256, experts_per_token=8), "%") for t in (1, 32, 128)]
     ['3.12%', '63.8%', '98.3%']
     """
-    t, total, k = positive(tokens=tokens, experts=experts, experts_per_token=experts_per_token)
-    if np.any(k > total):
+    if np.any(experts_per_token > experts):
         raise ValueError(f"experts_per_token must be at most experts, got {experts_per_token} of {experts}")
-    return 1 - (1 - k / total) ** t
+    return 1 - (1 - experts_per_token / experts) ** tokens
 
 
-def nodes_touched(nodes, *, experts_per_token, limit=None):
+@law
+def nodes_touched(nodes: Count, *, experts_per_token: Count, limit: Count | None = None) -> Number:
     r"""Nodes that the experts of one token are on, of all that share them: as often it crosses the network at most.
 
     .. math:: \min\left(M,\; m \left(1 - (1 - 1/m)^k\right)\right)
@@ -347,11 +367,6 @@ def nodes_touched(nodes, *, experts_per_token, limit=None):
     array_like
         Expected nodes, its own one among them where an expert is there: all but a share 1/m of them are across.
 
-    Raises
-    ------
-    ValueError
-        An argument is not a whole number of at least 1.
-
     Notes
     -----
     Source: DeepSeek-V3 2024, section 2.1.2, for routers that take the M nodes whose best experts score highest, and all
@@ -366,20 +381,14 @@ def nodes_touched(nodes, *, experts_per_token, limit=None):
     >>> round(float(free), 2), float(most), round(float(nodes_touched(4, experts_per_token=8, limit=4)), 2)
     (5.25, 4.0, 3.6)
     """
-    m, k = whole(nodes=nodes, experts_per_token=experts_per_token)
-    (most,) = [m] if limit is None else whole(limit=limit)
-    broadcastable(nodes=m, experts_per_token=k, limit=most)
-    return _nodes_touched(m, k, most)
-
-
-def _nodes_touched(nodes, experts_per_token, limit):
-    return smaller(nodes * (1 - (1 - 1 / nodes) ** experts_per_token), limit)
+    return smaller(nodes * (1 - (1 - 1 / nodes) ** experts_per_token), nodes if limit is None else limit)
 
 
 # --- The machine: what it allows -------------------------------------------------------------------------------------
 
 
-def ridge_point(peak, bandwidth):
+@law
+def ridge_point(peak: FlopsPerSecond, bandwidth: BytesPerSecond) -> FlopsPerByte:
     r"""Arithmetic intensity at which a machine turns from memory-bound to compute-bound.
 
     .. math:: I_\text{ridge} = R_\text{peak} / \beta
@@ -396,11 +405,6 @@ def ridge_point(peak, bandwidth):
     array_like
         FLOP/byte.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: Williams, Waterman and Patterson 2009, section 3.
@@ -410,11 +414,11 @@ def ridge_point(peak, bandwidth):
     >>> round(ridge_point(989e12, 3.35e12), 1)
     295.2
     """
-    peak, bandwidth = positive(peak=peak, bandwidth=bandwidth)
     return peak / bandwidth
 
 
-def attainable(intensity, peak, bandwidth):
+@law
+def attainable(intensity: PositiveFlopsPerByte, peak: FlopsPerSecond, bandwidth: BytesPerSecond) -> FlopsPerSecond:
     r"""Highest rate a kernel of a given intensity can reach: the roofline itself.
 
     .. math:: R = \min(R_\text{peak},\; I \cdot \beta)
@@ -433,11 +437,6 @@ def attainable(intensity, peak, bandwidth):
     array_like
         FLOP/s, broadcast over the arguments.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: Williams, Waterman and Patterson 2009, section 3.
@@ -448,11 +447,18 @@ def attainable(intensity, peak, bandwidth):
     >>> [fmt(attainable(i, 989e12, 3.35e12), "FLOP/s") for i in (1, 100, 1000)]
     ['3.35 TFLOP/s', '335 TFLOP/s', '989 TFLOP/s']
     """
-    intensity, peak, bandwidth = positive(intensity=intensity, peak=peak, bandwidth=bandwidth)
     return np.minimum(peak, intensity * bandwidth)
 
 
-def kernel_time(flops, bytes_moved, *, peak, bandwidth, overlap_loss=0):
+@law
+def kernel_time(
+    flops: Flops,
+    bytes_moved: Bytes,
+    *,
+    peak: FlopsPerSecond,
+    bandwidth: BytesPerSecond,
+    overlap_loss: Share = 0,
+) -> Seconds:
     r"""Time of a kernel that computes and moves memory, between the roofline and the sum of both.
 
     .. math:: \max(c, \mu) + \sigma \min(c, \mu), \qquad c = F / P, \quad \mu = M / B
@@ -471,11 +477,6 @@ def kernel_time(flops, bytes_moved, *, peak, bandwidth, overlap_loss=0):
     array_like
         Seconds.
 
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``peak`` or ``bandwidth`` is zero, or ``overlap_loss`` is above 1.
-
     Notes
     -----
     Source: Williams, Waterman and Patterson 2009 for the bound; the share in between is derived here, and fitted for
@@ -492,16 +493,6 @@ def kernel_time(flops, bytes_moved, *, peak, bandwidth, overlap_loss=0):
     ... ]
     [555.9, 636.0]
     """
-    positive(peak=peak, bandwidth=bandwidth)
-    flops, bytes_moved, peak, bandwidth, overlap_loss = nonnegative(
-        flops=flops, bytes_moved=bytes_moved, peak=peak, bandwidth=bandwidth, overlap_loss=overlap_loss
-    )
-    if np.any(overlap_loss > 1):
-        raise ValueError(f"overlap_loss must be at most 1, got {np.max(overlap_loss):g}")
-    return _kernel_time(flops, bytes_moved, peak, bandwidth, overlap_loss)
-
-
-def _kernel_time(flops, bytes_moved, peak, bandwidth, overlap_loss):
     compute, memory = flops / peak, bytes_moved / bandwidth
     return larger(compute, memory) + overlap_loss * smaller(compute, memory)
 
@@ -514,32 +505,32 @@ class Bound(Explained):
     (``time``); if each waits for the last, they add (``serial``).
     """
 
-    times: Mapping[str, float]
+    times: Mapping[str, Seconds]
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Lower bound, seconds: the slowest resource, everything else hidden behind it."""
         return reduce(np.maximum, self.times.values())
 
     @property
-    def serial(self):
+    def serial(self) -> Seconds:
         """Seconds when nothing overlaps: the sum of the parts."""
         return sum(self.times.values())
 
     @property
-    def binding(self):
+    def binding(self) -> str | np.ndarray:
         """Name of the slowest resource (the first of equals)."""
         slowest = np.argmax(np.broadcast_arrays(*self.times.values()), axis=0)
         names = np.array(list(self.times))[slowest]
         return str(names) if np.ndim(names) == 0 else names
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("resource", "time")]
         rows += [(name, summary(time, "s")) for name, time in self.times.items()]
         return [*rows, ("lower bound", summary(self.time, "s"))]
 
 
-def lower_bound(**demands) -> Bound:
+def lower_bound(**demands: tuple[Any, Any]) -> Bound:
     r"""Least time of a piece of work under any number of ceilings, and which of them binds.
 
     .. math:: T \ge \max_r \; \text{demand}_r / \text{rate}_r
@@ -595,28 +586,37 @@ def lower_bound(**demands) -> Bound:
 class IronLaw(Explained):
     """The time of a task as the sum of three terms, in seconds."""
 
-    data: float
-    compute: float
-    latency: float
+    data: Seconds
+    compute: Seconds
+    latency: Seconds
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Seconds when nothing overlaps: the three terms added."""
         return self.data + self.compute + self.latency
 
     @property
-    def overlapped(self):
+    def overlapped(self) -> Seconds:
         """Seconds when data movement and compute overlap perfectly: the longer of the two, and the latency."""
         return np.maximum(self.data, self.compute) + self.latency
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("term", "time", "share")]
         whole = np.where(self.time > 0, self.time, 1.0)[()]  # a task that takes no time has no shares
         parts = {"data movement": self.data, "compute": self.compute, "latency": self.latency, "total": self.time}
         return rows + [(name, summary(t, "s"), summary(t / whole, "%")) for name, t in parts.items()]
 
 
-def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=0) -> IronLaw:
+@law
+def iron_law(
+    *,
+    data_volume: Bytes,
+    bandwidth: BytesPerSecond,
+    operations: Flops,
+    peak: FlopsPerSecond,
+    efficiency: PositiveShare = 1,
+    latency: Seconds = 0,
+) -> IronLaw:
     r"""Time of a task that moves data, computes and waits, with no overlap.
 
     .. math:: T \approx \frac{D}{\beta} + \frac{O}{R_\text{peak}\,\eta} + L
@@ -642,11 +642,6 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
         The three terms. ``time`` is their sum, and ``overlapped`` the least it can be: never under half of ``time``,
         because a sum of two terms is at most twice the larger.
 
-    Raises
-    ------
-    ValueError
-        A quantity is negative or not finite, a rate is not positive, or ``efficiency`` is outside (0, 1].
-
     Notes
     -----
     Source: Reddi et al., Machine Learning Systems (MLSysBook), appendix Fleet Foundations, "Foundations recap".
@@ -661,10 +656,4 @@ def iron_law(*, data_volume, bandwidth, operations, peak, efficiency=1, latency=
     latency          20 µs  0.413%
     total          4.85 ms    100%
     """
-    volume, ops, wait = nonnegative(data_volume=data_volume, operations=operations, latency=latency)
-    bandwidth, peak = positive(bandwidth=bandwidth, peak=peak)
-    (eta,) = fraction(efficiency=efficiency)
-    broadcastable(
-        data_volume=volume, bandwidth=bandwidth, operations=ops, peak=peak, efficiency=efficiency, latency=wait
-    )
-    return IronLaw(volume / bandwidth, ops / (peak * eta), wait)
+    return IronLaw(data_volume / bandwidth, operations / (peak * efficiency), latency)

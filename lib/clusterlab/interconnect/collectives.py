@@ -22,7 +22,7 @@ import numpy as np
 
 from ..checks import nonnegative, pick, positive, smaller, whole
 from ..records import Explained, summary
-from ..roofline import _nodes_touched
+from ..roofline import nodes_touched
 
 
 @dataclass(frozen=True, repr=False)
@@ -1100,7 +1100,9 @@ def _expert_all_to_all(
 ):
     """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
     nodes = n / node_size
-    visited = (nodes - 1) / nodes * _nodes_touched(nodes, experts_per_token, node_limit)
+    visited = (
+        (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=experts_per_token, limit=node_limit)
+    )
     waits = (node_size > 1) * node_latency + (nodes > 1) * latency
     inside = size * (node_size - 1) / node_size / node_bandwidth
     return waits, inside, size * visited / experts_per_token / bandwidth

@@ -40,7 +40,7 @@ from ..model import (
 )
 from ..model.shape import _alternate_share, _forward_flops
 from ..records import Predicted, summary
-from ..roofline import _kernel_time
+from ..roofline import kernel_time
 from .pipeline import CriticalStage, _critical_stage
 
 PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
@@ -398,11 +398,15 @@ class _Reached(NamedTuple):
 
     def kernel_time(self, flops, moved):
         """Seconds of a GEMM at the precision of the layers."""
-        return _kernel_time(flops, moved, self.gemm, self.memory, self.overlap_loss)
+        return kernel_time.unchecked(
+            flops, moved, peak=self.gemm, bandwidth=self.memory, overlap_loss=self.overlap_loss
+        )
 
     def kernel_time_16(self, flops, moved):
         """Seconds of a GEMM at 16 bits, whatever the layers have."""
-        return _kernel_time(flops, moved, self.gemm_16, self.memory, self.overlap_loss)
+        return kernel_time.unchecked(
+            flops, moved, peak=self.gemm_16, bandwidth=self.memory, overlap_loss=self.overlap_loss
+        )
 
     def local_ranks(self, ranks, stride=1.0):
         """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
@@ -613,13 +617,13 @@ def _compute(model, reached: _Reached, software: Software, job: _Job, layers: _L
         more = (layers.attention, *((layers.experts, layers.beside) if layers.moe else (layers.ffn,)))
         kinds.append((-depth, more, reached.kernel_time, reached.operand_bytes))
         kinds.append((depth, (*more, join), reached.kernel_time_16, 2.0))
-    for count, gemms, kernel_time, operand_bytes in kinds:
+    for count, gemms, time, operand_bytes in kinds:
         flops = sum(2 * gemm.rows * gemm.met for gemm in gemms)
         stored = sum(gemm.weights for gemm in gemms)
         passed = sum(gemm.rows * gemm.io for gemm in gemms) * (1 + operand_bytes / 2)
         backward_bytes = (operand_bytes + gradient_bytes) * stored + 2 * passed
-        gemm_forward = gemm_forward + count * kernel_time(flops, operand_bytes * stored + passed)
-        gemm_backward = gemm_backward + count * kernel_time(2 * flops, backward_bytes)
+        gemm_forward = gemm_forward + count * time(flops, operand_bytes * stored + passed)
+        gemm_backward = gemm_backward + count * time(2 * flops, backward_bytes)
         flops_forward = flops_forward + count * flops
     attention_forward, attention_backward, softmax_forward, softmax_backward = _attention(model, reached, software, job)
     memory_forward, memory_backward = _memory_traffic(model, reached, software, job, layers)
@@ -674,7 +678,9 @@ def _attention(model, reached: _Reached, software: Software, job: _Job):
         return forward, both - forward, 0.0, 0.0
     scores = _forward_flops(model, job.sequence, causal=False).scores * job.tokens / job.tp
     elements = model.layers * job.tokens * job.sequence * model.heads / job.tp
-    forward = _kernel_time(scores, 4 * elements, reached.gemm_16, reached.memory, reached.overlap_loss)
+    forward = kernel_time.unchecked(
+        scores, 4 * elements, peak=reached.gemm_16, bandwidth=reached.memory, overlap_loss=reached.overlap_loss
+    )
     one = elements / reached.memory
     return forward, 2 * forward, (4 + 5 * software.dropout) * one, (6 + 5 * software.dropout) * one
 
@@ -690,7 +696,9 @@ def _scan(model, reached: _Reached, tokens, tp):
     states = d * model.mamba_state / CHUNK
     moved = 2 * tokens * (8 * (d + g + states) + 4 * CHUNK * model.mamba_groups)
     rate = smaller(reached.attention, reached.attention_most)
-    return _kernel_time(tokens * scan_flops(model), moved, rate, reached.memory, reached.overlap_loss)
+    return kernel_time.unchecked(
+        tokens * scan_flops(model), moved, peak=rate, bandwidth=reached.memory, overlap_loss=reached.overlap_loss
+    )
 
 
 def _memory_traffic(model, reached: _Reached, software: Software, job: _Job, layers: _Layers):

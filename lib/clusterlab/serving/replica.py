@@ -41,7 +41,7 @@ from ..model.shape import _forward_flops
 from ..parallelism.pipeline import _critical_stage
 from ..parallelism.training import _Reached, _reached, _scan
 from ..records import Explained, Predicted, summary, words
-from ..roofline import _kernel_time, experts_touched
+from ..roofline import experts_touched, kernel_time
 
 _Numbers = float | np.ndarray
 _ONE_GPU = Layout()
@@ -652,8 +652,12 @@ class _Kernel(NamedTuple):
 
 def _kernel(reached: _Reached, flops, read, moved=0.0, peak=None) -> _Kernel:
     """A kernel that reads weights or caches, and moves other bytes besides; only the former count as read."""
-    time = _kernel_time(
-        flops, read + moved, reached.gemm if peak is None else peak, reached.memory, reached.overlap_loss
+    time = kernel_time.unchecked(
+        flops,
+        read + moved,
+        peak=reached.gemm if peak is None else peak,
+        bandwidth=reached.memory,
+        overlap_loss=reached.overlap_loss,
     )
     alone = read / reached.memory
     return _Kernel(alone, time - alone)

@@ -1,0 +1,154 @@
+"""Laws: what holds for every function whose arguments are quantities, tried from its signature alone.
+
+A law is called with Pint quantities and must return what its annotations say. Called with arrays it is a loop of scalar
+calls. Shapes that do not fit and numbers that are not allowed are refused by name. What a law needs to be called
+soundly beyond its quantities stands in ``ARGUMENTS``.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import math
+import pkgutil
+import re
+import warnings
+
+import numpy as np
+import pint
+import pytest
+
+import clusterlab
+from clusterlab.quantities import quantities_of
+from laws import assert_equals_a_loop, registry
+
+# A FLOP and a byte are dimensions of their own here, so a FLOP count where bytes belong is an error.
+UNITS = {"B": "octet", "B/s": "octet/s", "FLOP/B": "FLOP/octet", "$": "dollar", "degC": ""}
+# Two sound numbers of each rule, by what it says; and what it refuses.
+SOUND = {
+    "positive and finite": (2.0, 4.0),
+    "zero or more and finite": (2.0, 4.0),
+    "above 0 and at most 1": (0.25, 0.5),
+    "from 0 to 1": (0.25, 0.5),
+    "at least 1": (2.0, 3.0),
+    "a whole number of at least 1": (2.0, 4.0),
+    "from -90 to 100 degrees Celsius": (20.0, 30.0),
+}
+REFUSED = {
+    "positive and finite": (0, -1),
+    "zero or more and finite": (-1,),
+    "above 0 and at most 1": (0, 1.5),
+    "from 0 to 1": (-0.5, 1.5),
+    "at least 1": (0.5,),
+    "a whole number of at least 1": (0, 2.5),
+    "from -90 to 100 degrees Celsius": (295, -300),
+}
+# Law: arguments that its own rules ask for, in place of the usual two numbers, and those that are no quantities.
+ARGUMENTS = {
+    "roofline.attention": {"queries": (1.0, 2.0), "context": (8.0, 16.0), "heads": (8.0, 8.0), "kv_heads": (2.0, 4.0)},
+    "roofline.decode": {"parameters": (16.0, 32.0), "active_parameters": (8.0, 8.0)},
+    "roofline.experts_touched": {"experts": (8.0, 16.0)},
+}
+
+
+def laws() -> dict:
+    """Every law by its room and name."""
+    found = {}
+    for one in pkgutil.walk_packages(clusterlab.__path__, "clusterlab."):
+        if one.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(one.name)
+        for name, law in vars(module).items():
+            if hasattr(law, "quantities") and law.__module__ == one.name:
+                found[f"{one.name.split('.')[1]}.{name}"] = law
+    return found
+
+
+LAWS = laws()
+
+
+def arguments(name: str) -> dict:
+    """Two sound values of each argument that has a quantity, and the other arguments."""
+    special, given = ARGUMENTS.get(name, {}), {}
+    for argument, quantity in LAWS[name].quantities.items():
+        given[argument] = np.array(special.get(argument, SOUND[quantity.rule.text]))
+    return given | {argument: value for argument, value in special.items() if argument not in given}
+
+
+def units(result, annotations: dict) -> dict:
+    """Each part of a result with the unit that it should have."""
+    if not dataclasses.is_dataclass(result):
+        return {"": (result, annotations.get("return"))}
+    record = type(result)
+    said = quantities_of(record)
+    for member, value in vars(record).items():
+        if isinstance(value, property) and value.fget:
+            said |= {member: quantities_of(value.fget)["return"]} if "return" in quantities_of(value.fget) else {}
+    return {member: (getattr(result, member), quantity) for member, quantity in said.items()}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_returns_what_its_signature_says(name):
+    law = LAWS[name]
+    with_units = {}
+    for argument, value in arguments(name).items():
+        quantity = law.quantities.get(argument)
+        unit = UNITS.get(quantity.unit, quantity.unit) if quantity else None
+        with_units[argument] = registry.Quantity(value, unit) if quantity and quantity.unit != "degC" else value
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
+        result = law(**with_units)
+    parts = units(result, quantities_of(law.unchecked))
+    assert parts, "annotate what it returns, or the fields of its record, with quantities"
+    has_flops = any("FLOP" in one.unit for one in law.quantities.values())
+    for part, (value, quantity) in parts.items():
+        assert quantity is not None, f"{part or 'the result'} has no quantity"
+        expected = registry.Unit(UNITS.get(quantity.unit, quantity.unit) or "dimensionless")
+        found = getattr(value, "dimensionality", registry.dimensionless.dimensionality)
+        # A FLOP count that follows from counts alone is one itself, without a unit.
+        allowed = {expected.dimensionality}
+        if "FLOP" in quantity.unit and not has_flops:
+            allowed.add((expected / registry.FLOP).dimensionality)
+        assert found in allowed, f"{part or 'the result'}: {found}, not {expected.dimensionality}"
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_of_arrays_is_a_loop(name):
+    law, given = LAWS[name], arguments(name)
+    scalars = [{a: (v[i].item() if isinstance(v, np.ndarray) else v) for a, v in given.items()} for i in range(2)]
+    assert_equals_a_loop(law(**given), [law(**one) for one in scalars])
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_is_its_core_where_its_arguments_are_sound(name):
+    law, given = LAWS[name], arguments(name)
+    given = {a: (v[0].item() if isinstance(v, np.ndarray) else v) for a, v in given.items()}
+    assert repr(law(**given)) == repr(law.unchecked(**given))
+
+
+CASES = [(name, argument) for name, law in LAWS.items() for argument in law.quantities]
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES)
+def test_a_law_refuses_what_its_quantity_is_not_and_names_it(name, argument):
+    law, given = LAWS[name], arguments(name)
+    rule = law.quantities[argument].rule
+    optional = inspect.signature(law).parameters[argument].default is None
+    for wrong in (*REFUSED[rule.text], math.nan, math.inf, "2", [], *([] if optional else [None])):
+        with pytest.raises(ValueError, match=rf"^{argument} must be {re.escape(rule.text)}, got"):
+            law(**given | {argument: wrong})
+
+
+@pytest.mark.parametrize(("name", "argument"), [case for case in CASES if len(LAWS[case[0]].quantities) > 1])
+def test_a_law_refuses_shapes_that_do_not_fit_and_names_them(name, argument):
+    given = arguments(name)
+    with pytest.raises(ValueError, match=rf"^shapes do not fit together: .*{argument} \(3,\)"):
+        LAWS[name](**given | {argument: np.resize(given[argument], 3)})
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_says_what_it_rests_on_and_shows_an_example(name):
+    doc = inspect.getdoc(LAWS[name])
+    assert ".. math::" in doc, "its formula"
+    assert re.search(r"Source|Derived|Counted", doc), "its source"
+    assert ">>> " in doc
+    assert "ValueError" in doc
