@@ -2,7 +2,7 @@
 
 A law is called with Pint quantities and must return what its annotations say. Called with arrays it is a loop of scalar
 calls. Shapes that do not fit and numbers that are not allowed are refused by name. What a law needs to be called
-soundly beyond its quantities stands in ``ARGUMENTS``.
+soundly beyond its quantities stands in ``tests/arguments``.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ import pint
 import pytest
 
 import clusterlab
+from arguments import ARGUMENTS
 from clusterlab.quantities import quantities_of
 from laws import assert_equals_a_loop, registry
 
@@ -41,12 +42,6 @@ REFUSED = {
     "at least 1": (0.5,),
     "a whole number of at least 1": (0, 2.5),
     "from -90 to 100 degrees Celsius": (295, -300),
-}
-# Law: arguments that its own rules ask for, in place of the usual two numbers, and those that are no quantities.
-ARGUMENTS = {
-    "roofline.attention": {"queries": (1.0, 2.0), "context": (8.0, 16.0), "heads": (8.0, 8.0), "kv_heads": (2.0, 4.0)},
-    "roofline.decode": {"parameters": (16.0, 32.0), "active_parameters": (8.0, 8.0)},
-    "roofline.experts_touched": {"experts": (8.0, 16.0)},
 }
 
 
