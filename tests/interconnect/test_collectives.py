@@ -1043,11 +1043,6 @@ def test_exposed_time_lies_between_its_contention_and_all_of_it(communication, b
     assert hidden == pytest.approx(contention * communication, rel=1e-12, abs=1e-14)
 
 
-def test_contention_is_a_share():
-    with pytest.raises(ValueError, match=r"^contention must be at most 1, got 1.5$"):
-        exposed_time(1, 1, contention=[0.5, 1.5])
-
-
 # --- the best algorithm ----------------------------------------------------------------------------------------------
 
 

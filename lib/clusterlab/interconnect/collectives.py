@@ -15,14 +15,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
+from functools import reduce, wraps
 from types import MappingProxyType
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..checks import nonnegative, pick, positive, smaller, whole
+from ..checks import larger, nonnegative, pick, positive, smaller, whole
+from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, Seconds, Share, law
 from ..records import Explained, summary
 from ..roofline import nodes_touched
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,27 +38,27 @@ class Collective(Explained):
     rank sends. ``bus_factor`` makes a bus bandwidth of an algorithm bandwidth (see :func:`bus_factor`).
     """
 
-    size: float
-    rounds: float
-    path_bytes: float
-    sent_bytes: float
-    latency: float
-    transfer: float
-    bus_factor: float
+    size: Bytes
+    rounds: Amount
+    path_bytes: Bytes
+    sent_bytes: Bytes
+    latency: Seconds
+    transfer: Seconds
+    bus_factor: Amount
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Seconds: latency and transfer added."""
         return self.latency + self.transfer
 
     @property
-    def algorithm_bandwidth(self):
+    def algorithm_bandwidth(self) -> BytesPerSecond:
         """Bytes/s of the buffer: size over time (algbw of nccl-tests)."""
         positive(time=self.time)  # one rank alone takes no time and has no bandwidth
         return self.size / self.time
 
     @property
-    def bus_bandwidth(self):
+    def bus_bandwidth(self) -> BytesPerSecond:
         """Bytes/s that each link would show in an optimal algorithm without switches that compute (busbw)."""
         return self.bus_factor * self.algorithm_bandwidth
 
@@ -86,10 +91,10 @@ def _stages(operation, size, n, *stages: Collective) -> Collective:
 
 def _latency_and_transfer(**laws: Collective) -> list:
     """Both parts of each law, where all are collectives and their shapes fit together."""
-    for name, law in laws.items():
-        if not isinstance(law, Collective):
-            raise ValueError(f"{name} must be a Collective, got {law!r}")
-    parts = [(law.latency, law.transfer) for law in laws.values()]
+    for name, one in laws.items():
+        if not isinstance(one, Collective):
+            raise ValueError(f"{name} must be a Collective, got {one!r}")
+    parts = [(one.latency, one.transfer) for one in laws.values()]
     nonnegative(**dict(zip(laws, (latency + transfer for latency, transfer in parts), strict=True)))
     return parts
 
@@ -100,6 +105,20 @@ def _node(n, node_size):
     if np.any(ranks % g != 0):
         raise ValueError(f"node_size must divide n, got {node_size} and {n}")
     return g, ranks / g
+
+
+def _of_whole_nodes(law: Law[P, R]) -> Law[P, R]:
+    """A law that refuses nodes which do not divide its ranks. Its core takes a mean of nodes of different sizes."""
+
+    @wraps(law)
+    def checked(*args: Any, **given: Any) -> R:
+        result = law(*args, **given)  # after the law's own checks
+        n, node_size = given["n"] if "n" in given else args[1], given["node_size"]
+        if np.any(np.mod(n, node_size) != 0):
+            raise ValueError(f"node_size must divide n, got {node_size} and {n}")
+        return result
+
+    return checked  # type: ignore[return-value]
 
 
 def _log2_ceil(n):
@@ -419,7 +438,19 @@ def mesh_all_gather(size, n, *, bandwidth, latency) -> Collective:
     return _cost("all-gather", size, n, several, piece * several, piece * (n - 1), bandwidth, latency)
 
 
-def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1) -> Collective:
+@_of_whole_nodes
+@law
+def multi_node_ring(
+    size: Bytes,
+    n: Count,
+    *,
+    node_size: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    node_bandwidth: BytesPerSecond,
+    node_latency: Seconds,
+    messages: Count = 1,
+) -> Collective:
     r"""All-gather or reduce-scatter around one ring through all ranks of all nodes.
 
     With g ranks in a node, m = n/g nodes, and B', alpha' inside the node, the ring enters and leaves a node by the
@@ -449,8 +480,7 @@ def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, n
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size`` or ``messages`` is not a whole
-        number of at least 1, or ``node_size`` does not divide ``n``.
+        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -464,23 +494,12 @@ def multi_node_ring(size, n, *, node_size, bandwidth, latency, node_bandwidth, n
     >>> [round(float(multi_node_ring(16e9, n, node_size=8, **links).time * 1e3), 1) for n in (8, 64)]
     [31.1, 39.7]
     """
-    _node(n, node_size)
-    node = {"node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, g, k, *node = _inputs(
-        size, n, bandwidth, latency, node_size=node_size, messages=messages, **node
-    )
-    waits, transfer = _multi_node_ring(size, n, g, bandwidth, latency, *node, k)
-    moved = size / n * (n - 1)
-    return Collective(size, k * (n - 1), moved, moved, waits, transfer, bus_factor("all-gather", n))
-
-
-def _multi_node_ring(size, n, node_size, bandwidth, latency, node_bandwidth, node_latency, messages=1.0):
-    """Latency and transfer of :func:`multi_node_ring`, its arguments checked. ``node_size`` may be a mean of nodes."""
-    nodes = n / node_size
+    nodes, hops = n / node_size, n - 1
     ports = bandwidth * node_size
     rate = pick(nodes > 1, pick(node_size > 1, smaller(node_bandwidth, ports), ports), node_bandwidth)
-    hops = (n - nodes) * node_latency + (nodes - 1) * latency
-    return messages * hops, size * (n - 1) / n / rate
+    waits = messages * ((n - nodes) * node_latency + (nodes - 1) * latency)
+    moved = size * (share := hops / n)
+    return Collective(size, messages * hops, moved, moved, waits, moved / rate, share)
 
 
 # --- All-reduce ------------------------------------------------------------------------------------------------------
@@ -1024,8 +1043,19 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
     return _stages("all-to-all", size, n, first, second)
 
 
+@_of_whole_nodes
+@law
 def expert_all_to_all(
-    size, n, *, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, node_limit=None
+    size: Bytes,
+    n: Count,
+    *,
+    experts_per_token: Count,
+    node_size: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    node_bandwidth: BytesPerSecond,
+    node_latency: Seconds,
+    node_limit: Count | None = None,
 ) -> Collective:
     r"""All-to-all that sends tokens to their experts, or back: a token crosses to a node once and is copied there.
 
@@ -1059,8 +1089,7 @@ def expert_all_to_all(
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n``, ``node_size``, ``experts_per_token`` or
-        ``node_limit`` is not a whole number of at least 1, or ``node_size`` does not divide ``n``.
+        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -1082,30 +1111,12 @@ def expert_all_to_all(
     >>> round(float(few.transfer / cost.transfer), 2)
     0.76
     """
-    g, nodes = _node(n, node_size)
-    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    node |= {} if node_limit is None else {"node_limit": node_limit}
-    size, n, bandwidth, latency, k, _, node_bandwidth, node_latency, *limit = _inputs(
-        size, n, bandwidth, latency, experts_per_token=experts_per_token, **node
-    )
-    most = limit[0] if limit else nodes
-    waits, inside, across = _expert_all_to_all(size, n, k, g, bandwidth, latency, node_bandwidth, node_latency, most)
-    sent = np.maximum(inside * node_bandwidth, across * bandwidth)
-    rounds = 1.0 * (g > 1) + 1.0 * (nodes > 1)
-    return Collective(size, rounds, sent, sent, waits, np.maximum(inside, across), bus_factor("all-to-all", n))
-
-
-def _expert_all_to_all(
-    size, n, experts_per_token, node_size, bandwidth, latency, node_bandwidth, node_latency, node_limit
-):
-    """Latency of :func:`expert_all_to_all`, and its transfers inside nodes and across, its arguments checked."""
-    nodes = n / node_size
-    visited = (
-        (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=experts_per_token, limit=node_limit)
-    )
-    waits = (node_size > 1) * node_latency + (nodes > 1) * latency
-    inside = size * (node_size - 1) / node_size / node_bandwidth
-    return waits, inside, size * visited / experts_per_token / bandwidth
+    g, nodes, k = node_size, n / node_size, experts_per_token
+    visited = (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=k, limit=node_limit)
+    inside, across = size * (g - 1) / g, size * visited / k
+    waits = (g > 1) * node_latency + (nodes > 1) * latency
+    transfer, sent = larger(inside / node_bandwidth, across / bandwidth), larger(inside, across)
+    return Collective(size, 1.0 * (g > 1) + (nodes > 1), sent, sent, waits, transfer, (n - 1) / n)
 
 
 def all_to_all_local_share(n, *, node_size):
@@ -1144,7 +1155,8 @@ def all_to_all_local_share(n, *, node_size):
     return 1 - g * (nodes - 1) / others
 
 
-def pipelined_time(latency, transfer):
+@law
+def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
     r"""Time of a collective whose buffer is cut into chunks that follow one another.
 
     .. math:: T = L + X + \sqrt{L X}
@@ -1163,11 +1175,6 @@ def pipelined_time(latency, transfer):
     array_like
         Seconds: ``latency + transfer`` where either is far larger than the other, and up to half as much again between.
 
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite.
-
     Notes
     -----
     Derived like :func:`double_tree_chunks`. The kappa is measured: with it two constants, fitted to each of eight
@@ -1179,14 +1186,11 @@ def pipelined_time(latency, transfer):
     >>> pipelined_time([40e-6, 40e-6], [0, 40e-6]).round(8) * 1e6
     array([ 40., 120.])
     """
-    return _pipelined_time(*nonnegative(latency=latency, transfer=transfer))
-
-
-def _pipelined_time(latency, transfer):
     return latency + transfer + np.sqrt(latency) * np.sqrt(transfer)  # their product may be too small for a number
 
 
-def exposed_time(communication, behind, *, contention=0):
+@law
+def exposed_time(communication: Seconds, behind: Seconds, *, contention: Share = 0) -> Seconds:
     r"""What is left to wait for of a collective that hides behind other work: the hiding law.
 
     .. math:: C - (1 - \kappa)\,\min(C, H)
@@ -1206,11 +1210,6 @@ def exposed_time(communication, behind, *, contention=0):
     array_like
         Seconds, from kappa C to C.
 
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, or ``contention`` is above 1.
-
     Notes
     -----
     Derived; the contention of published training runs is in ``data/efficiencies.toml``.
@@ -1222,13 +1221,6 @@ def exposed_time(communication, behind, *, contention=0):
     >>> [float(round(exposed_time(10e-3, 8e-3, contention=k) * 1e3, 6)) for k in (0, 0.25)]
     [2.0, 4.0]
     """
-    communication, behind, contention = nonnegative(communication=communication, behind=behind, contention=contention)
-    if np.any(contention > 1):
-        raise ValueError(f"contention must be at most 1, got {np.max(contention):g}")
-    return _exposed_time(communication, behind, contention)
-
-
-def _exposed_time(communication, behind, contention):
     return communication - (1 - contention) * smaller(communication, behind)
 
 

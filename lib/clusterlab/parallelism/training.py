@@ -22,8 +22,15 @@ import numpy as np
 
 from ..catalogue import SOFTWARE, SPREADS, Machine, Software
 from ..checks import larger, pick, smaller
-from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
-from ..interconnect.collectives import _expert_all_to_all, _exposed_time, _multi_node_ring, _pipelined_time
+from ..interconnect import (
+    expert_all_to_all,
+    exposed_time,
+    multi_node_ring,
+    pipelined_time,
+    ring_all_gather,
+    ring_all_reduce,
+    ring_reduce_scatter,
+)
 from ..model import (
     CHUNK,
     PRECISIONS,
@@ -415,33 +422,33 @@ class _Reached(NamedTuple):
 
     def ring(self, size, ranks, local_ranks, messages=1.0):
         """Seconds of an all-gather or a reduce-scatter of ``size`` bytes, ``local_ranks`` in each domain."""
-        parts = _multi_node_ring(
+        cost = multi_node_ring.unchecked(
             size,
             ranks,
-            local_ranks,
-            self.network_ring,
-            self.network_latency,
-            self.scale_up_ring,
-            self.scale_up_latency,
-            messages,
+            node_size=local_ranks,
+            bandwidth=self.network_ring,
+            latency=self.network_latency,
+            node_bandwidth=self.scale_up_ring,
+            node_latency=self.scale_up_latency,
+            messages=messages,
         )
-        return _pipelined_time(*parts)
+        return pipelined_time.unchecked(cost.latency, cost.transfer)
 
-    def expert_all_to_all(self, size, ranks, experts_per_token, node_limit=np.inf):
+    def expert_all_to_all(self, size, ranks, experts_per_token, node_limit=None):
         """Seconds of sending ``size`` bytes of tokens from each rank to their experts, on so many nodes at most."""
         local_ranks = self.local_ranks(ranks)
-        latency, inside, across = _expert_all_to_all(
+        cost = expert_all_to_all.unchecked(
             size,
             ranks,
-            experts_per_token,
-            local_ranks,
-            self.network_all_to_all,
-            self.network_latency,
-            self.scale_up_all_to_all,
-            self.scale_up_latency,
-            node_limit,
+            experts_per_token=experts_per_token,
+            node_size=local_ranks,
+            bandwidth=self.network_all_to_all,
+            latency=self.network_latency,
+            node_bandwidth=self.scale_up_all_to_all,
+            node_latency=self.scale_up_latency,
+            node_limit=node_limit,
         )
-        return latency + self.dispatch_latency * (local_ranks < ranks) + larger(inside, across)
+        return cost.latency + self.dispatch_latency * (local_ranks < ranks) + cost.transfer
 
 
 def _reached(machine: Machine, precision: str) -> _Reached:
@@ -799,9 +806,11 @@ def _tensor_parallel(model, reached: _Reached, software: Software, job: _Job, co
     recompute = job.full * (forward - skipped)
     exposed_forward, exposed_backward = forward, backward
     if software.tensor_overlap_forward:  # in pieces, of which the first cannot hide
-        exposed_forward = forward / tp + _exposed_time(forward * (1 - 1 / tp), compute.forward.gemms, kappa)
+        exposed_forward = forward / tp + exposed_time.unchecked(
+            forward * (1 - 1 / tp), compute.forward.gemms, contention=kappa
+        )
     if software.tensor_overlap_backward:  # behind the weight gradients
-        exposed_backward = _exposed_time(backward, compute.backward.gemms / 2, kappa)
+        exposed_backward = exposed_time.unchecked(backward, compute.backward.gemms / 2, contention=kappa)
     exposed_recompute = recompute * exposed_forward / pick(forward > 0, forward, 1.0)
     return _TensorParallel(
         all_reduce=all_reduce,
@@ -824,8 +833,8 @@ def _context_parallel(model, reached: _Reached, software: Software, job: _Job, l
     forward, backward = around, 2 * around
     if software.context_overlap:
         first, rest = around / cp, 1 - 1 / cp
-        forward = first + _exposed_time(around * rest, compute.forward.attention, 0.0)
-        backward = first + _exposed_time(2 * around - first, compute.backward.attention, 0.0)
+        forward = first + exposed_time.unchecked(around * rest, compute.forward.attention, contention=0.0)
+        backward = first + exposed_time.unchecked(2 * around - first, compute.backward.attention, contention=0.0)
     return (3 + full) * around, forward * (1 + full) + backward
 
 
@@ -834,7 +843,7 @@ def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, co
     ep, experts_per_token = job.ep, model.experts_per_token
     size = 2 * job.tokens * experts_per_token * expert_input(model) / job.tp
     crossing = experts_per_token if software.tokens_cross_once else 1  # a copy for each expert is as many tokens of one
-    each = reached.expert_all_to_all(size, ep, crossing, model.node_limit or np.inf)
+    each = reached.expert_all_to_all(size, ep, crossing, model.node_limit or None)
     forward = 2 * model.moe_layers * each * (ep > 1)
     total = forward * (2 + job.full)
     if not software.expert_overlap:
@@ -842,7 +851,7 @@ def _expert_parallel(model, reached: _Reached, software: Software, job: _Job, co
     across = reached.local_ranks(ep) < ep
     kappa = pick(across, software.contention_network, software.contention_scale_up)
     behind = (job.microbatches > 1) * compute.time  # another microbatch, if there is one
-    return forward, total, _exposed_time(total, behind, kappa)
+    return forward, total, exposed_time.unchecked(total, behind, contention=kappa)
 
 
 def _stage_transfers(model, machine: Machine, reached: _Reached, software: Software, job: _Job):
@@ -955,8 +964,9 @@ def _replicated_weights(reached: _Reached, software: Software, job: _Job, shards
         return total, total
     kappa = _contention(software, shards.local_ranks, shards.ranks)
     backward = windows.backward + windows.recompute
-    sharded = times * _exposed_time(scatter, backward, kappa) + _exposed_time(second, windows.forward, kappa)
-    return pick(job.zero >= 1, sharded, _exposed_time(total, backward, kappa)), total
+    exposed_second = exposed_time.unchecked(second, windows.forward, contention=kappa)
+    sharded = times * exposed_time.unchecked(scatter, backward, contention=kappa) + exposed_second
+    return pick(job.zero >= 1, sharded, exposed_time.unchecked(total, backward, contention=kappa)), total
 
 
 def _sharded_weights(model, reached: _Reached, software: Software, job: _Job, shards: _Shards, windows: _Windows):
@@ -967,17 +977,19 @@ def _sharded_weights(model, reached: _Reached, software: Software, job: _Job, sh
         gather = shards.collective(reached, 2.0, pieces)
         scatter = shards.collective(reached, software.gradient_bytes, pieces)
         each, but_first = 2 * gather + scatter, 1 - 1 / pieces
-        exposed = _exposed_time(gather, windows.forward * but_first, kappa)
-        exposed = exposed + _exposed_time(gather + scatter, backward * but_first, kappa)
+        exposed = exposed_time.unchecked(gather, windows.forward * but_first, contention=kappa)
+        exposed = exposed + exposed_time.unchecked(gather + scatter, backward * but_first, contention=kappa)
     else:
         size = 2 * (shards.dense_params + shards.expert_params)
         waits = reached.ring(0.0, shards.ranks, shards.local_ranks, pieces)
         gather = (size / software.zero3_gather_rate + waits) * (shards.ranks > 1)
         each = (3 + job.full) * gather  # once more for recomputation, and the gradients, which nothing hides
         exposed = (
-            gather + _exposed_time(gather, windows.forward, kappa) + _exposed_time(gather, windows.backward, kappa)
+            gather
+            + exposed_time.unchecked(gather, windows.forward, contention=kappa)
+            + exposed_time.unchecked(gather, windows.backward, contention=kappa)
         )
-        exposed = exposed + job.full * _exposed_time(gather, windows.recompute, kappa)
+        exposed = exposed + job.full * exposed_time.unchecked(gather, windows.recompute, contention=kappa)
     return job.microbatches * exposed, job.microbatches * each
 
 
@@ -989,7 +1001,7 @@ def _between_groups(reached: _Reached, software: Software, job: _Job, shards: _S
     if not software.data_overlap:
         return total, total
     kappa = _contention(software, local_ranks, groups)
-    return _exposed_time(total, windows.backward + windows.recompute, kappa), total
+    return exposed_time.unchecked(total, windows.backward + windows.recompute, contention=kappa), total
 
 
 # --- The step, put together ------------------------------------------------------------------------------------------

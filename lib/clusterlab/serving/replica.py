@@ -21,7 +21,7 @@ import numpy as np
 
 from ..catalogue import SERVING, SPREADS, Machine, ServingSoftware
 from ..checks import broadcastable, choose, larger, nonnegative, pick, positive, smaller, whole
-from ..interconnect.collectives import _exposed_time
+from ..interconnect import exposed_time
 from ..model import (
     PRECISIONS,
     Faults,
@@ -591,7 +591,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         all_reduces = halves * (layers * of_layer[0] + dense * of_layer[1] + moe * one * (dp == 1))
     behind = pick(halves > 1, halves * work, 0.0)
     lost = pick(np.greater(prompted, 0), software.contention, 0.0)  # DeepEP's kernels for decoding hold no processors
-    exposed, waited = (_exposed_time(times * exchange, behind, lost) for times in (1.0, factor))
+    exposed, waited = (exposed_time.unchecked(times * exchange, behind, contention=lost) for times in (1.0, factor))
     imbalance = halves * moe * (fullest.time - experts.time) + waited - exposed
     layer_time = (halves * work + all_reduces + exposed + imbalance) / layers
     slowest = _critical_stage(layers, layer_time, 0.0, halves * output.time, pp, 1.0, 1.0)
@@ -619,7 +619,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     }
     # Where there is one stage the host may prepare the next pass meanwhile.
     meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
-    columns["host"] = _exposed_time(host, meanwhile, 0.0)
+    columns["host"] = exposed_time.unchecked(host, meanwhile, contention=0.0)
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
         return Pass(**{name: float(column) for name, column in columns.items()})
@@ -802,7 +802,7 @@ def _exchange(model, reached: _Reached, job: _Job, tokens, prompted):
     sent = tokens / job.tp * copies * expert_input(model)
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(prompted, 0), 1.0 * model.experts_per_token, 1.0)
-    most = model.node_limit or np.inf
+    most = model.node_limit or None
     there = reached.expert_all_to_all(larger(reached.operand_bytes, 1.0) * sent, job.ep * job.etp, together, most)
     back = reached.expert_all_to_all(2 * sent, job.ep * job.etp, together, most)
     return (there + back) * ((job.dp > 1) & (job.ep * job.etp > 1))
