@@ -66,6 +66,7 @@ FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
 FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
 PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
+DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
 
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero

@@ -36,6 +36,7 @@ from ..model import (
     PRECISIONS,
     Entry,
     Layout,
+    Recurrent,
     Transformer,
     Workload,
     match_model,
@@ -488,11 +489,11 @@ def _software(row: _Row, machine: Machine, precision: str, model: Transformer) -
         container = max(
             re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row.text['metric_note']}"), default=""
         )
-        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16 and not model.mamba_layers:
+        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16 and not model.count(Recurrent):
             stack = "NeMo 26.06"
     if stack:
         row.filled["software"] = f"{stack} (of the source)"
-        if stack == "NeMo" and model.mamba_layers:
+        if stack == "NeMo" and model.count(Recurrent):
             return replace(SOFTWARE[stack], tensor_overlap_forward=False, tensor_overlap_backward=False)
         return _switched(stack, tuple(bool(re.search(switch, row.text["metric_note"])) for switch in _SWITCHES))
     years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]

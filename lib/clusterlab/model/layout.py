@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import choose, nonnegative, pick, whole
+from ..quantities import Count
 from ..records import Explained, count_values, summary, words
+from .shape import Transformer
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
 PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
@@ -214,7 +216,7 @@ class Layout(Explained):
             taken.__dict__[name] = value
         return taken
 
-    def faults(self, model, workload: Workload, *, gpus=None) -> Faults:
+    def faults(self, model: Transformer, workload: Workload, *, gpus: Count | None = None) -> Faults:
         """Which layouts cannot be built, and by which rule. Memory is no rule of this list.
 
         Parameters
@@ -261,10 +263,8 @@ class Layout(Explained):
         if gpus is not None:
             (values["gpus"],) = whole(gpus=gpus)
             rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
-        if model.hybrid is not False and np.any(model.hybrid):
-            values["mamba_groups"] = model.mamba_groups
-            rules["tp must divide mamba_groups"] = model.mamba_groups % t != 0
-            rules["cp must be 1 where layers are Mamba-2"] = c != 1
+        broken, limits = block_faults(model, self, ("tp", "cp"))
+        rules, values = rules | broken, values | limits
         if self.etp is not None:
             rules["ep times etp must divide tp cp dp"] = (t * c * d) % (x * self.etp) != 0
         if self.shard_group is not None:
@@ -278,6 +278,22 @@ class Layout(Explained):
             if name == "zero" or np.ndim(value) or value != usual[name]:
                 rows.append((words(name), _shown(value)))
         return [*rows, ("GPUs", _shown(self.gpus))]
+
+
+def block_faults(model: Transformer, layout: Layout, axes: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
+    rules, values = {}, {}
+    for block in model.blocks:
+        for axis, (name, most) in block.limits(model).items():
+            if axis in axes:
+                rule = (
+                    f"{axis} must divide {name}"
+                    if name
+                    else f"{axis} must be 1 where layers are {type(block).__name__}"
+                )
+                rules[rule] = most % getattr(layout, axis) != 0
+                values |= {name: most} if name else {}
+    return rules, values
 
 
 _COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_group")

@@ -14,13 +14,16 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from math import isfinite
 from types import MappingProxyType
+from typing import Any
 
 from ..catalogue import Fact, find, read_records, stored
 from ..records import Explained, words
 from ..units import fmt
-from .shape import Transformer, parameters
+from .blocks import Block
+from .counts import parameters
+from .shape import Transformer
 
-_SHAPE = {f.name for f in fields(Transformer)} - {"name"}
+_SHAPE = {f.name for f in fields(Transformer)} - {"name", "others", "predicting"}
 _SIZES = {"": 1, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 
@@ -116,21 +119,51 @@ def load(document: Mapping) -> dict[str, Entry]:
 
 
 def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
-    others = ("year", "parameters", "active_parameters", "tolerance")
-    unknown = set(facts) - _SHAPE - set(others)
-    needed = {"year", "parameters"} - set(facts)
+    values = {key: fact.printed for key, fact in facts.items()}
+    others = _others(values)
+    sizes = {key: values.pop(key, None) for key in ("year", "parameters", "active_parameters", "tolerance")}
+    unknown = set(values) - _SHAPE
+    needed = {key for key in ("year", "parameters") if sizes[key] is None}
     if unknown or needed:
         raise ValueError(f"unknown fields {sorted(unknown)}, missing fields {sorted(needed)}")
-    year, tolerance = (facts[key].printed if key in facts else None for key in ("year", "tolerance"))
+    year, tolerance = sizes["year"], sizes["tolerance"]
     if type(year) is not int or year < 1:
         raise ValueError(f"year must be a whole number above zero, got {year!r}")
     if tolerance is not None and not (type(tolerance) is float and 0 < tolerance < 1):
         raise ValueError(f"tolerance must be a share above 0 and below 1, got {tolerance!r}")
-    shape = Transformer(**{key: fact.printed for key, fact in facts.items() if key not in others}, name=name)
+    shape = Transformer(**values, others=others, name=name)  # type: ignore[arg-type]  # it checks them itself
     total, active = (
         _published(key, facts[key], tolerance) if key in facts else None for key in ("parameters", "active_parameters")
     )
+    assert total is not None
     return Entry(shape, year, total, active, MappingProxyType(dict(facts)))
+
+
+def _mixers() -> dict[str, type[Block]]:
+    """The kinds of blocks that may stand in attention's place, by the prefix of their fields."""
+    found: dict[str, type[Block]] = {}
+    left: list[type[Block]] = [Block]
+    while left:
+        for kind in left.pop().__subclasses__():
+            left.append(kind)
+            if "prefix" in vars(kind):
+                found[kind.prefix] = kind
+    return found
+
+
+def _others(values: dict[str, Any]) -> tuple[tuple[int, Block], ...]:
+    """Take the fields of mixers, which begin with the prefix of their kind, out of a row."""
+    found = []
+    for prefix, kind in _mixers().items():
+        own = {key.removeprefix(f"{prefix}_"): values.pop(key) for key in list(values) if key.startswith(f"{prefix}_")}
+        if own and "layers" not in own:
+            raise ValueError(f"missing field {prefix}_layers")
+        if own:
+            layers = own.pop("layers")
+            if unknown := set(own) - {f.name for f in fields(kind)}:
+                raise ValueError(f"unknown fields {sorted(f'{prefix}_{key}' for key in unknown)}, missing fields []")
+            found.append((layers, kind(**own)))
+    return tuple(found)
 
 
 @cache

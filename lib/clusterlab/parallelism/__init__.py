@@ -1,18 +1,7 @@
 """Parallelism: the axes that a model is cut along, what each sends, the memory of a rank, the time of a step."""
 
-from .layout_search import (
-    Search,
-    axes,
-    search,
-)
-from .memory import (
-    Footprint,
-    LayerActivations,
-    ModelState,
-    footprint,
-    layer_activations,
-    model_state,
-)
+from .layout_search import Search, axes, search
+from .memory import Footprint, LayerActivations, ModelState, footprint, layer_activations, model_state
 from .pipeline import (
     SCHEDULES,
     CriticalStage,
@@ -25,49 +14,42 @@ from .pipeline import (
     simulate_dualpipe,
     stage_layers,
 )
-from .ratios import (
-    data_parallel_ratio,
-    tensor_parallel_ratio,
-)
-from .sharding import (
-    Ranks,
-    Sent,
-)
-from .training import (
-    PARTS,
-    Step,
-    kind,
-    sent_bytes,
-    step,
-)
+from .rates import Rates, reached
+from .ratios import data_parallel_ratio, tensor_parallel_ratio
+from .sharding import Ranks, Sent
+from .training import PARTS, Step, kind, sent_bytes, step
+from .work import scan_time
 
 __all__ = [
-    "Sent",
     "Ranks",
+    "Sent",
     "data_parallel_ratio",
     "tensor_parallel_ratio",
-    "SCHEDULES",
-    "Timeline",
-    "simulate",
-    "simulate_dualpipe",
-    "dualpipe_bubble",
-    "stage_layers",
-    "CriticalStage",
-    "critical_stage",
-    "bubble_fraction",
-    "in_flight",
+    "sent_bytes",
     "ModelState",
     "model_state",
     "LayerActivations",
     "layer_activations",
     "Footprint",
     "footprint",
+    "SCHEDULES",
+    "Timeline",
+    "simulate",
+    "bubble_fraction",
+    "in_flight",
+    "stage_layers",
+    "CriticalStage",
+    "critical_stage",
+    "simulate_dualpipe",
+    "dualpipe_bubble",
+    "Rates",
+    "reached",
+    "scan_time",
     "PARTS",
     "Step",
-    "kind",
     "step",
-    "sent_bytes",
+    "kind",
     "Search",
-    "axes",
     "search",
+    "axes",
 ]

@@ -18,8 +18,8 @@ from ..checks import choose, positive, whole
 from ..model import Layout, Workload
 from ..records import Explained, with_interval
 from ..units import fmt
-from .memory import _footprint
-from .training import _BLOCK, Step, step
+from .memory import rank_footprint
+from .training import BLOCK, Step, step
 
 _PLACES = ("fastest", "second", "third")  # what a record shows of all that can run
 
@@ -188,10 +188,10 @@ def search(
 def _fitting(model, workload: Workload, layouts: Layout, software: Software, limit) -> tuple[Layout, np.ndarray]:
     """The layouts that fit, and the bytes that each needs. What fails on its first stage is not looked at again."""
     memory = np.full(layouts.shape, np.inf)
-    for start in range(0, memory.size, _BLOCK):
-        left = np.arange(start, min(start + _BLOCK, memory.size))
+    for start in range(0, memory.size, BLOCK):
+        left = np.arange(start, min(start + BLOCK, memory.size))
         for stage in (0.0, None):
-            need = _footprint(model, workload, layouts[left], software, "interleaved", stage, 0.0, 0.0).total
+            need = rank_footprint(model, workload, layouts[left], software, "interleaved", stage).total
             fits = np.broadcast_to(need, left.shape) <= limit
             left = left[fits]
             if not left.size:

@@ -10,31 +10,22 @@ communication library and the allocator take is not modelled: ``reserved`` and `
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..catalogue import SOFTWARE, Software
-from ..checks import choose, larger, nonnegative, pick, positive, smaller, whole
-from ..model import (
-    PRECISIONS,
-    Layout,
-    Transformer,
-    Workload,
-    attention_parameters,
-    beside_parameters,
-    expert_input,
-    expert_parameters,
-    mamba_parameters,
-    trained,
-)
-from ..records import Explained, summary, words
-from .pipeline import SCHEDULES, _held, _in_flight, _short_pieces, _stage
+from ..checks import choose, larger, pick, positive, smaller
+from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
+from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
+from ..records import Explained, Rows, summary, words
+from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
 
 
-def _sum_rows(record, unit):
+def _sum_rows(record: Any, unit: str) -> list[tuple[str, ...]]:
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
     parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
     rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
@@ -48,25 +39,34 @@ def _sum_rows(record, unit):
 class ModelState(Explained):
     """Bytes of the model state on one rank; ``total`` is their sum."""
 
-    weights: float
-    gradients: float
-    optimizer: float
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
 
     @property
-    def total(self):
+    def total(self) -> Bytes:
         """Bytes of weights, gradients and optimizer state."""
         return self.weights + self.gradients + self.optimizer
 
     @property
-    def checkpoint(self):
+    def checkpoint(self) -> Bytes:
         """Bytes that a checkpoint keeps: weights and optimizer state. Gradients are computed again."""
         return self.weights + self.optimizer
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return [*_sum_rows(self, "B"), ("checkpoint", summary(self.checkpoint, "B"))]
 
 
-def model_state(parameters, *, shards=1, zero=0, weight_bytes=2, gradient_bytes=4, optimizer_bytes=12) -> ModelState:
+@law
+def model_state(
+    parameters: Amount,
+    *,
+    shards: Count = 1,
+    zero: Amount = 0,
+    weight_bytes: Bytes = 2,
+    gradient_bytes: Bytes = 4,
+    optimizer_bytes: Bytes = 12,
+) -> ModelState:
     r"""Model state of one rank, part of it shared out over the ranks that hold the same parameters.
 
     .. math:: N\left(\frac{b_w}{[z \ge 3]\,n} + \frac{b_g}{[z \ge 2]\,n} + \frac{b_o}{[z \ge 1]\,n}\right),
@@ -91,8 +91,7 @@ def model_state(parameters, *, shards=1, zero=0, weight_bytes=2, gradient_bytes=
     Raises
     ------
     ValueError
-        An argument is negative or not finite, ``shards`` is not a whole number of at least 1, or ``zero`` is not 0
-        to 3.
+        ``zero`` is not 0, 1, 2 or 3.
 
     Notes
     -----
@@ -112,18 +111,18 @@ def model_state(parameters, *, shards=1, zero=0, weight_bytes=2, gradient_bytes=
     total       3.15 TB
     checkpoint  2.45 TB
     """
-    bytes_ = {"weight_bytes": weight_bytes, "gradient_bytes": gradient_bytes, "optimizer_bytes": optimizer_bytes}
-    whole(shards=shards)
-    count, *checked = nonnegative(parameters=parameters, shards=shards, zero=zero, **bytes_)
-    return ModelState(*(count * size for size in _bytes_per_parameter(*checked)))
+    sizes = _bytes_per_parameter(shards, zero, weight_bytes, gradient_bytes, optimizer_bytes)
+    return ModelState(*(parameters * size for size in sizes))
 
 
-def _bytes_per_parameter(shards, zero, weight_bytes, gradient_bytes, optimizer_bytes):
+def _bytes_per_parameter(
+    shards: Count, zero: Amount, weight_bytes: Bytes, gradient_bytes: Bytes, optimizer_bytes: Bytes
+) -> list[Bytes]:
     """Bytes of weight, gradient and optimizer state that a rank holds for each of its parameters."""
     if np.any((zero > 3) | (zero != np.floor(zero))):
         raise ValueError(f"zero must be 0, 1, 2 or 3, got {zero}")
     sizes = (weight_bytes, gradient_bytes, optimizer_bytes)
-    return [size / np.where(zero >= first, shards, 1) for size, first in zip(sizes, (3, 2, 1), strict=True)]
+    return [size / pick(zero >= first, shards, 1.0) for size, first in zip(sizes, (3, 2, 1), strict=True)]
 
 
 # --- Activations -----------------------------------------------------------------------------------------------------
@@ -133,24 +132,24 @@ def _bytes_per_parameter(shards, zero, weight_bytes, gradient_bytes, optimizer_b
 class LayerActivations(Explained):
     """Bytes that one layer keeps of one microbatch for the backward pass; ``total`` is their sum."""
 
-    norms: float  # inputs of the two norms
-    attention: float  # inputs of the projections; queries, keys and values; latents
-    scores: float  # what selective recomputation drops and a fused kernel never keeps
-    feed_forward: float
-    experts: float  # of the selected and the shared experts
-    dropout: float  # masks
+    norms: Bytes  # inputs of the norms
+    attention: Bytes  # inputs of the projections; queries, keys and values; latents; of other mixers too
+    scores: Bytes  # what selective recomputation drops and a fused kernel never keeps
+    feed_forward: Bytes
+    experts: Bytes  # of the selected and the shared experts
+    dropout: Bytes  # masks
 
     @property
-    def total(self):
+    def total(self) -> Bytes:
         """Bytes of the layer."""
         return self.norms + self.attention + self.scores + self.feed_forward + self.experts + self.dropout
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return _sum_rows(self, "B")
 
 
 def layer_activations(
-    model, workload: Workload, layout: Layout, *, moe=False, software: Software = SOFTWARE["2024"]
+    model: Transformer, workload: Workload, layout: Layout, *, moe: bool = False, software: Software = SOFTWARE["2024"]
 ) -> LayerActivations:
     r"""Activations that one layer keeps of one microbatch, without recomputation.
 
@@ -213,67 +212,27 @@ def layer_activations(
         raise ValueError(f"tp must divide heads, got {summary(layout.tp)} and {summary(model.heads)}")
     if not isinstance(moe, bool):
         raise ValueError(f"moe must be True or False, got {moe!r}")
-    return _activations(model, workload, layout, software, moe)
+    of_kind = [stack.blocks for stack in model.stacks if moe == any(block.routing(model) for block in stack.blocks)]
+    if not of_kind:
+        raise ValueError(f"moe must be {not moe}: {model.name or 'the model'} has no other layers")
+    rank = _rank(workload, layout, software)
+    parts = _sum_parts(block.activations(model, rank) for block in of_kind[-1])
+    return LayerActivations(**dict.fromkeys((f.name for f in fields(LayerActivations)), 0.0) | parts)
 
 
-def _tokens(workload: Workload, layout: Layout):
-    """Tokens of a microbatch on a rank."""
-    return layout.microbatch * workload.sequence / layout.cp
+def _rank(workload: Workload, layout: Layout, software: Software) -> Rank:
+    tokens = layout.microbatch * workload.sequence / layout.cp
+    operand_bytes = PRECISIONS[workload.precision][1]
+    cut = layout.tp, layout.ep, layout.expert_tp
+    return Rank(*cut, tokens, workload.sequence, layout.sequence_parallel, operand_bytes, software)
 
 
-def _activations(model, workload: Workload, layout: Layout, software: Software, moe: bool) -> LayerActivations:
-    """The count itself, its arguments checked."""
-    size, tp, tokens = software.activation_bytes, layout.tp, _tokens(workload, layout)
-    lean = software.lean_activations
-    narrow = lean and PRECISIONS[workload.precision][1] < 2
-    operand = PRECISIONS[workload.precision][1] if narrow else size  # bytes of a GEMM's input
-    shared = pick(layout.sequence_parallel, tp, 1.0)  # ranks that share what sequence parallelism splits
-    h, heads, d, value_dim, gates = model.hidden, model.heads, model.head_dim, model.value_dim, 1 + model.gated
-    stream = size * tokens * h / shared  # one tensor as wide as the stream
-    split = size * tokens / tp  # one number a token, where tensor parallelism splits
-    stream_in, split_in = operand / size * stream, operand / size * split  # the same, as the input of a GEMM
-    if np.any(model.kv_rank):
-        # Both latents before and after their norm, and queries and keys with their rotary part.
-        latents = size * tokens / shared * (2 * (model.query_rank + model.kv_rank) + model.rope_dim)
-        qkv = heads * (2 * (d + model.rope_dim) + value_dim)
-    else:
-        latents = 0.0
-        # A key head is on every rank that has one of its query heads.
-        qkv = heads * d + 2 * larger(model.kv_heads * 1.0, tp) * d
-    if moe:
-        width = model.experts_per_token + model.shared_experts
-        # Dispatched tokens, their way through the experts, and their outputs, which the weighted sum needs.
-        routed = model.experts_per_token * expert_input(model)
-        experts = stream_in + split_in * (routed + width * model.expert_ffn)
-        experts = experts + split * ((0 if lean else routed) + width * gates * model.expert_ffn)
-        feed_forward = 0.0
-    else:
-        experts = 0.0
-        feed_forward = stream_in + split_in * model.ffn + split * gates * model.ffn
-    attention = stream_in + latents + split * (qkv + heads * value_dim)
-    if narrow:  # attention needs its output as it was, too
-        attention = attention + split_in * heads * value_dim
-    # Without fusion: the softmax, and with dropout its mask and what it leaves. A mask is one byte an element.
-    masks, sequence = size + (1 + size if software.dropout else 0.0), workload.sequence
-    return LayerActivations(
-        norms=2 * stream,
-        attention=attention,
-        scores=0.0 if software.fused_attention else heads / tp * tokens * sequence * masks,
-        feed_forward=feed_forward,
-        experts=experts,
-        dropout=2 * tokens * h / shared if software.dropout else 0.0,
-    )
-
-
-def _half_activations(model, workload: Workload, layout: Layout, software: Software, moe: bool):
-    """Bytes that are kept where every second GEMM is recomputed: those of queries, values, gate and down, attention."""
-    tokens, wide = _tokens(workload, layout), model.ffn
-    if moe:
-        wide = (model.experts_per_token + model.shared_experts) * model.expert_ffn
-    values = larger(model.kv_heads * 1.0, layout.tp) * model.head_dim
-    split = model.heads * (model.head_dim + model.value_dim) + values + wide
-    shared = pick(layout.sequence_parallel, layout.tp, 1.0)
-    return software.activation_bytes * tokens * (model.hidden / shared + split / layout.tp)
+def _sum_parts(parts: Iterable[Mapping[str, Bytes]]) -> dict[str, Bytes]:
+    found: dict[str, Bytes] = {}
+    for each in parts:
+        for name, size in each.items():
+            found[name] = found.get(name, 0.0) + size
+    return found
 
 
 # --- Everything on one rank ------------------------------------------------------------------------------------------
@@ -283,54 +242,55 @@ def _half_activations(model, workload: Workload, layout: Layout, software: Softw
 class Footprint(Explained):
     """Bytes on one rank, part by part; ``total`` is their sum."""
 
-    weights: float
-    gradients: float
-    optimizer: float
-    gathered: float  # layers held whole for a moment under ZeRO 2 and 3
-    activations: float  # of all microbatches in flight
-    recomputation: float  # the layer that is being recomputed
-    output: float  # logits and the input of the output layer, on the last stage
-    fragmentation: float
-    reserved: float
+    weights: Bytes
+    gradients: Bytes
+    optimizer: Bytes
+    gathered: Bytes  # layers held whole for a moment under ZeRO 2 and 3
+    activations: Bytes  # of all microbatches in flight
+    recomputation: Bytes  # the layer that is being recomputed
+    output: Bytes  # logits and the input of the output layer, on the last stage
+    fragmentation: Bytes
+    reserved: Bytes
 
     @property
-    def state(self):
+    def state(self) -> Bytes:
         """Bytes of the model state."""
         return self.weights + self.gradients + self.optimizer
 
     @property
-    def dynamic(self):
+    def dynamic(self) -> Bytes:
         """Bytes that come and go within a step."""
         return self.gathered + self.activations + self.recomputation + self.output
 
     @property
-    def total(self):
+    def total(self) -> Bytes:
         """Bytes in all."""
         return self.state + self.dynamic + self.fragmentation + self.reserved
 
-    def headroom(self, capacity):
+    def headroom(self, capacity: PositiveBytes) -> Bytes:
         """Bytes left of ``capacity``; below zero, the bytes that are missing."""
         (capacity,) = positive(capacity=capacity)
         return capacity - self.total
 
-    def fits(self, capacity):
+    def fits(self, capacity: PositiveBytes) -> bool | np.ndarray:
         """Whether ``capacity`` bytes are enough."""
         return self.headroom(capacity) >= 0
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return _sum_rows(self, "B")
 
 
+@law
 def footprint(
-    model,
+    model: Transformer,
     workload: Workload,
     layout: Layout,
     *,
     software: Software = SOFTWARE["2024"],
-    schedule="interleaved",
-    stage=None,
-    fragmentation=0,
-    reserved=0,
+    schedule: str | Sequence[str] = "interleaved",
+    stage: Amount | None = None,
+    fragmentation: Amount = 0.0,
+    reserved: Bytes = 0.0,
 ) -> Footprint:
     r"""Memory of one rank in training, part by part.
 
@@ -369,8 +329,7 @@ def footprint(
     Raises
     ------
     ValueError
-        A layout breaks a rule of :meth:`clusterlab.model.Layout.faults`, there is no such stage or schedule, or
-        ``fragmentation`` or ``reserved`` is negative or not finite.
+        A layout breaks a rule of :meth:`clusterlab.model.Layout.faults`, or there is no such stage or schedule.
 
     Notes
     -----
@@ -408,167 +367,148 @@ def footprint(
     total          62.5 GB
     """
     layout.faults(model, workload).refuse()
-    model = trained(model)
-    lost, others = nonnegative(fragmentation=fragmentation, reserved=reserved)
-    return _footprint(model, workload, layout, software, schedule, stage, lost, others)
-
-
-def _footprint(model, workload, layout, software, schedule, stage, fragmentation, reserved) -> Footprint:
-    """The footprint itself, of layouts without faults."""
-    rank = _rank(model, workload, layout, software, schedule, fragmentation, reserved)
     if stage is not None:
-        return _on_stage(rank, _stage(stage, layout.pp))
-    return reduce(_larger, (_on_stage(rank, i) for i in _heaviest_stages(rank)))
+        check_stage(stage, layout.pp)
+    return rank_footprint(trained(model), workload, layout, software, schedule, stage, fragmentation, reserved)
 
 
-class _LayerKind(NamedTuple):
-    """Bytes that a layer keeps of a microbatch and that recomputing it takes; its parameters on a rank."""
+def rank_footprint(
+    model: Transformer,
+    workload: Workload,
+    layout: Layout,
+    software: Software,
+    schedule: str | Sequence[str],
+    stage: Amount | None,
+    fragmentation: Amount = 0.0,
+    reserved: Bytes = 0.0,
+) -> Footprint:
+    """Return the footprint of layouts without faults, of a model as it is trained."""
+    held = _held(model, workload, layout, software, schedule)
+    stages = _heaviest_stages(held) if stage is None else [stage]
+    return reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
 
-    kept: float
-    recomputed: float
-    dense_params: float  # also norms, routers and shared experts
-    expert_params: float
-    gathered_params: float  # that are put together at a time
+
+class _Kind(NamedTuple):
+    """The mean of some layers of a rank: bytes kept of a microbatch, and to recompute one; parameters."""
+
+    kept: Bytes
+    recomputed: Bytes
+    dense_params: Number  # also norms, routers and shared experts
+    expert_params: Number
+    gathered_params: Number  # that are put together at a time
 
 
-class _Rank(NamedTuple):
+class _Held(NamedTuple):
     """What a stage's footprint is made of, for every stage of a layout."""
 
     model: Transformer
     layout: Layout
-    microbatches: float
-    schedule: object
-    kinds: dict[bool, _LayerKind]  # by whether the layer is a mixture of experts
-    pieces: tuple[float, float, float]  # layers of a piece; pieces at the front and at the back that are one short
-    dense_stages: list
-    dense_bytes: list  # of weight, gradient and optimizer state, for each parameter of the rank
-    expert_bytes: list
-    gathered_bytes: float  # for each parameter that is put together
-    input_bytes: float  # of the stream after the embedding, where dropout keeps its mask
-    output_bytes: float  # of one microbatch that waits for the loss
-    waiting: float  # microbatches that do
-    fragmentation: float
-    reserved: float
+    microbatches: Number
+    schedule: str | Sequence[str]
+    leading: _Kind | None  # of the layers that come first, where they are others
+    usual: _Kind
+    pieces: tuple[Number, Number, Number]  # layers of a piece; pieces at the front and at the back that are one short
+    leading_stages: list[tuple[Number, Number]]
+    dense_bytes: list[Bytes]  # of weight, gradient and optimizer state, for each parameter of the rank
+    expert_bytes: list[Bytes]
+    gathered_bytes: Bytes  # for each parameter that is put together
+    input_bytes: Bytes  # of the stream after the embedding, where dropout keeps its mask
+    output_bytes: Bytes  # of one microbatch that waits for the loss
+    waiting: Number  # microbatches that do
 
 
-def _rank(model, workload, layout, software, schedule, fragmentation, reserved) -> _Rank:
-    tp, zero, size = layout.tp, layout.zero, software.activation_bytes
-    tokens, m = _tokens(workload, layout), layout.microbatches(workload)
-    shared = pick(layout.sequence_parallel, tp, 1.0)
-    stream = size * tokens * model.hidden / shared
-    expert_ranks = tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
+def _held(
+    model: Transformer, workload: Workload, layout: Layout, software: Software, schedule: str | Sequence[str]
+) -> _Held:
+    rank, zero = _rank(workload, layout, software), layout.zero
+    stream = software.activation_bytes * rank.tokens * model.hidden / rank.stream
+    expert_ranks = layout.tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
     if layout.shard_group is not None:
         expert_ranks = smaller(layout.shard_group, expert_ranks)
     state = (zero, software.weight_bytes, software.gradient_bytes, software.optimizer_bytes)
-    pieces = _short_pieces(model.layers, layout.pp, layout.chunks)
-    return _Rank(
+    pieces, microbatches = short_pieces(model.layers, layout.pp, layout.chunks), layout.microbatches(workload)
+    leading = [stack for stack in model.stacks if stack.leading]
+    usual = [stack for stack in model.stacks if not stack.leading]
+    return _Held(
         model=model,
         layout=layout,
-        microbatches=m,
+        microbatches=microbatches,
         schedule=schedule,
-        kinds=_layer_kinds(model, workload, layout, software, stream),
+        leading=_mean_layer(model, leading, layout, rank, stream) if leading else None,
+        usual=_mean_layer(model, usual, layout, rank, stream),
         pieces=pieces,
-        dense_stages=_dense_stages(model, layout, *pieces),
+        leading_stages=_leading_stages(sum(stack.count for stack in leading), layout, *pieces) if leading else [],
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
-        gathered_bytes=2.0 * (zero >= 3) * size + 1.0 * (zero >= 2) * software.gradient_bytes,
-        input_bytes=tokens * model.hidden / shared if software.dropout else 0.0,
-        output_bytes=2 * stream + software.logit_bytes * tokens * model.vocab / tp,
-        waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": m}, schedule=schedule),
-        fragmentation=fragmentation,
-        reserved=reserved,
+        gathered_bytes=2.0 * (zero >= 3) * software.activation_bytes + 1.0 * (zero >= 2) * software.gradient_bytes,
+        input_bytes=rank.tokens * model.hidden / rank.stream if software.dropout else 0.0,
+        output_bytes=2 * stream + software.logit_bytes * rank.tokens * model.vocab / layout.tp,
+        waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": microbatches}, schedule=schedule),
     )
 
 
-def _layer_kinds(model, workload, layout, software, stream) -> dict[bool, _LayerKind]:
-    """Dense layers, and mixtures of experts where there are some."""
-    tp, kinds = layout.tp, {}
+def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes) -> _Kind:
+    """The mean of some layers, block by block: whatever is recomputed is so a layer at a time."""
     full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
-    routed = model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp)
-    if np.any(model.hybrid):
-        return {False: _mean_block(model, workload, layout, software, stream)}
-    for moe in (False, True)[: 1 + bool(np.any(model.moe_layers))]:
-        layer = _activations(model, workload, layout, software, moe)
-        total = layer.total
-        if np.any(alternate):
-            total = pick(alternate, _half_activations(model, workload, layout, software, moe) + stream, total)
-        dense_params, expert_params = _layer_parameters(model, tp, moe), routed if moe else 0.0
-        whole = dense_params + expert_params
-        kinds[moe] = _LayerKind(
-            kept=pick(full, stream, total - selective * layer.scores),
-            recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * layer.scores + layer.total - total),
-            dense_params=dense_params,
-            expert_params=expert_params,
-            gathered_params=_largest_matrix(model, tp) if software.gathers_matrices and not moe else whole,
-        )
-    return kinds
-
-
-def _mean_block(model, workload, layout, software, stream) -> _LayerKind:
-    """The mean layer of a hybrid, whose layers are blocks of attention, of Mamba-2 or a feed-forward.
-
-    A mixer keeps its inputs, what its projection makes of them, and what the scan returns, from which the rest is
-    computed again (Megatron-Core, ``use_mem_eff_path``).
-    """
-    tp, (d, g), moe = layout.tp, model.mamba_width, bool(model.experts)
-    layer = _activations(model, workload, layout, software, moe)
-    narrow = software.lean_activations and PRECISIONS[workload.precision][1] < 2
-    size = software.activation_bytes
-    operand = PRECISIONS[workload.precision][1] if narrow else size
-    inner = _tokens(workload, layout) / tp * (size * (3 * d + 2 * g + model.mamba_heads) + narrow * operand * d)
-    mixer = stream + operand / size * stream + inner
-    attention = stream + layer.attention + layer.scores + layer.dropout / 2
-    feed_forward = stream + layer.feed_forward + layer.experts + layer.dropout / 2
-    counts = model.attention_layers, model.mamba_layers, model.ffn_layers
-    total = sum(count * one for count, one in zip(counts, (attention, mixer, feed_forward), strict=True)) / model.layers
-    scores = model.attention_layers * layer.scores / model.layers
-    h, weight = model.hidden, 1 + model.biases
-    shared, router = beside_parameters(model)
-    feed = shared / tp + router if moe else (2 + model.gated) * h * model.ffn / tp
-    routed = model.ffn_layers * model.experts * expert_parameters(model) / (layout.ep * layout.expert_tp * model.layers)
-    attend = _layer_parameters(model, tp, False) - (2 + model.gated) * h * model.ffn / tp - 2 * h * weight
-    dense = model.attention_layers * attend
-    dense = dense + model.mamba_layers * mamba_parameters(model) / tp + model.ffn_layers * feed
-    dense = dense / model.layers + h * weight
-    full = layout.full_recompute
-    return _LayerKind(
-        kept=pick(full, stream, total - layout.selective_recompute * scores),
-        recomputed=pick(full, total - stream, pick(layout.selective_recompute, 1.0, 0.0) * layer.scores),
+    halves, software = np.any(alternate), rank.software
+    assert software is not None
+    count = total = half = dense = routed = gathered = 0.0
+    scores: Number = 0.0
+    most_scores: Number = 0.0
+    for stack in stacks:
+        parts = _sum_parts(block.activations(model, rank) for block in stack.blocks)
+        of_scores = parts.get("scores", 0.0)
+        total, scores = total + stack.count * sum(parts.values()), scores + stack.count * of_scores
+        most_scores = larger(most_scores, 1.0 * of_scores)
+        if halves:
+            kept = sum(block.half_activations(model, rank) for block in stack.blocks)
+            half = half + stack.count * (kept + stream)
+        weights = sum(block.on_rank(model, rank.tp) + block.besides_on_rank(model, rank.tp) for block in stack.blocks)
+        of_experts = [block.routing(model) for block in stack.blocks]
+        experts = sum(r.experts * r.weights / (rank.ep * rank.expert_tp) for r in of_experts if r)
+        dense, routed = dense + stack.count * weights, routed + stack.count * experts
+        by_matrix = software.gathers_matrices and not any(of_experts)
+        one = reduce(larger, (1.0 * b.largest_matrix(model, rank.tp) for b in stack.blocks)) if by_matrix else None
+        gathered = gathered + stack.count * (weights + experts if one is None else one)
+        # Depths of multi-token prediction in a hybrid are two of its layers each.
+        single = model.feed_forward_layers is not None and stack.sixteen_bits
+        count = count + stack.count * (2 if single else 1)
+    total, scores, dense, routed, gathered = (x / count for x in (total, scores, dense, routed, gathered))
+    kept = pick(alternate, half / count, total) if halves else total
+    return _Kind(
+        kept=pick(full, stream, kept - selective * scores),
+        recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * most_scores + total - kept),
         dense_params=dense,
         expert_params=routed,
-        gathered_params=dense + routed,
+        gathered_params=gathered,
     )
 
 
-def _largest_matrix(model, tp):
-    """Parameters of a dense layer's largest matrix on each tensor-parallel rank."""
-    return model.hidden * larger(1.0 * model.ffn, 1.0 * model.heads * model.head_dim) / tp
-
-
-def _on_stage(rank: _Rank, i) -> Footprint:
+def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) -> Footprint:
     """The footprint of a rank of stage i."""
-    model, layout = rank.model, rank.layout
+    model, layout = held.model, held.layout
     tp, pp, chunks = layout.tp, layout.pp, layout.chunks
     first, last = i == 0, i == pp - 1
     embedding = first * (model.vocab / tp + model.positions) * model.hidden
     own_output = (pp > 1) | (not model.tied)
-    output = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
-    dense_params, expert_params = embedding + output, 0.0
-    activations = first * rank.input_bytes
-    largest, recomputed = larger(embedding, output), 0.0  # put together at a time
-    for moe, layers in _layers_by_kind(rank, i).items():
-        kind = rank.kinds[moe]
-        dense_params = dense_params + layers * kind.dense_params
-        expert_params = expert_params + layers * kind.expert_params
-        activations = activations + layers * kind.kept
-        largest = larger(largest, (layers > 0) * kind.gathered_params)
-        recomputed = larger(recomputed, (layers > 0) * kind.recomputed)
-    gathered = largest * rank.gathered_bytes
-    activations = activations * _in_flight(pp, rank.microbatches, i, rank.schedule, chunks)
-    output = last * rank.waiting * rank.output_bytes
+    head = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
+    dense_params, expert_params = embedding + head, 0.0
+    activations = first * held.input_bytes
+    largest, recomputed = larger(1.0 * embedding, 1.0 * head), 0.0  # put together at a time
+    layers = held_layers(*held.pieces, i, pp, chunks)
+    of_leading = sum((there & (stage == i) for there, stage in held.leading_stages), start=0.0 * layers)
+    kinds = [(layers - of_leading, held.usual)] + ([(of_leading, held.leading)] if held.leading else [])
+    for count, kind in kinds:
+        dense_params = dense_params + count * kind.dense_params
+        expert_params = expert_params + count * kind.expert_params
+        activations = activations + count * kind.kept
+        largest = larger(largest, (count > 0) * kind.gathered_params)
+        recomputed = larger(recomputed, (count > 0) * kind.recomputed)
+    activations = activations * in_flight.unchecked(pp, held.microbatches, i, schedule=held.schedule, chunks=chunks)
+    gathered, output = largest * held.gathered_bytes, last * held.waiting * held.output_bytes
     weights, gradients, optimizer = (
         dense_params * dense + expert_params * expert
-        for dense, expert in zip(rank.dense_bytes, rank.expert_bytes, strict=True)
+        for dense, expert in zip(held.dense_bytes, held.expert_bytes, strict=True)
     )
     return Footprint(
         weights=weights,
@@ -578,53 +518,40 @@ def _on_stage(rank: _Rank, i) -> Footprint:
         activations=activations,
         recomputation=recomputed,
         output=output,
-        fragmentation=rank.fragmentation * (gathered + activations + recomputed + output),
-        reserved=rank.reserved,
+        fragmentation=fragmentation * (gathered + activations + recomputed + output),
+        reserved=reserved,
     )
 
 
-def _layers_by_kind(rank: _Rank, i) -> dict[bool, float]:
-    """Layers of stage i that are dense, and that are mixtures of experts."""
-    layers = _held(*rank.pieces, i, rank.layout.pp, rank.layout.chunks)
-    if True not in rank.kinds:
-        return {False: layers}
-    dense = sum((there & (stage == i) for there, stage in rank.dense_stages), start=0.0 * layers)
-    return {False: dense, True: layers - dense}
-
-
-def _dense_stages(model, layout: Layout, size, front, back) -> list[tuple]:
-    """For each of the first layers of a mixture of experts: whether it is there and dense, and its stage."""
+def _leading_stages(
+    leading: Number, layout: Layout, size: Number, front: Number, back: Number
+) -> list[tuple[Number, Number]]:
+    """For each of the layers that come first: whether it is there, and its stage."""
     short = larger(size - 1, 1.0)  # of a piece short of a layer; one that is empty holds none
     before_middle, middle = front * (size - 1), layout.pp * layout.chunks - front - back
     before_back, found = before_middle + middle * size, []
-    for layer in range(int(np.max(model.dense_layers))):
-        piece = np.where(
-            layer < before_middle,
-            layer // short,
-            np.where(
-                layer < before_back,
-                front + (layer - before_middle) // size,
-                front + middle + (layer - before_back) // short,
-            ),
-        )
-        found.append((layer < np.asarray(model.dense_layers), piece % layout.pp))
+    for layer in range(int(np.max(leading))):
+        in_middle = front + (layer - before_middle) // size
+        in_back = front + middle + (layer - before_back) // short
+        piece = np.where(layer < before_middle, layer // short, np.where(layer < before_back, in_middle, in_back))
+        found.append((layer < np.asarray(leading), piece % layout.pp))
     return found
 
 
-def _heaviest_stages(rank: _Rank) -> list:
+def _heaviest_stages(held: _Held) -> list[Amount]:
     """The stages of which one needs most. Microbatches in flight only fall from stage to stage.
 
-    So the worst is one of these: the ends, the first stage that is not short of a layer, and, with dense layers before
-    mixtures of experts, each stage up to the first without.
+    So the worst is one of these: the ends, the first stage that is not short of a layer, and, with other layers before
+    the usual ones, each stage up to the first without.
     """
-    model, pp = rank.model, rank.layout.pp
-    size, front, _ = rank.pieces
+    model, pp = held.model, held.layout.pp
+    size, front, _ = held.pieces
     stages = [0 * pp, pp - 1, front % pp]
-    if np.any(model.moe_layers):
-        beyond = np.minimum(np.ceil((model.dense_layers + front) / size), pp - 1)
+    if held.leading_stages:
+        leading = sum(stack.count for stack in model.stacks if stack.leading)
+        beyond = np.minimum(np.ceil((leading + front) / size), pp - 1)
         stages.append(np.maximum(beyond, front % pp))
-        if np.any(model.dense_layers):
-            stages += [np.minimum(k, pp - 1) for k in range(1, int(np.max(beyond)) + 1)]
+        stages += [np.minimum(k, pp - 1) for k in range(1, int(np.max(beyond)) + 1)]
     return stages
 
 
@@ -633,18 +560,3 @@ def _larger(first: Footprint, second: Footprint) -> Footprint:
     take = second.total > first.total
     names = [f.name for f in fields(Footprint)]
     return Footprint(**{name: pick(take, getattr(second, name), getattr(first, name)) for name in names})
-
-
-def _layer_parameters(model, tp, moe):
-    """Parameters of one layer on each of ``tp`` tensor-parallel ranks, without routed experts."""
-    h, heads, d = model.hidden, model.heads, model.head_dim
-    of_heads, for_all = attention_parameters(model)
-    # A key head is on every rank that has one of its query heads.
-    replicated = np.where(model.kv_rank == 0, 2 * h * d * (larger(model.kv_heads * 1.0, tp) - model.kv_heads), 0)
-    biases = model.biases * ((heads + 2 * model.kv_heads) * d + (1 + model.gated) * model.ffn + 2 * h)
-    if moe:
-        feed_forward, router = beside_parameters(model)
-        for_all = for_all + router
-    else:
-        feed_forward = (2 + model.gated) * h * model.ffn
-    return (of_heads + replicated + feed_forward + biases) / tp + for_all + 2 * h * (1 + model.biases)

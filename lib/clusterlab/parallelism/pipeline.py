@@ -13,12 +13,14 @@ gradient of the weights (W), which nothing waits for.
 from __future__ import annotations
 
 from collections import Counter, deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ..checks import choose, larger, nonnegative, pick, positive, smaller, whole
+from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, law
 from ..records import Explained, summary
 from ..units import fmt
 
@@ -399,7 +401,24 @@ def _dualpipe_times(forward, backward, weight, paired, **counts):
     return f, b, w, pair
 
 
-def dualpipe_bubble(stages, *, forward=1.0, backward=2.0, weight=None, paired=None):
+def _weight_part(backward: Seconds, weight: Seconds | None) -> Seconds:
+    """The part of a backward pass that is the gradient of the weights: half of it by default, and at most all."""
+    if weight is None:
+        return backward / 2
+    if np.any(weight > backward):
+        raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
+    return weight
+
+
+@law
+def dualpipe_bubble(
+    stages: Count,
+    *,
+    forward: PositiveSeconds = 1.0,
+    backward: PositiveSeconds = 2.0,
+    weight: Seconds | None = None,
+    paired: PositiveSeconds | None = None,
+) -> Seconds:
     r"""Seconds that a stage of DualPipe waits in a step, at most.
 
     .. math:: \left(\frac{p}{2} - 1\right) \max(t_{fb} + t_b - 3 t_w, 0)
@@ -421,7 +440,7 @@ def dualpipe_bubble(stages, *, forward=1.0, backward=2.0, weight=None, paired=No
     Raises
     ------
     ValueError
-        ``stages`` is not an even whole number, a time is not positive and finite, or ``weight`` exceeds ``backward``.
+        ``stages`` is not even, or ``weight`` exceeds ``backward``.
 
     Notes
     -----
@@ -432,17 +451,17 @@ def dualpipe_bubble(stages, *, forward=1.0, backward=2.0, weight=None, paired=No
     >>> float(dualpipe_bubble(16, forward=1, backward=2, weight=1))
     14.0
     """
-    (p,) = whole(stages=stages)
-    if np.any(p % 2):
+    if np.any(stages % 2):
         raise ValueError(f"stages must be even, got {stages}")
-    _, b, w, pair = _dualpipe_times(forward, backward, weight, paired, stages=p)
-    return (p / 2 - 1) * np.maximum(pair + b - 3 * w, 0)
+    gradient, pair = _weight_part(backward, weight), forward + backward if paired is None else paired
+    return (stages / 2 - 1) * larger(pair + backward - 3 * gradient, 0.0)
 
 
 # --- Uneven stages ---------------------------------------------------------------------------------------------------
 
 
-def stage_layers(layers, stages, stage=0, *, chunks=1):
+@law
+def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Count = 1) -> Amount:
     r"""Layers of one pipeline stage, where they are shared out as evenly as can be.
 
     The model is cut into stages times chunks pieces of ceil(layers / pieces) layers. Where that is too many, the last
@@ -465,7 +484,7 @@ def stage_layers(layers, stages, stage=0, *, chunks=1):
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, there is no such stage, or more than two pieces would be empty.
+        There is no such stage, or more than two pieces would be empty.
 
     Notes
     -----
@@ -479,41 +498,37 @@ def stage_layers(layers, stages, stage=0, *, chunks=1):
     >>> [float(stage_layers(126, 16, i)) for i in (0, 1, 14, 15)]
     [7.0, 8.0, 8.0, 7.0]
     """
-    n, p, v = whole(layers=layers, stages=stages, chunks=chunks)
-    i = _stage(stage, p)
-    nonnegative(layers=n, stages=p, stage=i, chunks=v)  # together: do their shapes fit?
-    return _held(*_pieces(n, p, v), i, p, v)
+    check_stage(stage, stages)
+    _check_pieces(layers, stages, chunks)
+    return held_layers(*short_pieces(layers, stages, chunks), stage, stages, chunks)
 
 
-def _stage(stage, stages):
-    i, _ = nonnegative(stage=stage, stages=stages)
-    if np.any(i >= stages) or np.any(i != np.floor(i)):
+def check_stage(stage: Amount, stages: Count) -> None:
+    """Raise a ValueError unless there are such stages."""
+    if np.any(stage >= stages) or np.any(stage != np.floor(stage)):
         raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
-    return i
 
 
-def _pieces(layers, p, v):
-    """As :func:`_short_pieces`, or a ValueError where too many would be empty."""
-    if np.any(p * v > layers + 2):
-        raise ValueError(
-            f"stages times chunks must be at most layers + 2, got {np.max(p * v):g} and {np.max(layers):g}"
-        )
-    return _short_pieces(layers, p, v)
+def _check_pieces(layers: Count, stages: Count, chunks: Count) -> None:
+    pieces = stages * chunks
+    if np.any(pieces > layers + 2):
+        got = f"{np.max(pieces):g} and {np.max(layers):g}"
+        raise ValueError(f"stages times chunks must be at most layers + 2, got {got}")
 
 
-def _short_pieces(layers, p, v):
+def short_pieces(layers: Count, p: Count, v: Count) -> tuple[Number, Number, Number]:
     """Layers of a piece of the model, and how many pieces at the front and at the back are one short of that."""
     size = np.ceil(layers / (p * v))
     short = p * v * size - layers
     return size, np.floor(short / 2), np.ceil(short / 2)
 
 
-def _held(size, front, back, i, p, v):
+def held_layers(size: Number, front: Number, back: Number, i: Amount, p: Count, v: Count) -> Number:
     """Layers of stage i."""
     return v * size - _pieces_before(front, i, p, v) - _pieces_before(back, p - 1 - i, p, v)
 
 
-def _pieces_before(limit, i, p, v):
+def _pieces_before(limit: Number, i: Amount, p: Count, v: Count) -> Number:
     """Pieces of stage i that are among the first ``limit``."""
     return larger(smaller(np.ceil((limit - i) / p), v), 0.0)
 
@@ -527,14 +542,24 @@ class CriticalStage(Explained):
     a step in which it waits.
     """
 
-    layers: float
-    time: float
-    has_embedding: float
-    has_output: float
-    bubble: float
+    layers: Number
+    time: Seconds
+    has_embedding: Number
+    has_output: Number
+    bubble: Seconds
 
 
-def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, microbatches, chunks=1) -> CriticalStage:
+@law
+def critical_stage(
+    layers: Count,
+    *,
+    layer_time: Seconds,
+    embedding_time: Seconds,
+    output_time: Seconds,
+    stages: Count,
+    microbatches: Count,
+    chunks: Count = 1,
+) -> CriticalStage:
     r"""Which stage of an uneven pipeline is slowest, and the time that it waits in a step.
 
     .. math:: T = m\,\tau + W, \qquad \tau = \max_i \tau_i, \qquad
@@ -562,8 +587,7 @@ def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, m
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, a time is negative or not finite, or more than two pieces would be
-        empty.
+        More than two pieces would be empty.
 
     Notes
     -----
@@ -578,24 +602,16 @@ def critical_stage(layers, *, layer_time, embedding_time, output_time, stages, m
     >>> float(slow.layers), float(slow.has_output), round(float(slow.time * 1e3), 6), round(float(slow.bubble * 1e3), 6)
     (8.0, 1.0, 11.0, 24.0)
     """
-    times = {"layer_time": layer_time, "embedding_time": embedding_time, "output_time": output_time}
-    counts = {"stages": stages, "microbatches": microbatches, "chunks": chunks}
-    n, p, _, v = whole(layers=layers, **counts)
-    _pieces(n, p, v)
-    return _critical_stage(*nonnegative(layers=layers, **times, **counts))
-
-
-def _critical_stage(layers, layer_time, embedding_time, output_time, stages, microbatches, chunks) -> CriticalStage:
-    """The law itself, its arguments checked."""
+    _check_pieces(layers, stages, chunks)
     p, v = stages, chunks
-    size, front, back = _short_pieces(layers, p, v)
+    size, front, back = short_pieces(layers, p, v)
     single = 1.0 * (p == 1)
     staged = 1.0 - single
-    first_layers = _held(size, front, back, 0.0, p, v)
-    last_layers = _held(size, front, back, p - 1, p, v)
+    first_layers = held_layers(size, front, back, 0.0, p, v)
+    last_layers = held_layers(size, front, back, p - 1, p, v)
     # Short pieces at the front end at this stage: of those between the ends none holds more.
     fullest = larger(smaller(front - p * np.floor(front / p), p - 2), 1.0)
-    middle_layers = _held(size, front, back, fullest, p, v) * staged
+    middle_layers = held_layers(size, front, back, fullest, p, v) * staged
     last_time = last_layers * layer_time + output_time + single * embedding_time
     first_time = (first_layers * layer_time + embedding_time) * staged
     time = larger(larger(first_time, last_time), middle_layers * layer_time)
@@ -612,7 +628,17 @@ def _critical_stage(layers, layer_time, embedding_time, output_time, stages, mic
 # --- Closed forms ----------------------------------------------------------------------------------------------------
 
 
-def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, forward=1.0, backward=2.0, weight=None):
+@law
+def bubble_fraction(
+    stages: Count,
+    microbatches: Count,
+    *,
+    schedule: str | Sequence[str] = "interleaved",
+    chunks: Count = 1,
+    forward: PositiveSeconds = 1.0,
+    backward: PositiveSeconds = 2.0,
+    weight: Seconds | None = None,
+) -> Amount:
     r"""Time that a pipeline loses, over the time of its work, where all stages take the same time.
 
     .. math:: \frac{p - 1}{m v} + \frac{\max(p - m, 0)}{m}\left(1 - \frac{1}{v}\right)
@@ -642,8 +668,7 @@ def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, f
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is not a whole number of at least 1, a time is not positive and
-        finite, or ``weight`` exceeds ``backward``.
+        The schedule is not one of those, or ``weight`` exceeds ``backward``.
 
     Notes
     -----
@@ -661,12 +686,7 @@ def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, f
     >>> [float(round(bubble_fraction(8, 32, schedule=s), 3)) for s in ("zb-h1", "zb-h2")]
     [0.073, 0.0]
     """
-    p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
-    f, b = positive(forward=forward, backward=backward)
-    (w,) = nonnegative(weight=b / 2 if weight is None else weight)
-    nonnegative(stages=p, microbatches=m, chunks=v, forward=f, backward=b, weight=w)  # together: do their shapes fit?
-    if np.any(w > b):
-        raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
+    p, m, v, f, b, w = stages, microbatches, chunks, forward, backward, _weight_part(backward, weight)
     plain = (p - 1) / m
     forms = {
         "gpipe": plain,
@@ -678,7 +698,15 @@ def bubble_fraction(stages, microbatches, *, schedule="interleaved", chunks=1, f
     return choose(forms, schedule=schedule)
 
 
-def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1):
+@law
+def in_flight(
+    stages: Count,
+    microbatches: Count,
+    stage: Amount = 0,
+    *,
+    schedule: str | Sequence[str] = "interleaved",
+    chunks: Count = 1,
+) -> Number:
     r"""Most activations that a stage holds at once, in microbatches of all its layers.
 
     .. math:: m \;\text{(GPipe)}, \qquad \min(m, p - i) \;\text{(1F1B)}, \qquad
@@ -705,7 +733,7 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is not a whole number of at least 1, or there is no such stage.
+        The schedule is not one of those, or there is no such stage.
 
     Notes
     -----
@@ -717,14 +745,8 @@ def in_flight(stages, microbatches, stage=0, *, schedule="interleaved", chunks=1
     >>> [float(in_flight(8, 64, chunks=v)) for v in (1, 3)]
     [8.0, 10.333333333333334]
     """
-    p, m, v = whole(stages=stages, microbatches=microbatches, chunks=chunks)
-    i = _stage(stage, p)
-    nonnegative(stages=p, microbatches=m, stage=i, chunks=v)  # together: do their shapes fit?
-    return _in_flight(p, m, i, schedule, v)
-
-
-def _in_flight(p, m, i, schedule, v):
-    """The law itself, its arguments but the schedule checked."""
+    check_stage(stage, stages)
+    p, m, i, v = stages, microbatches, stage, chunks
     ahead = p - i - 1
     if isinstance(schedule, str) and schedule == "interleaved":
         group = np.ceil(m / larger(np.floor(m / p), 1.0))
@@ -732,7 +754,7 @@ def _in_flight(p, m, i, schedule, v):
     forms = {
         "gpipe": m,
         "1f1b": smaller(m, ahead + 1),
-        "interleaved": m if isinstance(schedule, str) else _in_flight(p, m, i, "interleaved", v),
+        "interleaved": m if isinstance(schedule, str) else in_flight.unchecked(p, m, i, chunks=v),
         "zb-h1": smaller(m, p),
         "zb-h2": smaller(m, 2 * p - 1),
     }

@@ -1,5 +1,18 @@
 """Serving: passes of a replica, users and queues, the frontier of speed and yield, the price of a token."""
 
+from .batches import Service, continuous_batch, saturation, static_batch
+from .caches import Footprint, Reuse, footprint, largest_batch, reuse
+from .decoding import (
+    PipelinedDecode,
+    Split,
+    accepted_tokens,
+    disaggregate,
+    pipelined_decode,
+    speculative_speedup,
+    token_price,
+)
+from .frontiers import Frontier, frontier
+from .passes import PARTS, Pass, forward_pass, kind
 from .queueing import (
     Impatient,
     Queue,
@@ -11,63 +24,34 @@ from .queueing import (
     network_time,
     simulate,
 )
-from .replica import (
-    PARTS,
-    Batch,
-    Footprint,
-    Formats,
-    Frontier,
-    Pass,
-    Replica,
-    Requests,
-    Reuse,
-    Service,
-    Split,
-    Train,
-    accepted_tokens,
-    balanced_loads,
-    continuous_batch,
-    disaggregate,
-    faults,
-    footprint,
-    forward_pass,
-    frontier,
-    fullest_rank,
-    kind,
-    largest_batch,
-    reuse,
-    saturation,
-    speculative_speedup,
-    static_batch,
-    token_price,
-    train,
-)
+from .replica import Batch, Formats, Replica, Requests, faults
+from .routing import balanced_loads, fullest_rank
 
 __all__ = [
     "Formats",
     "Requests",
     "Batch",
-    "faults",
     "Replica",
+    "faults",
+    "Pass",
+    "PARTS",
+    "forward_pass",
+    "kind",
     "fullest_rank",
     "balanced_loads",
-    "PARTS",
-    "Pass",
-    "kind",
-    "forward_pass",
     "Footprint",
     "footprint",
     "largest_batch",
-    "Reuse",
-    "reuse",
     "Service",
     "static_batch",
     "continuous_batch",
     "saturation",
     "Frontier",
     "frontier",
-    "Train",
-    "train",
+    "Reuse",
+    "reuse",
+    "PipelinedDecode",
+    "pipelined_decode",
     "accepted_tokens",
     "speculative_speedup",
     "Split",

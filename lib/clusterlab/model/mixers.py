@@ -1,0 +1,381 @@
+"""Mixers: blocks that look at other tokens, by attention or through a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..checks import WHOLE, check, larger, pick
+from ..quantities import Bytes, Flops, Number
+from .blocks import Block, Columns, Gemm, Kept, Rank, Traffic
+
+if TYPE_CHECKING:
+    from .shape import Transformer
+
+# --- Attention -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Attention(Block):
+    r"""Attention with heads of its own, or with keys and values that groups of heads share.
+
+    .. math:: 2\,h\,d\,(H + H_{kv}) \text{ weights}, \qquad 4\,H\,d\,\bar s \text{ FLOPs with } \bar s \text{ tokens}
+
+    Source: Vaswani et al. 2017, section 3.2; Shazeer 2019 (MQA); Ainslie et al. 2023 (GQA). A key head is on every rank
+    that has one of its query heads.
+    """
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        return 2 * shape.hidden * shape.head_dim * (shape.heads + shape.kv_heads), 0
+
+    def counts(self, shape: Transformer) -> dict[str, Number]:
+        return super().counts(shape) | {"attention": sum(self.weights(shape))}
+
+    def biases(self, shape: Transformer) -> Number:
+        return (shape.heads + 2 * shape.kv_heads) * shape.head_dim + shape.hidden
+
+    def seen(self, context: Number) -> Number:
+        """Return tokens that the last of so many sees."""
+        return context
+
+    def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
+        most = self.seen(sequence)
+        # The mean over the tokens of a sequence, each of which sees those before it, and so many at most.
+        mean = most - most * (most - 1) / (2 * sequence) if causal else most
+        return 2 * shape.heads * (shape.head_dim + shape.rope_dim + shape.value_dim) * mean
+
+    def score_elements(self, shape: Transformer, sequence: Number) -> Number:
+        return shape.heads * sequence
+
+    def copies(self, shape: Transformer, tp: Number) -> Number:
+        return 2 * shape.hidden * shape.head_dim * (larger(shape.kv_heads * 1.0, tp) - shape.kv_heads)
+
+    def qkv(self, shape: Transformer, tp: Number) -> tuple[Number, Number]:
+        """Return elements of a token's queries, keys and values on a rank, and those of keys and values."""
+        kv = 2 * larger(shape.kv_heads * 1.0, tp) * shape.head_dim / tp
+        return shape.heads * shape.head_dim / tp + kv, kv
+
+    def gemms(self, shape: Transformer, rank: Rank) -> tuple[Gemm, ...]:
+        tp = rank.tp
+        met, (qkv, _) = self.on_rank(shape, tp), self.qkv(shape, tp)
+        io = 2 * shape.hidden + self.latents(shape) + qkv + shape.heads * shape.value_dim / tp
+        fused = 2 * shape.hidden + shape.heads * (shape.head_dim + shape.value_dim) / tp
+        return (Gemm(rank.tokens, met, met, io, fused),)
+
+    def latents(self, shape: Transformer) -> Number:
+        """Return elements of latents, written and read."""
+        return 0
+
+    def columns(self, shape: Transformer) -> Columns:
+        keys, output = shape.kv_heads * shape.head_dim, shape.heads * shape.value_dim
+        return Columns(keys + output, shape.heads * shape.head_dim + 2 * keys + output)
+
+    def traffic(self, shape: Transformer, rank: Rank) -> Traffic:
+        """Return those of every block; what rotates and takes apart queries, keys and values; and casts of its output.
+
+        A fused kernel needs its inputs and outputs once more backward.
+        """
+        assert rank.software is not None
+        tp, values = rank.tp, shape.heads * shape.value_dim
+        qkv, kv = self.qkv(shape, tp)
+        split, fused = 2 * rank.tokens / tp, rank.software.fused_attention
+        rotated = 2 * (shape.heads * shape.head_dim + kv * tp / 2) if not shape.positions else 0.0
+        beside_forward, beside_backward = (0, 13) if fused else (2, 8)
+        moved = Traffic(split * (rotated + beside_forward * values), split * (rotated + beside_backward * values))
+        casts = 2 * rank.tokens * (rank.operand_bytes < 2)
+        return super().traffic(shape, rank) + moved + Traffic(casts * values / tp, casts * (values / tp + qkv))
+
+    def fused_elements(self, shape: Transformer) -> tuple[Number, Number]:
+        return 4 * shape.hidden, 2 * (shape.heads + shape.kv_heads) * shape.head_dim
+
+    def cache_elements(self, shape: Transformer, context: Number) -> Number:
+        return 2 * shape.kv_heads * shape.head_dim * self.seen(context)
+
+    def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
+        heads = float(shape.kv_heads)  # ... among which a rank's share of the caches is a whole one, at least
+        return larger(1 / tp, 1 / (heads if sequences is None else heads * larger(sequences, 1.0)))
+
+    def kept(self, shape: Transformer, rank: Rank) -> tuple[Number, Bytes]:
+        """Return elements of a token that the kernel needs, on all ranks of tp, and bytes of latents."""
+        return shape.heads * shape.head_dim + 2 * larger(shape.kv_heads * 1.0, rank.tp) * shape.head_dim, 0.0
+
+    def activations(self, shape: Transformer, rank: Rank) -> dict[str, Bytes]:
+        keeps, values = Kept(shape, rank), shape.heads * shape.value_dim
+        qkv, latents = self.kept(shape, rank)
+        kept = keeps.stream_in + latents + keeps.split * (qkv + values)
+        if keeps.narrow:  # attention needs its output as it was, too
+            kept = kept + keeps.split_in * values
+        scores = keeps.score * self.score_elements(shape, rank.sequence)
+        return super().activations(shape, rank) | {"attention": kept, "scores": scores}
+
+    def half_activations(self, shape: Transformer, rank: Rank) -> Bytes:
+        values = larger(shape.kv_heads * 1.0, rank.tp) * shape.head_dim
+        return Kept(shape, rank).split * (shape.heads * (shape.head_dim + shape.value_dim) + values)
+
+    def largest_matrix(self, shape: Transformer, tp: Number) -> Number:
+        return shape.hidden * 1.0 * shape.heads * shape.head_dim / tp
+
+    def context_elements(self, shape: Transformer, tp: Number) -> Number:
+        return self.qkv(shape, tp)[1]
+
+    def exchanged(self, shape: Transformer) -> Number:
+        return shape.heads * shape.value_dim
+
+
+@dataclass(frozen=True)
+class SlidingWindow(Attention):
+    """Attention of a token to the last ``size`` tokens: its scores and its cache stop to grow there.
+
+    Source: Beltagy et al. 2020; gpt-oss and Gemma have it in some of their layers. Under context parallelism keys and
+    values are gathered as if the window were open.
+    """
+
+    prefix: ClassVar[str] = "window"
+
+    size: int = 4096
+
+    def __post_init__(self) -> None:
+        """Refuse a window that is none."""
+        check(WHOLE, "window_size", self.size)
+
+    def seen(self, context: Number) -> Number:
+        return np.minimum(context, self.size)
+
+
+@dataclass(frozen=True)
+class LatentAttention(Attention):
+    r"""Multi-head latent attention: keys and values come from one vector a token, and so may queries.
+
+    .. math:: H\left(r_q (d + d_r) + r_{kv} (d + d_v) + d_v h\right) + h\,(r_q + r_{kv} + d_r) \text{ weights}
+
+    Without a query rank queries come from the stream: :math:`r_q` is h in the first term and 0 in the second, which is
+    on every rank of tp. The cache holds :math:`r_{kv} + d_r` elements a token, whole on each rank, and decoding meets
+    the latents themselves. Source: DeepSeek-V2 2024, section 2.1.
+    """
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        query_from = pick(np.asarray(shape.query_rank) > 0, shape.query_rank, shape.hidden)
+        split = query_from * (shape.head_dim + shape.rope_dim) + shape.kv_rank * (shape.head_dim + shape.value_dim)
+        shared = shape.hidden * (shape.query_rank + shape.kv_rank + shape.rope_dim)
+        return shape.heads * (split + shape.value_dim * shape.hidden), shared
+
+    def decode_scores(self, shape: Transformer, context: Number) -> Flops:
+        latent = 2 * shape.kv_rank + shape.rope_dim
+        wide = shape.head_dim + shape.rope_dim + shape.value_dim
+        return latent / wide * super().decode_scores(shape, context)
+
+    def copies(self, shape: Transformer, tp: Number) -> Number:
+        return 0.0
+
+    def qkv(self, shape: Transformer, tp: Number) -> tuple[Number, Number]:
+        both = shape.heads * (2 * (shape.head_dim + shape.rope_dim) + shape.value_dim) / tp
+        return both, both
+
+    def latents(self, shape: Transformer) -> Number:
+        return 2 * (shape.query_rank + shape.kv_rank + shape.rope_dim)
+
+    def cache_elements(self, shape: Transformer, context: Number) -> Number:
+        return (shape.kv_rank + shape.rope_dim) * context
+
+    def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
+        return 1.0 if sequences is None else super().cache_share(shape, tp, sequences)
+
+    def kept(self, shape: Transformer, rank: Rank) -> tuple[Number, Bytes]:
+        assert rank.software is not None
+        # Both latents before and after their norm, and queries and keys with their rotary part.
+        latents = 2 * (shape.query_rank + shape.kv_rank) + shape.rope_dim
+        kept = shape.heads * (2 * (shape.head_dim + shape.rope_dim) + shape.value_dim)
+        return kept, rank.software.activation_bytes * rank.tokens / rank.stream * latents
+
+
+# --- Mixers that keep a state ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Recurrent(Block):
+    """A mixer that keeps a state of ``state`` numbers for each of ``width`` elements, and looks at no token again.
+
+    A subclass says its ``heads``, its ``width``, and ``inputs``: elements of a token besides that steer the states.
+    """
+
+    @property
+    def width(self) -> Number:
+        """Elements of the inner stream."""
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> Number:
+        """Elements of what a convolution sees besides the inner stream."""
+        raise NotImplementedError
+
+    @property
+    def gates(self) -> Number:
+        """Further elements that the projection in makes."""
+        raise NotImplementedError
+
+    @property
+    def state_size(self) -> Number:
+        """Numbers of all states of a sequence."""
+        raise NotImplementedError
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        return shape.hidden * (2 * self.width + self.inputs + self.gates), 0
+
+    def counts(self, shape: Transformer) -> dict[str, Number]:
+        return super().counts(shape) | {"recurrent": sum(self.weights(shape)) + self.extra}
+
+    def gemms(self, shape: Transformer, rank: Rank) -> tuple[Gemm, ...]:
+        met = self.on_rank(shape, rank.tp)
+        io = 2 * shape.hidden + (2 * self.width + self.inputs + self.gates) / rank.tp
+        return (Gemm(rank.tokens, met, met, io, io),)
+
+    def traffic(self, shape: Transformer, rank: Rank) -> Traffic:
+        casts = 2 * rank.tokens / rank.tp * (rank.operand_bytes < 2)
+        made = self.width + self.inputs + self.gates
+        return super().traffic(shape, rank) + Traffic(casts * self.width, casts * (self.width + made))
+
+    def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
+        return 1 / tp
+
+    def state_elements(self, shape: Transformer) -> Number:
+        return self.state_size
+
+    def activations(self, shape: Transformer, rank: Rank) -> dict[str, Bytes]:
+        """Return its inputs, what its projection makes of them, and what the scan returns.
+
+        The rest is computed again from these (Megatron-Core, ``use_mem_eff_path``).
+        """
+        keeps = Kept(shape, rank)
+        made = 2 * self.width + self.inputs + self.gates
+        kept = keeps.stream_in + keeps.split * made + (keeps.split_in * self.width if keeps.narrow else 0.0)
+        return {"norms": keeps.stream, "attention": kept}
+
+    def exchanged(self, shape: Transformer) -> Number | None:
+        return None
+
+
+@dataclass(frozen=True)
+class Mamba2(Recurrent):
+    r"""A Mamba-2 mixer: n ``heads`` of ``head_dim`` P, states of ``state`` N, inputs and outputs of G ``groups``.
+
+    .. math:: h\,(3 d + 2 g + n) + 5\,(d + 2 g) + d + 3 n \text{ parameters}, \qquad d = n P, \quad g = G N
+
+    Projections in and out, a convolution over four tokens with its bias, the gated norm, and three numbers a head.
+    The scan works by chunks of Q = 128 tokens: :math:`2 Q\,(g + d) + 4 N d` FLOPs a token. Within a chunk inputs and
+    outputs of the groups are multiplied, and the result with the values, as attention does with its scores; each chunk
+    adds to the states, and reads what those before it left. Triton's kernels move 8 (d + g + s) + 4 Q G elements a
+    token forward, with s the states of a chunk over its tokens, and 2.5 times as many backward, where they compute all
+    but the last again. A sequence keeps its states and the last three tokens of the convolution.
+
+    Source: Dao and Gu 2024 (Mamba-2), sections 6 and 7.1 and figure 6; Megatron-Core, ``ssm/mamba_mixer.py``, whose
+    FLOP count is 7 N d.
+    """
+
+    prefix: ClassVar[str] = "mamba"
+    chunk: ClassVar[int] = 128  # tokens: Megatron-Core's and Nemotron's
+
+    heads: int = 64
+    head_dim: int = 64
+    state: int = 128
+    groups: int = 8
+
+    def __post_init__(self) -> None:
+        """Refuse what is no mixer."""
+        for field in fields(self):
+            check(WHOLE, f"mamba_{field.name}", getattr(self, field.name))
+
+    @property
+    def width(self) -> Number:
+        return self.heads * self.head_dim
+
+    @property
+    def _of_groups(self) -> Number:
+        return self.groups * self.state
+
+    @property
+    def inputs(self) -> Number:
+        return self.width + 2 * self._of_groups
+
+    @property
+    def gates(self) -> Number:
+        return self.heads
+
+    @property
+    def extra(self) -> Number:
+        return 5 * self.inputs + self.width + 3 * self.heads
+
+    @property
+    def state_size(self) -> Number:
+        return self.state * self.width + 3 * self.inputs
+
+    def limits(self, shape: Transformer) -> dict[str, tuple[str, int]]:
+        return {"tp": ("mamba_groups", self.groups), "cp": ("", 1)}
+
+    def scan(self, shape: Transformer) -> tuple[Flops, Number]:
+        d, g = self.width, self._of_groups
+        moved = 8 * (d + g + d * self.state / self.chunk) + 4 * self.chunk * self.groups
+        return 2 * self.chunk * (g + d) + 4 * self.state * d, moved
+
+
+@dataclass(frozen=True)
+class GatedDeltaNet(Recurrent):
+    r"""A gated delta rule: ``heads`` of queries and keys of ``head_dim`` K, and ``value_heads`` of ``value_dim`` V.
+
+    .. math:: h\,(2 d_k + 3 d_v + 2 n_v) + 4\,(2 d_k + d_v) + 2 n_v + V \text{ parameters}
+
+    with :math:`d_k` the width of queries (and of keys), :math:`d_v` that of the values, and :math:`n_v` value heads:
+    projections of queries, keys, values and an output gate, two numbers a head (how much to forget, how much to write),
+    a convolution over four tokens, and a norm a head. Each value head keeps a state of K by V, from which the key's old
+    value is taken before its new one is written. By chunks of Q = 64 tokens a token costs
+    :math:`2 Q\,(3 K + 2 V)\,n_v + 6 K d_v` FLOPs: keys meet keys and queries, the triangle that follows meets keys and
+    values, scores meet values, and the state is read twice and written once. The triangle's inverse is left out, about
+    a hundredth. Assumed: elements pass memory as often as Mamba-2's do.
+
+    Source: Yang et al. 2024 (Gated Delta Networks), section 3, in the chunks of flash-linear-attention.
+    """
+
+    prefix: ClassVar[str] = "delta"
+    chunk: ClassVar[int] = 64  # tokens
+
+    heads: int = 16
+    head_dim: int = 128
+    value_heads: int = 32
+    value_dim: int = 128
+
+    def __post_init__(self) -> None:
+        """Refuse what is no mixer."""
+        for field in fields(self):
+            check(WHOLE, f"delta_{field.name}", getattr(self, field.name))
+        if self.value_heads % self.heads:
+            raise ValueError(f"delta_heads must divide delta_value_heads, got {self.heads} and {self.value_heads}")
+
+    @property
+    def width(self) -> Number:
+        return self.value_heads * self.value_dim
+
+    @property
+    def inputs(self) -> Number:
+        return self.width + 2 * self.heads * self.head_dim
+
+    @property
+    def gates(self) -> Number:
+        return 2 * self.value_heads
+
+    @property
+    def extra(self) -> Number:
+        return 4 * self.inputs + 2 * self.value_heads + self.value_dim
+
+    @property
+    def state_size(self) -> Number:
+        return self.head_dim * self.width + 3 * self.inputs
+
+    def limits(self, shape: Transformer) -> dict[str, tuple[str, int]]:
+        return {"tp": ("delta_heads", self.heads), "cp": ("", 1)}
+
+    def scan(self, shape: Transformer) -> tuple[Flops, Number]:
+        values = self.width
+        flops = 2 * self.chunk * (3 * self.head_dim * self.value_heads + 2 * values) + 6 * self.head_dim * values
+        moved = 8 * (self.inputs + values * self.head_dim / self.chunk) + 4 * self.chunk * self.value_heads
+        return flops, moved

@@ -1,0 +1,109 @@
+"""Rates: what a machine reaches of its datasheet at a precision, and the seconds of kernels and collectives at them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..catalogue import Machine
+from ..checks import larger, pick
+from ..interconnect import expert_all_to_all, multi_node_ring, pipelined_time
+from ..model import PRECISIONS
+from ..quantities import Bytes, BytesPerSecond, Flops, FlopsPerSecond, Number, Seconds, Share
+from ..roofline import kernel_time
+
+
+class Rates(NamedTuple):
+    """What a machine reaches of its datasheet at a precision: FLOP/s, bytes/s, seconds."""
+
+    peak: FlopsPerSecond  # of the datasheet
+    gemm: FlopsPerSecond
+    gemm_16: FlopsPerSecond
+    attention: FlopsPerSecond
+    attention_most: FlopsPerSecond  # beyond it the half that the causal mask hides would count for more than the peak
+    operand_bytes: float
+    memory: BytesPerSecond
+    overlap_loss: Share
+    scale_up_ring: BytesPerSecond
+    network_ring: BytesPerSecond
+    scale_up_all_to_all: BytesPerSecond
+    network_all_to_all: BytesPerSecond
+    scale_up_latency: Seconds
+    network_latency: Seconds
+    dispatch_latency: Seconds
+    domain: Number
+
+    def kernel_time(self, flops: Flops, moved: Bytes) -> Seconds:
+        """Seconds of a GEMM at the precision of the layers."""
+        return kernel_time.unchecked(
+            flops, moved, peak=self.gemm, bandwidth=self.memory, overlap_loss=self.overlap_loss
+        )
+
+    def kernel_time_16(self, flops: Flops, moved: Bytes) -> Seconds:
+        """Seconds of a GEMM at 16 bits, whatever the layers have."""
+        return kernel_time.unchecked(
+            flops, moved, peak=self.gemm_16, bandwidth=self.memory, overlap_loss=self.overlap_loss
+        )
+
+    def local_ranks(self, ranks: Number, stride: Number = 1.0) -> Number:
+        """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
+        most = np.floor(self.domain / stride)
+        return ranks / np.ceil(ranks / larger(pick(most < ranks, most, ranks), 1.0))
+
+    def ring(self, size: Bytes, ranks: Number, local_ranks: Number, messages: Number = 1.0) -> Seconds:
+        """Seconds of an all-gather or a reduce-scatter of ``size`` bytes, ``local_ranks`` in each domain."""
+        cost = multi_node_ring.unchecked(
+            size,
+            ranks,
+            node_size=local_ranks,
+            bandwidth=self.network_ring,
+            latency=self.network_latency,
+            node_bandwidth=self.scale_up_ring,
+            node_latency=self.scale_up_latency,
+            messages=messages,
+        )
+        return pipelined_time.unchecked(cost.latency, cost.transfer)
+
+    def expert_all_to_all(
+        self, size: Bytes, ranks: Number, experts_per_token: Number, node_limit: Number | None = None
+    ) -> Seconds:
+        """Seconds of sending ``size`` bytes of tokens from each rank to their experts, on so many nodes at most."""
+        local_ranks = self.local_ranks(ranks)
+        cost = expert_all_to_all.unchecked(
+            size,
+            ranks,
+            experts_per_token=experts_per_token,
+            node_size=local_ranks,
+            bandwidth=self.network_all_to_all,
+            latency=self.network_latency,
+            node_bandwidth=self.scale_up_all_to_all,
+            node_latency=self.scale_up_latency,
+            node_limit=node_limit,
+        )
+        return cost.latency + self.dispatch_latency * (local_ranks < ranks) + cost.transfer
+
+
+def reached(machine: Machine, precision: str) -> Rates:
+    """Return the rates of a machine at a precision of :data:`~clusterlab.model.PRECISIONS`."""
+    share, links = machine.efficiency, machine.link_efficiency
+    peak_name, operand_bytes = PRECISIONS[precision]
+    peak, peak_16 = machine.peaks[peak_name], machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"]
+    return Rates(
+        peak=peak,
+        gemm=peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4),
+        gemm_16=peak_16 * share.gemm,
+        attention=peak_16 * share.attention,
+        attention_most=peak_16 * 9 / 16,
+        operand_bytes=operand_bytes,
+        memory=share.memory * machine.hbm_bandwidth,
+        overlap_loss=share.overlap_loss,
+        scale_up_ring=links.scale_up_ring * machine.scale_up_bandwidth,
+        network_ring=links.network_ring * machine.network_bandwidth,
+        scale_up_all_to_all=links.all_to_all * machine.scale_up_bandwidth,
+        network_all_to_all=links.all_to_all * machine.network_bandwidth,
+        scale_up_latency=machine.scale_up_latency,
+        network_latency=machine.network_latency,
+        dispatch_latency=machine.dispatch_latency,
+        domain=machine.domain,
+    )

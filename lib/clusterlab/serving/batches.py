@@ -1,0 +1,226 @@
+"""Batches: a replica under load, one batch from start to end or one that never ends, and what its users get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..catalogue import SPREADS
+from ..checks import larger, pick, positive, smaller
+from ..model import Transformer
+from ..quantities import Amount, Number, PerSecond, Seconds, law
+from ..records import Predicted, Rows, summary, words
+from .caches import largest_batch
+from .passes import forward_pass, kind
+from .replica import Batch, Replica, Requests
+
+
+@dataclass(frozen=True, repr=False)
+class Service(Predicted):
+    """What users of a replica get, and what it yields.
+
+    ``sequences`` are in the batch; ``time_to_first_token`` counts from when a request is taken up, without a queue;
+    ``time_per_token`` is the mean between tokens of an answer. 0 sequences: it does not fit, and nobody is served.
+    ``low`` and ``high`` are the ends of the 80 % interval of ``tokens_per_second_per_gpu``: a token's highest price, by
+    :func:`token_price`, and its longest time go with the lower. ``spread_low`` and ``spread_high`` are those of its
+    :func:`kind`, in multiples of its times.
+    """
+
+    sequences: Amount
+    time_to_first_token: Seconds
+    time_per_token: Seconds
+    latency: Seconds
+    tokens_per_second: PerSecond
+    gpus: Number
+    spread_low: Number
+    spread_high: Number
+
+    _follow: ClassVar = dict.fromkeys(("time_to_first_token", "time_per_token", "latency"), ("s", -1))
+    _follow |= dict.fromkeys(("speed", "tokens_per_second"), ("tokens/s", 1))
+
+    @property
+    def speed(self) -> PerSecond:
+        """Tokens a second of one user."""
+        return 1 / self.time_per_token
+
+    @property
+    def tokens_per_second_per_gpu(self) -> PerSecond:
+        """Tokens of answers a second of one GPU."""
+        return self.tokens_per_second / self.gpus
+
+    def _predicted(self) -> tuple[Any, Any, Any, str]:
+        each = self.tokens_per_second_per_gpu
+        return each, each / self.spread_high, each / self.spread_low, "tokens/s"
+
+    def _rows(self) -> Rows:
+        names = [f.name for f in fields(self) if not f.name.startswith("spread")]
+        rows = [
+            (words(name), self.say(name) if name in self._follow else summary(getattr(self, name))) for name in names
+        ]
+        return [("", "value"), *rows, ("tokens per second per gpu", self.with_interval)]
+
+
+def _spread(model: Transformer, how: str, shape: tuple[int, ...]) -> list[Number]:
+    """Both ends of the spread of a kind, in the shape of what they belong to."""
+    ends = SPREADS[kind(model, how)]
+    return [np.broadcast_to(end, shape)[()] for end in (ends.low, ends.high)]
+
+
+@law
+def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> Service:
+    r"""A batch that starts together and ends together: one prefill, then a pass for each further token.
+
+    .. math:: T = T_\text{prefill} + (n - 1)\,T_\text{pass}(\bar s)
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    requests : Requests
+        Prompt and answer of n tokens, the same for all.
+    sequences : array_like
+        Sequences of the batch. Those that find no room wait for others to end.
+
+    Returns
+    -------
+    Service
+
+    Raises
+    ------
+    ValueError
+        Not one sequence fits, or there is nothing to read.
+
+    Notes
+    -----
+    Derived. A pass is linear in the context, so the mean context gives the mean pass.
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import transformer
+    >>> from clusterlab.serving import Formats
+    >>> replica = Replica(transformer("Llama 2 7B"), machine("A100 80GB"), formats=Formats("fp16"))
+    >>> static_batch(replica, Requests(128, 128), sequences=1).latency < 1.6  # 1.25 s measured, LMDeploy 2023
+    True
+    """
+    wanted = sequences
+    room = largest_batch(replica, requests.prompt + requests.output)
+    if np.any(room < 1):
+        raise ValueError("not one sequence fits into the memory")
+    held = smaller(wanted, room)
+    (read,) = positive(read=requests.read)
+    prefill = forward_pass(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read)).time
+    decode = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
+    latency = (prefill + (requests.output - 1) * decode) * wanted / held
+    spread = _spread(replica.model, "static batch", np.shape(latency))
+    return Service(held, prefill, decode, latency, wanted * requests.output / latency, replica.gpus, *spread)
+
+
+@law
+def continuous_batch(
+    replica: Replica, requests: Requests, *, sequences: Number | None = None, chunk: Number | None = None
+) -> Service:
+    r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
+
+    .. math:: R = S / \bar{T}, \qquad \bar{T} = (1 - k)\,T_\text{pass}(S,\; 0) + k\,T_\text{pass}(S,\; c)
+        \;\text{ or }\; T_\text{pass}(S,\; k\,c)
+
+    With S sequences in the batch, S/n of them end in each pass, and as many prompts of p tokens are read, k = S p/(n c)
+    chunks of c tokens. Where that is less than one, some passes have a chunk and the others none.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    requests : Requests
+        Prompts of p tokens that no cache has, and answers of n.
+    sequences : array_like, optional
+        Sequences of the batch; by default the most that memory and software allow (saturation).
+    chunk : array_like, optional
+        Most tokens of a prompt in one pass; by default the whole prompt.
+
+    Returns
+    -------
+    Service
+        Where more sequences are asked for than fit, NaN and a throughput of 0.
+
+    Notes
+    -----
+    Source: Yu et al. 2022 (Orca), for batches that change from pass to pass; Agrawal et al. 2024 (Sarathi-Serve) for
+    chunks. Derived: the mean over passes. Prompts are spread evenly over attention ranks.
+
+    Examples
+    --------
+    Llama 3.1 8B in 8 bits on one H100, prompts of 1,000 and answers of 2,000 tokens: 13,899 tokens/s measured
+    (TensorRT-LLM 1.0).
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import transformer
+    >>> from clusterlab.serving import Formats
+    >>> replica = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"), formats=Formats("fp8", cache_bytes=1))
+    >>> bool(11e3 < continuous_batch(replica, Requests(1000, 2000)).tokens_per_second < 17e3)
+    True
+    """
+    read, layout = requests.read, replica.layout
+    only_decodes = not np.any(read)
+    read = pick(np.greater(read, 0), read, 1.0)  # nothing to read: no chunk, of any size
+    if chunk is not None:
+        read = smaller(chunk, read)
+    room = saturation(replica, requests)
+    held = room if sequences is None else sequences
+    fits = (held <= room) & (held > 0)
+    held = pick(fits, held, 1.0)
+    before = larger(requests.prompt - (requests.read + read) / 2, 0.0)  # of its prompt, before the mean chunk
+    mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
+    chunks = held * requests.read / (requests.output * read)
+    alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
+    if only_decodes:
+        passes, first = alone, 0.0 * alone
+    else:
+        reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+        passes = reading + (alone - reading) * larger(1 - chunks, 0.0)
+        taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
+        first = np.ceil(requests.read / read) * taken
+    nobody = pick(fits, 1.0, np.nan)
+    return Service(
+        pick(fits, held, 0.0),
+        first * nobody,
+        passes * nobody,
+        (first + (requests.output - 1) * passes) * nobody,
+        pick(fits, held / passes, 0.0),
+        replica.gpus,
+        *_spread(replica.model, "saturated", np.shape(passes)),
+    )
+
+
+def saturation(replica: Replica, requests: Requests) -> Amount:
+    """Sequences of the largest batch that memory and software allow.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software; its ``max_sequences`` and ``max_tokens`` are per attention rank and stage.
+    requests : Requests
+        Prompts and answers; the cache of each is kept free to its last token.
+
+    Returns
+    -------
+    array_like
+
+    Examples
+    --------
+    Short answers to long prompts: the tokens of a pass are the limit, not the memory.
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import transformer
+    >>> from clusterlab.serving import Formats
+    >>> replica = Replica(transformer("Llama 3.1 8B"), machine("H200 SXM"), formats=Formats("fp8", cache_bytes=1))
+    >>> [float(saturation(replica, Requests(p, n))) for p, n in ((128, 128), (2048, 128), (20_000, 2000))]
+    [2048.0, 481.0, 81.0]
+    """
+    software, groups = replica.software, replica.layout.dp * replica.layout.pp
+    tokens = groups * software.max_tokens / (1 + requests.read / requests.output)
+    count = smaller(largest_batch(replica, requests.prompt + requests.output), groups * software.max_sequences)
+    return np.floor(smaller(count, tokens))

@@ -1,0 +1,467 @@
+r"""Serving: how many users a model on accelerators can answer, how fast, and at what price.
+
+A replica runs passes. In a pass (:class:`Batch`) each sequence of the batch gains a token, and a chunk of some prompts
+is read. What a GPU does in it is counted: weights and caches read, GEMMs, attention, all-reduces, tokens sent to their
+experts and back. Counts become seconds by the laws of other chapters: the roofline with a loss
+(:func:`~clusterlab.roofline.kernel_time`), the all-to-all (:func:`~clusterlab.interconnect.expert_all_to_all`), the
+hiding law (:func:`~clusterlab.interconnect.exposed_time`), the slowest stage
+(:func:`~clusterlab.parallelism.critical_stage`). Everything else on this page is made of such passes.
+
+A replica is ``tp pp dp`` GPUs of a :class:`~clusterlab.model.Layout`: ``tp`` of them split attention, ``dp`` groups
+have sequences and caches of their own (attention data parallelism), ``ep`` share out the experts, over all groups.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ..catalogue import SPREADS, Machine
+from ..checks import choose, larger, pick, smaller
+from ..interconnect import exposed_time
+from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
+from ..parallelism import Rates, critical_stage, reached, scan_time
+from ..quantities import Amount, Bytes, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share
+from ..records import Predicted, Rows, summary
+from ..roofline import experts_touched, kernel_time
+from .replica import Batch, Formats, Replica
+from .routing import fullest_rank
+
+PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
+PARTS += ("imbalance", "transfers", "stages", "launches", "host")
+
+
+@dataclass(frozen=True, repr=False)
+class Pass(Predicted):
+    """Seconds of one pass of a replica. ``PARTS`` sum to ``time``.
+
+    ``weights`` and ``caches`` are the seconds that reading them takes; ``gemms`` and ``attention`` what their products
+    add to it. ``exchange`` is what shows of sending tokens to experts and back, ``imbalance`` the wait for the fullest
+    rank of experts, ``transfers`` the hand-offs between stages, ``stages`` the wait for the slowest of them. A pass of
+    a pipeline is the whole way of a sequence through it; the batch then travels in as many microbatches as stages, so
+    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of ``time``.
+    """
+
+    weights: Seconds
+    caches: Seconds
+    gemms: Seconds
+    attention: Seconds
+    elementwise: Seconds  # norms, residuals, rotations, activations, tokens sorted to experts and back
+    all_reduces: Seconds
+    exchange: Seconds
+    imbalance: Seconds
+    transfers: Seconds
+    stages: Seconds
+    launches: Seconds
+    host: Seconds
+    sequences: Amount
+    tokens: Number
+    gpus: Number
+    flops: Flops
+    peak: FlopsPerSecond
+    spread_low: Number
+    spread_high: Number
+
+    _follow: ClassVar = {"mfu": ("%", -1), "tokens_per_second": ("tokens/s", -1)}
+
+    @property
+    def time(self) -> Seconds:
+        """Seconds of the pass: the sum of its parts."""
+        return sum(getattr(self, name) for name in PARTS)
+
+    def _predicted(self) -> tuple[Any, Any, Any, str]:
+        whole_pass = self.time
+        return whole_pass, self.spread_low * whole_pass, self.spread_high * whole_pass, "s"
+
+    @property
+    def mfu(self) -> Share:
+        """FLOPs of the pass over what the peak could have done in the time."""
+        return self.flops / (self.time * self.gpus * self.peak)
+
+    @property
+    def tokens_per_second(self) -> PerSecond:
+        """Tokens a second that the replica computes, of prompts and answers."""
+        return self.tokens / self.time
+
+    def _rows(self) -> Rows:
+        whole_pass = self.time
+        rows = [("", "time", "share")]
+        parts = {name: getattr(self, name) for name in PARTS}
+        rows += [
+            (name.replace("_", "-"), summary(t, "s"), summary(t / whole_pass, "%"))
+            for name, t in parts.items()
+            if np.any(t)
+        ]
+        return [*rows, ("pass", *self._cells()), ("MFU", *self._cells("mfu"))]
+
+
+def kind(model: Transformer, how: str = "one pass") -> str:
+    """The kind of a prediction, of which its spread depends: a key of :data:`clusterlab.catalogue.SPREADS`.
+
+    Parameters
+    ----------
+    model : Transformer
+        One shape.
+    how : str
+        ``"one pass"``, ``"static batch"`` or ``"saturated"``.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        ``how`` is another.
+
+    Examples
+    --------
+    >>> from clusterlab.model import transformer
+    >>> kind(transformer("DeepSeek-V3")), kind(transformer("DeepSeek-V3"), "saturated")
+    ('serving: one pass', 'serving: saturated, experts')
+    """
+    names = dict.fromkeys(("one pass", "static batch"), "") | {"saturated": ", experts" if model.experts else ", dense"}
+    return f"serving: {how}{choose(names, how=how)}"
+
+
+def forward_pass(replica: Replica, batch: Batch) -> Pass:
+    r"""Time of one pass of a replica, part by part: a decoding step, a prefill, or both at once.
+
+    .. math:: T = \sum_\text{kernels} \big(\max(c, \mu) + \sigma \min(c, \mu)\big) + \text{all-reduces}
+        + \big(C - (1 - \kappa)\min(C, H)\big) + \text{imbalance} + \text{launches}
+
+    with c and :math:`\mu` the seconds of computing and of reading, C the exchange of tokens with their experts and H
+    what hides it: nothing, or the other half of the batch (``two_batches``), at the price of reading all weights twice.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    batch : Batch
+        What the pass works through, spread evenly over pp and dp. A rank has at least one sequence.
+
+    Returns
+    -------
+    Pass
+
+    Notes
+    -----
+    Source: Pope et al. 2022 for the parts of a pass; DeepSeek-AI 2024 (V3), section 3.4, for attention data
+    parallelism, copies of experts and two batches. MLA decodes in its latent space (DeepSeek-V2 2024, section 2.1.2):
+    scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
+    direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
+    crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
+    (DeepEP's two kinds of kernels). A hybrid's Mamba-2 layers read and write a state of each sequence that decodes,
+    which ``caches`` counts, and scan prompts as in training, in ``attention``; their projections are GEMMs like the
+    others, and tensor parallelism splits their heads. Sampling is in ``launches``.
+
+    Examples
+    --------
+    DeepSeek-V3 on 72 H100, 256 sequences of 2,000 tokens on each: 92 ms measured (LMSYS 2025).
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> layout, formats = Layout(dp=72, ep=72), Formats("fp8")
+    >>> deepseek, h100 = transformer("DeepSeek-V3"), machine("H100 SXM")
+    >>> replica = Replica(deepseek, h100, layout, formats, two_batches=True, redundant=32)
+    >>> bool(0.08 < forward_pass(replica, Batch(sequences=72 * 256, context=2000)).time < 0.11)
+    True
+    """
+    model, machine, software = replica.model, replica.machine, replica.software
+    rates = reached(machine, replica.formats.products)
+    rates = rates._replace(
+        gemm=rates.gemm * software.gemm,
+        memory=software.memory * machine.hbm_bandwidth,
+        attention=software.attention * machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"],
+        overlap_loss=software.overlap_loss,
+    )
+    now = _Now.of(replica, batch)
+    rank, halves = now.rank, now.halves
+    tp, pp, dp = rank.tp, replica.layout.pp, replica.layout.dp
+    gemms, experts, fullest, exchange, waiting = _blocks_work(model, rates, replica, now)
+    mixing, states = _mixing_work(model, rates, replica, batch, now)
+    elementwise = _elementwise(model, rates, now)
+    output = _output_work(model, rates, batch, now)
+    read, added = gemms.read + experts.read, gemms.added + experts.added
+    work = mixing.time + states.time + read + added + elementwise
+    all_reduces = halves * _all_reduces(model, machine, rates, replica, now, batch)
+    behind = pick(halves > 1, halves * work, 0.0)
+    lost = pick(
+        np.greater(now.prompted, 0), software.contention, 0.0
+    )  # DeepEP's kernels for decoding hold no processors
+    exposed, waited = (exposed_time.unchecked(time, behind, contention=lost) for time in (exchange, waiting))
+    imbalance = halves * (fullest.time - experts.time) + waited - exposed
+    layer_time = (halves * work + all_reduces + exposed + imbalance) / model.layers
+    slowest = critical_stage.unchecked(
+        model.layers,
+        layer_time=layer_time,
+        embedding_time=0.0,
+        output_time=halves * output.time,
+        stages=pp,
+        microbatches=1.0,
+        chunks=1.0,
+    )
+    host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
+    blocks = sum(stack.count * len(stack.blocks) for stack in model.stacks)
+    columns: dict[str, Any] = {
+        "weights": halves * (read + output.read),
+        "caches": halves * (mixing.read + states.read),
+        "gemms": halves * (added + output.added),
+        "attention": halves * (mixing.added + states.added),
+        "elementwise": halves * elementwise,
+        "all_reduces": all_reduces,
+        "exchange": exposed,
+        "imbalance": imbalance,
+        "transfers": _transfers(model, machine, rates, replica, halves * rank.tokens),
+        "stages": larger((pp - 1) * slowest.time - slowest.bubble, 0.0),
+        "launches": halves * (blocks / 2) * software.layer_time,
+        "host": 0.0,
+        "sequences": batch.sequences,
+        "tokens": batch.tokens,
+        "gpus": tp * pp * dp,
+        "flops": _flops(model, batch),
+        "peak": rates.peak,
+        "spread_low": SPREADS[kind(model)].low,
+        "spread_high": SPREADS[kind(model)].high,
+    }
+    # Where there is one stage the host may prepare the next pass meanwhile.
+    meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
+    columns["host"] = exposed_time.unchecked(host, meanwhile, contention=0.0)
+    shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
+    if not shape:
+        return Pass(**{name: float(column) for name, column in columns.items()})
+    columns = {name: np.broadcast_to(column, shape) for name, column in columns.items()}
+    return Pass(**columns)
+
+
+class _Now(NamedTuple):
+    """What a rank has of the batch at a time: sequences that decode, and tokens of prompts; the rank has all tokens."""
+
+    rank: Rank
+    sequences: Amount
+    prompted: Amount
+    chunks: Amount  # of prompts
+    halves: Number  # batches that take turns
+
+    @classmethod
+    def of(cls, replica: Replica, batch: Batch) -> _Now:
+        """Spread a batch over a replica; a rank has at least one sequence."""
+        layout = replica.layout
+        halves = pick(np.asarray(replica.two_batches), 2.0, 1.0)
+        share = layout.dp * layout.pp * halves
+        sequences = pick(np.greater(batch.sequences, 0), larger(batch.sequences / share, 1.0), 0.0)
+        prompted = batch.prompt_tokens / share
+        tokens = sequences * batch.verified + prompted
+        cut = layout.tp, layout.ep, layout.expert_tp
+        rank = Rank(*cut, tokens=tokens, sequence_parallel=replica.software.two_axes)
+        return cls(rank, sequences, prompted, prompted / batch.chunk, halves)
+
+
+class _Kernel(NamedTuple):
+    """Seconds: of reading, and what products add."""
+
+    read: Seconds
+    added: Seconds
+
+    @property
+    def time(self) -> Seconds:
+        """Seconds of both."""
+        return self.read + self.added
+
+    def plus(self, other: _Kernel, times: Number = 1.0) -> _Kernel:
+        """Return both, the other so many times."""
+        return _Kernel(self.read + times * other.read, self.added + times * other.added)
+
+
+_NONE = _Kernel(0.0, 0.0)
+
+
+def _kernel(rates: Rates, flops: Flops, read: Bytes, moved: Bytes = 0.0, peak: FlopsPerSecond | None = None) -> _Kernel:
+    """A kernel that reads weights or caches, and moves other bytes besides; only the former count as read."""
+    rate, loss = rates.gemm if peak is None else peak, rates.overlap_loss
+    time = kernel_time.unchecked(flops, read + moved, peak=rate, bandwidth=rates.memory, overlap_loss=loss)
+    alone = read / rates.memory
+    return _Kernel(alone, time - alone)
+
+
+def _blocks_work(
+    model: Transformer, rates: Rates, replica: Replica, now: _Now
+) -> tuple[_Kernel, _Kernel, _Kernel, Seconds, Seconds]:
+    """Kernels of all blocks that every token meets; of experts, on the mean rank and on the fullest; and exchanges.
+
+    Those are the seconds in which tokens go to experts and back, and with the fullest rank's tokens.
+    """
+    rank, size, copies = now.rank, replica.formats.weight_bytes, not replica.software.two_axes
+    gemms = experts = fullest = _NONE
+    exchange: Seconds = 0.0
+    waiting: Seconds = 0.0
+    for stack in model.stacks:
+        for block in stack.blocks:
+            met = block.on_rank(model, rank.tp, copies=copies)
+            (gemm,) = (gemm for gemm in block.gemms(model, rank) if not gemm.grouped)
+            one = _kernel(rates, 2 * rank.tokens * met, size * met, 2 * rank.tokens * gemm.fused_io)
+            gemms = gemms.plus(one, stack.count)
+            if routing := block.routing(model):
+                mean, full, factor = _expert_work(routing, rates, replica, now)
+                experts, fullest = experts.plus(mean, stack.count), fullest.plus(full, stack.count)
+                sent = now.halves * stack.count * _exchange(routing, rates, replica, now)
+                exchange, waiting = exchange + sent, waiting + factor * sent
+    return gemms, experts, fullest, exchange, waiting
+
+
+def _output_work(model: Transformer, rates: Rates, batch: Batch, now: _Now) -> _Kernel:
+    """The output layer: each sequence wants the logits of its last tokens."""
+    gemm = Output().gemm(model, now.rank)
+    rows = now.rank.tokens - now.prompted + now.prompted / batch.chunk
+    return _kernel(rates, 2 * rows * gemm.met, 2 * gemm.weights)
+
+
+def _mixing_work(
+    model: Transformer, rates: Rates, replica: Replica, batch: Batch, now: _Now
+) -> tuple[_Kernel, _Kernel]:
+    """Attention of all blocks: caches read, products of decoding sequences and of prompts; and states.
+
+    A pass reads and writes the state of each sequence that decodes, however many tokens went before. A prompt is
+    scanned as in training: its states are what the scan moves.
+    """
+    tp, new = now.rank.tp, now.sequences * batch.verified
+    seen = batch.cached + (batch.chunk + 1) / 2  # of its prompt, by the mean token of a chunk
+    by_sequences = now.sequences + now.chunks if replica.software.two_axes else None
+    decoding = prompts = caches = read = scans = states = scanned = 0.0
+    for stack in model.stacks:
+        for block in stack.blocks:
+            count = stack.count
+            decoding = decoding + count * block.decode_scores(model, batch.context)
+            prompts = prompts + count * block.scores(model, seen, causal=False)
+            held = count * block.cache_share(model, tp, by_sequences) * replica.formats.cache_bytes
+            caches = caches + held * block.cache_elements(model, batch.context)
+            read = read + held * block.cache_elements(model, batch.cached + batch.chunk)
+            flops, elements = block.scan(model)
+            if flops:
+                scans, states = scans + count * flops, states + count * block.state_elements(model)
+                scanned = scanned + scan_time(rates, count * now.prompted / tp, flops, elements)
+    products = new * decoding / tp + now.prompted * prompts / tp
+    mixing = _kernel(rates, products, now.sequences * caches + now.chunks * read, peak=rates.attention)
+    if not np.any(scans):
+        return mixing, _NONE
+    kept = _kernel(rates, new * scans / tp, 2 * now.sequences * 4 * states / tp, peak=rates.attention)
+    return mixing, _Kernel(kept.read, kept.added + scanned)
+
+
+def _elementwise(model: Transformer, rates: Rates, now: _Now) -> Seconds:
+    """Seconds of all layers in kernels that only move memory, 2 bytes an element.
+
+    A norm with its residual reads two tensors of the stream and writes two, in each block; queries and keys are
+    rotated, activations read what the MLP has made and write its middle; rows of experts are sorted and put back.
+    """
+    stream = split = 0.0
+    for stack in model.stacks:
+        for block in stack.blocks:
+            of_stream, of_split = block.fused_elements(model)
+            stream, split = stream + stack.count * of_stream, split + stack.count * of_split
+    return 2 * now.rank.tokens * (stream / now.rank.stream + split / now.rank.tp) / rates.memory
+
+
+def _all_reduces(
+    model: Transformer, machine: Machine, rates: Rates, replica: Replica, now: _Now, batch: Batch
+) -> Seconds:
+    """Seconds of all-reduces, one a block; of experts only where their outputs do not return by an exchange."""
+    tp, tokens, dp = now.rank.tp, now.rank.tokens, replica.layout.dp
+    links = 1.0 if machine.peers is None else smaller((tp - 1) / machine.peers, 1.0)  # of a mesh, few ranks use few
+    rate = larger(links, 1e-9) * rates.scale_up_all_to_all
+    inside = rates._replace(scale_up_all_to_all=rate, dispatch_latency=0.0)
+    one = 2 * inside.expert_all_to_all(2 * tokens * model.hidden, tp, 1.0) * (tp > 1)
+    total: Seconds = 0.0
+    for stack in model.stacks:
+        for block in stack.blocks:
+            if block.routing(model):
+                total = total + stack.count * one * (dp == 1)
+            elif replica.software.two_axes:
+                decoding = now.sequences * batch.verified
+                total = total + stack.count * _along_both(model, block, rates, replica.formats, now, decoding)
+            else:
+                total = total + stack.count * one
+    return total
+
+
+def _along_both(
+    model: Transformer, block: Block, rates: Rates, formats: Formats, now: _Now, decoding: Amount
+) -> Seconds:
+    r"""Seconds of exchange of a block that is cut along both axes of its weights.
+
+    Of n ranks N gather the weights of S bytes, and share out the tokens; the other n/N are a grid of X by Y, that cut
+    the stream of h and the inner width w. Two all-gathers and two reduce-scatters, and the best N and X:
+
+    .. math:: \frac{N S}{n B} + \frac{2\,T}{N B}\Big(\frac{2 h}{X} + \frac{w_\text{out} + w_\text{in}}{Y}\Big)
+
+    Sequences that decode are dealt out to all ranks for attention: queries go there, and what they find comes back.
+    Source: Pope et al. 2022, sections 3.2 and 3.3: with w = 4 h the least is 8 T h/sqrt(n), for N = 1.
+    """
+    tp, tokens = now.rank.tp, now.rank.tokens
+    weights, wide = block.weights(model)[0], block.columns(model).total
+    best: Seconds = np.inf
+    powers = 2.0 ** np.arange(np.log2(np.max(tp)) + 1e-9)
+    for gather in powers:
+        for x in powers:
+            y = tp / (gather * x)
+            some = 2 * tokens / gather  # bytes of a column of the stream
+            time = 2 * rates.ring(some * model.hidden / x, larger(y, 1.0), larger(y, 1.0))
+            time = time + 2 * rates.ring(some * wide / 2 / larger(y, 1.0), x, x)
+            time = time + rates.ring(formats.weight_bytes * weights * gather / tp, gather, gather)
+            best = smaller(best, pick(y >= 1, time, np.inf))
+    if not (moved := block.exchanged(model)):
+        return best
+    sent = rates.expert_all_to_all(2 * decoding * moved / tp, tp, 1.0)
+    return best + pick(np.greater(decoding, 0), 2 * sent, 0.0) * (tp > 1)
+
+
+def _expert_work(routing: Routing, rates: Rates, replica: Replica, now: _Now) -> tuple[_Kernel, _Kernel, Multiple]:
+    """Experts of a block on the mean rank and on the fullest, and the tokens of the fullest over the mean."""
+    rank, dp, software, size = now.rank, replica.layout.dp, replica.software, replica.formats.weight_bytes
+    together = rank.tokens * dp / (rank.tp * dp / (rank.ep * rank.expert_tp))  # that share one copy of all experts
+    rows = together * routing.per_token / rank.ep
+    weights, width = routing.weights / rank.expert_tp, routing.middle / rank.expert_tp
+    held = (routing.experts + replica.redundant) / rank.ep
+    chosen = {"experts": float(routing.experts), "experts_per_token": routing.per_token}
+    skew, copies = software.expert_skew, replica.redundant
+    factor = fullest_rank.unchecked(together, **chosen, ranks=rank.ep, skew=skew, redundant=copies)
+    slower = rates._replace(gemm=rates.gemm * software.grouped_gemm, memory=rates.memory * software.grouped_gemm)
+
+    def kernel(times: Number) -> _Kernel:
+        touched = experts_touched(times * together, **chosen)
+        moved = 2 * times * rows * (2 * routing.width + width)
+        filled = times * rows + TILE / 2 * held * touched  # each expert's last tile is half empty
+        return _kernel(slower, 2 * filled * weights, size * held * touched * weights, moved)
+
+    return kernel(1.0), kernel(factor), factor
+
+
+def _exchange(routing: Routing, rates: Rates, replica: Replica, now: _Now) -> Seconds:
+    """Seconds in which tokens of a block travel to their experts and back."""
+    rank, per_token = now.rank, 1.0 * routing.per_token
+    ranks = rank.ep * rank.expert_tp
+    copies = smaller(per_token, rank.ep) * rank.expert_tp  # ... that split an expert need all its tokens
+    sent = rank.tokens / rank.tp * copies * routing.width
+    # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
+    together = pick(np.greater(now.prompted, 0), per_token, 1.0)
+    there = rates.expert_all_to_all(larger(rates.operand_bytes, 1.0) * sent, ranks, together, routing.node_limit)
+    back = rates.expert_all_to_all(2 * sent, ranks, together, routing.node_limit)
+    return (there + back) * ((replica.layout.dp > 1) & (ranks > 1))
+
+
+def _transfers(model: Transformer, machine: Machine, rates: Rates, replica: Replica, tokens: Number) -> Seconds:
+    """Seconds of a token's hand-offs from stage to stage, and of the way back of the token that was drawn."""
+    tp, pp = replica.layout.tp, replica.layout.pp
+    inside = tp * replica.layout.dp * pp <= machine.domain
+    bandwidth = pick(inside, rates.scale_up_all_to_all, rates.network_all_to_all)
+    latency = pick(inside, rates.scale_up_latency, rates.network_latency)
+    return (pp > 1) * (pp * latency + (pp - 1) * 2 * tokens * model.hidden / (tp * bandwidth))
+
+
+def _flops(model: Transformer, batch: Batch) -> Flops:
+    """FLOPs that the model asks for, however they are computed."""
+    decoding = forward_flops.unchecked(model, batch.context).total
+    reading = forward_flops.unchecked(model, batch.cached + (batch.chunk + 1) / 2).layers
+    return batch.sequences * batch.verified * decoding + batch.prompt_tokens * reading
