@@ -105,7 +105,7 @@ def law(function: Callable[P, R]) -> Law[P, R]:
     optional = {name for name in asked if parameters[name].default is None}
 
     @wraps(function)
-    def checked(*args, **given):
+    def checked(*args: Any, **given: Any) -> Any:
         values = dict(zip(names, args, strict=False)) | given
         if len(args) > len(names) or len(values) < len(args) + len(given):
             return function(*args, **given)  # Python's own words for a wrong call
