@@ -106,23 +106,14 @@ from clusterlab.power import (
     best_cap,
     budget_fleet,
     capacity,
-    clocked_power,
-    cluster_load,
     convert,
     coolant_flow,
-    dew_point,
-    energy_footprint,
-    energy_per,
     facility,
-    fan_power,
     heat_removed,
-    holdover,
     load,
-    mean_draw,
     outside_envelope,
     power_cap,
     power_swing,
-    pue,
     site,
 )
 from clusterlab.roofline import (
@@ -239,7 +230,6 @@ IN_DOLLARS = replace(
     # A year's energy is so many of the library's seconds, without a unit.
     **{name: q("dollar/W", 2.0) for name in ("energy", "water")},
 )
-CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 FILES = {"drives": q("", 8), "drive_read": BANDWIDTH, "drive_write": BANDWIDTH, "drive_capacity": BUFFER}
 DETECTOR = {"delay": "s", "false_alarms": "1/s", "late": "", "false": "", "lost": ""}
@@ -406,34 +396,10 @@ DIMENSIONS = {
     in_flight: (lambda: in_flight(q("", 8), q(""), q("", 1), chunks=q("")), {"": ""}),
     load: (lambda: SERVERS + load(switches=WATTS), {"total": "W"}),
     convert: (lambda: convert(SERVERS, q("", 0.4)), {"total": "W"}),
-    cluster_load: (
-        lambda: cluster_load(q("", 8), WATTS, server_overhead=q(""), network_share=q("")),
-        {"total": "W"},
-    ),
-    pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
     facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
     site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
-    energy_footprint: (
-        lambda: energy_footprint(
-            WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")
-        ),
-        {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
-    ),
     coolant_flow: (lambda: coolant_flow(WATTS, q("K"), COOLANT), {"": "m^3/s"}),
     heat_removed: (lambda: heat_removed(q("m^3/s"), q("K"), COOLANT), {"": "W"}),
-    fan_power: (lambda: fan_power(q("m^3/s"), rated_flow=q("m^3/s"), rated_power=WATTS), {"": "W"}),
-    energy_per: (lambda: energy_per(WATTS, PEAK), {"": "J/FLOP"}),
-    clocked_power: (
-        lambda: clocked_power(q("", 0.4), **{name: CHIP[name] for name in ("static", "dynamic", "voltage_floor")}),
-        {"": "W"},
-    ),
-    mean_draw: (lambda: mean_draw(WATTS, utilisation=0.7, waiting=q("", 0.3)), {"power": "W", "speed": ""}),
-    power_cap: (lambda: power_cap(q("W", 6.0), **CHIP), CAPPED),
-    best_cap: (lambda: best_cap(**CHIP), CAPPED),
-    budget_fleet: (
-        lambda: budget_fleet(q("W", 1e3), q("", 8), **CHIP),
-        {"accelerators": "", "cap": "W", "power": "W", "speed": ""},
-    ),
     power_swing: (
         lambda: power_swing(WATTS, q("s")),
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
@@ -477,7 +443,6 @@ DIMENSIONS = {
     least_tests: (lambda: least_tests(8, 2), {"": ""}),
     pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
     drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
-    holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {
@@ -520,7 +485,7 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
-NO_LAWS |= {operations.feed, operations.find_bad, dew_point, outside_envelope}  # degrees Celsius
+NO_LAWS |= {operations.feed, operations.find_bad, outside_envelope}  # degrees Celsius
 NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.expected_wait, operations.compare}
 NO_LAWS |= {operations.packing_bound, operations.makespan_bound, operations.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}
