@@ -43,43 +43,11 @@ from clusterlab.failures import (
     young_interval,
 )
 from clusterlab.interconnect import (
-    all_to_all_local_share,
-    best_all_reduce,
-    binomial_broadcast,
-    bisection_bandwidth,
-    bus_factor,
     crossover_size,
-    double_tree_all_reduce,
-    double_tree_chunks,
-    expert_all_to_all,
-    exposed_time,
-    fat_tree,
-    fat_tree_capacity,
-    halving_doubling_all_reduce,
     hierarchical_all_reduce,
     hierarchical_all_to_all,
-    in_network_all_reduce,
-    leaf_reach,
-    mesh_all_gather,
-    multi_node_ring,
-    multicast_all_reduce,
-    network_hops,
     overlap_stages,
-    pairwise_all_to_all,
-    path_bandwidth,
-    path_latency,
-    path_tier,
-    pipelined_time,
-    point_to_point,
-    posted_all_to_all,
-    recursive_doubling_all_gather,
-    recursive_doubling_all_reduce,
-    recursive_halving_reduce_scatter,
-    ring_all_gather,
     ring_all_reduce,
-    ring_reduce_scatter,
-    scale_up,
-    scatter_all_gather_broadcast,
     torus,
     tree_all_reduce,
 )
@@ -138,23 +106,14 @@ from clusterlab.power import (
     best_cap,
     budget_fleet,
     capacity,
-    clocked_power,
-    cluster_load,
     convert,
     coolant_flow,
-    dew_point,
-    energy_footprint,
-    energy_per,
     facility,
-    fan_power,
     heat_removed,
-    holdover,
     load,
-    mean_draw,
     outside_envelope,
     power_cap,
     power_swing,
-    pue,
     site,
 )
 from clusterlab.roofline import (
@@ -223,28 +182,6 @@ IN_BYTES = replace(
     **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")},
 )
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
-COLLECTIVE = {
-    "size": "octet",
-    "rounds": "",
-    "path_bytes": "octet",
-    "sent_bytes": "octet",
-    "latency": "s",
-    "transfer": "s",
-} | {"time": "s", "bus_factor": "", "algorithm_bandwidth": "octet/s", "bus_bandwidth": "octet/s"}
-FLAT_COLLECTIVES = (
-    binomial_broadcast,
-    scatter_all_gather_broadcast,
-    ring_reduce_scatter,
-    ring_all_gather,
-    recursive_halving_reduce_scatter,
-    recursive_doubling_all_gather,
-    ring_all_reduce,
-    tree_all_reduce,
-    recursive_doubling_all_reduce,
-    halving_doubling_all_reduce,
-    pairwise_all_to_all,
-    multicast_all_reduce,
-)
 SECONDS = q("s")
 JOB = Job(
     interval=q("s", 8),
@@ -293,7 +230,6 @@ IN_DOLLARS = replace(
     # A year's energy is so many of the library's seconds, without a unit.
     **{name: q("dollar/W", 2.0) for name in ("energy", "water")},
 )
-CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 FILES = {"drives": q("", 8), "drive_read": BANDWIDTH, "drive_write": BANDWIDTH, "drive_capacity": BUFFER}
 DETECTOR = {"delay": "s", "false_alarms": "1/s", "late": "", "false": "", "lost": ""}
@@ -304,22 +240,6 @@ DIMENSIONS = {
         lambda: lower_bound(compute=(q("FLOP"), PEAK), memory=(q("octet"), BANDWIDTH)),
         {"time": "s", "serial": "s"},
     ),
-    **{law: (lambda law=law: law(BUFFER, RANKS, **LINK), COLLECTIVE) for law in FLAT_COLLECTIVES},
-    point_to_point: (lambda: point_to_point(BUFFER, **LINK), COLLECTIVE),
-    double_tree_all_reduce: (
-        lambda: double_tree_all_reduce(BUFFER, RANKS, **LINK, chunks=q("")),
-        COLLECTIVE,
-    ),
-    double_tree_chunks: (lambda: double_tree_chunks(BUFFER, RANKS, **LINK), {"": ""}),
-    hierarchical_all_reduce: (lambda: hierarchical_all_reduce(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
-    hierarchical_all_to_all: (lambda: hierarchical_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
-    posted_all_to_all: (lambda: posted_all_to_all(BUFFER, RANKS, **NODE, **LINK), COLLECTIVE),
-    multi_node_ring: (lambda: multi_node_ring(BUFFER, RANKS, **NODE, **LINK, messages=q("")), COLLECTIVE),
-    expert_all_to_all: (lambda: expert_all_to_all(BUFFER, RANKS, experts_per_token=q(""), **NODE, **LINK), COLLECTIVE),
-    in_network_all_reduce: (lambda: in_network_all_reduce(BUFFER, RANKS, levels=q(""), **LINK), COLLECTIVE),
-    mesh_all_gather: (lambda: mesh_all_gather(BUFFER, RANKS, **LINK), COLLECTIVE),
-    all_to_all_local_share: (lambda: all_to_all_local_share(RANKS, node_size=q("", 4)), {"": ""}),
-    bus_factor: (lambda: bus_factor("all-reduce", RANKS), {"": ""}),
     crossover_size: (
         lambda: crossover_size(tree_all_reduce(BUFFER, RANKS, **LINK), ring_all_reduce(BUFFER, RANKS, **LINK)),
         {"": "octet"},
@@ -328,26 +248,7 @@ DIMENSIONS = {
         lambda: overlap_stages(tree_all_reduce(BUFFER, RANKS, **LINK), ring_all_reduce(BUFFER, RANKS, **LINK)),
         {"chunks": "", "latency": "s", "transfer": "s", "fill": "s", "time": "s"},
     ),
-    pipelined_time: (lambda: pipelined_time(q("s"), q("s", 5)), {"": "s"}),
-    exposed_time: (lambda: exposed_time(q("s"), q("s", 5), contention=q("", 0.1)), {"": "s"}),
-    best_all_reduce: (lambda: best_all_reduce(BUFFER, RANKS, **LINK), {"time": "s"}),
-    fat_tree_capacity: (lambda: fat_tree_capacity(q("", 28), tiers=q("")[:1], oversubscription=q("", 3)), {"": ""}),
-    fat_tree: (
-        lambda: fat_tree(q("", 8), q("", 64)),
-        {"switches": "", "cables": "", "transceivers": "", "bisection_links": ""},
-    ),
     torus: (lambda: torus(q("", 4)), {"links": "", "bisection_links": "", "diameter": "", "average_hops": ""}),
-    scale_up: (lambda: scale_up(q("", 8), links=q("", 9), switch_ports=q("", 36)), {"cables": "", "switches": ""}),
-    path_tier: (lambda: path_tier(q("", 8), q("", 9), domain=q("", 8), hosts_per_leaf=q(""), rails=q("")), {"": ""}),
-    network_hops: (lambda: network_hops(q("")), {"": ""}),
-    leaf_reach: (lambda: leaf_reach(q("", 8), rails=q("")), {"": ""}),
-    bisection_bandwidth: (lambda: bisection_bandwidth(q("", 8), BANDWIDTH), {"": "octet/s"}),
-    path_bandwidth: (
-        lambda: path_bandwidth(
-            q(""), memory=BANDWIDTH, scale_up=BANDWIDTH, network=BANDWIDTH, core_oversubscription=q("", 7)
-        ),
-        {"": "octet/s"},
-    ),
     system_mtbf: (lambda: system_mtbf(SECONDS, q("", 8)), {"": "s"}),
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
     expected_failures: (lambda: counted(SECONDS, SECONDS), {"value": "", "low": "", "high": ""}),
@@ -493,37 +394,12 @@ DIMENSIONS = {
         {"": "FLOP"},
     ),
     in_flight: (lambda: in_flight(q("", 8), q(""), q("", 1), chunks=q("")), {"": ""}),
-    path_latency: (lambda: path_latency(q(""), scale_up=q("s"), network=q("s"), switch=q("s")), {"": "s"}),
     load: (lambda: SERVERS + load(switches=WATTS), {"total": "W"}),
     convert: (lambda: convert(SERVERS, q("", 0.4)), {"total": "W"}),
-    cluster_load: (
-        lambda: cluster_load(q("", 8), WATTS, server_overhead=q(""), network_share=q("")),
-        {"total": "W"},
-    ),
-    pue: (lambda: pue(q("W", 4.0), WATTS), {"": ""}),
     facility: (lambda: facility(SERVERS, q("")), {"total": "W"}),
     site: (lambda: site(SERVERS, distribution=q("", 0.4), cop=q(""), other=WATTS), {"total": "W"}),
-    energy_footprint: (
-        lambda: energy_footprint(
-            WATTS, q("s"), pue=q(""), price=q("1/J"), carbon_intensity=q("kg/J"), water_usage=q("m^3/J")
-        ),
-        {"it_energy": "J", "overhead_energy": "J", "energy": "J", "cost": "", "carbon": "kg", "water": "m^3"},
-    ),
     coolant_flow: (lambda: coolant_flow(WATTS, q("K"), COOLANT), {"": "m^3/s"}),
     heat_removed: (lambda: heat_removed(q("m^3/s"), q("K"), COOLANT), {"": "W"}),
-    fan_power: (lambda: fan_power(q("m^3/s"), rated_flow=q("m^3/s"), rated_power=WATTS), {"": "W"}),
-    energy_per: (lambda: energy_per(WATTS, PEAK), {"": "J/FLOP"}),
-    clocked_power: (
-        lambda: clocked_power(q("", 0.4), **{name: CHIP[name] for name in ("static", "dynamic", "voltage_floor")}),
-        {"": "W"},
-    ),
-    mean_draw: (lambda: mean_draw(WATTS, utilisation=0.7, waiting=q("", 0.3)), {"power": "W", "speed": ""}),
-    power_cap: (lambda: power_cap(q("W", 6.0), **CHIP), CAPPED),
-    best_cap: (lambda: best_cap(**CHIP), CAPPED),
-    budget_fleet: (
-        lambda: budget_fleet(q("W", 1e3), q("", 8), **CHIP),
-        {"accelerators": "", "cap": "W", "power": "W", "speed": ""},
-    ),
     power_swing: (
         lambda: power_swing(WATTS, q("s")),
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
@@ -567,7 +443,6 @@ DIMENSIONS = {
     least_tests: (lambda: least_tests(8, 2), {"": ""}),
     pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
     drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
-    holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {
@@ -610,7 +485,7 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
-NO_LAWS |= {operations.feed, operations.find_bad, dew_point, outside_envelope}  # degrees Celsius
+NO_LAWS |= {operations.feed, operations.find_bad, outside_envelope}  # degrees Celsius
 NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.expected_wait, operations.compare}
 NO_LAWS |= {operations.packing_bound, operations.makespan_bound, operations.internal_fragmentation}
 NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}

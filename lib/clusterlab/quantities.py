@@ -68,6 +68,18 @@ PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
 DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
 
+# Heat, carbon and water, and what a joule costs.
+Kelvins = Annotated[Any, Quantity("K", POSITIVE)]
+Kilograms = Annotated[Any, Quantity("kg", NONNEGATIVE)]
+CubicMetres = Annotated[Any, Quantity("m^3", NONNEGATIVE)]
+CubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", NONNEGATIVE)]
+PositiveCubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", POSITIVE)]
+KilogramsPerCubicMetre = Annotated[Any, Quantity("kg/m^3", POSITIVE)]
+JoulesPerKilogramKelvin = Annotated[Any, Quantity("J/kg/K", POSITIVE)]
+DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
+KilogramsPerJoule = Annotated[Any, Quantity("kg/J", NONNEGATIVE)]
+CubicMetresPerJoule = Annotated[Any, Quantity("m^3/J", NONNEGATIVE)]
+
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero
 Amount = Annotated[Any, Quantity("", NONNEGATIVE)]  # zero or more

@@ -46,9 +46,9 @@ PLAIN = {
         "EnergyFootprint",
         "Coolant",
         "Capped",
-        "Fleet",
+        "CappedFleet",
         "Outside",
-        "Swing",
+        "PowerSwing",
         "Capacity",
     },  # of given watts
     "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "World", "Fabric", "Joint", "Serving"},

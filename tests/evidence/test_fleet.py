@@ -266,7 +266,7 @@ def test_waiting_costs_energy_and_a_server_that_only_waits_does_nothing():
     drawn = mean_draw(10e3, utilisation=0.7, waiting=np.array([0, 0.5, 1.0]), waiting_draw=0.4)
     assert drawn.power == pytest.approx([7000, 4900, 2800])
     assert drawn.speed == pytest.approx([1, 0.5, 0])
-    with pytest.raises(ValueError, match=r"waiting must be between 0 and 1, got 1\.5"):
+    with pytest.raises(ValueError, match=r"waiting must be from 0 to 1, got 1\.5"):
         mean_draw(1, utilisation=1, waiting=1.5)
 
 
