@@ -22,7 +22,7 @@ from clusterlab.failures import (
     system_mtbf,
 )
 from clusterlab.failures import (
-    runs as simulated,
+    jobs as simulated,
 )
 from clusterlab.power import WAITING_DRAW, mean_draw
 from clusterlab.units import day, hour, minute

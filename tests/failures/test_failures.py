@@ -28,12 +28,12 @@ from clusterlab.failures import (
     goodput,
     implied_mttf,
     infant_failures,
+    jobs,
     lemons,
     optimal_interval,
     overhead_budget,
     poisson_interval,
     restart_time,
-    runs,
     series_mtbf,
     simulate,
     spare_pool,
@@ -699,14 +699,14 @@ def test_thousands_of_runs_of_54_days_on_16384_gpus_take_a_second_or_two():
     ],
 )
 def test_a_job_that_would_fail_for_ever_is_refused_before_anything_is_drawn(mtbf, message, monkeypatch):
-    monkeypatch.setattr(runs, "_run", None)  # to draw is an error
+    monkeypatch.setattr(jobs, "_run", None)  # to draw is an error
     with pytest.raises(ValueError, match=f"^{message}$"):
         simulate(54 * day, replace(JOBS["16k GPUs"][1], mtbf=mtbf))
 
 
 def test_a_run_of_too_many_failures_is_refused_where_few_were_expected(monkeypatch):
     """Wear: more and more failures, which the law of a constant rate does not foresee."""
-    monkeypatch.setattr(runs, "_MOST_FAILURES", 50)
+    monkeypatch.setattr(jobs, "_MOST_FAILURES", 50)
     job = Job(interval=1000, write=60, mtbf=1000)
     assert np.all(simulate(10_000, job, runs=2).failures < 50)
     with pytest.raises(ValueError, match=r"^mtbf must let a run end within 50 failures, got 1000$"):
@@ -721,7 +721,7 @@ def test_a_law_of_a_job_that_would_never_end_says_so():
 def test_the_failures_that_a_refusal_expects_are_those_of_the_simulation():
     for work, job in (JOBS["often"], JOBS["restart longer than MTBF"], JOBS["short last, late"]):
         count = simulate(work, job, runs=4000).failures
-        running, expected = runs._expected_failures(work, job)
+        running, expected = jobs._expected_failures(work, job)
         assert np.mean(count) == pytest.approx(expected, abs=4 * np.std(count) / 4000**0.5)
         assert running <= expected
 
@@ -846,7 +846,7 @@ def one(law, i, **changed):
 
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
-    laws = {f for f in vars(runs).values() if inspect.isfunction(f) and f.__module__ == runs.__name__}
+    laws = {f for f in vars(jobs).values() if inspect.isfunction(f) and f.__module__ == jobs.__name__}
     assert {law for law in laws if law.__name__[0] != "_"} == {
         *SOUND,
         series_mtbf,

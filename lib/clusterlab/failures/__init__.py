@@ -1,6 +1,6 @@
 """Failures: how often, what they cost, checkpoints, spares, and how much of the time is useful."""
 
-from .runs import (
+from .jobs import (
     BURSTS,
     NODE_DISPERSION,
     Budget,

@@ -1,6 +1,6 @@
 """Scaling and cost: what more accelerators bring, what they cost, and what a unit of work costs."""
 
-from .economics import (
+from .bills import (
     Allocation,
     Bill,
     Ledger,
