@@ -18,7 +18,7 @@ from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling, y
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
 MODULES = ["model.shape", "roofline", "interconnect.topology", "operations.monitoring", "operations.stragglers"]
-MODULES += ["scaling.speedup", "scaling.bills"]
+MODULES += [f"scaling.{name}" for name in ("speedup", "bills", "generations", "outages", "ledger")]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import catalogue
+from clusterlab import catalogue, failures
 from clusterlab.evidence.tables import published
 from clusterlab.failures import (
     Job,
@@ -28,19 +28,19 @@ from clusterlab.failures import (
     goodput,
     implied_mttf,
     infant_failures,
-    jobs,
     lemons,
     optimal_interval,
     overhead_budget,
     poisson_interval,
-    restart_time,
     series_mtbf,
     simulate,
+    simulation,
     spare_pool,
     spares_for,
     system_mtbf,
     young_interval,
 )
+from clusterlab.failures.jobs import _expected_failures
 from clusterlab.units import GB, TB, TiB, day, hour, minute
 from failures_witness import EventDrivenRun
 from laws import assert_equals_a_loop
@@ -699,14 +699,14 @@ def test_thousands_of_runs_of_54_days_on_16384_gpus_take_a_second_or_two():
     ],
 )
 def test_a_job_that_would_fail_for_ever_is_refused_before_anything_is_drawn(mtbf, message, monkeypatch):
-    monkeypatch.setattr(jobs, "_run", None)  # to draw is an error
+    monkeypatch.setattr(simulation, "_run", None)  # to draw is an error
     with pytest.raises(ValueError, match=f"^{message}$"):
         simulate(54 * day, replace(JOBS["16k GPUs"][1], mtbf=mtbf))
 
 
 def test_a_run_of_too_many_failures_is_refused_where_few_were_expected(monkeypatch):
     """Wear: more and more failures, which the law of a constant rate does not foresee."""
-    monkeypatch.setattr(jobs, "_MOST_FAILURES", 50)
+    monkeypatch.setattr(simulation, "_MOST_FAILURES", 50)
     job = Job(interval=1000, write=60, mtbf=1000)
     assert np.all(simulate(10_000, job, runs=2).failures < 50)
     with pytest.raises(ValueError, match=r"^mtbf must let a run end within 50 failures, got 1000$"):
@@ -721,7 +721,7 @@ def test_a_law_of_a_job_that_would_never_end_says_so():
 def test_the_failures_that_a_refusal_expects_are_those_of_the_simulation():
     for work, job in (JOBS["often"], JOBS["restart longer than MTBF"], JOBS["short last, late"]):
         count = simulate(work, job, runs=4000).failures
-        running, expected = jobs._expected_failures(work, job)
+        running, expected = _expected_failures(work, job)
         assert np.mean(count) == pytest.approx(expected, abs=4 * np.std(count) / 4000**0.5)
         assert running <= expected
 
@@ -792,12 +792,6 @@ SOUND = {
         "dispersion": [0, 0.2, 3],
     },
     lemons: {"share": [0.01, 0.05, 0.5], "failures": [0.1, 2, 30], "dispersion": [0, 0.9, 4]},
-    restart_time: {
-        "attempt": [600, 300, 10],
-        "failing": [0, 0.5, 0.9],
-        "delay": [0, 60, 10],
-        "confidence": [0.95, 0.5, 0.9],
-    },
     failure_probability: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3]},
     infant_failures: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3], "shape": [1, 0.5, 2], "age": [10, 1e5, 1e6]},
     poisson_interval: {"count": [0, 3, 400], "confidence": [0.95, 0.5, 0.9]},
@@ -846,8 +840,7 @@ def one(law, i, **changed):
 
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
-    laws = {f for f in vars(jobs).values() if inspect.isfunction(f) and f.__module__ == jobs.__name__}
-    assert {law for law in laws if law.__name__[0] != "_"} == {
+    assert {law for name in failures.__all__ if inspect.isfunction(law := getattr(failures, name))} == {
         *SOUND,
         series_mtbf,
         overhead_budget,

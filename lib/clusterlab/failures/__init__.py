@@ -1,42 +1,51 @@
 """Failures: how often, what they cost, checkpoints, spares, and how much of the time is useful."""
 
-from .jobs import (
-    BURSTS,
-    NODE_DISPERSION,
-    Budget,
+from .checkpoints import (
     Checkpoint,
-    Estimate,
-    Event,
-    Goodput,
-    InRepair,
-    Job,
-    Lemons,
-    Runs,
-    RunTime,
-    Series,
-    SparePool,
     checkpoint,
     checkpoint_size,
     daly_interval,
-    elastic_capacity,
+    optimal_interval,
+    young_interval,
+)
+from .counts import (
+    BURSTS,
+    NODE_DISPERSION,
+    Estimate,
+    Lemons,
     expected_failures,
+    implied_mttf,
+    lemons,
+    poisson_interval,
+)
+from .jobs import (
+    Budget,
+    Goodput,
+    Job,
+    RunTime,
     expected_run_time,
-    failure_probability,
     first_order_goodput,
     goodput,
-    implied_mttf,
-    infant_failures,
-    lemons,
-    optimal_interval,
     overhead_budget,
-    poisson_interval,
-    restart_time,
+)
+from .rates import (
+    Series,
+    failure_probability,
+    infant_failures,
     series_mtbf,
+    system_mtbf,
+)
+from .simulation import (
+    Event,
+    Runs,
     simulate,
+)
+from .spares import (
+    InRepair,
+    SparePool,
+    elastic_capacity,
     spare_pool,
     spares_for,
-    system_mtbf,
-    young_interval,
 )
 
 __all__ = [
@@ -65,7 +74,6 @@ __all__ = [
     "first_order_goodput",
     "goodput",
     "expected_run_time",
-    "restart_time",
     "Budget",
     "overhead_budget",
     "SparePool",

@@ -1,28 +1,34 @@
 """Scaling and cost: what more accelerators bring, what they cost, and what a unit of work costs."""
 
 from .bills import (
-    Allocation,
     Bill,
-    Ledger,
-    Redundancy,
     annuity,
     bill,
     break_even_revenue,
     break_even_utilisation,
     capital,
-    competitive_rent,
-    compute_ledger,
-    compute_optimal,
     cost_per,
-    economic_life,
-    lifetime_optimal,
-    loss,
-    outage_bill,
-    redundancy,
-    required_rent,
-    tokens_for_loss,
     waiting_bill,
     yearly_bill,
+)
+from .generations import (
+    competitive_rent,
+    economic_life,
+    required_rent,
+)
+from .ledger import (
+    Allocation,
+    Ledger,
+    compute_ledger,
+    compute_optimal,
+    lifetime_optimal,
+    loss,
+    tokens_for_loss,
+)
+from .outages import (
+    Redundancy,
+    outage_bill,
+    redundancy,
 )
 from .speedup import (
     BatchCost,
