@@ -584,7 +584,7 @@ NOT_LAWS = {
 # scale times instead), and look-ups.
 NO_LAWS = {
     trained,
-    failures.simulate,
+    failures.simulate_job,
     interconnect.hierarchy,
     parallelism.kind,
     serving.kind,

@@ -15,7 +15,7 @@ from clusterlab.failures import (
     expected_failures,
     goodput,
     lemons,
-    simulate,
+    simulate_job,
     spare_pool,
     spares_for,
     system_mtbf,
@@ -185,7 +185,7 @@ def test_a_heavy_tail_makes_no_wait_longer_on_average_but_the_bad_runs_worse():
     """The pool of a job that waits is Erlang's loss system: of the repair time only the mean matters."""
     job = Job(interval=hour, write=0, mtbf=6 * hour, repair=10 * hour)
     law = spare_pool(2, nodes=8, node_mtbf=48 * hour, repair=10 * hour)
-    short, long = (simulate(60 * day, job, spares=2, tail=tail, runs=300, seed=2) for tail in (None, 1.2))
+    short, long = (simulate_job(60 * day, job, spares=2, tail=tail, runs=300, seed=2) for tail in (None, 1.2))
     for runs in (short, long):
         assert runs.repair.sum() / runs.failures.sum() == pytest.approx(law.wait, rel=0.06)
     assert np.quantile(long.repair, 0.95) > 1.05 * np.quantile(short.repair, 0.95)
@@ -194,9 +194,9 @@ def test_a_heavy_tail_makes_no_wait_longer_on_average_but_the_bad_runs_worse():
 def test_a_tail_is_one_of_repairs_of_machines():
     job = Job(interval=hour, write=10, mtbf=6 * hour)
     with pytest.raises(ValueError, match="tail must be None without spares, got 2"):
-        simulate(day, job, tail=2)
+        simulate_job(day, job, tail=2)
     with pytest.raises(ValueError, match="tail must be positive"):
-        simulate(day, job, spares=2, tail=0)
+        simulate_job(day, job, spares=2, tail=0)
 
 
 @pytest.mark.parametrize(

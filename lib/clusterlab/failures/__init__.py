@@ -37,8 +37,8 @@ from .rates import (
 )
 from .simulation import (
     Event,
-    Runs,
-    simulate,
+    SimulatedRuns,
+    simulate_job,
 )
 from .spares import (
     InRepair,
@@ -82,6 +82,6 @@ __all__ = [
     "spares_for",
     "elastic_capacity",
     "Event",
-    "Runs",
-    "simulate",
+    "SimulatedRuns",
+    "simulate_job",
 ]

@@ -6,8 +6,7 @@ The model of a job (:class:`Job`): failures of the whole job are a Poisson proce
 throws the job back to its last safe checkpoint. Then come ``detection`` (the job hangs) and ``repair`` (it waits for a
 machine), during which nothing fails, and ``restart`` (load, initialise), during which a further failure leads back to
 detection. A job begins without a restart and ends when its last checkpoint is safe. ``interval`` is work alone, as in
-Young 1974 and Daly 2006. Expected times are exact in this model; :func:`simulate` is its Monte Carlo simulation, with
-spare machines, correlated failures and infant mortality on top.
+Young 1974 and Daly 2006. Expected times are exact in this model; :func:`simulate_job` draws it at random.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ class Job(Explained):
 
 
 @dataclass(frozen=True, repr=False)
-class _Parts(Explained):
+class _WallClock(Explained):
     """What a job's wall-clock time is spent on.
 
     ``checkpoint`` is the time for which kept checkpoints stop the job, ``rework`` all running time that failures undid,
@@ -113,7 +112,7 @@ class _Parts(Explained):
     @property
     def parts(self) -> Mapping:
         """Every part by name."""
-        return {f.name: getattr(self, f.name) for f in fields(_Parts)}
+        return {f.name: getattr(self, f.name) for f in fields(_WallClock)}
 
     @property
     def total(self):
@@ -121,7 +120,7 @@ class _Parts(Explained):
         return reduce(np.add, self.parts.values())
 
 
-class Goodput(Predicted, _Parts):
+class Goodput(Predicted, _WallClock):
     """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio).
 
     Of published runs, one in ten kept less than ``low`` and one in ten more than ``high``: the odds of lost time, lost
@@ -139,7 +138,7 @@ class Goodput(Predicted, _Parts):
         return [("", "share"), ("useful", self.with_interval), *lost]
 
 
-class RunTime(Predicted, _Parts):
+class RunTime(Predicted, _WallClock):
     """Seconds of a job's run by what they were spent on, the parts of a :class:`Goodput`.
 
     ``low`` and ``high`` are the ends of the total's interval: what is lost is as uncertain as that of a goodput, and

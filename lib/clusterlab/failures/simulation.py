@@ -25,7 +25,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class Runs(RunTime):
+class SimulatedRuns(RunTime):
     """Simulated runs: arrays with one element for each run, of the seconds of each part and of the failures.
 
     ``timeline`` holds the events of the first run, without gaps and without its maintenance windows.
@@ -45,7 +45,9 @@ class Runs(RunTime):
 _MOST_FAILURES = 100_000
 
 
-def simulate(work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0) -> Runs:
+def simulate_job(
+    work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0
+) -> SimulatedRuns:
     r"""Monte Carlo simulation of a job: the model of this module, failure by failure, all runs at once.
 
     .. math:: t_{i+1} = H^{-1}\left(H(t_i) + E_i\right), \quad E_i \sim \text{Exp}(1), \quad H(t) = t/M
@@ -72,7 +74,7 @@ def simulate(work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age
 
     Returns
     -------
-    Runs
+    SimulatedRuns
         Distributions: an array of each part, and the timeline of the first run.
 
     Raises
@@ -91,8 +93,8 @@ def simulate(work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age
     >>> from clusterlab.failures import system_mtbf
     >>> from clusterlab.units import day, hour, minute
     >>> mtbf = system_mtbf(50_000 * hour, 16384)
-    >>> simulate(54 * day, Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute))
-    Runs
+    >>> simulate_job(54 * day, Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute))
+    SimulatedRuns
     1,000 runs      mean       5%     95%
     useful          54 d     54 d    54 d
     checkpoint    70.7 h   70.7 h  70.7 h
@@ -130,7 +132,7 @@ def simulate(work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age
         "restart": state.restart,
         "repair": state.repair,
     }
-    return Runs(
+    return SimulatedRuns(
         **parts,
         maintenance=_maintenance(parts, job),
         failures=state.failures.astype(int),
@@ -247,7 +249,7 @@ def _attempt(now, *, time_to_failure, restart_time, remaining, plan):
 
 
 def _pool(spares, machines, *, repair, tail, runs):
-    """The pool of spares of a simulation, or None; ``machines`` and ``tail`` as in :func:`simulate`."""
+    """The pool of spares of a simulation, or None; ``machines`` and ``tail`` as in :func:`simulate_job`."""
     sizes, probabilities = _sizes(machines)
     if spares is None:
         if np.any(sizes > 1):

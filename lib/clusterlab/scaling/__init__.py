@@ -33,8 +33,8 @@ from .outages import (
 from .speedup import (
     BatchCost,
     Chain,
-    Run,
     StrongScaling,
+    TrainingRun,
     amdahl_speedup,
     batch_cost,
     chain,
@@ -65,7 +65,7 @@ __all__ = [
     "critical_batch",
     "BatchCost",
     "batch_cost",
-    "Run",
+    "TrainingRun",
     "training_run",
     "gpus_needed",
     "Bill",

@@ -545,7 +545,7 @@ def batch_cost(batch, critical) -> BatchCost:
 
 
 @dataclass(frozen=True, repr=False)
-class Run(Explained):
+class TrainingRun(Explained):
     """A run of ``flops`` on ``gpus`` accelerators, each of which does ``rate`` useful FLOP/s while it lasts."""
 
     flops: float
@@ -568,7 +568,7 @@ class Run(Explained):
         return [*rows, ("GPU-hours", summary(self.gpu_time / 3600))]
 
 
-def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
+def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> TrainingRun:
     r"""Time of a run, from its FLOPs.
 
     .. math:: t = \frac{F}{n\,P\,\eta\,g}
@@ -588,7 +588,7 @@ def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
 
     Returns
     -------
-    Run
+    TrainingRun
 
     Raises
     ------
@@ -612,7 +612,7 @@ def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
     work, roof = positive(flops=flops, peak=peak)
     eta, share = fraction(efficiency=efficiency(count) if callable(efficiency) else efficiency, goodput=goodput)
     broadcastable(flops=work, gpus=count, peak=roof, efficiency=eta, goodput=share)
-    return Run(work, count, roof * eta * share)
+    return TrainingRun(work, count, roof * eta * share)
 
 
 def gpus_needed(flops, time, *, peak, efficiency, goodput=1, most=2**24):
