@@ -21,25 +21,12 @@ from clusterlab.catalogue import SOFTWARE, price_list, prices
 from clusterlab.failures import (
     Job,
     checkpoint,
-    checkpoint_size,
-    daly_interval,
-    elastic_capacity,
-    expected_failures,
     expected_run_time,
-    failure_probability,
     first_order_goodput,
     goodput,
-    implied_mttf,
-    infant_failures,
-    lemons,
     optimal_interval,
     overhead_budget,
-    poisson_interval,
     series_mtbf,
-    spare_pool,
-    spares_for,
-    system_mtbf,
-    young_interval,
 )
 from clusterlab.interconnect import (
     all_to_all_local_share,
@@ -256,21 +243,6 @@ JOB = Job(
     maintenance=q("", 0.1),
 )
 PARTS = ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total")
-FLEET = {"nodes": q("", 8), "node_mtbf": q("s", 100), "repair": SECONDS}
-
-
-def counted(window, mtbf):
-    """Expected failures: the range around the mean is of plain counts, so the unit is stripped on the way there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return expected_failures(window, mtbf)
-
-
-def pooled(share):
-    """Spares for a share of the time: they are a plain count, so the unit is stripped on the way there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return spares_for(share, **FLEET)
 
 
 def redundant(needed, availability):
@@ -347,32 +319,7 @@ DIMENSIONS = {
         ),
         {"": "octet/s"},
     ),
-    system_mtbf: (lambda: system_mtbf(SECONDS, q("", 8)), {"": "s"}),
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
-    expected_failures: (lambda: counted(SECONDS, SECONDS), {"value": "", "low": "", "high": ""}),
-    lemons: (lambda: lemons([0.1, 0.2], failures=2, dispersion=0.5), {"past": "", "future": ""}),
-    spares_for: (lambda: pooled(0.9), {"load": "", "deviation": ""}),
-    failure_probability: (lambda: failure_probability(SECONDS, SECONDS), {"": ""}),
-    infant_failures: (lambda: infant_failures(SECONDS, mtbf=SECONDS, shape=0.5, age=SECONDS), {"": ""}),
-    poisson_interval: (lambda: poisson_interval([2, 4]), {"low": "", "high": ""}),
-    implied_mttf: (
-        lambda: implied_mttf([2, 4], components=q("", 8), window=SECONDS),
-        {"value": "s", "low": "s", "high": "s"},
-    ),
-    checkpoint_size: (lambda: checkpoint_size(q(""), bytes_per_parameter=q("octet")), {"": "octet"}),
-    checkpoint: (
-        lambda: checkpoint(
-            BUFFER,
-            storage_bandwidth=BANDWIDTH,
-            writers=q("", 8),
-            writer_bandwidth=BANDWIDTH,
-            local_bandwidth=BANDWIDTH,
-        ),
-        {"size": "octet", "stall": "s", "lag": "s", "time": "s"},
-    ),
-    young_interval: (lambda: young_interval(SECONDS, SECONDS), {"": "s"}),
-    daly_interval: (lambda: daly_interval(SECONDS, SECONDS), {"": "s"}),
-    optimal_interval: (lambda: optimal_interval(SECONDS, SECONDS), {"": "s"}),
     first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
     goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
     expected_run_time: (
@@ -380,11 +327,6 @@ DIMENSIONS = {
         dict.fromkeys(PARTS, "s") | {"goodput": ""},
     ),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
-    spare_pool: (
-        lambda: spare_pool(q(""), **FLEET),
-        {"load": "", "none_left": "", "waiting": "", "wait": "s"},
-    ),
-    elastic_capacity: (lambda: elastic_capacity(q(""), **FLEET), {"": ""}),
     attention_parameters: (lambda: attention_parameters(SHAPE)[0], {"": ""}),
     expert_parameters: (lambda: expert_parameters(SHAPE), {"": ""}),
     expert_input: (lambda: expert_input(SHAPE), {"": ""}),

@@ -61,7 +61,7 @@ PLAIN = {
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"Train", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
-PLAIN["failures"] |= {"SimulatedRuns"}  # luck alone, run by run
+PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Outcome", "Binding", "Swing"}  # of one world, and what moves from one to another
 ABSTRACT = {"records.Explained", "records.Predicted"}
 

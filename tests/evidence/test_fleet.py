@@ -203,11 +203,7 @@ def test_a_tail_is_one_of_repairs_of_machines():
     ("changed", "message"),
     [
         ({"share": 1}, "share must be below 1, got 1"),
-        ({"share": 0}, "share must be above 0"),
-        ({"dispersion": -1}, "dispersion must be"),
         ({"machines": {1: 0.5, 8: 0.4}}, "the shares of machines must sum to 1, got 0.9"),
-        ({"nodes": 1.5}, "nodes must be"),
-        ({"repair": -1}, "repair must be"),
     ],
 )
 def test_a_pool_refuses_nonsense(changed, message):

@@ -818,11 +818,7 @@ SOUND = {
     spare_pool: POOL,
     elastic_capacity: POOL | {"replica": [1, 4, 64]},
 }
-COUNTS = {"n", "reference", "components", "writers", "nodes", "replica"} | {"spares", "count", "failures"}
-MAY_BE_ZERO = {"write", *RECOVERY, "maintenance", "spares", "count", "dispersion", "failing", "delay"} | {
-    (failure_probability, "window"),
-    (infant_failures, "window"),
-}
+MAY_BE_ZERO = {"write", *RECOVERY, "maintenance"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
 
@@ -853,18 +849,31 @@ def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
         assert (taken - {"job"} | set(COST) if "job" in taken else taken) == set(arguments)
 
 
-@pytest.mark.parametrize(("law", "name"), ARGUMENTS)
-def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
-    nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan]]
-    strict = law in (young_interval, daly_interval, optimal_interval)
-    nonsense += [] if not strict and {name, (law, name)} & MAY_BE_ZERO else [0]
-    nonsense += [1.5] if name in COUNTS and (law, name) != (lemons, "failures") else []
-    nonsense += [1, 1.5] if name in ("confidence", "maintenance", "share", "failing") else []
-    optional = name in ("writer_bandwidth", "local_bandwidth")
-    nonsense += [] if optional else [None]
+@pytest.mark.parametrize(("law", "name"), [case for case in ARGUMENTS if not hasattr(case[0], "quantities")])
+def test_a_law_of_a_job_refuses_nonsense_and_names_the_argument(law, name):
+    nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan], None]
+    nonsense += [] if name in MAY_BE_ZERO else [0]
+    nonsense += [1, 1.5] if name == "maintenance" else []
     for value in nonsense:
         with pytest.raises(ValueError, match=rf"^{name} must be .*got "):
             one(law, 0, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("law", "changed", "message"),
+    [
+        (expected_failures, {"confidence": 1}, "confidence must be below 1, got 1"),
+        (poisson_interval, {"confidence": [0.9, 1]}, "confidence must be below 1, got 1"),
+        (poisson_interval, {"count": 1.5}, "count must be a whole number, got 1.5"),
+        (implied_mttf, {"confidence": 1}, "confidence must be below 1, got 1"),
+        (lemons, {"share": [0.1, 1]}, "share must be below 1, got 1"),
+        (spare_pool, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
+        (elastic_capacity, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
+    ],
+)
+def test_a_law_refuses_what_its_quantities_do_not_say(law, changed, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        one(law, 0, **changed)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Checkpoints: how large they are, for how long they stop training, when they are safe, and how often to take one."""
+"""Checkpoints: how large they are, for how long they stop training, when they are safe, and how often to take one.
+
+Each rule for the interval gives the work between two checkpoints, tau.
+"""
 
 from __future__ import annotations
 
@@ -6,34 +9,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import positive, whole
-from ..records import Explained, summary
+from ..quantities import Bytes, BytesPerSecond, Count, Number, PositiveBytes, PositiveSeconds, Seconds, law
+from ..records import Explained, Rows, summary
 
 # --- Size and time ---------------------------------------------------------------------------------------------------
 
 
-def checkpoint_size(parameters, *, bytes_per_parameter=14):
+@law
+def checkpoint_size(parameters: Number, *, bytes_per_parameter: PositiveBytes = 14) -> Bytes:
     r"""Bytes of a training checkpoint.
 
     .. math:: S = b N
 
     Parameters
     ----------
-    parameters : array_like
+    parameters
         Parameters of the model, N.
-    bytes_per_parameter : array_like
+    bytes_per_parameter
         Bytes kept for each, b: 14 for mixed-precision Adam (BF16 weights 2, FP32 weights, momentum and variance 12).
         Gradients are not kept: they are computed anew.
 
     Returns
     -------
-    array_like
-        Bytes, without metadata.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    Bytes
+        Without metadata.
 
     Notes
     -----
@@ -45,29 +44,36 @@ def checkpoint_size(parameters, *, bytes_per_parameter=14):
     >>> fmt(checkpoint_size(175e9), "B"), fmt(checkpoint_size(175e9) / 100e9, "s")
     ('2.45 TB', '24.5 s')
     """
-    n, size = positive(parameters=parameters, bytes_per_parameter=bytes_per_parameter)
-    return size * n
+    return bytes_per_parameter * parameters
 
 
 @dataclass(frozen=True, repr=False)
 class Checkpoint(Explained):
-    """One checkpoint: its bytes, the seconds for which training stops, and those from then until it is safe."""
+    """One checkpoint: its size, the time for which training stops, and that from then until it is safe."""
 
-    size: float
-    stall: float
-    lag: float
+    size: Bytes
+    stall: Seconds
+    lag: Seconds
 
     @property
-    def time(self):
-        """Seconds from its start until it is safe."""
+    def time(self) -> Seconds:
+        """From its start until it is safe."""
         return self.stall + self.lag
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("size", summary(self.size, "B"))]
         return rows + [(name, summary(getattr(self, name), "s")) for name in ("stall", "lag", "time")]
 
 
-def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, local_bandwidth=None) -> Checkpoint:
+@law
+def checkpoint(
+    size: PositiveBytes,
+    *,
+    storage_bandwidth: BytesPerSecond,
+    writers: Count = 1,
+    writer_bandwidth: BytesPerSecond | None = None,
+    local_bandwidth: BytesPerSecond | None = None,
+) -> Checkpoint:
     r"""How long a checkpoint stops training, and when it is safe.
 
     .. math:: T = \frac{S}{\min(B_\text{storage},\, w B_\text{writer})}, \qquad
@@ -75,27 +81,22 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
 
     Parameters
     ----------
-    size : array_like
-        Bytes, S.
-    storage_bandwidth : array_like
-        Bytes/s that the remote storage takes from all writers together.
-    writers : array_like
+    size
+        S, of all shards together.
+    storage_bandwidth
+        What the remote storage takes from all writers together.
+    writers
         Ranks that each write a shard, w: 1 for a full checkpoint gathered on one rank, all ranks for a sharded one.
-    writer_bandwidth : array_like, optional
-        Bytes/s of one writer to the storage; no limit by default.
-    local_bandwidth : array_like, optional
-        Bytes/s of one writer to its host's memory or disk. If given, the checkpoint has two levels: training stops for
+    writer_bandwidth
+        Of one writer to the storage; no limit by default.
+    local_bandwidth
+        Of one writer to its host's memory or disk. If given, the checkpoint has two levels: training stops for
         the local copy and continues while that drains to the storage (an asynchronous checkpoint).
 
     Returns
     -------
     Checkpoint
         Blocking: ``stall`` = T and no ``lag``. Two levels: ``stall`` = T_local and ``lag`` = T.
-
-    Raises
-    ------
-    ValueError
-        A size or bandwidth is not positive and finite, or ``writers`` is not a whole number of at least 1.
 
     Notes
     -----
@@ -111,41 +112,27 @@ def checkpoint(size, *, storage_bandwidth, writers=1, writer_bandwidth=None, loc
     >>> [fmt(checkpoint(2.3 * TiB, **where, **local).stall, "s") for local in ({}, {"local_bandwidth": 10e9})]
     ['40.1 s', '659 ms']
     """
-    whole(writers=writers)
-    given = {"writer_bandwidth": writer_bandwidth, "local_bandwidth": local_bandwidth}
-    given = {name: value for name, value in given.items() if value is not None}
-    checked = positive(size=size, storage_bandwidth=storage_bandwidth, writers=writers, **given)
-    size, remote, writers, *checked = checked
-    given = dict(zip(given, checked, strict=True))
+    remote = storage_bandwidth
     if writer_bandwidth is not None:
-        remote = np.minimum(remote, writers * given["writer_bandwidth"])
+        remote = np.minimum(remote, writers * writer_bandwidth)
     if local_bandwidth is None:
         return Checkpoint(size, size / remote, 0 * size / remote)
-    return Checkpoint(size, size / (writers * given["local_bandwidth"]), size / remote)
+    return Checkpoint(size, size / (writers * local_bandwidth), size / remote)
 
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
 
-def young_interval(write, mtbf):
+@law
+def young_interval(write: PositiveSeconds, mtbf: PositiveSeconds) -> PositiveSeconds:
     r"""Checkpoint interval by Young's first-order rule.
 
     .. math:: \tau = \sqrt{2 \delta M}
 
     Parameters
     ----------
-    write, mtbf : array_like
-        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
-
-    Returns
-    -------
-    array_like
-        Seconds of work between checkpoints, tau.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    write, mtbf
+        Time for which a checkpoint stops the job, delta, and mean time between failures of the job, M.
 
     Notes
     -----
@@ -157,11 +144,11 @@ def young_interval(write, mtbf):
     >>> fmt(young_interval(60, 3 * hour), "min")
     '19 min'
     """
-    write, mtbf = positive(write=write, mtbf=mtbf)
     return np.sqrt(2 * write * mtbf)
 
 
-def daly_interval(write, mtbf):
+@law
+def daly_interval(write: PositiveSeconds, mtbf: PositiveSeconds) -> PositiveSeconds:
     r"""Checkpoint interval by Daly's higher-order rule.
 
     .. math:: \tau = \sqrt{2 \delta M}\left[1 + \tfrac13\sqrt{\tfrac{\delta}{2M}} + \tfrac19\,\tfrac{\delta}{2M}\right]
@@ -169,18 +156,8 @@ def daly_interval(write, mtbf):
 
     Parameters
     ----------
-    write, mtbf : array_like
-        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
-
-    Returns
-    -------
-    array_like
-        Seconds of work between checkpoints, tau.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    write, mtbf
+        Time for which a checkpoint stops the job, delta, and mean time between failures of the job, M.
 
     Notes
     -----
@@ -191,13 +168,13 @@ def daly_interval(write, mtbf):
     >>> round(daly_interval(5 * 60, 24 * 3600) / 60)
     117
     """
-    write, mtbf = positive(write=write, mtbf=mtbf)
     half = write / (2 * mtbf)
     series = np.sqrt(2 * write * mtbf) * (1 + np.sqrt(half) / 3 + half / 9) - write
     return np.where(half < 1, series, mtbf)[()]
 
 
-def optimal_interval(write, mtbf):
+@law
+def optimal_interval(write: PositiveSeconds, mtbf: PositiveSeconds) -> PositiveSeconds:
     r"""Checkpoint interval that minimises the expected run time, exactly.
 
     .. math:: e^{(\tau + \delta)/M}\left(1 - \frac{\tau}{M}\right) = 1, \qquad
@@ -205,20 +182,15 @@ def optimal_interval(write, mtbf):
 
     Parameters
     ----------
-    write, mtbf : array_like
-        Seconds for which a checkpoint stops the job, delta, and mean time between failures of the job, M, seconds.
+    write, mtbf
+        Time for which a checkpoint stops the job, delta, and mean time between failures of the job, M.
 
     Returns
     -------
-    array_like
-        Seconds of work between checkpoints, tau, always below M. Detection, repair, restart and lag do not change it,
+    PositiveSeconds
+        Work between checkpoints, tau, always below M. Detection, repair, restart and lag do not change it,
         because they only multiply the expected time (:func:`expected_run_time`). Beyond delta = 0.797 M it is shorter
         than the write: no interval is worth it there.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
 
     Notes
     -----
@@ -232,7 +204,6 @@ def optimal_interval(write, mtbf):
     >>> [[round(float(rule(60, mtbf)), 1) for rule in rules] for mtbf in (3 * 3600, 60)]
     [[1138.4, 1098.8, 1098.8], [84.9, 49.6, 50.5]]
     """
-    write, mtbf = positive(write=write, mtbf=mtbf)
     ratio = write / mtbf
     y = np.sqrt(2 * ratio) + ratio
     for _ in range(8):

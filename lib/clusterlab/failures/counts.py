@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import fraction, nonnegative, positive, whole
-from ..records import Explained, summary, with_interval
+from ..quantities import Amount, Count, Number, PositiveSeconds, PositiveShare, Seconds, Share, law
+from ..records import Explained, Rows, summary, with_interval
 
 # Kind: fitted, to the failure logs of twelve systems of Los Alamos, of 128 nodes or more (LA-UR-05-7318, 1996 to 2005;
 # data/failures.csv, LANL): medians over the systems, from .00 to .84 and from .21 to 4.1. The first is that of counts
@@ -21,9 +22,9 @@ NODE_DISPERSION = 0.9
 class Estimate(Explained):
     """A value and its confidence interval. ``unit`` is the unit in which it is printed."""
 
-    value: float
-    low: float
-    high: float
+    value: Amount
+    low: Amount
+    high: Amount
     unit: str = ""
 
     @property
@@ -32,11 +33,21 @@ class Estimate(Explained):
         sure = np.all(np.equal(self.low, self.high))
         return summary(self.value, self.unit) if sure else with_interval(self.value, self.low, self.high, self.unit)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return [("", "value"), *((name, summary(getattr(self, name), self.unit)) for name in ("value", "low", "high"))]
 
 
-def _poisson_tail(mean, count, step):
+@dataclass(frozen=True, repr=False)
+class TimeEstimate(Estimate):
+    """A time and its confidence interval."""
+
+    value: Seconds
+    low: Seconds
+    high: Seconds
+    unit: str = "s"
+
+
+def _poisson_tail(mean: float, count: float, step: int) -> float:
     """P(X >= count) for step +1, P(X <= count) for step -1: the sum of Poisson terms, which fall from count outward."""
     j = np.arange(10 * math.sqrt(count) + 60)
     ratios = mean / (count + 1 + j) if step > 0 else np.maximum(count - j, 0) / mean
@@ -44,7 +55,7 @@ def _poisson_tail(mean, count, step):
     return first * (1 + np.cumprod(ratios).sum())
 
 
-def _bisect(below, low, high):
+def _bisect(below: Callable[[float], bool], low: float, high: float) -> float:
     """The point at which ``below`` turns from true to false, to the last digit."""
     for _ in range(60):
         middle = (low + high) / 2
@@ -53,18 +64,18 @@ def _bisect(below, low, high):
 
 
 @np.vectorize
-def _lower_mean(count, tail):
+def _lower_mean(count: float, tail: float) -> float:
     return _bisect(lambda mean: _poisson_tail(mean, count, +1) < tail, 0.0, count) if count else 0.0
 
 
 @np.vectorize
-def _upper_mean(count, tail):
+def _upper_mean(count: float, tail: float) -> float:
     chernoff = math.log(1 / tail)  # P(X <= count) <= exp(-(mean - count)^2 / (2 mean)) bounds the search
     most = count + chernoff + math.sqrt(chernoff**2 + 2 * count * chernoff)
     return _bisect(lambda mean: _poisson_tail(mean, count, -1) > tail, max(count, 1e-300), most)
 
 
-def _counts(mean, dispersion):
+def _counts(mean: float, dispersion: float) -> tuple[np.ndarray, np.ndarray]:
     """Counts around a mean, as far as they matter, and their probabilities: Poisson, or mixed over a gamma rate."""
     wide = 1 + dispersion * mean  # variance over mean
     reach = 10 * math.sqrt(mean * wide) + 60 * wide
@@ -75,21 +86,23 @@ def _counts(mean, dispersion):
 
 
 @np.vectorize
-def _count_quantile(mean, probability, dispersion):
+def _count_quantile(mean: float, probability: float, dispersion: float) -> float:
     """Least n with P(X <= n) >= probability."""
     n, chance = _counts(mean, dispersion)
-    return float(n[min(np.searchsorted(np.cumsum(chance), probability), n.size - 1)])
+    return float(n[min(int(np.searchsorted(np.cumsum(chance), probability)), n.size - 1)])
 
 
-def _tail(confidence):
+def _tail(confidence: PositiveShare) -> Share:
     """Probability of each of the two tails outside a confidence interval."""
-    (confidence,) = fraction(confidence=confidence)
     if np.any(confidence == 1):
         raise ValueError("confidence must be below 1, got 1")
     return (1 - confidence) / 2
 
 
-def expected_failures(window, mtbf, confidence=0.95, *, dispersion=0) -> Estimate:
+@law
+def expected_failures(
+    window: PositiveSeconds, mtbf: PositiveSeconds, confidence: PositiveShare = 0.95, *, dispersion: Amount = 0
+) -> Estimate:
     r"""Mean number of failures in a window of time, and the range in which the count falls.
 
     .. math:: \Lambda = t / M, \qquad P(X < \text{low}) \le \alpha/2, \quad P(X > \text{high}) \le \alpha/2,
@@ -97,11 +110,11 @@ def expected_failures(window, mtbf, confidence=0.95, *, dispersion=0) -> Estimat
 
     Parameters
     ----------
-    window, mtbf : array_like
-        Length of the window, t, and mean time between failures, M, seconds.
-    confidence : array_like
-        1 - alpha, between 0 and 1.
-    dispersion : array_like
+    window, mtbf
+        Length of the window, t, and mean time between failures, M.
+    confidence
+        1 - alpha, below 1.
+    dispersion
         Squared coefficient of variation of the fleet's failure rate from month to month, alpha_d: bursts, bad batches,
         seasons. At 0 the rate is constant and the count Poisson; :data:`BURSTS` is what fleets show. Nodes that differ,
         each with a dispersion of its own rate, add only that over their number: see :func:`lemons`.
@@ -114,8 +127,7 @@ def expected_failures(window, mtbf, confidence=0.95, *, dispersion=0) -> Estimat
     Raises
     ------
     ValueError
-        ``window`` or ``mtbf`` is not positive and finite, ``confidence`` is not between 0 and 1, or ``dispersion`` is
-        negative.
+        ``confidence`` is 1.
 
     Notes
     -----
@@ -142,10 +154,9 @@ def expected_failures(window, mtbf, confidence=0.95, *, dispersion=0) -> Estimat
     >>> float(wide.low), float(wide.high)
     (136.0, 872.0)
     """
-    window, mtbf = positive(window=window, mtbf=mtbf)
-    (spread,) = nonnegative(dispersion=dispersion)
     tail, mean = _tail(confidence), window / mtbf
-    return Estimate(mean, _count_quantile(mean, tail, spread)[()], _count_quantile(mean, 1 - tail, spread)[()])
+    low, high = (_count_quantile(mean, share, dispersion)[()] for share in (tail, 1 - tail))
+    return Estimate(mean, low, high)
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,43 +166,40 @@ class Lemons(Explained):
     ``future`` is their share of the failures of the next window of the same length, if nothing is done.
     """
 
-    share: float
-    past: float
-    future: float
+    share: PositiveShare
+    past: Share
+    future: Share
 
     @property
-    def without(self):
+    def without(self) -> Amount:
         """Failure rate of the other nodes, as a multiple of that of all: what replacing the lemons leaves."""
         return (1 - self.future) / (1 - self.share)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         names = ("share", "past", "future", "without")
         return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in names)]
 
 
-def lemons(share, *, failures, dispersion) -> Lemons:
+@law
+def lemons(share: PositiveShare, *, failures: Number, dispersion: Amount) -> Lemons:
     r"""What the nodes with the most failures have caused, and what they will cause: bad nodes against bad luck.
 
     .. math:: E[\lambda \mid c] = \bar\lambda\, \frac{1 + \phi\, c}{1 + \phi\, \bar\lambda}
 
     Parameters
     ----------
-    share : array_like
-        Of the nodes, those with the highest counts, between 0 and 1.
-    failures : array_like
+    share
+        Of the nodes, those with the highest counts, below 1.
+    failures
         Mean number of failures of a node in the window that was counted.
-    dispersion : array_like
+    dispersion
         Squared coefficient of variation of the nodes' own rates, phi: 0 if all are alike, and
         :data:`NODE_DISPERSION` in published logs.
-
-    Returns
-    -------
-    Lemons
 
     Raises
     ------
     ValueError
-        ``share`` is not between 0 and 1, ``failures`` is not positive, or ``dispersion`` is negative.
+        ``share`` is 1.
 
     Notes
     -----
@@ -211,33 +219,32 @@ def lemons(share, *, failures, dispersion) -> Lemons:
     future   2.64%
     without  98.3%
     """
-    (part,) = fraction(share=share)
-    if np.any(part == 1):
-        raise ValueError(f"share must be below 1, got {np.max(part):g}")
-    (mean,), (spread,) = positive(failures=failures), nonnegative(dispersion=dispersion)
-    past, future = _worst(part, mean, spread)
-    return Lemons(part, past[()], future[()])
+    if np.any(share == 1):
+        raise ValueError("share must be below 1, got 1")
+    past, future = _worst(share, failures, dispersion)
+    return Lemons(share, past[()], future[()])
 
 
 @np.vectorize
-def _worst(share, mean, dispersion):
+def _worst(share: float, mean: float, dispersion: float) -> tuple[float, float]:
     """Of all failures, and of the next ones, those of a share of the nodes that had the most."""
     n, chance = (part[::-1] for part in _counts(mean, dispersion))
     taken = np.clip(share - (np.cumsum(chance) - chance), 0, chance)
     return float(taken @ n / mean), float(taken @ (1 + dispersion * n) / (1 + dispersion * mean))
 
 
-def poisson_interval(count, confidence=0.95) -> Estimate:
+@law
+def poisson_interval(count: Amount, confidence: PositiveShare = 0.95) -> Estimate:
     r"""Confidence interval for the mean of a Poisson count (Garwood's exact interval).
 
     .. math:: \tfrac12\chi^2_{\alpha/2}(2k) \;\le\; \Lambda \;\le\; \tfrac12\chi^2_{1-\alpha/2}(2k + 2)
 
     Parameters
     ----------
-    count : array_like
+    count
         Events observed, k: a whole number, zero included.
-    confidence : array_like
-        1 - alpha, between 0 and 1.
+    confidence
+        1 - alpha, below 1.
 
     Returns
     -------
@@ -247,7 +254,7 @@ def poisson_interval(count, confidence=0.95) -> Estimate:
     Raises
     ------
     ValueError
-        ``count`` is not a whole number of at least 0, or ``confidence`` is not between 0 and 1.
+        ``count`` is not a whole number, or ``confidence`` is 1.
 
     Notes
     -----
@@ -262,39 +269,41 @@ def poisson_interval(count, confidence=0.95) -> Estimate:
     low     16.2
     high    36.9
     """
-    (count,) = nonnegative(count=count)
     if np.any(count != np.floor(count)):
         raise ValueError(f"count must be a whole number, got {count}")
     tail = _tail(confidence)
     return Estimate(count, _lower_mean(count, tail)[()], _upper_mean(count, tail)[()])
 
 
-def implied_mttf(failures, *, components, window, confidence=0.95) -> Estimate:
+@law
+def implied_mttf(
+    failures: Count, *, components: Count, window: PositiveSeconds, confidence: PositiveShare = 0.95
+) -> TimeEstimate:
     r"""Mean time to failure of one component, from a published number of failures.
 
     .. math:: m = n t / k
 
     Parameters
     ----------
-    failures : array_like
-        Failures counted, k, at least 1.
-    components : array_like
+    failures
+        Failures counted, k.
+    components
         Components that could fail, n.
-    window : array_like
-        Seconds of observation, t.
-    confidence : array_like
-        Of the interval, between 0 and 1.
+    window
+        Time of observation, t.
+    confidence
+        Of the interval, below 1.
 
     Returns
     -------
-    Estimate
-        Seconds. The interval is that of :func:`poisson_interval`: it covers chance, but not differences in what was
+    TimeEstimate
+        The interval is that of :func:`poisson_interval`: it covers chance, but not differences in what was
         counted as a failure.
 
     Raises
     ------
     ValueError
-        ``failures`` or ``components`` is not a whole number of at least 1, or ``window`` is not positive.
+        ``confidence`` is 1.
 
     Notes
     -----
@@ -309,9 +318,6 @@ def implied_mttf(failures, *, components, window, confidence=0.95) -> Estimate:
     >>> [fmt(t, "h") for t in (mttf.value, mttf.low, mttf.high)]
     ['50,700 h', '46,000 h', '55,900 h']
     """
-    whole(failures=failures, components=components)
-    positive(window=window)
-    count, n, window = nonnegative(failures=failures, components=components, window=window)
-    seen = poisson_interval(count, confidence)
-    exposure = n * window
-    return Estimate(exposure / count, exposure / seen.high, exposure / seen.low, "s")
+    seen = poisson_interval.unchecked(failures, confidence)
+    exposure = components * window
+    return TimeEstimate(exposure / failures, exposure / seen.high, exposure / seen.low)

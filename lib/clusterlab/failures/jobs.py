@@ -15,32 +15,34 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import nonnegative, positive
-from ..records import Explained, Predicted, summary
+from ..checks import broadcastable, nonnegative, positive
+from ..quantities import Amount, PositiveSeconds, Seconds, Share
+from ..records import Explained, Predicted, Rows, summary
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Job(Explained):
-    """A checkpointed job and what each of its failures costs. Times are in seconds, by keyword, scalars or arrays.
+    """A checkpointed job and what each of its failures costs, by keyword, scalars or arrays.
 
     Parameters
     ----------
-    interval : array_like
+    interval
         Work between two checkpoints, tau.
-    write : array_like
+    write
         Time for which a checkpoint stops the job, delta.
-    mtbf : array_like
+    mtbf
         Mean time between failures of the whole job, M.
-    lag : array_like
+    lag
         Time after that stop until the checkpoint is safe, b.
-    detection, repair, restart : array_like
+    detection, repair, restart
         Time after a failure until it is noticed, d; until a machine is available, w (the mean is enough); to load and
         initialise, R.
-    maintenance : array_like
+    maintenance
         Share of the calendar in planned windows, m, which the job enters with a fresh checkpoint.
 
     Raises
@@ -60,14 +62,14 @@ class Job(Explained):
     ['86.6%', '87.8%']
     """
 
-    interval: float
-    write: float
-    mtbf: float
-    lag: float = 0.0
-    detection: float = 0.0
-    repair: float = 0.0
-    restart: float = 0.0
-    maintenance: float = 0.0
+    interval: PositiveSeconds
+    write: Seconds
+    mtbf: PositiveSeconds
+    lag: Seconds = 0.0
+    detection: Seconds = 0.0
+    repair: Seconds = 0.0
+    restart: Seconds = 0.0
+    maintenance: Share = 0.0
 
     def __post_init__(self) -> None:
         """Check each value, and the values against each other."""
@@ -84,13 +86,16 @@ class Job(Explained):
             raise ValueError(f"maintenance must be a share below 1, got {np.max(self.maintenance):g}")
 
     @property
-    def period(self):
-        """Seconds from one checkpoint to the next without failures: interval and write."""
+    def period(self) -> PositiveSeconds:
+        """From one checkpoint to the next without failures: interval and write."""
         return self.interval + self.write
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         times = [(name, summary(value, "s")) for name, value in vars(self).items() if name != "maintenance"]
         return [("", "value"), *times, ("maintenance", summary(self.maintenance, "%"))]
+
+
+_Part = Any  # a share of a Goodput, or the seconds of a RunTime
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,21 +106,21 @@ class _WallClock(Explained):
     and ``restart`` includes the restarts that a further failure cut short.
     """
 
-    useful: float
-    checkpoint: float
-    rework: float
-    detection: float
-    restart: float
-    repair: float
-    maintenance: float
+    useful: _Part
+    checkpoint: _Part
+    rework: _Part
+    detection: _Part
+    restart: _Part
+    repair: _Part
+    maintenance: _Part
 
     @property
-    def parts(self) -> Mapping:
+    def parts(self) -> Mapping[str, _Part]:
         """Every part by name."""
         return {f.name: getattr(self, f.name) for f in fields(_WallClock)}
 
     @property
-    def total(self):
+    def total(self) -> _Part:
         """Sum of all parts."""
         return reduce(np.add, self.parts.values())
 
@@ -128,12 +133,12 @@ class Goodput(Predicted, _WallClock):
     here.
     """
 
-    def _predicted(self):
+    def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
         spread = catalogue.SPREADS["goodput"]
         ends = (self.useful / (self.useful + odds * (1 - self.useful)) for odds in (spread.high, spread.low))
         return self.useful, *ends, "%"
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         lost = [(name, summary(part, "%")) for name, part in self.parts.items() if name != "useful"]
         return [("", "share"), ("useful", self.with_interval), *lost]
 
@@ -146,32 +151,32 @@ class RunTime(Predicted, _WallClock):
     """
 
     @property
-    def goodput(self):
+    def goodput(self) -> Share:
         """Share of the time that was useful."""
         return self.useful / self.total
 
-    def _predicted(self):
+    def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
         spread, lost = catalogue.SPREADS["goodput"], self.total - self.useful
         return self.total, self.useful + spread.low * lost, self.useful + spread.high * lost, "s"
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(name, summary(t, "s"), summary(t / self.total, "%")) for name, t in self.parts.items()]
         return [("", "time", "share"), *rows, ("total", *self._cells())]
 
 
-def first_order_goodput(job: Job):
+def first_order_goodput(job: Job) -> float | np.ndarray:
     r"""Goodput in Young's first-order approximation: each loss is small, and losses do not interact.
 
     .. math:: 1 - m - \frac{\delta}{\tau} - \frac{\tau/2 + b + d + w + R}{M}
 
     Parameters
     ----------
-    job : Job
+    job
         Its interval tau, write delta, and so on.
 
     Returns
     -------
-    array_like
+    float or array
         A share, greatest at :func:`young_interval`. It is negative where the losses are not small.
 
     Notes
@@ -201,7 +206,7 @@ def goodput(job: Job) -> Goodput:
 
     Parameters
     ----------
-    job : Job
+    job
         Its interval tau, write delta, and so on.
 
     Returns
@@ -244,7 +249,7 @@ def goodput(job: Job) -> Goodput:
     )
 
 
-def expected_run_time(work, job: Job) -> RunTime:
+def expected_run_time(work: PositiveSeconds, job: Job) -> RunTime:
     r"""Expected run time of a job under failures, exactly, by what it is spent on.
 
     .. math:: E[T] = \frac{e^{R/M}\,(M + d + w)}{1 - m}
@@ -252,10 +257,10 @@ def expected_run_time(work, job: Job) -> RunTime:
 
     Parameters
     ----------
-    work : array_like
-        Seconds that the job would take without failures and checkpoints. It is divided into segments tau_k of
+    work
+        Time that the job would take without failures and checkpoints. It is divided into segments tau_k of
         ``job.interval`` seconds and a last one of what remains, each followed by its checkpoint.
-    job : Job
+    job
         Its interval tau, write delta, and so on.
 
     Returns
@@ -266,7 +271,8 @@ def expected_run_time(work, job: Job) -> RunTime:
     Raises
     ------
     ValueError
-        ``work`` is not positive and finite, or ``mtbf`` is so short that the job would never end.
+        ``work`` is not positive and finite, its shape does not fit the job's, or ``mtbf`` is so short that the job
+        would never end.
 
     Notes
     -----
@@ -296,8 +302,8 @@ def expected_run_time(work, job: Job) -> RunTime:
     maintenance      0 s           0%
     total         62.4 d  (56 to 214)
     """
-    positive(work=work)
-    work, *_ = nonnegative(work=work, **vars(job))
+    (work,) = positive(work=work)
+    broadcastable(work=work, **vars(job))
     running, failures = _expected_failures(work, job)
     full, _ = _segments(work, job.interval)
     checkpoints = (full + 1) * job.write + job.lag
@@ -312,7 +318,7 @@ def expected_run_time(work, job: Job) -> RunTime:
     return RunTime(**parts, maintenance=_maintenance(parts, job))
 
 
-def _expected_failures(work, job):
+def _expected_failures(work: PositiveSeconds, job: Job) -> tuple[Amount, Amount]:
     """Mean number of failures while running (mean running time over mtbf), and with those during restarts."""
     mtbf = job.mtbf
     lag, restart = job.lag / mtbf, job.restart / mtbf
@@ -323,12 +329,12 @@ def _expected_failures(work, job):
     return running, running * np.exp(restart)
 
 
-def _maintenance(parts, job):
+def _maintenance(parts: Mapping[str, Seconds], job: Job) -> Seconds:
     """Seconds of the planned windows of a job whose other seconds are ``parts``."""
     return reduce(np.add, parts.values()) * (job.maintenance / (1 - job.maintenance))
 
 
-def _segments(work, interval):
+def _segments(work: PositiveSeconds, interval: PositiveSeconds) -> tuple[Amount, Seconds]:
     """Full intervals before the last segment of work, and its seconds; a remainder of rounding is not a segment."""
     full = np.maximum(np.ceil(work / interval - 1e-9) - 1, 0)
     return full, work - full * interval
@@ -338,32 +344,32 @@ def _segments(work, interval):
 class Budget(Explained):
     """Shares of time that overheads take, and what they leave."""
 
-    shares: Mapping[str, float]
+    shares: Mapping[str, Share]
 
     @property
-    def summed(self):
+    def summed(self) -> Share:
         """What is left if each overhead is a share of the total time: 1 - sum."""
         return 1 - reduce(np.add, self.shares.values())
 
     @property
-    def multiplied(self):
+    def multiplied(self) -> Share:
         """What is left if each is a share of the time that the others leave: the product of 1 - share."""
         return reduce(np.multiply, [1 - share for share in self.shares.values()])
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(name, summary(share, "%")) for name, share in self.shares.items()]
         left = [("left, summed", summary(self.summed, "%")), ("left, multiplied", summary(self.multiplied, "%"))]
         return [("", "share"), *rows, *left]
 
 
-def overhead_budget(**shares) -> Budget:
+def overhead_budget(**shares: Share) -> Budget:
     r"""Goodput that a budget of overheads leaves: one minus their sum, or the product of what each leaves.
 
     .. math:: 1 - \sum_i s_i, \qquad \prod_i (1 - s_i)
 
     Parameters
     ----------
-    **shares : array_like
+    **shares
         Share of time of each overhead, under a name of your choice.
 
     Returns

@@ -8,37 +8,30 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..checks import nonnegative, positive, whole
-from ..records import Explained, summary
+from ..checks import positive, whole
+from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, Share, law
+from ..records import Explained, Rows, summary
 
 
-def system_mtbf(component_mtbf, n, *, exponent=1, reference=1):
+@law
+def system_mtbf(
+    component_mtbf: PositiveSeconds, n: Count, *, exponent: Number = 1, reference: Count = 1
+) -> PositiveSeconds:
     r"""Mean time between failures of n equal components, all of which are needed.
 
     .. math:: M = \frac{m}{n} \left(\frac{n_0}{n}\right)^{\beta - 1}
 
     Parameters
     ----------
-    component_mtbf : array_like
-        Mean time to failure of one component, seconds, m.
-    n : array_like
+    component_mtbf
+        Mean time to failure of one component, m.
+    n
         Components.
-    exponent : array_like
+    exponent
         By which power of its size a job's failure rate grows, beta. At 1 a component fails as often in a large job as
         in a small one; above 1 large jobs have failures that small ones have not.
-    reference : array_like
+    reference
         Components of the job in which a component's mean time to failure is m, n_0; matters if beta is not 1.
-
-    Returns
-    -------
-    array_like
-        Seconds.
-
-    Raises
-    ------
-    ValueError
-        ``component_mtbf`` or ``exponent`` is not positive and finite, or ``n`` or ``reference`` is not a whole number
-        of at least 1.
 
     Notes
     -----
@@ -54,33 +47,31 @@ def system_mtbf(component_mtbf, n, *, exponent=1, reference=1):
     >>> fmt(system_mtbf(8 * 47.7 * day, 1024, exponent=1.0255, reference=8), "h")
     '7.9 h'
     """
-    whole(n=n, reference=reference)
-    mtbf, n, beta, small = positive(component_mtbf=component_mtbf, n=n, exponent=exponent, reference=reference)
-    return mtbf / n * (small / n) ** (beta - 1)
+    return component_mtbf / n * np.power(reference / n, exponent - 1)
 
 
 @dataclass(frozen=True, repr=False)
 class Series(Explained):
-    """Kinds of components in series: a failure of any one stops the job. ``mtbfs``: MTBF of each kind, seconds."""
+    """Kinds of components in series: a failure of any one stops the job. ``mtbfs``: MTBF of each kind."""
 
-    mtbfs: Mapping[str, float]
+    mtbfs: Mapping[str, PositiveSeconds]
 
     @property
-    def mtbf(self):
-        """Mean time between failures of any kind, seconds."""
+    def mtbf(self) -> PositiveSeconds:
+        """Mean time between failures of any kind."""
         return 1 / sum(1 / mtbf for mtbf in self.mtbfs.values())
 
     @property
-    def shares(self) -> Mapping:
+    def shares(self) -> Mapping[str, Share]:
         """Share of all failures that each kind causes; the shares sum to one."""
         return {name: self.mtbf / mtbf for name, mtbf in self.mtbfs.items()}
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(name, summary(self.mtbfs[name], "s"), summary(self.shares[name], "%")) for name in self.mtbfs]
         return [("kind", "MTBF", "of failures"), *rows, ("all", summary(self.mtbf, "s"), "")]
 
 
-def series_mtbf(**kinds) -> Series:
+def series_mtbf(**kinds: tuple[PositiveSeconds, Count]) -> Series:
     r"""Mean time between failures of several kinds of components in series: failure rates add.
 
     .. math:: \frac{1}{M} = \sum_i \frac{n_i}{m_i}
@@ -128,25 +119,16 @@ def series_mtbf(**kinds) -> Series:
     return Series(MappingProxyType(mtbfs))
 
 
-def failure_probability(window, mtbf):
+@law
+def failure_probability(window: Seconds, mtbf: PositiveSeconds) -> Share:
     r"""Probability of at least one failure in a window of time.
 
     .. math:: 1 - e^{-t/M}
 
     Parameters
     ----------
-    window, mtbf : array_like
-        Length of the window, t, and mean time between failures, M, seconds.
-
-    Returns
-    -------
-    array_like
-        Probability.
-
-    Raises
-    ------
-    ValueError
-        ``window`` is negative, ``mtbf`` is not positive, or either is not finite.
+    window, mtbf
+        Length of the window, t, and mean time between failures, M.
 
     Notes
     -----
@@ -158,34 +140,28 @@ def failure_probability(window, mtbf):
     >>> fmt(failure_probability(day, system_mtbf(50_000 * hour, 8192)), "%")
     '98%'
     """
-    positive(mtbf=mtbf)
-    window, mtbf = nonnegative(window=window, mtbf=mtbf)
     return -np.expm1(-window / mtbf)
 
 
-def infant_failures(window, *, mtbf, shape, age):
+@law
+def infant_failures(window: Seconds, *, mtbf: PositiveSeconds, shape: Number, age: PositiveSeconds) -> Amount:
     r"""Mean number of failures of machines that were all new at the start of the window.
 
     .. math:: \Lambda(t) = \frac{a}{k M} \left(\frac{t}{a}\right)^k
 
     Parameters
     ----------
-    window : array_like
-        Seconds since all machines were new, t.
-    mtbf, age : array_like
-        Mean time between failures M of the system when its machines are ``age`` seconds old, a.
-    shape : array_like
+    window
+        Time since all machines were new, t.
+    mtbf, age
+        Mean time between failures M of the system when its machines have the age a.
+    shape
         Weibull shape k: below 1 is infant mortality, 1 is exponential, above 1 is wear-out.
 
     Returns
     -------
-    array_like
+    Amount
         Mean number of failures; the failure rate at time t is (t/a)^(k-1) / M.
-
-    Raises
-    ------
-    ValueError
-        ``window`` is negative, another argument is not positive, or any is not finite.
 
     Notes
     -----
@@ -200,6 +176,4 @@ def infant_failures(window, *, mtbf, shape, age):
     >>> round(infant_failures(7 * day, mtbf=3 * hour, shape=0.5, age=90 * day)), 7 * day / (3 * hour)
     (402, 56.0)
     """
-    positive(mtbf=mtbf, shape=shape, age=age)
-    t, mtbf, k, age = nonnegative(window=window, mtbf=mtbf, shape=shape, age=age)
-    return age / (k * mtbf) * (t / age) ** k
+    return age / (shape * mtbf) * np.power(window / age, shape)

@@ -1,19 +1,22 @@
-"""Simulation: the model of :mod:`clusterlab.failures.jobs` drawn at random, failure by failure, many runs at once.
+"""Simulation: the model of a :class:`Job` drawn at random, failure by failure, many runs at once.
 
 Spare machines, failures that take several machines and infant mortality come on top.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import positive, whole
+from ..checks import nonnegative, positive, whole
+from ..quantities import Amount, Count, Number, PositiveSeconds
+from ..records import Rows
 from ..units import fmt
 from .jobs import Job, RunTime, _expected_failures, _maintenance, _segments
-from .spares import _sizes, _spares
+from .spares import Machines, _refuse_parts_of_machines, _sizes
 
 
 class Event(NamedTuple):
@@ -26,7 +29,7 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class SimulatedRuns(RunTime):
-    """Simulated runs: arrays with one element for each run, of the seconds of each part and of the failures.
+    """Simulated runs: arrays with one element for each run, of the time of each part and of the failures.
 
     ``timeline`` holds the events of the first run, without gaps and without its maintenance windows.
     """
@@ -34,8 +37,8 @@ class SimulatedRuns(RunTime):
     failures: np.ndarray
     timeline: tuple[Event, ...]
 
-    def _rows(self):
-        shown = self.parts | {"total": self.total}
+    def _rows(self) -> Rows:
+        shown = {**self.parts, "total": self.total}
         rows = [(name, t, "s") for name, t in shown.items()] + [("failures", self.failures, "")]
         points = [lambda x: np.mean(x), lambda x: np.quantile(x, 0.05), lambda x: np.quantile(x, 0.95)]
         heading = (f"{len(self.failures):,} runs", "mean", "5%", "95%")
@@ -46,30 +49,39 @@ _MOST_FAILURES = 100_000
 
 
 def simulate_job(
-    work, job: Job, *, spares=None, machines=1, tail=None, shape=1, age=None, runs=1000, seed=0
+    work: PositiveSeconds,
+    job: Job,
+    *,
+    spares: Amount | None = None,
+    machines: Machines = 1,
+    tail: Number | None = None,
+    shape: Number = 1,
+    age: PositiveSeconds | None = None,
+    runs: Count = 1000,
+    seed: int = 0,
 ) -> SimulatedRuns:
-    r"""Monte Carlo simulation of a job: the model of this module, failure by failure, all runs at once.
+    r"""Monte Carlo simulation of a job: failure by failure, all runs at once.
 
     .. math:: t_{i+1} = H^{-1}\left(H(t_i) + E_i\right), \quad E_i \sim \text{Exp}(1), \quad H(t) = t/M
 
     Parameters
     ----------
-    work : float
-        As in :func:`expected_run_time`.
-    job : Job
-        Of scalars. With ``spares``, its ``repair`` is the mean of an exponential repair time of machines; without, the
+    work
+        As in :func:`expected_run_time`; one number, as everything here is.
+    job
+        With ``spares``, its ``repair`` is the mean of an exponential repair time of machines; without, the
         time for which each failure waits.
-    spares : int, optional
+    spares
         Machines on standby: the job waits only while more than these are in repair.
-    machines : int or mapping
+    machines
         Machines that one failure takes; they come back from repair together. Where failures differ (a node, a rack, a
         switch), a mapping of each number of machines to its share of the failures. Above 1, ``spares`` must be given.
-    tail : float, optional
+    tail
         Of lognormal repair times of machines, the standard deviation of the logarithm: 1.1 to 3 in published logs.
-    shape, age : float
+    shape, age
         Weibull shape, and the age at which machines that are new at the start have reached ``job.mtbf`` (``work`` by
         default); H is :func:`infant_failures`.
-    runs, seed : int
+    runs, seed
         Number of runs, and seed of the random numbers.
 
     Returns
@@ -80,8 +92,9 @@ def simulate_job(
     Raises
     ------
     ValueError
-        An argument is refused by :func:`expected_run_time`, :func:`spare_pool` or :func:`infant_failures`, the shares
-        of ``machines`` do not sum to 1, or a run would take more than 100,000 failures.
+        An argument is an array, or is refused by :func:`expected_run_time`, :func:`spare_pool` or
+        :func:`infant_failures`; the shares of ``machines`` do not sum to 1; or a run would take more than 100,000
+        failures.
 
     Notes
     -----
@@ -118,10 +131,6 @@ def simulate_job(
         raise ValueError(f"{limit}, got {job.mtbf:g}: {expected:.3g} are expected")
     full, last = _segments(work, job.interval)
     plan = _Plan(job=job, checkpoints=full + 1, last=last, shape=shape, age=age)
-    if tail is not None:
-        positive(tail=tail)
-        if spares is None:
-            raise ValueError(f"tail must be None without spares, got {tail:g}")
     pool = _pool(spares, machines, repair=job.repair, tail=tail, runs=runs)
     state, trace = _run(plan, pool, runs=runs, random=np.random.default_rng(seed))
     parts = {
@@ -162,7 +171,7 @@ class _State:
     restart: np.ndarray
     repair: np.ndarray
 
-    def add(self, live, attempt, detection):
+    def add(self, live: np.ndarray, attempt: _Attempt, detection: float) -> None:
         """Add one attempt of each live run."""
         self.safe[live] += attempt.saved
         self.rework[live] += attempt.lost
@@ -189,16 +198,16 @@ class _Attempt:
     wait: np.ndarray | float = 0.0
 
     @property
-    def end(self):
+    def end(self) -> np.ndarray:
         """Seconds on the clock at the failure, or at the end of the run."""
         return self.start + self.restart + self.running
 
-    def of(self, index) -> _Attempt:
+    def of(self, index: int) -> _Attempt:
         """The attempt of one run."""
         return _Attempt(**{name: value[index] for name, value in vars(self).items()})
 
 
-def _run(plan, pool, *, runs, random):
+def _run(plan: _Plan, pool: _Pool | None, *, runs: int, random: np.random.Generator) -> tuple[_State, list[_Attempt]]:
     """State of all runs at their end, and the attempts of the first."""
     state = _State(**{f.name: np.zeros(runs) for f in fields(_State)})
     live, trace = np.arange(runs), []
@@ -222,7 +231,7 @@ def _run(plan, pool, *, runs, random):
     raise ValueError(f"mtbf must let a run end within {_MOST_FAILURES:,} failures, got {plan.job.mtbf:g}")
 
 
-def _time_to_failure(now, plan, random):
+def _time_to_failure(now: np.ndarray, plan: _Plan, random: np.random.Generator) -> np.ndarray:
     """Seconds from ``now`` to the next failure of each live run, drawn from the power-law process."""
     mtbf, shape, age = plan.job.mtbf, plan.shape, plan.age
     hazard = random.exponential(size=now.size)
@@ -231,7 +240,9 @@ def _time_to_failure(now, plan, random):
     return age * ((now / age) ** shape + hazard * shape * mtbf / age) ** (1 / shape) - now
 
 
-def _attempt(now, *, time_to_failure, restart_time, remaining, plan):
+def _attempt(
+    now: np.ndarray, *, time_to_failure: np.ndarray, restart_time: float, remaining: np.ndarray, plan: _Plan
+) -> _Attempt:
     """How far each live run gets from ``now`` until its next failure, with ``remaining`` checkpoints to make safe."""
     job = plan.job
     running = np.maximum(time_to_failure - restart_time, 0)
@@ -248,17 +259,23 @@ def _attempt(now, *, time_to_failure, restart_time, remaining, plan):
     )
 
 
-def _pool(spares, machines, *, repair, tail, runs):
+def _pool(spares: Amount | None, machines: Machines, *, repair: float, tail: float | None, runs: int) -> _Pool | None:
     """The pool of spares of a simulation, or None; ``machines`` and ``tail`` as in :func:`simulate_job`."""
     sizes, probabilities = _sizes(machines)
+    if tail is not None:
+        positive(tail=tail)
     if spares is None:
+        if tail is not None:
+            raise ValueError(f"tail must be None without spares, got {tail:g}")
         if np.any(sizes > 1):
             raise ValueError(f"machines must be 1 without spares, got {np.max(sizes):g}")
         return None
+    (standby,) = nonnegative(spares=spares)
+    _refuse_parts_of_machines(standby)
     return _Pool(
         sizes=sizes.astype(int),
         cumulative=np.cumsum(probabilities)[:-1],
-        back=np.zeros((runs, int(_spares(spares, 1, 1, 1)[0] + np.max(sizes)))),
+        back=np.zeros((runs, int(standby + np.max(sizes)))),
         repair=repair,
         tail=tail,
     )
@@ -278,7 +295,7 @@ class _Pool:
     repair: float
     tail: float | None
 
-    def wait(self, live, failed, detection, random):
+    def wait(self, live: np.ndarray, failed: np.ndarray, detection: float, random: np.random.Generator) -> np.ndarray:
         """Seconds that each live run waits after ``detection`` of a failure until ``spares`` or fewer are in repair."""
         most = max(self.sizes)
         taken = self.sizes[np.searchsorted(self.cumulative, random.random(live.size), side="right")]
@@ -294,7 +311,7 @@ class _Pool:
         return np.maximum(back[:, most - 1] - failed - detection, 0)
 
 
-def _timeline(trace, plan):
+def _timeline(trace: list[_Attempt], plan: _Plan) -> Iterator[Event]:
     """Events of one run from its attempts: restart, what was kept, what was lost, and the wait for the next restart."""
     job = plan.job
     for attempt in trace:
@@ -302,8 +319,9 @@ def _timeline(trace, plan):
         if attempt.finished:
             kept[-2:] = [("useful", plan.last), ("checkpoint", job.write + job.lag)]
         lost = [("rework", attempt.lost), ("detection", job.detection), ("repair", attempt.wait)]
-        time = attempt.start
+        time = float(attempt.start)
         for part, seconds in [("restart", attempt.restart), *kept, *([] if attempt.finished else lost)]:
             if seconds > 0:
-                yield Event(part, time, time + seconds)
-                time += seconds
+                end = time + float(seconds)
+                yield Event(part, time, end)
+                time = end

@@ -8,8 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import broadcastable, fraction, nonnegative, positive, whole
-from ..records import Explained, summary, words
+from ..checks import fraction, whole
+from ..quantities import Amount, Count, PositiveSeconds, PositiveShare, Seconds, Share, law
+from ..records import Explained, Rows, summary, words
+
+# Machines that one failure takes: a number, or a mapping of each number to its share of the failures.
+Machines = int | Mapping[int, float]
 
 
 @dataclass(frozen=True, repr=False)
@@ -17,32 +21,28 @@ class SparePool(Explained):
     """How a pool of spares serves a job. ``load`` is the mean number of machines in repair if the job never waited.
 
     ``none_left`` is the probability that a failure finds no spare, ``waiting`` the share of time for which the job
-    waits, and ``wait`` the mean wait per failure in seconds, which is the ``repair`` of a :class:`Job`.
+    waits, and ``wait`` the mean wait per failure, which is the ``repair`` of a :class:`Job`.
     """
 
-    spares: float
-    load: float
-    none_left: float
-    waiting: float
-    wait: float
+    spares: Amount
+    load: Amount
+    none_left: Share
+    waiting: Share
+    wait: Seconds
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("spares", summary(self.spares)), ("load", summary(self.load, "in repair"))]
         rows += [(words(name), summary(getattr(self, name), "%")) for name in ("none_left", "waiting")]
         return [*rows, ("wait", summary(self.wait, "s"))]
 
 
-def _spares(spares, nodes, node_mtbf, repair) -> list:
-    """Spares and nodes, checked, and the mean number of machines in repair."""
-    whole(nodes=nodes)
-    positive(node_mtbf=node_mtbf)
-    spares, nodes, node_mtbf, repair = nonnegative(spares=spares, nodes=nodes, node_mtbf=node_mtbf, repair=repair)
+def _refuse_parts_of_machines(spares: Amount) -> None:
     if np.any(spares != np.floor(spares)):
         raise ValueError(f"spares must be a whole number, got {spares}")
-    return [spares, nodes, nodes * repair / node_mtbf]
 
 
-def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
+@law
+def spare_pool(spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds) -> SparePool:
     r"""Probability that a failure finds no spare machine, and how long the job waits for one.
 
     .. math:: P(\text{no spare}) = B(k, a), \quad \text{waiting} = B(k + 1, a), \quad
@@ -50,24 +50,19 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
 
     Parameters
     ----------
-    spares : array_like
+    spares
         Machines on standby, k, which do not fail.
-    nodes : array_like
+    nodes
         Machines that the job needs, N.
-    node_mtbf : array_like
-        Mean time to failure of one machine in use, seconds, m.
-    repair : array_like
-        Mean time until a failed machine is back as a spare, seconds, r; any distribution.
-
-    Returns
-    -------
-    SparePool
+    node_mtbf
+        Mean time to failure of one machine in use, m.
+    repair
+        Mean time until a failed machine is back as a spare, r; any distribution.
 
     Raises
     ------
     ValueError
-        ``spares`` is not a whole number, ``nodes`` is not a positive integer, ``node_mtbf`` is not positive,
-        ``repair`` is negative, or one of them is not finite.
+        ``spares`` is not a whole number.
 
     Notes
     -----
@@ -85,7 +80,8 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
     >>> [fmt(share, "%") for share in pool.none_left], [fmt(share, "%") for share in pool.waiting]
     (['16.7%', '1.27%', '0.011%'], ['13.4%', '0.795%', '0.00526%'])
     """
-    spares, nodes, load = _spares(spares, nodes, node_mtbf, repair)
+    _refuse_parts_of_machines(spares)
+    load = nodes * repair / node_mtbf
     shape = np.broadcast_shapes(np.shape(spares), np.shape(load))
     blocked, none_left, waiting = 1 + 0 * load, np.zeros(shape), np.zeros(shape)  # B(0, a) = 1
     for servers in range(int(np.max(spares)) + 1):
@@ -99,16 +95,25 @@ def spare_pool(spares, *, nodes, node_mtbf, repair) -> SparePool:
 class InRepair(Explained):
     """Machines in repair at a moment: their mean ``load``, standard ``deviation``, and the ``spares`` that suffice."""
 
-    load: float
-    deviation: float
-    spares: float
+    load: Amount
+    deviation: Amount
+    spares: Amount
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("load", summary(self.load, "in repair")), ("deviation", summary(self.deviation))]
         return [("", "value"), *rows, ("spares", summary(self.spares))]
 
 
-def spares_for(share, *, nodes, node_mtbf, repair, machines=1, dispersion=0) -> InRepair:
+@law
+def spares_for(
+    share: PositiveShare,
+    *,
+    nodes: Count,
+    node_mtbf: PositiveSeconds,
+    repair: Seconds,
+    machines: Machines = 1,
+    dispersion: Amount = 0,
+) -> InRepair:
     r"""Least number of spares that are enough for a share of the time, where failures come in crowds and in bursts.
 
     .. math:: \text{Var} = a\left(\frac{E[K^2]}{E[K]} + \alpha_d\, a\right), \quad a = \frac{N r}{m}, \qquad
@@ -116,25 +121,20 @@ def spares_for(share, *, nodes, node_mtbf, repair, machines=1, dispersion=0) -> 
 
     Parameters
     ----------
-    share : array_like
-        Of the time, in which no more machines are in repair than there are spares; between 0 and 1.
-    nodes, node_mtbf, repair : array_like
+    share
+        Of the time, in which no more machines are in repair than there are spares; below 1.
+    nodes, node_mtbf, repair
         As in :func:`spare_pool`: N, m and r.
     machines : int or mapping
         Machines that one failure takes, K, which come back together; or a mapping of each such number to its share of
         the failures, f. ``node_mtbf`` counts every machine that is taken.
-    dispersion : array_like
+    dispersion
         As in :func:`expected_failures`, alpha_d: the rate stays as it is for longer than a repair.
-
-    Returns
-    -------
-    InRepair
 
     Raises
     ------
     ValueError
-        As in :func:`spare_pool`, or ``share`` is not between 0 and 1, ``dispersion`` is negative, or the shares of
-        ``machines`` do not sum to 1.
+        ``share`` is 1, or the shares of ``machines`` do not sum to 1.
 
     Notes
     -----
@@ -156,18 +156,18 @@ def spares_for(share, *, nodes, node_mtbf, repair, machines=1, dispersion=0) -> 
     >>> [(int(pool.spares), round(float(pool.deviation), 1)) for pool in pools]
     [(26, 4.0), (32, 5.6), (40, 8.1)]
     """
-    _, nodes, load = _spares(0, nodes, node_mtbf, repair)
-    (part,), (spread,) = fraction(share=share), nonnegative(dispersion=dispersion)
-    if np.any(part == 1):
+    if np.any(share == 1):
         raise ValueError("share must be below 1, got 1")
-    broadcastable(share=part, load=load, dispersion=spread)
+    load = nodes * repair / node_mtbf
     sizes, chances = _sizes(machines)
     mean, square = sizes @ chances, sizes**2 @ chances
-    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, sizes, chances, q))(load, spread, part)
-    return InRepair(load, np.sqrt(load * (square / mean + spread * load)), enough[()])
+    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, sizes, chances, q))(load, dispersion, share)
+    return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough[()])
 
 
-def _compound_quantile(mean, dispersion, sizes, chances, probability):
+def _compound_quantile(
+    mean: float, dispersion: float, sizes: np.ndarray, chances: np.ndarray, probability: float
+) -> float:
     """Least number that a sum of ``sizes`` stays within, over a count with a mean and a dispersion (Panjer 1981)."""
     if mean == 0:
         return 0.0
@@ -186,7 +186,10 @@ def _compound_quantile(mean, dispersion, sizes, chances, probability):
     return float(np.searchsorted(total, probability * total[-1]))
 
 
-def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
+@law
+def elastic_capacity(
+    spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds, replica: Count = 1
+) -> Share:
     r"""Mean speed, as a share of full speed, of a job that shrinks when no spare is left instead of waiting.
 
     .. math:: \sum_j \pi_j \, \frac{g}{N} \left\lfloor \frac{N - (j - k)^+}{g} \right\rfloor, \qquad
@@ -194,21 +197,21 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
 
     Parameters
     ----------
-    spares, nodes, node_mtbf, repair : array_like
+    spares, nodes, node_mtbf, repair
         As in :func:`spare_pool`: k, N, m and r.
-    replica : array_like
+    replica
         Nodes of one data-parallel replica, g: the job drops whole replicas. Must divide ``nodes``.
 
     Returns
     -------
-    array_like
-        Share between 0 and 1. A job that waits has 1 - ``waiting`` of :func:`spare_pool`. Each change of size costs a
+    Share
+        A job that waits has 1 - ``waiting`` of :func:`spare_pool`. Each change of size costs a
         restart, which is not included.
 
     Raises
     ------
     ValueError
-        As in :func:`spare_pool`, or ``replica`` does not divide ``nodes``.
+        ``spares`` is not a whole number, or ``replica`` does not divide ``nodes``.
 
     Notes
     -----
@@ -225,11 +228,10 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
     >>> [fmt(share, "%") for share in kept]
     ['86.6%', '98.7%', '99.9%']
     """
-    whole(replica=replica)
-    spares, nodes, load = _spares(spares, nodes, node_mtbf, repair)
-    nodes, replica = positive(nodes=nodes, replica=replica)
+    _refuse_parts_of_machines(spares)
     if np.any(nodes % replica != 0):
         raise ValueError(f"replica must divide nodes, got {replica} and {nodes}")
+    load = nodes * repair / node_mtbf
     weight = total = load * 0 + 1 + 0 * (spares + replica)
     speed = weight
     for j in range(int(np.max(nodes + spares))):
@@ -245,7 +247,7 @@ def elastic_capacity(spares, *, nodes, node_mtbf, repair, replica=1):
     return speed / total
 
 
-def _sizes(machines):
+def _sizes(machines: Machines) -> tuple[np.ndarray, np.ndarray]:
     """Machines that a failure takes, in rising order, and the share of the failures that takes so many; checked."""
     shares = machines if isinstance(machines, Mapping) else {machines: 1.0}
     (sizes,) = whole(machines=list(shares))
