@@ -8,7 +8,6 @@ derives from counts alone is one too.
 import importlib
 import inspect
 import pkgutil
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -151,35 +150,11 @@ from clusterlab.roofline import (
     matmul,
 )
 from clusterlab.scaling import (
-    amdahl_speedup,
-    annuity,
-    batch_cost,
     bill,
-    break_even_revenue,
-    break_even_utilisation,
     capital,
     chain,
-    competitive_rent,
-    compute_ledger,
-    compute_optimal,
-    cost_per,
-    critical_batch,
-    economic_life,
-    geometric_efficiency,
-    gpus_needed,
-    gustafson_speedup,
     kept_per_doubling,
-    lifetime_optimal,
-    logarithmic_efficiency,
-    loss,
-    marginal_return,
-    most_useful_size,
-    outage_bill,
-    redundancy,
-    required_rent,
     strong_scaling,
-    tokens_for_loss,
-    training_run,
     waiting_bill,
     yearly_bill,
 )
@@ -243,13 +218,6 @@ JOB = Job(
     maintenance=q("", 0.1),
 )
 PARTS = ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total")
-
-
-def redundant(needed, availability):
-    """Units beside units: counts and shares, so the unit is stripped on the way here too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return redundancy(needed, availability)
 
 
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
@@ -382,47 +350,13 @@ DIMENSIONS = {
         lambda: bubble_fraction(q(""), q(""), schedule="zb-h1", forward=q("s"), backward=q("s"), weight=q("s", 1)),
         {"": ""},
     ),
-    amdahl_speedup: (lambda: amdahl_speedup(q("", 0.1), RANKS), {"": ""}),
-    gustafson_speedup: (lambda: gustafson_speedup(q("", 0.1), RANKS), {"": ""}),
     bill: (lambda: bill(gpus=(q("", 8), MONEY), network=MONEY), {"total": "dollar"}),
     capital: (lambda: capital(q("", 8), WATTS, IN_DOLLARS), {"total": "dollar"}),
-    # Yearly amounts count years, so a life is a number of the library's seconds and a year has no unit.
-    annuity: (lambda: annuity(MONEY, rate=q("", 0.1), life=1e8), {"": "dollar"}),
     yearly_bill: (lambda: yearly_bill(q("", 8), WATTS, IN_DOLLARS, rate=0.1), {"total": "dollar"}),
-    required_rent: (lambda: required_rent(MONEY, running=MONEY, rate=0.1, life=1e8, decline=0.1), {"": "dollar"}),
-    cost_per: (lambda: cost_per(q("dollar/s"), PEAK), {"": "dollar/FLOP"}),
-    break_even_utilisation: (lambda: break_even_utilisation(q("dollar/s"), q("dollar/s")), {"": ""}),
-    competitive_rent: (
-        lambda: competitive_rent(q("dollar/s"), SECONDS, gain=q(""), period=SECONDS),
-        {"": "dollar/s"},
-    ),
-    economic_life: (lambda: economic_life(MONEY, MONEY, gain=q(""), period=SECONDS), {"": "s"}),
-    break_even_revenue: (lambda: break_even_revenue(MONEY, variable=0.2, wait=1.0, rate=0.1), {"": "dollar"}),
     waiting_bill: (lambda: waiting_bill(bill(a=MONEY), 3.0, revenue=MONEY), {"total": "dollar"}),
-    outage_bill: (
-        lambda: outage_bill(q("dollar/s"), SECONDS, lost_work=SECONDS, restart=SECONDS, revenue=q("dollar/s")),
-        {"total": "dollar"},
-    ),
-    redundancy: (lambda: redundant(q("", 8), q("", 0.4)), {"availability": "", "overbuild": ""}),
-    compute_ledger: (lambda: compute_ledger(q(""), q(""), served_tokens=q("")), {"total": "", "training": ""}),
-    loss: (lambda: loss(q("", 1e9), q("", 1e9)), {"": ""}),
-    compute_optimal: (lambda: compute_optimal(q("", 1e20)), {"parameters": "", "tokens": "", "ratio": ""}),
-    tokens_for_loss: (lambda: tokens_for_loss(q("", 1e10), q("", 2.5)), {"": ""}),
-    lifetime_optimal: (lambda: lifetime_optimal(q("", 2.5), q("", 1e12)), {"parameters": "", "tokens": ""}),
     strong_scaling: (lambda: strong_scaling(RANKS, bubble=q("", 0.1)), {"time": "", "speedup": "", "limit": ""}),
-    logarithmic_efficiency: (lambda: logarithmic_efficiency(RANKS, first=q("", 0.4), drop=0.01), {"": ""}),
-    geometric_efficiency: (lambda: geometric_efficiency(RANKS, at=8, efficiency=q("", 0.4), kept=0.9), {"": ""}),
     kept_per_doubling: (lambda: kept_per_doubling((RANKS, 0.5), (4 * RANKS, 0.4)), {"": ""}),
-    marginal_return: (lambda: marginal_return(lambda n: 1 / n, RANKS), {"": ""}),
-    most_useful_size: (lambda: most_useful_size(first=q("", 0.4), drop=0.1), {"": ""}),
     chain: (lambda: chain(PEAK, MFU=q("", 0.4), goodput=0.9), {"result": "FLOP/s", "share": ""}),
-    critical_batch: (lambda: critical_batch(q("")), {"": ""}),
-    batch_cost: (lambda: batch_cost(q(""), q("")), {"steps": "", "tokens": ""}),
-    training_run: (
-        lambda: training_run(q("FLOP"), RANKS, peak=PEAK, efficiency=q("", 0.4)),
-        {"flops": "FLOP", "rate": "FLOP/s", "time": "s", "gpu_time": "s"},
-    ),
-    gpus_needed: (lambda: gpus_needed(q("FLOP", 40), SECONDS, peak=PEAK, efficiency=0.5), {"": ""}),
     # FLOPs of tokens and parameters alone are a plain count here, so what is left of a rate is a FLOP.
     data_parallel_ratio: (
         lambda: data_parallel_ratio(q("", 8), rate=PEAK, bandwidth=BANDWIDTH, gradient_bytes=q("octet")),

@@ -66,6 +66,11 @@ FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
 FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
 PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
+DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
+PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
+# Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
+CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
+PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
 
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero

@@ -12,7 +12,6 @@ from .bills import (
     yearly_bill,
 )
 from .generations import (
-    competitive_rent,
     economic_life,
     required_rent,
 )
@@ -23,7 +22,6 @@ from .ledger import (
     compute_optimal,
     lifetime_optimal,
     loss,
-    tokens_for_loss,
 )
 from .outages import (
     Redundancy,
@@ -77,7 +75,6 @@ __all__ = [
     "break_even_utilisation",
     "break_even_revenue",
     "waiting_bill",
-    "competitive_rent",
     "economic_life",
     "required_rent",
     "outage_bill",
@@ -88,6 +85,5 @@ __all__ = [
     "loss",
     "Allocation",
     "compute_optimal",
-    "tokens_for_loss",
     "lifetime_optimal",
 ]

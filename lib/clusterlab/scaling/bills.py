@@ -17,7 +17,23 @@ from typing import ClassVar
 import numpy as np
 
 from ..catalogue import PriceList
-from ..checks import broadcastable, fraction, nonnegative, positive, whole
+from ..checks import SHARE, broadcastable, check, fraction, nonnegative, positive, whole
+from ..quantities import (
+    Amount,
+    CalendarSeconds,
+    Count,
+    Dollars,
+    DollarsPerSecond,
+    Number,
+    PerSecond,
+    PositiveCalendarSeconds,
+    PositiveDollars,
+    PositiveDollarsPerSecond,
+    PositiveShare,
+    PositiveWatts,
+    Share,
+    law,
+)
 from ..records import Parts, amounts
 from ..units import fmt, year
 
@@ -44,7 +60,12 @@ class Bill(Parts):
     _heading: ClassVar[str] = "dollars"
     _unit: ClassVar[str] = "$"
 
-    def lost(self, share, name: str = "lost") -> Bill:
+    @property
+    def total(self) -> Dollars:
+        """Sum of all parts."""
+        return super().total
+
+    def lost(self, share: Share, name: str = "lost") -> Bill:
         """Return the same total with a ``share`` of every part under a name of its own: what bought nothing.
 
         Examples
@@ -52,21 +73,19 @@ class Bill(Parts):
         >>> bill(GPUs=80.0, energy=20.0).lost(0.1, "failures").parts["failures"]
         10.0
         """
-        (part,) = nonnegative(share=share)
-        if np.any(part > 1):
-            raise ValueError(f"share must be at most 1, got {np.max(part):g}")
+        part = check(SHARE, "share", share)
         return (1 - part) * self + Bill({name: part * self.total})
 
 
-def bill(**parts) -> Bill:
+def bill(**parts: Dollars | tuple[Amount, Dollars]) -> Bill:
     r"""Bill made of its parts.
 
     .. math:: C = \sum_i n_i c_i
 
     Parameters
     ----------
-    **parts : dollars, or (count, dollars each)
-        One for each part, under a name of your choice.
+    **parts
+        Dollars, or (count, dollars each), of each part, under a name of your choice.
 
     Returns
     -------
@@ -90,18 +109,18 @@ _SITE = ("substation", "generators", "electrical", "cooling", "building")
 _USED = ("energy", "water")  # what is paid by the joule, and not while nothing runs
 
 
-def capital(gpus, site_power, prices: PriceList) -> Bill:
+def capital(gpus: Count, site_power: PositiveWatts, prices: PriceList) -> Bill:
     r"""What a cluster costs to build.
 
     .. math:: C = n \sum_i c_i + P \sum_j w_j
 
     Parameters
     ----------
-    gpus : array_like
+    gpus
         GPUs, n.
-    site_power : array_like
-        What the site can draw, W, P: :func:`clusterlab.power.facility` of what is rated.
-    prices : PriceList
+    site_power
+        What the site can draw, P: :func:`clusterlab.power.facility` of what is rated.
+    prices
         Its prices for each GPU, c, and for each watt, w.
 
     Returns
@@ -139,29 +158,25 @@ def capital(gpus, site_power, prices: PriceList) -> Bill:
     return Bill(MappingProxyType(parts | {name: watts * getattr(prices, name) for name in _SITE}))
 
 
-def annuity(capital, *, rate, life):
+@law
+def annuity(capital: Dollars, *, rate: Amount, life: PositiveCalendarSeconds) -> Dollars:
     r"""What a capital costs each year of its life, interest and repayment together.
 
     .. math:: a = C\,\frac{r}{1 - (1 + r)^{-T}}, \qquad a = C / T \;\text{ for } r = 0
 
     Parameters
     ----------
-    capital : array_like
-        Dollars, C.
-    rate : array_like
+    capital
+        C.
+    rate
         Interest, or return that is asked for, a year: 0.08 is 8 %, r.
-    life : array_like
-        Seconds over which it is paid off, T. Each payment is at the end of a year.
+    life
+        Time over which it is paid off, T. Each payment is at the end of a year.
 
     Returns
     -------
-    array_like
-        Dollars a year.
-
-    Raises
-    ------
-    ValueError
-        ``capital`` or ``rate`` is negative, or ``life`` is not positive.
+    Dollars
+        A year.
 
     Notes
     -----
@@ -173,20 +188,17 @@ def annuity(capital, *, rate, life):
     >>> round(float(annuity(5.9e6, rate=0.10, life=4 * year)) / (72 * 8766), 2)
     2.95
     """
-    money, interest = nonnegative(capital=capital, rate=rate)
-    (seconds,) = positive(life=life)
-    broadcastable(capital=money, rate=interest, life=seconds)
-    return money * _annuity_factor(interest, seconds / year)
+    return capital * _annuity_factor(rate, life / year)
 
 
 _NO_RATE = 1e-15  # a year: below it interest is less than the rounding of a sum
 
 
-def _annuity_factor(rate, years):
+def _annuity_factor(rate: Amount, years: Number) -> Number:
     return 1 / _worth(rate, years)
 
 
-def _worth(rate, years):
+def _worth(rate: Amount, years: Amount) -> Amount:
     """Present value of a dollar a year for so many years, paid at the end of each."""
     some = np.greater(rate, _NO_RATE)
     safe = np.where(some, rate, 1.0)
@@ -194,7 +206,14 @@ def _worth(rate, years):
 
 
 def yearly_bill(
-    gpus, site_power, prices: PriceList, *, rate, life=5 * year, site_life=14 * year, load_factor=0.8
+    gpus: Count,
+    site_power: PositiveWatts,
+    prices: PriceList,
+    *,
+    rate: Amount,
+    life: PositiveCalendarSeconds = 5 * year,
+    site_life: PositiveCalendarSeconds = 14 * year,
+    load_factor: PositiveShare = 0.8,
 ) -> Bill:
     r"""What a cluster costs a year: its capital as annuities, energy, water, staff and operations.
 
@@ -202,16 +221,16 @@ def yearly_bill(
 
     Parameters
     ----------
-    gpus, site_power : array_like
+    gpus, site_power
         As in :func:`capital`.
-    prices : PriceList
+    prices
         As in :func:`capital`.
-    rate : array_like
+    rate
         As in :func:`annuity`.
-    life, site_life : array_like
-        Seconds over which servers, network and storage are paid off, and the site.
+    life, site_life
+        Time over which servers, network and storage are paid off, and the site.
         Five and 14 years are what Epoch AI takes (May 2026).
-    load_factor : array_like
+    load_factor
         Mean draw over what the site can draw, in (0, 1], lambda. Epoch AI's $0.6 billion of energy a year are 0.8 of
         1 GW at 8.6 cents, to within its rounding.
 
@@ -249,29 +268,29 @@ def yearly_bill(
 # --- What a unit of work costs ---------------------------------------------------------------------------------------
 
 
-def cost_per(price, rate, *, utilisation=1):
+@law
+def cost_per(price: DollarsPerSecond, rate: PerSecond, *, utilisation: PositiveShare = 1) -> Dollars:
     r"""Cost of one unit of work: of a FLOP, of a token, of a request.
 
     .. math:: c = \frac{p}{R\,u}
 
     Parameters
     ----------
-    price : array_like
-        Dollars a second of what works, p: of a GPU, ``2.00 / hour``.
-    rate : array_like
-        Units a second that it does while it is used, R.
-    utilisation : array_like
-        Share of the time in which it is used and makes progress, in (0, 1], u.
+    price
+        Of what works, p: of a GPU, ``2.00 / hour``.
+    rate
+        Units that it does while it is used, R: FLOP/s, tokens a second.
+    utilisation
+        Share of the time in which it is used and makes progress, u.
 
     Returns
     -------
-    array_like
-        Dollars a unit.
+    Dollars
+        For a unit.
 
-    Raises
-    ------
-    ValueError
-        ``price`` is negative, ``rate`` is not positive, or ``utilisation`` is outside (0, 1].
+    Notes
+    -----
+    Derived: what is paid for while it waits or fails is paid for by what comes out.
 
     Examples
     --------
@@ -280,68 +299,72 @@ def cost_per(price, rate, *, utilisation=1):
     >>> f"{cost_per(2 / 3600, 0.4 * 989e12) * 1e18:.1e}", round(cost_per(2 / 3600, 2000) * 1e6, 2)
     ('1.4e+00', 0.28)
     """
-    (money,), (units,), (share,) = nonnegative(price=price), positive(rate=rate), fraction(utilisation=utilisation)
-    broadcastable(price=money, rate=units, utilisation=share)
-    return money / (units * share)
+    return price / (rate * utilisation)
 
 
-def break_even_utilisation(own, rent):
+@law
+def break_even_utilisation(own: PositiveDollarsPerSecond, rent: PositiveDollarsPerSecond) -> Number:
     r"""Share of the time that a GPU must be used for owning it to cost no more than renting it by the hour.
 
     .. math:: u = \frac{c_\text{own}}{c_\text{rent}}
 
     Parameters
     ----------
-    own : array_like
-        Dollars a second of a GPU that is paid for whether it works or not.
-    rent : array_like
-        Dollars a second of one that is paid for while it works.
+    own
+        Of a GPU that is paid for whether it works or not.
+    rent
+        Of one that is paid for while it works.
 
     Returns
     -------
-    array_like
+    Number
         Above 1 renting is cheaper however much it is used.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    Notes
+    -----
+    Derived: rent is paid for the time in use alone, so both cost the same where u of the rent is the cost of owning.
 
     Examples
     --------
     >>> break_even_utilisation(2.0, 2.5)
     0.8
     """
-    mine, theirs = positive(own=own, rent=rent)
-    return mine / theirs
+    return own / rent
 
 
-def break_even_revenue(cost, *, variable=0, wait=0, rate=0, life=5 * year):
+@law
+def break_even_revenue(
+    cost: PositiveDollars,
+    *,
+    variable: Share = 0,
+    wait: CalendarSeconds = 0,
+    rate: Amount = 0,
+    life: PositiveCalendarSeconds = 5 * year,
+) -> Dollars:
     r"""What a cluster must sell in a year to pay for itself.
 
     .. math:: R = \frac{C}{1 - v}\,\frac{A(T)}{A(T) - A(w)}, \qquad A(t) = \frac{1 - (1 + r)^{-t}}{r}
 
     Parameters
     ----------
-    cost : array_like
-        Dollars a year of the cluster, C: a :func:`yearly_bill`'s total.
-    variable : array_like
-        Share of each dollar sold that goes to others, from 0 to below 1, v: resellers, payment, support.
-    wait : array_like
-        Seconds that the cluster is paid for before it can sell anything, because it has no power, say, w.
-    rate, life : array_like
-        Interest a year, r, and the seconds for which the cluster is paid, T, from its purchase on.
+    cost
+        Of the cluster a year, C: a :func:`yearly_bill`'s total.
+    variable
+        Share of each dollar sold that goes to others, below 1, v: resellers, payment, support.
+    wait
+        Time that the cluster is paid for before it can sell anything, because it has no power, say, w.
+    rate, life
+        Interest a year, r, and the time for which the cluster is paid, T, from its purchase on.
 
     Returns
     -------
-    array_like
-        Dollars a year, from the end of the wait to the end of the life.
+    Dollars
+        A year, from the end of the wait to the end of the life.
 
     Raises
     ------
     ValueError
-        ``cost`` or ``life`` is not positive, another argument is negative, ``variable`` is not below 1, or ``wait`` is
-        not below ``life``.
+        ``variable`` is 1, or ``wait`` is not below ``life``.
 
     Notes
     -----
@@ -356,29 +379,26 @@ def break_even_revenue(cost, *, variable=0, wait=0, rate=0, life=5 * year):
     >>> [round(float(break_even_revenue(7.7, wait=w * year, rate=0.08)), 1) for w in (0, 2)]
     [7.7, 13.9]
     """
-    money, seconds = positive(cost=cost, life=life)
-    share, idle, interest = nonnegative(variable=variable, wait=wait, rate=rate)
-    broadcastable(cost=money, variable=share, wait=idle, rate=interest, life=seconds)
-    if np.any(np.greater_equal(share, 1)):
-        raise ValueError(f"variable must be below 1, got {np.max(share):g}")
-    if np.any(np.greater_equal(idle, seconds)):
-        raise ValueError(f"wait must be below life, got {fmt(np.max(idle), 's')} of {fmt(np.min(seconds), 's')}")
-    whole_life = _worth(interest, seconds / year)
-    return money / (1 - share) * whole_life / (whole_life - _worth(interest, idle / year))
+    if np.any(np.equal(variable, 1)):
+        raise ValueError("variable must be below 1, got 1")
+    if np.any(np.greater_equal(wait, life)):
+        raise ValueError(f"wait must be below life, got {fmt(np.max(wait), 's')} of {fmt(np.min(life), 's')}")
+    whole_life = _worth(rate, life / year)
+    return cost / (1 - variable) * whole_life / (whole_life - _worth(rate, wait / year))
 
 
-def waiting_bill(a_year: Bill, duration, *, revenue=0) -> Bill:
+def waiting_bill(a_year: Bill, duration: CalendarSeconds, *, revenue: Dollars = 0) -> Bill:
     r"""What it costs to wait with a cluster that is bought and cannot run, for want of power or of a permit.
 
     .. math:: C = t\,\Big(\sum_{i \ne \text{energy, water}} c_i + v\Big)
 
     Parameters
     ----------
-    a_year : Bill
+    a_year
         Of :func:`yearly_bill`: dollars a year, c.
-    duration : array_like
-        Seconds of waiting, t.
-    revenue : array_like
+    duration
+        Time of waiting, t.
+    revenue
         Dollars a year of sales that are lost meanwhile, v.
 
     Returns

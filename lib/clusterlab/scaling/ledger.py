@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..catalogue import SCALING_LAWS, ScalingLaw
-from ..checks import broadcastable, nonnegative, positive
-from ..records import Explained, summary
+from ..quantities import Amount, Flops, Number, law
+from ..records import Explained, Rows, summary
 
 # --- What a model takes ----------------------------------------------------------------------------------------------
 
@@ -21,53 +21,47 @@ from ..records import Explained, summary
 class Ledger(Explained):
     """FLOPs that a model takes over its life. The parts sum to ``total``."""
 
-    pretraining: float
-    rollouts: float  # generating the samples of reinforcement learning
-    updates: float  # training on them
-    inference: float
+    pretraining: Flops
+    rollouts: Flops  # generating the samples of reinforcement learning
+    updates: Flops  # training on them
+    inference: Flops
 
     @property
-    def training(self):
+    def training(self) -> Flops:
         """FLOPs before the model is served."""
         return self.pretraining + self.rollouts + self.updates
 
     @property
-    def total(self):
+    def total(self) -> Flops:
         """FLOPs of all."""
         return self.training + self.inference
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "FLOPs", "share")]
         parts = {f.name: getattr(self, f.name) for f in fields(self)} | {"total": self.total}
         return rows + [(n, f"{summary(f / 1e24)} x 10²⁴", summary(f / self.total, "%")) for n, f in parts.items()]
 
 
-def compute_ledger(parameters, tokens, *, rollout_tokens=0, updates=1, served_tokens=0) -> Ledger:
+@law
+def compute_ledger(
+    parameters: Number, tokens: Number, *, rollout_tokens: Amount = 0, updates: Amount = 1, served_tokens: Amount = 0
+) -> Ledger:
     r"""FLOPs of pre-training, reinforcement learning and inference.
 
     .. math:: 6 N D + (2 + 6 u) N R + 2 N S
 
     Parameters
     ----------
-    parameters : array_like
+    parameters
         Parameters that a token meets, N: the active ones of a mixture of experts.
-    tokens : array_like
+    tokens
         Tokens of pre-training, D.
-    rollout_tokens : array_like
+    rollout_tokens
         Tokens that the model generates for reinforcement learning, R.
-    updates : array_like
+    updates
         Passes of training over each of them, u.
-    served_tokens : array_like
+    served_tokens
         Tokens read and generated for users over the model's life, S.
-
-    Returns
-    -------
-    Ledger
-
-    Raises
-    ------
-    ValueError
-        ``parameters`` or ``tokens`` is not positive, or another argument is negative.
 
     Notes
     -----
@@ -87,10 +81,12 @@ def compute_ledger(parameters, tokens, *, rollout_tokens=0, updates=1, served_to
     inference      1.48 x 10²⁴   30.9%
     total           4.8 x 10²⁴    100%
     """
-    size, trained = positive(parameters=parameters, tokens=tokens)
-    sampled, passes, served = nonnegative(rollout_tokens=rollout_tokens, updates=updates, served_tokens=served_tokens)
-    broadcastable(parameters=size, tokens=trained, rollout_tokens=sampled, updates=passes, served_tokens=served)
-    return Ledger(6 * size * trained, 2 * size * sampled, 6 * size * sampled * passes, 2 * size * served)
+    return Ledger(
+        pretraining=6 * parameters * tokens,
+        rollouts=2 * parameters * rollout_tokens,
+        updates=6 * parameters * rollout_tokens * updates,
+        inference=2 * parameters * served_tokens,
+    )
 
 
 # --- What it reaches -------------------------------------------------------------------------------------------------
@@ -98,27 +94,23 @@ def compute_ledger(parameters, tokens, *, rollout_tokens=0, updates=1, served_to
 _REFITTED = SCALING_LAWS["Chinchilla, refitted"]
 
 
-def loss(parameters, tokens, law: ScalingLaw = _REFITTED):
+@law
+def loss(parameters: Number, tokens: Number, law: ScalingLaw = _REFITTED) -> Number:
     r"""Loss of a decoder at the end of its training.
 
     .. math:: L = E + \frac{A}{N^\alpha} + \frac{B}{D^\beta}
 
     Parameters
     ----------
-    parameters, tokens : array_like
+    parameters, tokens
         N and D.
-    law : ScalingLaw
+    law
         From ``SCALING_LAWS``, or one of your own.
 
     Returns
     -------
-    array_like
+    Number
         Nats a token.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
 
     Notes
     -----
@@ -130,25 +122,24 @@ def loss(parameters, tokens, law: ScalingLaw = _REFITTED):
     >>> round(float(loss(70e9, 1.4e12)), 3)
     1.974
     """
-    size, trained = positive(parameters=parameters, tokens=tokens)
-    broadcastable(parameters=size, tokens=trained)
-    return law.irreducible + _of_size(size, law) + law.token_scale * trained**-law.token_exponent
+    return law.irreducible + _of_size(parameters, law) + law.token_scale * np.power(tokens, -law.token_exponent)
 
 
-def _of_size(size, law):
+def _of_size(size: Number, law: ScalingLaw) -> Number:
     return law.parameter_scale * size**-law.parameter_exponent
+    return law.parameter_scale * np.power(size, -law.parameter_exponent)
 
 
 @dataclass(frozen=True, repr=False)
 class Allocation(Explained):
     """Parameters and training tokens of a model, and the tokens it serves."""
 
-    parameters: float
-    tokens: float
-    served_tokens: float = 0.0
+    parameters: Number
+    tokens: Number
+    served_tokens: Amount = 0.0
 
     @property
-    def ratio(self):
+    def ratio(self) -> Number:
         """Training tokens for each parameter."""
         return self.tokens / self.parameters
 
@@ -157,13 +148,14 @@ class Allocation(Explained):
         """Its FLOPs, without reinforcement learning."""
         return compute_ledger(self.parameters, self.tokens, served_tokens=self.served_tokens)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("parameters", f"{summary(self.parameters / 1e9)} billion")]
         rows += [("tokens", f"{summary(self.tokens / 1e12)} trillion"), ("tokens a parameter", summary(self.ratio))]
         return [*rows, ("FLOPs", f"{summary(self.ledger.total / 1e24)} x 10²⁴")]
 
 
-def compute_optimal(flops, law: ScalingLaw = _REFITTED) -> Allocation:
+@law
+def compute_optimal(flops: Number, law: ScalingLaw = _REFITTED) -> Allocation:
     r"""Parameters and tokens that reach the least loss for a budget of training FLOPs (Chinchilla's ratio).
 
     .. math:: N = G \left(\frac{C}{6}\right)^{\frac{\beta}{\alpha + \beta}}, \qquad D = \frac{C}{6 N}, \qquad
@@ -171,19 +163,10 @@ def compute_optimal(flops, law: ScalingLaw = _REFITTED) -> Allocation:
 
     Parameters
     ----------
-    flops : array_like
-        FLOPs, C.
-    law : ScalingLaw
+    flops
+        FLOPs, C: a plain number here, six for each parameter and token.
+    law
         As in :func:`loss`.
-
-    Returns
-    -------
-    Allocation
-
-    Raises
-    ------
-    ValueError
-        ``flops`` is not positive and finite.
 
     Notes
     -----
@@ -201,81 +184,36 @@ def compute_optimal(flops, law: ScalingLaw = _REFITTED) -> Allocation:
     tokens a parameter           18.4
     FLOPs                0.576 x 10²⁴
     """
-    (budget,) = positive(flops=flops)
     alpha, beta = law.parameter_exponent, law.token_exponent
     both = alpha + beta
     scale = (alpha * law.parameter_scale / (beta * law.token_scale)) ** (1 / both)
-    size = scale * (budget / 6) ** (beta / both)
-    return Allocation(size, budget / (6 * size))
+    size = scale * np.power(flops / 6, beta / both)
+    return Allocation(size, flops / (6 * size))
 
 
-def tokens_for_loss(parameters, target, law: ScalingLaw = _REFITTED):
-    r"""Training tokens with which a model of a size reaches a loss.
-
-    .. math:: D = \left(\frac{B}{L - E - A N^{-\alpha}}\right)^{1 / \beta}
-
-    Parameters
-    ----------
-    parameters : array_like
-        N.
-    target : array_like
-        Loss, nats a token, L.
-    law : ScalingLaw
-        As in :func:`loss`.
-
-    Returns
-    -------
-    array_like
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive, or a model of that size cannot reach the loss with any number of tokens.
-
-    Notes
-    -----
-    Derived: :func:`loss` solved for D.
-
-    Examples
-    --------
-    >>> f"{tokens_for_loss(20e9, loss(70e9, 1.4e12)):.2e}"
-    '1.62e+13'
-    """
-    size, goal = positive(parameters=parameters, target=target)
-    broadcastable(parameters=size, target=goal)
-    left = goal - law.irreducible - _of_size(size, law)
-    if np.any(left <= 0):
-        raise ValueError(
-            f"target must be above {np.max(law.irreducible + _of_size(size, law)):.4g}, got {np.min(goal):.4g}"
-        )
-    return (law.token_scale / left) ** (1 / law.token_exponent)
-
-
-def lifetime_optimal(target, served_tokens, law: ScalingLaw = _REFITTED, *, inference_price=1) -> Allocation:
+@law
+def lifetime_optimal(
+    target: Number, served_tokens: Amount, law: ScalingLaw = _REFITTED, *, inference_price: Number = 1
+) -> Allocation:
     r"""Parameters and tokens that reach a loss at the least cost of training and inference together.
 
     .. math:: \min_N \; 6\,N\,D(N, L) + 2\,w\,N\,S
 
     Parameters
     ----------
-    target : array_like
+    target
         Loss, nats a token, L.
-    served_tokens : array_like
+    served_tokens
         Tokens read and generated for users over the model's life, S. With none it is :func:`compute_optimal`.
-    law : ScalingLaw
+    law
         As in :func:`loss`.
-    inference_price : array_like
+    inference_price
         Dollars for a FLOP of inference over dollars for one of training, w.
-
-    Returns
-    -------
-    Allocation
 
     Raises
     ------
     ValueError
-        ``target`` is not above the irreducible loss, ``served_tokens`` is negative, or ``inference_price`` is not
-        positive.
+        ``target`` is not above the irreducible loss.
 
     Notes
     -----
@@ -294,19 +232,21 @@ def lifetime_optimal(target, served_tokens, law: ScalingLaw = _REFITTED, *, infe
     tokens a parameter            619
     FLOPs                  5.9 x 10²⁴
     """
-    goal, price = positive(target=target, inference_price=inference_price)
-    (served,) = nonnegative(served_tokens=served_tokens)
-    broadcastable(target=goal, served_tokens=served, inference_price=price)
-    over = goal - law.irreducible
+    over = target - law.irreducible
     if np.any(over <= 0):
-        raise ValueError(f"target must be above {law.irreducible:g}, got {np.min(goal):g}")
-    alpha, beta, scale = law.parameter_exponent, law.token_exponent, law.parameter_scale
-    # Of what is above the irreducible loss, the share that the size takes: 1 at the smallest model, and Chinchilla's.
-    low, high = beta / (alpha + beta) + 0 * (over + served * price), 1 + 0 * (over + served * price)
+        raise ValueError(f"target must be above {law.irreducible:g}, got {np.min(target):g}")
+    alpha, beta = law.parameter_exponent, law.token_exponent
+
+    def tokens(share: Number) -> Number:
+        """Tokens that reach the loss where the size takes a share of what is above the irreducible loss."""
+        return np.power(law.token_scale / (over * (1 - share)), 1 / beta)
+
+    # The size takes the whole at the smallest model, and beta / (alpha + beta) at Chinchilla's.
+    nothing = 0 * (over + served_tokens * inference_price)
+    low, high = beta / (alpha + beta) + nothing, 1 + nothing
     for _ in range(80):
         share = (low + high) / 2
-        tokens = (law.token_scale / (over * (1 - share))) ** (1 / beta)
-        slope = 6 * tokens * (1 - alpha * share / (beta * (1 - share))) + 2 * price * served  # of the cost in N
+        training = 6 * tokens(share) * (1 - alpha * share / (beta * (1 - share)))
+        slope = training + 2 * inference_price * served_tokens  # of the cost in N
         low, high = np.where(slope > 0, share, low)[()], np.where(slope > 0, high, share)[()]
-    size = (scale / (over * low)) ** (1 / alpha)
-    return Allocation(size, (law.token_scale / (over * (1 - low))) ** (1 / beta), served)
+    return Allocation(np.power(law.parameter_scale / (over * low), 1 / alpha), tokens(low), served_tokens)

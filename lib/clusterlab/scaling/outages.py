@@ -7,36 +7,39 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..checks import broadcastable, fraction, nonnegative, whole
-from ..records import Explained, summary
+from ..quantities import Amount, CalendarSeconds, Count, DollarsPerSecond, Multiple, PositiveShare, Seconds, Share, law
+from ..records import Explained, Rows, summary
 from ..units import year
 from .bills import Bill
 
 
-def outage_bill(price, duration, *, lost_work=0, restart=0, revenue=0) -> Bill:
+@law
+def outage_bill(
+    price: DollarsPerSecond,
+    duration: Seconds,
+    *,
+    lost_work: Seconds = 0,
+    restart: Seconds = 0,
+    revenue: DollarsPerSecond = 0,
+) -> Bill:
     r"""What an outage costs: time in which a cluster is paid for and brings nothing, and sales that are lost.
 
     .. math:: C = p\,(t + w + s) + v\,(t + s)
 
     Parameters
     ----------
-    price : array_like
-        Dollars a second of the whole cluster, p.
-    duration : array_like
-        Seconds without it, t.
-    lost_work, restart : array_like
-        Seconds of work since the last checkpoint, w, and of starting again, s.
-    revenue : array_like
-        Dollars a second of sales that no other cluster makes meanwhile, v.
+    price
+        Of the whole cluster, p.
+    duration
+        Time without it, t.
+    lost_work, restart
+        Work since the last checkpoint, w, and of starting again, s.
+    revenue
+        Sales that no other cluster makes meanwhile, v.
 
-    Returns
-    -------
-    Bill
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite.
+    Notes
+    -----
+    Derived: lost work is paid for twice, and sales are lost only while nothing runs, for t + s.
 
     Examples
     --------
@@ -46,48 +49,38 @@ def outage_bill(price, duration, *, lost_work=0, restart=0, revenue=0) -> Bill:
     >>> fmt(outage_bill(16384 * 2 / 3600, 3600, lost_work=1800, restart=600).total, "$")
     '$54,600'
     """
-    money, down, lost, again, sales = nonnegative(
-        price=price, duration=duration, lost_work=lost_work, restart=restart, revenue=revenue
-    )
-    return Bill(
-        MappingProxyType(
-            {
-                "idle": money * down,
-                "work repeated": money * lost,
-                "restart": money * again,
-                "sales": sales * (down + again),
-            }
-        )
-    )
+    sales = revenue * (duration + restart)
+    parts = {"idle": price * duration, "work repeated": price * lost_work, "restart": price * restart, "sales": sales}
+    return Bill(MappingProxyType(parts))
 
 
 @dataclass(frozen=True, repr=False)
 class Redundancy(Explained):
     """Units that carry a load, units that are installed, and the share of time in which enough of them work."""
 
-    needed: float
-    installed: float
-    availability: float
+    needed: Count
+    installed: Count
+    availability: Share
 
     @property
-    def overbuild(self):
+    def overbuild(self) -> Multiple:
         """Units installed for each one needed."""
         return self.installed / self.needed
 
     @property
-    def downtime(self):
+    def downtime(self) -> CalendarSeconds:
         """Seconds a year without enough of them."""
         return (1 - self.availability) * year
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value")]
         rows += [(n, summary(np.asarray(getattr(self, n)).astype(int)[()])) for n in ("needed", "installed")]
-        rows.append(("availability", summary(self.availability, "%") if np.ndim(self.availability) else ""))
-        rows[-1] = ("availability", f"{100 * np.min(self.availability):.6g}%")
+        rows.append(("availability", f"{100 * np.min(self.availability):.6g}%"))
         return [*rows, ("downtime a year", summary(self.downtime, "s"))]
 
 
-def redundancy(needed, availability, *, spares=0, paths=1) -> Redundancy:
+@law
+def redundancy(needed: Count, availability: PositiveShare, *, spares: Amount = 0, paths: Count = 1) -> Redundancy:
     r"""Availability of power or cooling with N, N+1 or 2N units.
 
     .. math:: A = 1 - (1 - A_\text{path})^m, \qquad
@@ -95,24 +88,19 @@ def redundancy(needed, availability, *, spares=0, paths=1) -> Redundancy:
 
     Parameters
     ----------
-    needed : array_like
+    needed
         Units that carry the load, N.
-    availability : array_like
-        Share of the time in which one unit works, in (0, 1], a.
-    spares : array_like
+    availability
+        Share of the time in which one unit works, a.
+    spares
         Further units of each path, s: 1 is N+1.
-    paths : array_like
+    paths
         Paths of which each carries the whole load, m: 2 is 2N.
-
-    Returns
-    -------
-    Redundancy
 
     Raises
     ------
     ValueError
-        ``needed`` or ``paths`` is not a positive integer, ``spares`` is not a whole number of at least 0, or
-        ``availability`` is outside (0, 1].
+        ``spares`` is not a whole number.
 
     Notes
     -----
@@ -127,19 +115,15 @@ def redundancy(needed, availability, *, spares=0, paths=1) -> Redundancy:
     >>> [(kind.overbuild, round(float(kind.downtime) / 3600, 1)) for kind in kinds]
     [(1.0, 428.6), (1.1, 11.7), (2.0, 21.0)]
     """
-    units, copies = whole(needed=needed, paths=paths)
-    (extra,) = nonnegative(spares=spares)
-    (a,) = fraction(availability=availability)
-    broadcastable(needed=units, availability=a, spares=extra, paths=copies)
-    if np.any(extra != np.floor(extra)):
-        raise ValueError(f"spares must be a whole number of at least 0, got {np.max(extra):g}")
-    each = units + extra
-    failed = _more_fail(each, extra, a)
-    return Redundancy(units, copies * each, (1 - failed**copies)[()])
+    if np.any(spares != np.floor(spares)):
+        raise ValueError(f"spares must be a whole number of at least 0, got {np.max(spares):g}")
+    each = needed + spares
+    failed = _more_fail(each, spares, availability)
+    return Redundancy(needed, paths * each, (1 - np.power(failed, paths))[()])
 
 
 @np.vectorize
-def _more_fail(units, spares, availability):
+def _more_fail(units: float, spares: float, availability: float) -> float:
     """P(more than ``spares`` of ``units`` fail): terms that are all positive, each relative to the largest of them."""
     if availability == 1 or spares >= units:
         return 0.0
