@@ -12,7 +12,7 @@ import numpy as np
 from ..quantities import Bytes, BytesPerSecond, Count, Number, PositiveBytes, PositiveSeconds, Seconds, law
 from ..records import Explained, Rows, summary
 
-# --- Size and time ---------------------------------------------------------------------------------------------------
+# --- Checkpoints -----------------------------------------------------------------------------------------------------
 
 
 @law
@@ -82,16 +82,16 @@ def checkpoint(
     Parameters
     ----------
     size
-        S, of all shards together.
+        All shards together, S.
     storage_bandwidth
         What the remote storage takes from all writers together.
     writers
         Ranks that each write a shard, w: 1 for a full checkpoint gathered on one rank, all ranks for a sharded one.
     writer_bandwidth
-        Of one writer to the storage; no limit by default.
+        What one writer sends to the storage at most; no limit by default.
     local_bandwidth
-        Of one writer to its host's memory or disk. If given, the checkpoint has two levels: training stops for
-        the local copy and continues while that drains to the storage (an asynchronous checkpoint).
+        What one writer copies to its host's memory or disk. If given, the checkpoint has two levels: training stops
+        for the local copy and continues while that drains to the storage (an asynchronous checkpoint).
 
     Returns
     -------
@@ -120,7 +120,7 @@ def checkpoint(
     return Checkpoint(size, size / (writers * local_bandwidth), size / remote)
 
 
-# --- How often -------------------------------------------------------------------------------------------------------
+# --- How often to take one -------------------------------------------------------------------------------------------
 
 
 @law

@@ -11,6 +11,8 @@ import numpy as np
 from ..quantities import Amount, Count, Number, PositiveSeconds, PositiveShare, Seconds, Share, law
 from ..records import Explained, Rows, summary, with_interval
 
+# --- What a count says -----------------------------------------------------------------------------------------------
+
 # Kind: fitted, to the failure logs of twelve systems of Los Alamos, of 128 nodes or more (LA-UR-05-7318, 1996 to 2005;
 # data/failures.csv, LANL): medians over the systems, from .00 to .84 and from .21 to 4.1. The first is that of counts
 # of 30 days, the second that of the rates of nodes which last from one half of a log to the other.

@@ -24,6 +24,8 @@ from ..checks import broadcastable, nonnegative, positive
 from ..quantities import Amount, PositiveSeconds, Seconds, Share
 from ..records import Explained, Predicted, Rows, summary
 
+# --- What a failure costs --------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Job(Explained):

@@ -12,6 +12,8 @@ from ..checks import positive, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 
+# --- How often -------------------------------------------------------------------------------------------------------
+
 
 @law
 def system_mtbf(

@@ -18,6 +18,8 @@ from ..units import fmt
 from .jobs import Job, RunTime, _expected_failures, _maintenance, _segments
 from .spares import Machines, _refuse_parts_of_machines, _sizes
 
+# --- Monte Carlo simulation ------------------------------------------------------------------------------------------
+
 
 class Event(NamedTuple):
     """One stretch of a run: the part of :class:`RunTime` that it belongs to, its start and its end in seconds."""

@@ -12,6 +12,8 @@ from ..checks import fraction, whole
 from ..quantities import Amount, Count, PositiveSeconds, PositiveShare, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
 
+# --- Spares and repair -----------------------------------------------------------------------------------------------
+
 # Machines that one failure takes: a number, or a mapping of each number to its share of the failures.
 Machines = int | Mapping[int, float]
 

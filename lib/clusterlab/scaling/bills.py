@@ -121,7 +121,7 @@ def capital(gpus: Count, site_power: PositiveWatts, prices: PriceList) -> Bill:
     site_power
         What the site can draw, P: :func:`clusterlab.power.facility` of what is rated.
     prices
-        Its prices for each GPU, c, and for each watt, w.
+        For each GPU, c, and for each watt of the site, w.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def annuity(capital: Dollars, *, rate: Amount, life: PositiveCalendarSeconds) ->
     Parameters
     ----------
     capital
-        C.
+        What is to be paid off, C.
     rate
         Interest, or return that is asked for, a year: 0.08 is 8 %, r.
     life
@@ -176,7 +176,7 @@ def annuity(capital: Dollars, *, rate: Amount, life: PositiveCalendarSeconds) ->
     Returns
     -------
     Dollars
-        A year.
+        What is paid at the end of each year.
 
     Notes
     -----
@@ -221,9 +221,7 @@ def yearly_bill(
 
     Parameters
     ----------
-    gpus, site_power
-        As in :func:`capital`.
-    prices
+    gpus, site_power, prices
         As in :func:`capital`.
     rate
         As in :func:`annuity`.
@@ -231,7 +229,7 @@ def yearly_bill(
         Time over which servers, network and storage are paid off, and the site.
         Five and 14 years are what Epoch AI takes (May 2026).
     load_factor
-        Mean draw over what the site can draw, in (0, 1], lambda. Epoch AI's $0.6 billion of energy a year are 0.8 of
+        Mean draw over what the site can draw, lambda. Epoch AI's $0.6 billion of energy a year are 0.8 of
         1 GW at 8.6 cents, to within its rounding.
 
     Returns
@@ -277,20 +275,15 @@ def cost_per(price: DollarsPerSecond, rate: PerSecond, *, utilisation: PositiveS
     Parameters
     ----------
     price
-        Of what works, p: of a GPU, ``2.00 / hour``.
+        What costs so much while it works and while it doesn't, p: a GPU, ``2.00 / hour``.
     rate
         Units that it does while it is used, R: FLOP/s, tokens a second.
     utilisation
         Share of the time in which it is used and makes progress, u.
 
-    Returns
-    -------
-    Dollars
-        For a unit.
-
     Notes
     -----
-    Derived: what is paid for while it waits or fails is paid for by what comes out.
+    Derived: the price of all of the time is shared by what comes out in the time of use.
 
     Examples
     --------
@@ -311,9 +304,9 @@ def break_even_utilisation(own: PositiveDollarsPerSecond, rent: PositiveDollarsP
     Parameters
     ----------
     own
-        Of a GPU that is paid for whether it works or not.
+        What a GPU costs that is paid for whether it works or not.
     rent
-        Of one that is paid for while it works.
+        What one costs that is paid for while it works.
 
     Returns
     -------
@@ -348,7 +341,7 @@ def break_even_revenue(
     Parameters
     ----------
     cost
-        Of the cluster a year, C: a :func:`yearly_bill`'s total.
+        What the cluster costs a year, C: a :func:`yearly_bill`'s total.
     variable
         Share of each dollar sold that goes to others, below 1, v: resellers, payment, support.
     wait
@@ -359,7 +352,7 @@ def break_even_revenue(
     Returns
     -------
     Dollars
-        A year, from the end of the wait to the end of the life.
+        In each year from the end of the wait to the end of the life.
 
     Raises
     ------
@@ -395,11 +388,11 @@ def waiting_bill(a_year: Bill, duration: CalendarSeconds, *, revenue: Dollars = 
     Parameters
     ----------
     a_year
-        Of :func:`yearly_bill`: dollars a year, c.
+        Of :func:`yearly_bill`, c.
     duration
         Time of waiting, t.
     revenue
-        Dollars a year of sales that are lost meanwhile, v.
+        Sales of a year, lost meanwhile, v.
 
     Returns
     -------

@@ -18,6 +18,8 @@ from ..quantities import (
 from ..units import year
 from .bills import _NO_RATE, _annuity_factor
 
+# --- The next generation ---------------------------------------------------------------------------------------------
+
 
 @law
 def economic_life(
@@ -77,7 +79,7 @@ def required_rent(
     Parameters
     ----------
     capital
-        C.
+        What the GPU costs, C.
     running
         Energy and operations a year, c.
     rate, life
@@ -88,7 +90,7 @@ def required_rent(
     Returns
     -------
     Dollars
-        In the first year, p. Without a decline it is the annuity and the running costs.
+        Income of the first year, p. Without a decline it is the annuity and the running costs.
 
     Raises
     ------

@@ -14,7 +14,7 @@ from ..catalogue import SCALING_LAWS, ScalingLaw
 from ..quantities import Amount, Flops, Number, law
 from ..records import Explained, Rows, summary
 
-# --- What a model takes ----------------------------------------------------------------------------------------------
+# --- The ledger of compute -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,7 +89,7 @@ def compute_ledger(
     )
 
 
-# --- What it reaches -------------------------------------------------------------------------------------------------
+# --- Size and tokens -------------------------------------------------------------------------------------------------
 
 _REFITTED = SCALING_LAWS["Chinchilla, refitted"]
 

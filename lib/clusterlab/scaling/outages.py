@@ -12,6 +12,8 @@ from ..records import Explained, Rows, summary
 from ..units import year
 from .bills import Bill
 
+# --- Outages, and what it costs to avoid them ------------------------------------------------------------------------
+
 
 @law
 def outage_bill(
@@ -29,11 +31,11 @@ def outage_bill(
     Parameters
     ----------
     price
-        Of the whole cluster, p.
+        What the whole cluster costs, p.
     duration
-        Time without it, t.
+        Time without the cluster, t.
     lost_work, restart
-        Work since the last checkpoint, w, and of starting again, s.
+        Work since the last checkpoint, w, and the time to start again, s.
     revenue
         Sales that no other cluster makes meanwhile, v.
 
