@@ -40,7 +40,7 @@ from clusterlab.failures import (
     system_mtbf,
     young_interval,
 )
-from clusterlab.failures.jobs import _expected_failures
+from clusterlab.failures.jobs import _mean_failures
 from clusterlab.units import GB, TB, TiB, day, hour, minute
 from failures_witness import EventDrivenRun
 from laws import assert_equals_a_loop
@@ -721,7 +721,7 @@ def test_a_law_of_a_job_that_would_never_end_says_so():
 def test_the_failures_that_a_refusal_expects_are_those_of_the_simulation():
     for work, job in (JOBS["often"], JOBS["restart longer than MTBF"], JOBS["short last, late"]):
         count = simulate_job(work, job, runs=4000).failures
-        running, expected = _expected_failures(work, job)
+        running, expected = _mean_failures(work, job)
         assert np.mean(count) == pytest.approx(expected, abs=4 * np.std(count) / 4000**0.5)
         assert running <= expected
 

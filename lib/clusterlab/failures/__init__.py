@@ -1,13 +1,6 @@
 """Failures: how often, what they cost, checkpoints, spares, and how much of the time is useful."""
 
-from .checkpoints import (
-    Checkpoint,
-    checkpoint,
-    checkpoint_size,
-    daly_interval,
-    optimal_interval,
-    young_interval,
-)
+from .checkpoints import Checkpoint, checkpoint, checkpoint_size, daly_interval, optimal_interval, young_interval
 from .counts import (
     BURSTS,
     NODE_DISPERSION,
@@ -19,35 +12,10 @@ from .counts import (
     lemons,
     poisson_interval,
 )
-from .jobs import (
-    Budget,
-    Goodput,
-    Job,
-    RunTime,
-    expected_run_time,
-    first_order_goodput,
-    goodput,
-    overhead_budget,
-)
-from .rates import (
-    Series,
-    failure_probability,
-    infant_failures,
-    series_mtbf,
-    system_mtbf,
-)
-from .simulation import (
-    Event,
-    SimulatedRuns,
-    simulate_job,
-)
-from .spares import (
-    InRepair,
-    SparePool,
-    elastic_capacity,
-    spare_pool,
-    spares_for,
-)
+from .jobs import Budget, Goodput, Job, RunTime, expected_run_time, first_order_goodput, goodput, overhead_budget
+from .rates import Series, failure_probability, infant_failures, series_mtbf, system_mtbf
+from .simulation import Event, SimulatedRuns, simulate_job
+from .spares import InRepair, SparePool, elastic_capacity, spare_pool, spares_for
 
 __all__ = [
     "system_mtbf",

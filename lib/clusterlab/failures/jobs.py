@@ -306,7 +306,7 @@ def expected_run_time(work: PositiveSeconds, job: Job) -> RunTime:
     """
     (work,) = positive(work=work)
     broadcastable(work=work, **vars(job))
-    running, failures = _expected_failures(work, job)
+    running, failures = _mean_failures(work, job)
     full, _ = _segments(work, job.interval)
     checkpoints = (full + 1) * job.write + job.lag
     parts = {
@@ -320,7 +320,7 @@ def expected_run_time(work: PositiveSeconds, job: Job) -> RunTime:
     return RunTime(**parts, maintenance=_maintenance(parts, job))
 
 
-def _expected_failures(work: PositiveSeconds, job: Job) -> tuple[Amount, Amount]:
+def _mean_failures(work: PositiveSeconds, job: Job) -> tuple[Amount, Amount]:
     """Mean number of failures while running (mean running time over mtbf), and with those during restarts."""
     mtbf = job.mtbf
     lag, restart = job.lag / mtbf, job.restart / mtbf

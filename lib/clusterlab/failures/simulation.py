@@ -15,7 +15,7 @@ from ..checks import nonnegative, positive, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds
 from ..records import Rows
 from ..units import fmt
-from .jobs import Job, RunTime, _expected_failures, _maintenance, _segments
+from .jobs import Job, RunTime, _maintenance, _mean_failures, _segments
 from .spares import Machines, _refuse_parts_of_machines, _sizes
 
 # --- Monte Carlo simulation ------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def simulate_job(
             raise ValueError(f"{name} must be one number, got {value!r}")
     work, shape, age = positive(work=work, shape=shape, age=work if age is None else age)
     runs = int(*whole(runs=runs))
-    expected = _expected_failures(work, job)[1] if shape == 1 else 0
+    expected = _mean_failures(work, job)[1] if shape == 1 else 0
     if expected > _MOST_FAILURES:
         limit = f"mtbf must let a run end within {_MOST_FAILURES:,} failures"
         raise ValueError(f"{limit}, got {job.mtbf:g}: {expected:.3g} are expected")
@@ -143,12 +143,8 @@ def simulate_job(
         "restart": state.restart,
         "repair": state.repair,
     }
-    return SimulatedRuns(
-        **parts,
-        maintenance=_maintenance(parts, job),
-        failures=state.failures.astype(int),
-        timeline=tuple(_timeline(trace, plan)),
-    )
+    failures, timeline = state.failures.astype(int), tuple(_timeline(trace, plan))
+    return SimulatedRuns(**parts, maintenance=_maintenance(parts, job), failures=failures, timeline=timeline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,13 +211,8 @@ def _run(plan: _Plan, pool: _Pool | None, *, runs: int, random: np.random.Genera
     live, trace = np.arange(runs), []
     for failures in range(_MOST_FAILURES):
         now = state.clock[live]
-        attempt = _attempt(
-            now,
-            time_to_failure=_time_to_failure(now, plan, random),
-            restart_time=plan.job.restart if failures else 0.0,
-            remaining=plan.checkpoints - state.safe[live],
-            plan=plan,
-        )
+        restart = plan.job.restart if failures else 0.0
+        attempt = _attempt(now, _time_to_failure(now, plan, random), restart, plan.checkpoints - state.safe[live], plan)
         wait = plan.job.repair if pool is None else pool.wait(live, attempt.end, plan.job.detection, random)
         attempt.wait = np.where(attempt.finished, 0, wait)
         state.add(live, attempt, plan.job.detection)
@@ -242,18 +233,19 @@ def _time_to_failure(now: np.ndarray, plan: _Plan, random: np.random.Generator) 
     return age * ((now / age) ** shape + hazard * shape * mtbf / age) ** (1 / shape) - now
 
 
-def _attempt(
-    now: np.ndarray, *, time_to_failure: np.ndarray, restart_time: float, remaining: np.ndarray, plan: _Plan
-) -> _Attempt:
-    """How far each live run gets from ``now`` until its next failure, with ``remaining`` checkpoints to make safe."""
+def _attempt(now: np.ndarray, failure: np.ndarray, restart: float, remaining: np.ndarray, plan: _Plan) -> _Attempt:
+    """How far each live run gets from ``now`` until its next failure, with ``remaining`` checkpoints to make safe.
+
+    The failure comes so many seconds from now, and the restart takes so many, if nothing cuts it short.
+    """
     job = plan.job
-    running = np.maximum(time_to_failure - restart_time, 0)
+    running = np.maximum(failure - restart, 0)
     needed = (remaining - 1) * job.period + plan.last + job.write + job.lag
-    finished = time_to_failure - restart_time >= needed
+    finished = failure - restart >= needed
     saved = np.clip(np.floor((running - job.lag) / job.period), 0, remaining - 1)
     return _Attempt(
         start=now,
-        restart=np.minimum(restart_time, time_to_failure),
+        restart=np.minimum(restart, failure),
         running=np.where(finished, needed, running),
         saved=np.where(finished, remaining, saved),
         lost=np.where(finished, 0, running - saved * job.period),
@@ -274,13 +266,8 @@ def _pool(spares: Amount | None, machines: Machines, *, repair: float, tail: flo
         return None
     (standby,) = nonnegative(spares=spares)
     _refuse_parts_of_machines(standby)
-    return _Pool(
-        sizes=sizes.astype(int),
-        cumulative=np.cumsum(probabilities)[:-1],
-        back=np.zeros((runs, int(standby + np.max(sizes)))),
-        repair=repair,
-        tail=tail,
-    )
+    cumulative, back = np.cumsum(probabilities)[:-1], np.zeros((runs, int(standby + np.max(sizes))))
+    return _Pool(sizes=sizes.astype(int), cumulative=cumulative, back=back, repair=repair, tail=tail)
 
 
 @dataclass(frozen=True, kw_only=True)

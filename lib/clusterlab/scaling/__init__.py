@@ -11,23 +11,9 @@ from .bills import (
     waiting_bill,
     yearly_bill,
 )
-from .generations import (
-    economic_life,
-    required_rent,
-)
-from .ledger import (
-    Allocation,
-    Ledger,
-    compute_ledger,
-    compute_optimal,
-    lifetime_optimal,
-    loss,
-)
-from .outages import (
-    Redundancy,
-    outage_bill,
-    redundancy,
-)
+from .generations import economic_life, required_rent
+from .ledger import Allocation, Ledger, compute_ledger, compute_optimal, lifetime_optimal, loss
+from .outages import Redundancy, outage_bill, redundancy
 from .speedup import (
     BatchCost,
     Chain,
