@@ -8,7 +8,6 @@ derives from counts alone is one too.
 import importlib
 import inspect
 import pkgutil
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -21,26 +20,12 @@ from clusterlab.catalogue import SOFTWARE, price_list, prices
 from clusterlab.failures import (
     Job,
     checkpoint,
-    checkpoint_size,
-    daly_interval,
-    elastic_capacity,
-    expected_failures,
     expected_run_time,
-    failure_probability,
     first_order_goodput,
     goodput,
-    implied_mttf,
-    infant_failures,
-    lemons,
     optimal_interval,
     overhead_budget,
-    poisson_interval,
-    restart_time,
     series_mtbf,
-    spare_pool,
-    spares_for,
-    system_mtbf,
-    young_interval,
 )
 from clusterlab.interconnect import (
     crossover_size,
@@ -124,35 +109,11 @@ from clusterlab.roofline import (
     matmul,
 )
 from clusterlab.scaling import (
-    amdahl_speedup,
-    annuity,
-    batch_cost,
     bill,
-    break_even_revenue,
-    break_even_utilisation,
     capital,
     chain,
-    competitive_rent,
-    compute_ledger,
-    compute_optimal,
-    cost_per,
-    critical_batch,
-    economic_life,
-    geometric_efficiency,
-    gpus_needed,
-    gustafson_speedup,
     kept_per_doubling,
-    lifetime_optimal,
-    logarithmic_efficiency,
-    loss,
-    marginal_return,
-    most_useful_size,
-    outage_bill,
-    redundancy,
-    required_rent,
     strong_scaling,
-    tokens_for_loss,
-    training_run,
     waiting_bill,
     yearly_bill,
 )
@@ -194,28 +155,6 @@ JOB = Job(
     maintenance=q("", 0.1),
 )
 PARTS = ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total")
-FLEET = {"nodes": q("", 8), "node_mtbf": q("s", 100), "repair": SECONDS}
-
-
-def counted(window, mtbf):
-    """Expected failures: the range around the mean is of plain counts, so the unit is stripped on the way there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return expected_failures(window, mtbf)
-
-
-def pooled(share):
-    """Spares for a share of the time: they are a plain count, so the unit is stripped on the way there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return spares_for(share, **FLEET)
-
-
-def redundant(needed, availability):
-    """Units beside units: counts and shares, so the unit is stripped on the way here too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pint.UnitStrippedWarning)
-        return redundancy(needed, availability)
 
 
 WATTS, SERVERS = q("W"), load(servers=(q(""), q("W")))
@@ -249,33 +188,7 @@ DIMENSIONS = {
         {"chunks": "", "latency": "s", "transfer": "s", "fill": "s", "time": "s"},
     ),
     torus: (lambda: torus(q("", 4)), {"links": "", "bisection_links": "", "diameter": "", "average_hops": ""}),
-    system_mtbf: (lambda: system_mtbf(SECONDS, q("", 8)), {"": "s"}),
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
-    expected_failures: (lambda: counted(SECONDS, SECONDS), {"value": "", "low": "", "high": ""}),
-    lemons: (lambda: lemons([0.1, 0.2], failures=2, dispersion=0.5), {"past": "", "future": ""}),
-    restart_time: (lambda: restart_time(SECONDS, 0.5, delay=SECONDS), {"value": "s", "low": "s", "high": "s"}),
-    spares_for: (lambda: pooled(0.9), {"load": "", "deviation": ""}),
-    failure_probability: (lambda: failure_probability(SECONDS, SECONDS), {"": ""}),
-    infant_failures: (lambda: infant_failures(SECONDS, mtbf=SECONDS, shape=0.5, age=SECONDS), {"": ""}),
-    poisson_interval: (lambda: poisson_interval([2, 4]), {"low": "", "high": ""}),
-    implied_mttf: (
-        lambda: implied_mttf([2, 4], components=q("", 8), window=SECONDS),
-        {"value": "s", "low": "s", "high": "s"},
-    ),
-    checkpoint_size: (lambda: checkpoint_size(q(""), bytes_per_parameter=q("octet")), {"": "octet"}),
-    checkpoint: (
-        lambda: checkpoint(
-            BUFFER,
-            storage_bandwidth=BANDWIDTH,
-            writers=q("", 8),
-            writer_bandwidth=BANDWIDTH,
-            local_bandwidth=BANDWIDTH,
-        ),
-        {"size": "octet", "stall": "s", "lag": "s", "time": "s"},
-    ),
-    young_interval: (lambda: young_interval(SECONDS, SECONDS), {"": "s"}),
-    daly_interval: (lambda: daly_interval(SECONDS, SECONDS), {"": "s"}),
-    optimal_interval: (lambda: optimal_interval(SECONDS, SECONDS), {"": "s"}),
     first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
     goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
     expected_run_time: (
@@ -283,11 +196,6 @@ DIMENSIONS = {
         dict.fromkeys(PARTS, "s") | {"goodput": ""},
     ),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
-    spare_pool: (
-        lambda: spare_pool(q(""), **FLEET),
-        {"load": "", "none_left": "", "waiting": "", "wait": "s"},
-    ),
-    elastic_capacity: (lambda: elastic_capacity(q(""), **FLEET), {"": ""}),
     attention_parameters: (lambda: attention_parameters(SHAPE)[0], {"": ""}),
     expert_parameters: (lambda: expert_parameters(SHAPE), {"": ""}),
     expert_input: (lambda: expert_input(SHAPE), {"": ""}),
@@ -343,47 +251,13 @@ DIMENSIONS = {
         lambda: bubble_fraction(q(""), q(""), schedule="zb-h1", forward=q("s"), backward=q("s"), weight=q("s", 1)),
         {"": ""},
     ),
-    amdahl_speedup: (lambda: amdahl_speedup(q("", 0.1), RANKS), {"": ""}),
-    gustafson_speedup: (lambda: gustafson_speedup(q("", 0.1), RANKS), {"": ""}),
     bill: (lambda: bill(gpus=(q("", 8), MONEY), network=MONEY), {"total": "dollar"}),
     capital: (lambda: capital(q("", 8), WATTS, IN_DOLLARS), {"total": "dollar"}),
-    # Yearly amounts count years, so a life is a number of the library's seconds and a year has no unit.
-    annuity: (lambda: annuity(MONEY, rate=q("", 0.1), life=1e8), {"": "dollar"}),
     yearly_bill: (lambda: yearly_bill(q("", 8), WATTS, IN_DOLLARS, rate=0.1), {"total": "dollar"}),
-    required_rent: (lambda: required_rent(MONEY, running=MONEY, rate=0.1, life=1e8, decline=0.1), {"": "dollar"}),
-    cost_per: (lambda: cost_per(q("dollar/s"), PEAK), {"": "dollar/FLOP"}),
-    break_even_utilisation: (lambda: break_even_utilisation(q("dollar/s"), q("dollar/s")), {"": ""}),
-    competitive_rent: (
-        lambda: competitive_rent(q("dollar/s"), SECONDS, gain=q(""), period=SECONDS),
-        {"": "dollar/s"},
-    ),
-    economic_life: (lambda: economic_life(MONEY, MONEY, gain=q(""), period=SECONDS), {"": "s"}),
-    break_even_revenue: (lambda: break_even_revenue(MONEY, variable=0.2, wait=1.0, rate=0.1), {"": "dollar"}),
     waiting_bill: (lambda: waiting_bill(bill(a=MONEY), 3.0, revenue=MONEY), {"total": "dollar"}),
-    outage_bill: (
-        lambda: outage_bill(q("dollar/s"), SECONDS, lost_work=SECONDS, restart=SECONDS, revenue=q("dollar/s")),
-        {"total": "dollar"},
-    ),
-    redundancy: (lambda: redundant(q("", 8), q("", 0.4)), {"availability": "", "overbuild": ""}),
-    compute_ledger: (lambda: compute_ledger(q(""), q(""), served_tokens=q("")), {"total": "", "training": ""}),
-    loss: (lambda: loss(q("", 1e9), q("", 1e9)), {"": ""}),
-    compute_optimal: (lambda: compute_optimal(q("", 1e20)), {"parameters": "", "tokens": "", "ratio": ""}),
-    tokens_for_loss: (lambda: tokens_for_loss(q("", 1e10), q("", 2.5)), {"": ""}),
-    lifetime_optimal: (lambda: lifetime_optimal(q("", 2.5), q("", 1e12)), {"parameters": "", "tokens": ""}),
     strong_scaling: (lambda: strong_scaling(RANKS, bubble=q("", 0.1)), {"time": "", "speedup": "", "limit": ""}),
-    logarithmic_efficiency: (lambda: logarithmic_efficiency(RANKS, first=q("", 0.4), drop=0.01), {"": ""}),
-    geometric_efficiency: (lambda: geometric_efficiency(RANKS, at=8, efficiency=q("", 0.4), kept=0.9), {"": ""}),
     kept_per_doubling: (lambda: kept_per_doubling((RANKS, 0.5), (4 * RANKS, 0.4)), {"": ""}),
-    marginal_return: (lambda: marginal_return(lambda n: 1 / n, RANKS), {"": ""}),
-    most_useful_size: (lambda: most_useful_size(first=q("", 0.4), drop=0.1), {"": ""}),
     chain: (lambda: chain(PEAK, MFU=q("", 0.4), goodput=0.9), {"result": "FLOP/s", "share": ""}),
-    critical_batch: (lambda: critical_batch(q("")), {"": ""}),
-    batch_cost: (lambda: batch_cost(q(""), q("")), {"steps": "", "tokens": ""}),
-    training_run: (
-        lambda: training_run(q("FLOP"), RANKS, peak=PEAK, efficiency=q("", 0.4)),
-        {"flops": "FLOP", "rate": "FLOP/s", "time": "s", "gpu_time": "s"},
-    ),
-    gpus_needed: (lambda: gpus_needed(q("FLOP", 40), SECONDS, peak=PEAK, efficiency=0.5), {"": ""}),
     # FLOPs of tokens and parameters alone are a plain count here, so what is left of a rate is a FLOP.
     data_parallel_ratio: (
         lambda: data_parallel_ratio(q("", 8), rate=PEAK, bandwidth=BANDWIDTH, gradient_bytes=q("octet")),
@@ -461,7 +335,7 @@ NOT_LAWS = {
 # scale times instead), and look-ups.
 NO_LAWS = {
     trained,
-    failures.simulate,
+    failures.simulate_job,
     interconnect.hierarchy,
     parallelism.kind,
     serving.kind,

@@ -79,6 +79,10 @@ JoulesPerKilogramKelvin = Annotated[Any, Quantity("J/kg/K", POSITIVE)]
 DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
 KilogramsPerJoule = Annotated[Any, Quantity("kg/J", NONNEGATIVE)]
 CubicMetresPerJoule = Annotated[Any, Quantity("m^3/J", NONNEGATIVE)]
+PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
+# Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
+CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
+PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
 
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero

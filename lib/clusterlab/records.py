@@ -109,7 +109,7 @@ class Explained:
     """
 
     def _rows(self) -> Rows:
-        return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]
+        return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]  # type: ignore[arg-type]  # a dataclass mixes it in
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""

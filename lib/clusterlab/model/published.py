@@ -119,7 +119,7 @@ def load(document: Mapping) -> dict[str, Entry]:
 
 
 def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
-    values = {key: fact.printed for key, fact in facts.items()}
+    values: dict[str, Any] = {key: fact.printed for key, fact in facts.items()}
     others = _others(values)
     sizes = {key: values.pop(key, None) for key in ("year", "parameters", "active_parameters", "tolerance")}
     unknown = set(values) - _SHAPE

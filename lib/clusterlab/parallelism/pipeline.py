@@ -13,7 +13,7 @@ gradient of the weights (W), which nothing waits for.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,7 +69,7 @@ def _zero_bubble(stage: int, stages: int, microbatches: int, _chunks: int, *, ex
     return order + weight[max(microbatches - late, 0) :]
 
 
-_ORDERS = {
+_ORDERS: dict[str, Callable[[int, int, int, int], list[Pass]]] = {
     "gpipe": _gpipe,
     "1f1b": _one_f_one_b,
     "interleaved": _one_f_one_b,
@@ -254,7 +254,8 @@ def _execute(orders: Any, times: dict[str, np.ndarray], hop: float, pieces: int)
     stages = len(orders)
     orders = [iter(order) for order in orders]
     upcoming = [next(order) for order in orders]  # each stage's next pass
-    free, end, done = [0.0] * stages, {}, []
+    free, done = [0.0] * stages, []
+    end: dict[tuple[str, int, int], float] = {}
     waiting = {}  # what a stage waits for, to the stage
     awake = deque(range(stages))
     while awake:
@@ -283,7 +284,7 @@ def _execute(orders: Any, times: dict[str, np.ndarray], hop: float, pieces: int)
 # --- DualPipe --------------------------------------------------------------------------------------------------------
 
 
-def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, int | None]]]:
+def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, int]]]:
     """A stage's units of work: one pass (kind, direction), or two that run as a pair.
 
     ``"F"`` and ``"B"`` as everywhere, B with its weight gradient; ``"I"`` is the gradient of the input alone, and
@@ -292,13 +293,13 @@ def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str
     half, to_end = stages // 2, min(stage, stages - 1 - stage)
     here, there = int(stage >= half), int(stage < half)  # the direction that enters nearer, and the other
 
-    def put_off(direction: int, is_put_off: bool) -> list[tuple[str, int | None]]:
+    def put_off(direction: int, is_put_off: bool) -> list[tuple[str, int]]:
         return [("I" if is_put_off else "B", direction)]
 
     inner = half - to_end - 1
     units: list = [[("F", here)]] * (2 * inner)
     units += [[("F", here)], [("F", there)]] * (to_end + 1)
-    units += [[("I", there)], [("W", None)], [("F", there)]] * inner
+    units += [[("I", there)], [("W", -1)], [("F", there)]] * inner
     for i in range(microbatches // 2 - stages + to_end + 1):
         apart = i == 0 and not inner  # the two stages in the middle do not pair what they begin with
         units += [[("F", here)], [("B", there)]] if apart else [[("F", here), ("B", there)]]
@@ -307,7 +308,7 @@ def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str
     for i in range(to_end + 1):
         middle, odd = (to_end + 1) // 2, to_end % 2
         units += [put_off(there, i >= middle + (not odd)), put_off(here, i >= middle)]
-    return units + [[("W", None)], [("I", here)]] * inner + [[("W", None)]] * (to_end + 1)
+    return units + [[("W", -1)], [("I", here)]] * inner + [[("W", -1)]] * (to_end + 1)
 
 
 def simulate_dualpipe(
@@ -370,8 +371,10 @@ def simulate_dualpipe(
     )
     (pair,) = positive(paired=f + b if paired is None else paired)
     units = [_dualpipe(i, p, m) for i in range(p)]
-    at, free, end, rows = [0] * p, [0.0] * p, {}, []
-    begun, owed = [Counter() for _ in range(p)], [deque() for _ in range(p)]
+    at, free, rows = [0] * p, [0.0] * p, []
+    end: dict[tuple[bool, int, int, int], float] = {}
+    begun: list[Counter[tuple[bool, int]]] = [Counter() for _ in range(p)]
+    owed: list[deque[tuple[int, int]]] = [deque() for _ in range(p)]
     moved = True
     while moved:
         moved = False
