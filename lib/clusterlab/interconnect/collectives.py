@@ -116,13 +116,13 @@ def _fit_together(**collectives: Any) -> None:
     nonnegative(**{name: one.time for name, one in collectives.items()})
 
 
-def _of_whole_nodes(law: Law[P, R]) -> Law[P, R]:
+def _of_whole_nodes(one: Law[P, R]) -> Law[P, R]:
     """A law that refuses nodes which do not divide its ranks. Its core takes a mean of nodes of different sizes."""
-    at = list(inspect.signature(law).parameters).index("n")
+    at = list(inspect.signature(one).parameters).index("n")
 
-    @wraps(law)
+    @wraps(one)
     def checked(*args: Any, **given: Any) -> R:
-        result = law(*args, **given)  # which checks the numbers first
+        result = one(*args, **given)  # which checks the numbers first
         n, node_size = given["n"] if "n" in given else args[at], given["node_size"]
         if np.any(np.mod(n, node_size) != 0):
             raise ValueError(f"node_size must divide n, got {node_size} and {n}")
@@ -668,12 +668,20 @@ def multi_node_ring(
     >>> [round(float(multi_node_ring(16e9, n, node_size=8, **links).time * 1e3), 1) for n in (8, 64)]
     [31.1, 39.7]
     """
-    nodes, hops = n / node_size, n - 1
-    ports = bandwidth * node_size
+    nodes, ports = n / node_size, bandwidth * node_size
     rate = pick(nodes > 1, pick(node_size > 1, smaller(node_bandwidth, ports), ports), node_bandwidth)
-    waits = messages * ((n - nodes) * node_latency + (nodes - 1) * latency)
-    moved = size * (share := hops / n)
-    return Collective(size, messages * hops, moved, moved, waits, moved / rate, share)
+    hops = n - 1
+    share = hops / n  # of the buffer, which each rank sends: the bus factor too
+    moved = size * share
+    return Collective(
+        size=size,
+        rounds=messages * hops,
+        path_bytes=moved,
+        sent_bytes=moved,
+        latency=messages * ((n - nodes) * node_latency + (nodes - 1) * latency),
+        transfer=moved / rate,
+        bus_factor=share,
+    )
 
 
 # --- Switches that add, and links to every rank -----------------------------------------------------------------------
@@ -962,11 +970,18 @@ def expert_all_to_all(
     0.76
     """
     g, nodes, k = node_size, n / node_size, experts_per_token
-    visited = (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=k, limit=node_limit)
-    inside, across = size * (g - 1) / g, size * visited / k
-    waits = (g > 1) * node_latency + (nodes > 1) * latency
-    transfer, sent = larger(inside / node_bandwidth, across / bandwidth), larger(inside, across)
-    return Collective(size, 1.0 * (g > 1) + (nodes > 1), sent, sent, waits, transfer, (n - 1) / n)
+    others = (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=k, limit=node_limit)
+    inside, across = size * (g - 1) / g, size * others / k
+    sent = larger(inside, across)
+    return Collective(
+        size=size,
+        rounds=1.0 * (g > 1) + (nodes > 1),
+        path_bytes=sent,
+        sent_bytes=sent,
+        latency=(g > 1) * node_latency + (nodes > 1) * latency,
+        transfer=larger(inside / node_bandwidth, across / bandwidth),
+        bus_factor=(n - 1) / n,
+    )
 
 
 @_of_whole_nodes

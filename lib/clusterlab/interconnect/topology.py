@@ -569,18 +569,18 @@ def path_tier(
     >>> [TIERS[path_tier(3, 8 + r, **rail)] for r in (3, 5)], TIERS[path_tier(3, 8 + 5, **rail, forward=True)]
     (['leaf', 'pod'], 'leaf')
     """
-    sizes = {"domain": domain, "hosts_per_leaf": hosts_per_leaf, "rails": rails}
-    sizes |= {} if leaves_per_pod is None else {"leaves_per_pod": leaves_per_pod}
-    a, b = _integers(0, 2**53, source=source, target=target)
-    width, down, rails, *pod = _integers(**sizes)
     _flag(forward=forward)
+    a, b = _integers(0, 2**53, source=source, target=target)
+    width, down, rails = _integers(domain=domain, hosts_per_leaf=hosts_per_leaf, rails=rails)
     if np.any(apart := np.not_equal(width % rails, 0)):
         width, rails = _first(apart, width, rails)
         raise ValueError(f"rails must divide domain, got {rails} and {width}")
     sender = a // rails * rails + b % rails if forward else a
     leaf_a, leaf_b = (gpu // rails // down * rails + gpu % rails for gpu in (sender, b))
-    core = leaf_a // pod[0] != leaf_b // pod[0] if pod else False
-    network = 2 + np.not_equal(leaf_a, leaf_b) * (1 + np.asarray(core, dtype=np.int64))
+    network = 2 + np.not_equal(leaf_a, leaf_b).astype(np.int64)
+    if leaves_per_pod is not None:
+        (pod,) = _integers(leaves_per_pod=leaves_per_pod)
+        network = network + np.not_equal(leaf_a // pod, leaf_b // pod)  # of leaves that differ: pods do not share one
     return np.where(np.equal(a, b), 0, np.where(np.equal(a // width, b // width), 1, network))[()]
 
 
