@@ -22,9 +22,7 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from explorable import palette
-from explorable.explorer import Explorer, Picture
-from explorable.scene import Box, Scene
+from explorable import Box, Explorer, Picture, Scene, palette
 
 HEADING = re.compile(r"# --- (.+?) -+$")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
