@@ -25,7 +25,7 @@ book: $(SITE)  ## Set up, execute the chapters and build the site
 	@echo "Open the book: $(CURDIR)/$(SITE)"
 
 test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, the site in a browser
-	$(PYTEST)
+	$(PYTEST) --nbval
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
 	$(PYTEST) --ignore tests/book --ignore tests/explorable

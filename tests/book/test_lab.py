@@ -8,8 +8,8 @@ import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
 
-from conftest import ROOT, watched
-from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells
+from building import ROOT
+from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells, watched
 
 # Every explorer of the kernel, by title: its traits, and its read-outs at their present values.
 ASK = """

@@ -16,8 +16,8 @@ from bs4 import BeautifulSoup, SoupStrainer
 from sphinx.util.inventory import InventoryFile
 
 import clusterlab
+from building import ROOT
 from clusterlab import evidence
-from conftest import ROOT
 from explorable import palette
 
 MEMBERS = FunctionType, property, classmethod, staticmethod, functools.cached_property

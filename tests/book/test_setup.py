@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 import clusterlab
-from conftest import ROOT
+from building import ROOT
 
 
 def pins(name: str) -> dict[str, set[str]]:

@@ -7,7 +7,7 @@ import pytest
 from course import slides
 from course.problems import SETS
 
-from conftest import ROOT
+from building import ROOT
 from explorable import Axis, Box, Check, Explorer, Picture, Predict, Question, Scene, Slider
 
 CHAPTER = [
