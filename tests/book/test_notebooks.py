@@ -10,6 +10,7 @@ from nbval.plugin import IPyNbFile, NbCellError
 
 from building import ROOT, build_book, table_of_contents
 from kernels import OwnSockets
+from refresh import LAB
 from replay import NOT_STORED, Replay, executed
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
@@ -19,6 +20,7 @@ PARTS = [
     ("prerequisites", "opening", r"\bprerequisites?\b|\byou need\b"),
     ("numbers to remember", "headings", r"^numbers to remember\b"),
     ("misconceptions", "headings", r"^misconceptions\b"),
+    ("a worked example", "headings", r"^worked examples?: "),
     ("exercises", "headings", r"^exercises\b"),
     ("the limits of its model", "headings", r"^what this model leaves out\b"),
     ("sources", "headings", r"^sources\b"),
@@ -100,6 +102,27 @@ def test_a_chapter_has_every_part(path):
     }
     missing = [what for what, where, pattern in PARTS if not re.search(pattern, look[where], re.IGNORECASE | re.M)]
     assert missing == []
+
+
+@pytest.mark.parametrize("path", [p for p in chapters() if p.stem not in OTHERS], ids=lambda path: path.stem)
+def test_a_chapter_has_a_figure_that_moves(path):
+    """An explorer with controls prints what it says at both ends of its table."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    shown = [output.get("data", {}).get("text/plain", "") for cell in cells for output in cell.outputs]
+    assert [text for text in shown if re.match(r"Explorer: .*\n  .*\n(.*\n)*  first: ", text)]
+
+
+def test_one_cell_links_a_figure_to_a_control_of_ipywidgets_where_there_is_a_kernel():
+    linked = [
+        cell
+        for path in chapters()
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code" and re.search(r"ipywidgets\.(js)?link\(", cell.source)
+    ]
+    assert linked
+    for cell in linked:  # a page has no kernel, and its host runs the book's own widgets alone
+        assert {"remove-cell", LAB} <= set(cell.metadata.tags)
+        assert "jupyter" not in cell.metadata, "JupyterLab folds it"
 
 
 @pytest.mark.parametrize("path", [p for p in chapters() if "Predict(" in p.read_text()], ids=lambda path: path.stem)
