@@ -5,6 +5,8 @@ from nbval.plugin import IPyNbFile
 
 from replay import NOT_STORED
 
+collect_ignore = ["conftest.py"]  # it holds no example, and its name is that of another
+
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():

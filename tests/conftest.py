@@ -50,8 +50,8 @@ class Scopes(LoadScopeScheduling):
         file, _, test = nodeid.partition("::")
         name, _, parameter = test.partition("[")
         stem = Path(file).stem
-        if file.endswith(".ipynb"):
-            return file  # one kernel, or one build, answers for all its cells
+        if file.endswith(".ipynb") or stem == "test_lab":
+            return file  # one build answers for all cells of a chapter, and one JupyterLab for all that is tried in it
         return "site" if stem in FIRST else f"page {parameter}" if stem == "test_browser" else f"{file}::{name}"
 
 
