@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from drawings.schedule import MIXES
+from drawings.operations import MIXES
 from test_scheduling import by_witness
 
 from clusterlab.operations import Cluster, draw_jobs, replay, simulate

@@ -13,7 +13,7 @@ import numpy as np
 
 from clusterlab.failures import Checkpoint, Goodput, Job
 from clusterlab.units import day, fmt
-from explorable.scene import Arrow, Band, Box, Label, Part, Scene, grid, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, grid, legend
 
 # What the parts of a goodput are called in a drawing, and their colours.
 PARTS = {

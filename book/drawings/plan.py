@@ -21,7 +21,7 @@ from clusterlab.planning import (
 )
 from clusterlab.records import with_interval, words
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Box, Label, Part, Scene
+from explorable import Arrow, Box, Label, Part, Scene
 
 _LEFT, _WIDE, _SIDE, _NARROW = (
     0.0,

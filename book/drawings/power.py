@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.power import AIR, WATER, EnergyFootprint, Load, coolant_flow
 from clusterlab.units import fmt
-from explorable.scene import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RACK = 0.6, 2.0  # m, the front of a rack

@@ -17,7 +17,7 @@ from clusterlab.roofline import (
     ridge_point,
 )
 from clusterlab.units import fmt
-from explorable.scene import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line

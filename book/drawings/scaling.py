@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.scaling import Bill, Chain, Redundancy
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Band, Box, Label, Part, Scene
+from explorable import Arrow, Band, Box, Label, Part, Scene
 
 _LINE = 16.0  # units from line to line
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterlab.serving import PipelinedDecode
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, legend
 
 _LINE = 16.0  # units from line to line
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterlab import failures, power, scaling
 from clusterlab.units import GB, TFLOP, billion, day, fmt, hour, kWh, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("capstone", "Capstone: a run on 16k GPUs")
 

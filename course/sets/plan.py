@@ -7,7 +7,7 @@ import math
 from clusterlab import power, scaling, serving
 from clusterlab.units import TFLOP, billion, day, fmt, hour, kW, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("plan", "A plan: what to build, and how sure")
 

@@ -6,7 +6,7 @@ from clusterlab import roofline
 from clusterlab.model import kv_cache_bytes, parameters, transformer
 from clusterlab.units import GB, TB, TFLOP, fmt
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("roofline", "Roofline: what one accelerator can do")
 

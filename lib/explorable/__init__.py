@@ -5,6 +5,7 @@ marks or a :class:`Scene`. A :class:`Question` knows its answer and the mistakes
 it. The kit knows nothing of clusters: of the library beside it, it uses the units alone.
 """
 
+from ._widget import Widget
 from .check import Check
 from .explorer import (
     Axis,
@@ -19,9 +20,10 @@ from .explorer import (
     waterfall,
 )
 from .question import Question
-from .scene import Arrow, Band, Box, Label, Part, Scene, grid, legend
+from .scene import LETTER, Arrow, Band, Box, Label, Part, Scene, grid, legend
 
 __all__ = [
+    "LETTER",
     "Arrow",
     "Axis",
     "Band",
@@ -38,6 +40,7 @@ __all__ = [
     "Slider",
     "Step",
     "Toggle",
+    "Widget",
     "grid",
     "legend",
     "stacked",

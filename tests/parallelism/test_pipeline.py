@@ -18,7 +18,7 @@ from clusterlab.parallelism import (
     simulate_dualpipe,
     stage_layers,
 )
-from explorable.explorer import Picture
+from explorable import Picture
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-9, "abs": 1e-9}

@@ -85,7 +85,7 @@ def read_records(
     Parameters
     ----------
     document : mapping
-        A table ``sources``, and others in the form of :func:`load`.
+        A table ``sources``, and others in the form of ``load``.
     subject : str
         What the file is about, for the message.
     build : mapping

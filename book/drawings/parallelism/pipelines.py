@@ -14,9 +14,9 @@ from clusterlab.interconnect import exposed_time
 from clusterlab.model import Layout
 from clusterlab.parallelism import Footprint, Timeline
 from clusterlab.units import fmt
-from explorable.scene import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
 
-_LETTERS = "ABCD"
+_EXPERTS = "ABCD"
 
 
 # --- Layouts on servers ----------------------------------------------------------------------------------------------
@@ -539,7 +539,7 @@ def experts(step: int, sent: float) -> Scene:
             Box(x, 20, wide, 32),
         ]
         parts.append(Box(x, 132, wide, 56, kind="weights", solid=step == 2))
-        parts.append(Label(x, 200, f"expert {_LETTERS[gpu]}", anchor="start", strong=True))
+        parts.append(Label(x, 200, f"expert {_EXPERTS[gpu]}", anchor="start", strong=True))
     tokens = [(gpu, j, expert) for gpu, routes in enumerate(_ROUTES) for j, expert in enumerate(routes)]
     if step in (1, 3):
         for gpu, j, expert in tokens:
@@ -558,7 +558,7 @@ def experts(step: int, sent: float) -> Scene:
                 y,
                 18,
                 22,
-                _LETTERS[expert],
+                _EXPERTS[expert],
                 "activations",
                 solid=step > 1,
                 key=f"{gpu}{j}",

@@ -11,10 +11,9 @@ from clusterlab.interconnect import exposed_time
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import data_parallel_ratio, footprint, sent_bytes, simulate, step, tensor_parallel_ratio
 from clusterlab.units import GB, fmt
-from drawings import pipelines
-from explorable.scene import Box, Label
+from drawings import parallelism as pipelines
+from explorable import Box, Label
 
-LETTER = 7.2  # a generous width of a letter
 LLAMA8, LLAMA70, LLAMA405 = (transformer(f"Llama 3.1 {size}") for size in ("8B", "70B", "405B"))
 WORK = Workload(sequence=8192, global_batch=2048)
 META = Layout(tp=8, pp=16, dp=128, chunks=8)
@@ -48,27 +47,6 @@ SCENES = {
     **{f"tp {tp}": pipelines.placement(Layout(tp=tp, dp=32 // tp)) for tp in (4, 8, 16)},
     **{f"{name} at {t}": pipelines.pipeline_now(run, t) for name, run in RUNS.items() for t in range(0, 34, 3)},
 }
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_every_text_has_its_room(name):
-    scene = SCENES[name]
-    labels = []
-    for part in scene.parts:
-        lines = getattr(part, "text", "").split("\n")
-        wide, high = LETTER * max(map(len, lines)), 16 * len(lines)
-        if isinstance(part, Box) and part.text:
-            assert wide <= part.width, part
-            assert high <= part.height, part
-        elif isinstance(part, Label):
-            left = part.x - wide * {"start": 0, "middle": 0.5, "end": 1}[part.anchor]
-            assert left >= -1, part
-            assert left + wide <= scene.width + 1, part
-            labels.append((left, left + wide, part.y, part))
-    for i, (left, right, y, part) in enumerate(labels):
-        for other_left, other_right, other_y, other in labels[i + 1 :]:
-            near = abs(y - other_y) < 13 and left < other_right - 4 and other_left < right - 4
-            assert not near, (part, other)
 
 
 def test_the_bytes_that_stand_on_the_wires_are_those_of_the_laws_of_the_chapter():
