@@ -85,7 +85,6 @@ from clusterlab.parallelism import (
     stage_layers,
     tensor_parallel_ratio,
 )
-from clusterlab.planning import planner
 from clusterlab.power import (
     Coolant,
     best_cap,
@@ -346,12 +345,8 @@ NO_LAWS = {
     parallelism.step,
     parallelism.axes,
     parallelism.search,
-    *(
-        getattr(planner, name)
-        for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
-    ),
-    *(getattr(planner, name) for name in ("fleet_from_inputs", "least_memory", "plan", "preset", "quantity")),
-    *(getattr(planner, name) for name in ("serve", "worlds", "yearly_cost")),
+    *(getattr(planning, name) for name in ("checks", "compare", "design", "from_inputs", "outcome", "least_memory")),
+    *(getattr(planning, name) for name in ("plan", "preset", "quantity", "samples", "serve", "yearly_cost")),
     planning.as_object,
     planning.page,
     planning.run_chunk,

@@ -51,7 +51,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated. 13 of 13 joints hold.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
@@ -122,13 +122,10 @@ def chain(made: Plan) -> Scene:
                 )
             )
             parts.append(Box(_SIDE, y, _NARROW, _HIGH, *side))
-    good = sum(joint.holds for joint in made.joints)
-    held = f"{good} of {len(made.joints)} joints hold"
     bottom = len(spine) * (_HIGH + _GAP) - _GAP
-    parts.append(Label(_LEFT, bottom + 16, held, "start", strong=True))
     said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time')}, "
-    said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated. {held}."
-    return Scene(400, bottom + 26, parts, alt=said)
+    said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated."
+    return Scene(400, bottom, parts, alt=said)
 
 
 _ACROSS, _GUTTER, _BETWEEN, _APART = 140.0, 98.0, 22.0, 18.0  # of the chain with links
@@ -383,25 +380,17 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
     >>> tornado(plan(run, Site("H100 SXM", gpus=64), draws=10), most=2).alt
     'The cost moves by -14% to +52% with capital; by -9.8% to +39% with life.'
     """
-    if of not in ("cost", "time"):
-        raise ValueError(f"of must be 'cost' or 'time', got {of!r}")
-    centre = float(made.outcome.cost if of == "cost" else made.outcome.time)
-    if not math.isfinite(centre):
-        raise ValueError("this plan has no price; draw its time")
-    bars = [(words(bar.name), [end / centre - 1 for end in getattr(bar, of)]) for bar in made.tornado]
-    bars = sorted(bars, key=lambda bar: -abs(bar[1][1] - bar[1][0]))[:most]
-    low = min(min(ends) for _, ends in bars)
-    high = max(max(ends) for _, ends in bars)
+    moves = made.moves(of)[:most]
+    low, high = min(one.less for one in moves), max(one.more for one in moves)
     left, right, row = 116.0, 312.0, 24.0
     scale = (right - left) / (max(high, 0.0) - min(low, 0.0) or 1.0)
     zero = left - min(low, 0.0) * scale
     parts: list[Part] = []
     said = []
-    for i, (name, ends) in enumerate(bars):
+    for i, one in enumerate(moves):
         y = i * row
-        start, end = zero + min(ends) * scale, zero + max(ends) * scale
-        text = f"{_share(min(ends))} to {_share(max(ends))}"
-        parts.append(Label(0, y + 10, name, "start"))
+        start, end = zero + one.less * scale, zero + one.more * scale
+        parts.append(Label(0, y + 10, words(one.name), "start"))
         parts.append(
             Box(
                 start,
@@ -412,16 +401,11 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
                 solid=True,
             )
         )
-        parts.append(Label(400, y + 10, f"{_share(max(ends))}", "end"))
-        if _share(min(ends)) != _share(max(ends)):
-            said.append(f"by {text} with {name}")
-    bottom = row * len(bars)
+        less, more = one.said
+        parts.append(Label(400, y + 10, more, "end"))
+        if less != more:
+            said.append(f"by {less} to {more} with {words(one.name)}")
+    bottom = row * len(moves)
     parts.append(Arrow(zero, 0, zero, bottom, kind="ink", heads=0))
-    parts.append(Label(zero, bottom + 10, fmt(centre, "$" if of == "cost" else "s")))
+    parts.append(Label(zero, bottom + 10, fmt(made.central[of == "cost"], "$" if of == "cost" else "s")))
     return Scene(400, bottom + 20, parts, alt=f"The {of} moves {'; '.join(said)}.")
-
-
-def _share(value: float) -> str:
-    if abs(value) < 5e-4:
-        return "0%"
-    return f"{value:+.0%}" if abs(value) >= 0.1 else f"{100 * value:+.2g}%"

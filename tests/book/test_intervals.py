@@ -18,12 +18,12 @@ import pytest
 import clusterlab
 from clusterlab import failures, parallelism, planning, power, serving
 from clusterlab.catalogue import SPREADS, machine
-from clusterlab.cli import _COMMANDS, main
+from clusterlab.cli import COMMANDS, main
 from clusterlab.evidence import cost, explain, link_fit, nccl_tests
 from clusterlab.evidence.training_runs import published_runs
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import search, training
-from clusterlab.planning import planner
+from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
 from clusterlab.serving import replica as passes
 from clusterlab.units import fmt
@@ -51,7 +51,7 @@ PLAIN = {
         "PowerSwing",
         "Capacity",
     },  # of given watts
-    "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "World", "Fabric", "Joint", "Serving"},
+    "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "Scenario", "Fabric", "Serving"},
     "evidence.benchmark": {"Rate"},  # measured
     "evidence.calibration": {"Calibrated"},  # how far off, and how wide
     "evidence.fleet": {"Comparison"},  # what an interval is learned from
@@ -62,8 +62,9 @@ PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fa
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
-PLAIN["planning"] |= {"_Row", "Outcome", "Binding", "Swing"}  # of one world, and what moves from one to another
-ABSTRACT = {"records.Explained", "records.Predicted"}
+PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
+PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
+ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 
 
 @cache
@@ -197,7 +198,7 @@ def wider(monkeypatch):
     ]:
         monkeypatch.setattr(one, "SPREADS", wide)
     monkeypatch.setattr(link_fit, "SPREADS", wide)
-    monkeypatch.setattr(planner, "SPREADS", wide)
+    monkeypatch.setattr(scenario, "SPREADS", wide)
 
 
 FROM_SPREADS = [name for name in PREDICTS if name.split(".")[0] != "planning" and "cost" not in name]
@@ -211,7 +212,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, passes, link_fit, planner, importlib.import_module("clusterlab.catalogue")):
+        for module in (training, passes, link_fit, scenario, importlib.import_module("clusterlab.catalogue")):
             as_learned.setattr(module, "SPREADS", SPREADS)
         usual = shown(made(), names)
     step.cache_clear()
@@ -259,12 +260,12 @@ CALLS = {
 # Numbers that predict, where an object has them, and how it names their ends.
 NUMBERS = {"predicted": "{}", "planned": "{}", "value": "{}", "bandwidth_bytes_per_second": "bandwidth_{}"}
 NUMBERS |= {name: name + "_{}" for name in ("time", "cost", "power", "mfu", "effective_time", "site_power", "carbon")}
-INDEPENDENT = {"parts", "assumptions", "tornado", "binding", "suspects", "joints", "asked"}  # of one world, or given
+INDEPENDENT = {"parts", "assumptions", "tornado", "binding", "suspects", "joints", "asked"}  # of one scenario, or given
 INDEPENDENT |= {"sources", "overall"}  # how many, and how far off
 
 
 def test_every_command_predicts_or_prints():
-    assert {call.split(",")[0] for call in CALLS} | PRINT == set(_COMMANDS)
+    assert {call.split(",")[0] for call in CALLS} | PRINT == set(COMMANDS)
 
 
 @cache
