@@ -8,8 +8,7 @@ from urllib.parse import urlparse
 import pytest
 
 from clusterlab import catalogue
-from clusterlab.evidence import benchmark
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import benchmark, published
 
 MEASUREMENTS = {
     "FLOP/s": lambda **options: benchmark.matmul_rate(32, 16, 8, **options),

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import catalogue
-from clusterlab.evidence import nccl_tests
-from clusterlab.evidence.nccl_tests import EXPERTS, Timing, published_timings, read
+from clusterlab.evidence import Timing, nccl_tests, published_timings, read_timings, timing_tables
+from clusterlab.evidence.timings import EXPERTS
 from clusterlab.interconnect import bus_factor
 
 close = {"rel": 1e-12}
@@ -25,7 +25,7 @@ def reading(tmp_path):
     def read_text(text, **known):
         path = tmp_path / "run.txt"
         path.write_text(text, encoding="utf-8")
-        return read(path, **known)
+        return read_timings(path, **known)
 
     return read_text
 
@@ -402,7 +402,7 @@ def test_ranks_are_derived_right_or_not_at_all(tmp_path_factory, ranks, operatio
     path = tmp_path_factory.mktemp("ranks") / "run.txt"
     path.write_text(COLUMNS + row)
     try:
-        ((found,), _) = read(path)
+        ((found,), _) = read_timings(path)
     except ValueError as error:
         assert ranks > 3 or rate < 1 or (operation, ranks) == ("all-reduce", 2)
         assert "say --" in str(error)  # noqa: PT017, some draws are read and some refused
@@ -524,7 +524,7 @@ def test_a_heading_alone_is_refused(reading):
 
 def test_a_file_that_is_not_there_is_an_os_error(tmp_path):
     with pytest.raises(OSError, match="absent"):
-        read(tmp_path / "absent.txt")
+        read_timings(tmp_path / "absent.txt")
 
 
 # --- CSV -------------------------------------------------------------------------------------------------------------
@@ -978,7 +978,8 @@ def test_a_row_that_ends_before_its_group_is_read_without_one(reading):
 
 @pytest.mark.parametrize("kind", ["CSV", "log"])
 def test_a_file_of_too_many_rows_is_refused(reading, kind, monkeypatch):
-    monkeypatch.setattr(nccl_tests, "_MOST_ROWS", 20)
+    monkeypatch.setattr(nccl_tests, "MOST_ROWS", 20)
+    monkeypatch.setattr(timing_tables, "MOST_ROWS", 20)
     lines = table({}).splitlines() if kind == "CSV" else ONE_NODE.splitlines()[:16]
     before, row = "".join(line + "\n" for line in lines), lines[-1] + "\n"
     assert len(reading(before + row * 19)[0]) == 20

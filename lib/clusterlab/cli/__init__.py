@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 from .. import __version__, catalogue, planning
 from ..catalogue import efficiencies, hardware, prices
 from ..catalogue.sources import stored
-from ..evidence import explain, inference_validation, link_fit, validation
 from ..evidence.text import UNUSABLE, name_of, read_text
 from ..model import Entry, parameters, published
 from ..planning import planner
 from ..records import tabulate, words
 from ..units import fmt
+from . import _explain, _fit, _predict, _validate
 
 # --- audit -----------------------------------------------------------------------------------------------------------
 
@@ -489,8 +489,8 @@ _COMMANDS = {
         _audit_arguments,
         _run_audit,
     ),
-    "fit": Command(*link_fit.FIT_HELP, link_fit.add_arguments, link_fit.run),
-    "predict": Command(*link_fit.PREDICT_HELP, link_fit.add_arguments, link_fit.run),
+    "fit": Command(*_fit.HELP, _fit.add_arguments, _fit.run),
+    "predict": Command(*_predict.HELP, _predict.add_arguments, _predict.run),
     "validate": Command(
         "predict training or inference runs and compare with their measured times",
         "Predict published training or inference runs, or your own, and compare source by source. The columns say "
@@ -501,8 +501,8 @@ _COMMANDS = {
         %(prog)s --json - < mine.csv
         %(prog)s planned.csv --calibrate mine.csv
         """,
-        validation.add_arguments,
-        inference_validation.run,
+        _validate.add_arguments,
+        _validate.run,
     ),
     "explain": Command(
         "show where a training run's time goes, and what could hide its difference from the prediction",
@@ -513,8 +513,8 @@ _COMMANDS = {
         %(prog)s mine.csv --row run7
         %(prog)s --json mine.csv --row run7 | jq '.suspects[0].says'
         """,
-        explain.add_arguments,
-        explain.run,
+        _explain.add_arguments,
+        _explain.run,
     ),
     "plan": Command(
         "plan a cluster: what to build, what it does, what it costs, how sure",
