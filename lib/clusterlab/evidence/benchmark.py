@@ -18,6 +18,8 @@ from ..records import Explained, Rows
 from ..roofline import matmul
 from ..units import fmt
 
+# --- A roof measured -------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, repr=False)
 class Rate(Explained):
@@ -63,9 +65,9 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
 
     Parameters
     ----------
-    m, k, n : int
+    m, k, n
         Shape of the GEMM.
-    seconds : float
+    seconds
         How long to keep measuring, at least three runs.
 
     Returns
@@ -108,9 +110,9 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
 
     Parameters
     ----------
-    elements : int
+    elements
         Length of each array; the default (4 bytes each) is beyond the caches of most machines.
-    seconds : float
+    seconds
         How long to keep measuring, at least three runs.
 
     Returns

@@ -1,19 +1,10 @@
-r"""Calibration: what a machine's own measured runs say about its next prediction.
+"""Calibration: what a machine's own measured runs say about its next prediction.
 
 Published runs scatter in three ways, each learned for a kind of run and stored beside the intervals
 (:data:`clusterlab.catalogue.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
 within their model. So a few runs of one's own tell how much one's machine and one's models are off, and leave less to
 doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says what that is
 worth, by leaving out each of those runs in turn.
-
-The logarithm of measured over predicted time is expected as if it were normal about zero: with :math:`x` those of one's
-own runs of a kind, the next is expected at
-
-.. math:: c^T C^{-1} x, \qquad \text{with variance } \tau^2 + \omega^2 + \sigma^2 - c^T C^{-1} c
-
-where two runs have in common :math:`\tau^2`, the variance between sources, and :math:`\omega^2`, that between models,
-where they are of one model; :math:`C` adds :math:`\sigma^2`, that between runs, on its diagonal. A few runs are far
-off, so that four fifths lie nearer than a normal law has them: how near is learned too.
 """
 
 from __future__ import annotations
@@ -31,6 +22,9 @@ from .intervals import weighted_quantile
 from .training_runs import Run, predict_runs
 
 Floats = Sequence[float] | np.ndarray
+
+
+# --- Calibration -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,13 +46,13 @@ class Calibrated(Explained):
 
 
 def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
-    """Predict runs of a machine with the help of other runs that were measured on it.
+    r"""Predict runs of a machine with the help of other runs that were measured on it.
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         What to predict; its measured times are not looked at.
-    mine : iterable of Run
+    mine
         Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.kind`), and
         most those of its model; one that is among ``runs`` too does not help itself.
 
@@ -67,6 +61,17 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
     Step
         Arrays in the order of ``runs``. Every part of a step is scaled alike; ``low`` and ``high`` are the ends of
         the narrower interval. A run of a kind that ``mine`` lacks is predicted as without it.
+
+    Notes
+    -----
+    The logarithm of measured over predicted time is expected as if it were normal about zero: with :math:`x` those of
+    one's own runs of a kind, the next is expected at
+
+    .. math:: c^T C^{-1} x, \qquad \text{with variance } \tau^2 + \omega^2 + \sigma^2 - c^T C^{-1} c
+
+    where two runs have in common :math:`\tau^2`, the variance between sources, and :math:`\omega^2`, that between
+    models, where they are of one model; :math:`C` adds :math:`\sigma^2`, that between runs, on its diagonal. A few runs
+    are far off, so that four fifths lie nearer than a normal law has them: how near is learned too.
 
     Examples
     --------
@@ -112,7 +117,7 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
 
     Parameters
     ----------
-    mine : iterable of Run
+    mine
         Runs of one machine and its software.
 
     Returns
@@ -146,7 +151,7 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
     return found
 
 
-# --- The law ---------------------------------------------------------------------------------------------------------
+# --- What a source's other runs let expect ---------------------------------------------------------------------------
 
 
 def _shared(scatter: Scatter, same: np.ndarray | bool) -> np.ndarray:
@@ -176,11 +181,11 @@ def expected_misses(scatter: Scatter, misses: Floats, models: Sequence[Hashable]
 
     Parameters
     ----------
-    scatter : Scatter
+    scatter
         How runs of this kind scatter.
-    misses : array_like
+    misses
         Logarithms of measured over predicted time of the source's runs.
-    models : sequence
+    models
         The model of each.
 
     Returns
@@ -215,9 +220,9 @@ def learn_scatter(misses: Floats, sources: Sequence[Hashable], models: Sequence[
 
     Parameters
     ----------
-    misses : array_like
+    misses
         Logarithms of measured over predicted time, under constants that have not seen the source.
-    sources, models : sequence
+    sources, models
         The source and the model of each.
 
     Returns

@@ -26,6 +26,8 @@ from .tables import published
 from .training_runs import Run, predict_run
 from .training_tables import parse_runs, published_runs
 
+# --- Stated costs ----------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, repr=False)
 class Claim(Explained):
@@ -97,7 +99,7 @@ def _stated(name: str, quantity: str) -> float:
     return row["value"]
 
 
-# --- Training runs ---------------------------------------------------------------------------------------------------
+# --- Stated GPU-hours ------------------------------------------------------------------------------------------------
 
 # Where a run prints no number of accelerators, it is taken to have had these: what Llama 2's paper compares fabrics on.
 _UNSTATED = 2048

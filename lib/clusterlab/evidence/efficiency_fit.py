@@ -12,6 +12,8 @@ from ..parallelism import step
 from .robust_fits import Settings, fit_constants
 from .training_runs import Batch, Run, batches
 
+# --- Sources left out ------------------------------------------------------------------------------------------------
+
 _START = {"gemm": 0.7, "gemm_8": 0.7, "gemm_4": 0.5, "memory": 0.7, "overlap_loss": 0.5, "attention": 0.3}
 _NUDGE = 1.02
 _MOST = dict.fromkeys(_START, 1.0 / _NUDGE) | {"attention": 9 / 16 / _NUDGE}
@@ -26,9 +28,9 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs
         Runs on accelerators of one generation. Every source has one vote, shared by its rows.
-    rounds : int
+    rounds
         Steps of Gauss and Newton on the logarithms of times and shares.
 
     Returns
@@ -92,7 +94,7 @@ def leave_one_source_out(runs: Iterable[Run]) -> dict[str, float]:
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         From :func:`clusterlab.evidence.read_runs`. Those whose source is alone in their generation are
         left out. The answer for the same records is remembered.
 
@@ -128,7 +130,7 @@ def unseen_times(runs: Iterable[Run]) -> np.ndarray:
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         From :func:`clusterlab.evidence.read_runs`.
 
     Returns

@@ -21,6 +21,8 @@ from ..records import Explained, Rows, summary
 from ..units import fmt
 from .training_runs import Batch, Run, batches, predict_run
 
+# --- A run explained -------------------------------------------------------------------------------------------------
+
 _FACTORS = np.geomspace(1 / 16, 16, 65)  # multiples of what the model believes
 
 
@@ -76,9 +78,9 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs
         From :func:`clusterlab.evidence.read_runs`. Those of the same source tell suspects apart.
-    row : str
+    row
         The run's identifier.
 
     Returns

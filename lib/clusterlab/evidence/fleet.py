@@ -19,6 +19,8 @@ from ..units import hour, minute
 from .intervals import further_source_interval
 from .tables import published
 
+# --- Fleets ----------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Explained):
@@ -207,7 +209,7 @@ def accelerator_draws() -> list[Comparison]:
     return found
 
 
-# --- Intervals -------------------------------------------------------------------------------------------------------
+# --- Intervals of fleets ---------------------------------------------------------------------------------------------
 
 FLEET_KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_runs, "power": server_draws}
 

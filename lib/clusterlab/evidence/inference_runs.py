@@ -2,14 +2,7 @@
 
 :func:`published_inference` and :func:`read_inference` turn rows into records of type :class:`InferenceRun`;
 :func:`predict_inference` predicts them with :mod:`clusterlab.serving`. A row that cannot be predicted is named, with
-the reason. Four kinds of measurements are read: a batch that starts and ends together (``static``), an endless queue of
-requests (``saturated``), and passes of replicas that only decode (``decode``) or only read prompts (``prefill``).
-
-What a row leaves open is filled in by rules that are the same for every row, and ``InferenceRun.filled`` says what and
-why. Software is that of ``framework``, or ``usual``. A batch that is not published is the largest that fits; where a
-throughput and a time per token are, it is their product (Little's law). Experts of a mixture are split as attention is
-unless ``ep`` says otherwise; "attention DP" in the note makes data-parallel ranks of tensor-parallel ones. Ranks left
-open are tensor-parallel; heads are padded where they do not divide. Caches have 8 bits where products have 8 or 4.
+the reason.
 """
 
 from __future__ import annotations
@@ -41,6 +34,8 @@ from ..serving import (
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
+
+# --- Inference runs --------------------------------------------------------------------------------------------------
 
 FORM = Form(
     text=("row_id", "group", "model", "gpu", "precision", "framework", "mode", "note"),
@@ -105,7 +100,8 @@ def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
     Parameters
     ----------
     path
-        A CSV file with columns of :data:`FORM`, in any case: those it requires, and one measure at least.
+        A CSV file with columns such as those of ``data/inference.csv``, in any case: ``model``, ``gpu``, ``n_gpus`` and
+        one measurement at least.
         ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null`` mean not published; lines that begin with
         ``#`` are comments. Without ``row_id`` a row is called by its line, without ``group`` its source is ``"runs"``.
 
@@ -120,6 +116,18 @@ def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
         The file cannot be read.
     ValueError
         It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
+
+    Notes
+    -----
+    Four kinds of measurements are read: a batch that starts and ends together (``static``), an endless queue of
+    requests (``saturated``), and passes of replicas that only decode (``decode``) or only read prompts (``prefill``).
+
+    What a row leaves open is filled in by rules that are the same for every row, and ``InferenceRun.filled`` says what
+    and why. Software is that of ``framework``, or ``usual``. A batch that is not published is the largest that fits;
+    where a throughput and a time per token are, it is their product (Little's law). Experts of a mixture are split as
+    attention is unless ``ep`` says otherwise; "attention DP" in the note makes data-parallel ranks of tensor-parallel
+    ones. Ranks left open are tensor-parallel; heads are padded where they do not divide. Caches have 8 bits where
+    products have 8 or 4.
     """
     return parse_inference(read_text(path), name_of(path))
 
@@ -368,7 +376,7 @@ def _prefill(row: Row, batch: float | None, replicas: float) -> _Measured:
     raise SkipRow("a prefill row needs a throughput, or a latency and a batch")
 
 
-# --- Predictions -----------------------------------------------------------------------------------------------------
+# --- Predictions of inference runs -----------------------------------------------------------------------------------
 
 
 def predict_inference_run(run: InferenceRun, software: ServingSoftware | None = None) -> Seconds:
@@ -376,9 +384,9 @@ def predict_inference_run(run: InferenceRun, software: ServingSoftware | None = 
 
     Parameters
     ----------
-    run : InferenceRun
+    run
         From :func:`read_inference`.
-    software : ServingSoftware, optional
+    software
         In place of the run's own; of arrays: as many predictions.
 
     Returns

@@ -22,6 +22,8 @@ from .robust_fits import Settings, fit_constants
 from .rows import Skipped
 from .validation import Score, score
 
+# --- Serving software ------------------------------------------------------------------------------------------------
+
 # What is fitted of a software, from where a fit begins, and the most that a constant may be.
 START = {"gemm": 0.8, "memory": 0.85, "overlap_loss": 0.1, "sequence_time": 30e-6}
 OF_SOFTWARE: Mapping[str, Mapping[str, float]] = {
@@ -38,7 +40,7 @@ def compare_inference(runs: Iterable[InferenceRun], skipped: Iterable[Skipped] =
 
     Parameters
     ----------
-    runs, skipped : iterable
+    runs, skipped
         From :func:`clusterlab.evidence.read_inference`.
 
     Returns
@@ -90,11 +92,11 @@ def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8)
 
     Parameters
     ----------
-    runs : sequence of InferenceRun
+    runs
         Every source has one vote, shared by its rows. Rows whose id begins with P are put aside and have none.
-    software : str
+    software
         A name of ``OF_SOFTWARE``, which says what is fitted.
-    rounds : int
+    rounds
         Steps of Gauss and Newton on the logarithms of times and constants.
 
     Returns
@@ -152,7 +154,7 @@ def leave_one_inference_source_out(runs: Iterable[InferenceRun]) -> dict[str, fl
 
     Parameters
     ----------
-    runs : iterable of InferenceRun
+    runs
         Software of which nothing is fitted is left out. The only source of a software is predicted with the usual
         software's constants: nobody would know better. The answer is remembered.
 
@@ -205,7 +207,7 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
     return ratios
 
 
-# --- Intervals -------------------------------------------------------------------------------------------------------
+# --- Intervals of serving --------------------------------------------------------------------------------------------
 
 
 def inference_kind(run: InferenceRun) -> str:
@@ -226,7 +228,7 @@ def learn_serving_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float
 
     Parameters
     ----------
-    runs : iterable of InferenceRun
+    runs
 
     Returns
     -------
@@ -252,7 +254,7 @@ def constant_serving_widths(runs: Sequence[InferenceRun]) -> dict[str, float]:
 
     Parameters
     ----------
-    runs : sequence of InferenceRun
+    runs
 
     Returns
     -------
@@ -283,7 +285,7 @@ def serving_coverage(runs: Iterable[InferenceRun]) -> dict[str, float]:
 
     Parameters
     ----------
-    runs : iterable of InferenceRun
+    runs
         Kinds with one source alone are left out.
 
     Returns

@@ -13,6 +13,8 @@ from statistics import NormalDist
 
 import numpy as np
 
+# --- Intervals -------------------------------------------------------------------------------------------------------
+
 MANY = 30  # rows from which on an interval holds four fifths of them, and its coverage is tested
 _TENTH = 0.1  # of rows below an interval, and of rows above it
 

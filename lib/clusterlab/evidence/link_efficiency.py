@@ -1,25 +1,4 @@
-"""Efficiencies of links: what carries over from machines that were timed to one that nobody has timed.
-
-A system that nobody has timed is predicted from its links alone, as NCCL itself plans: every algorithm in every
-protocol (:class:`~clusterlab.catalogue.Protocol`) has a latency and a transfer, and the fastest is taken. Low-latency
-protocols send small messages, at a fraction of the rate; trees have few steps, rings the full rate, and switches that
-reduce halve the bytes. :func:`fit_link_efficiency` takes from other machines what carries over, never a constant for a
-system:
-
-``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``
-    the share of a wire's rate, by the way in which bytes cross it: between neighbours on NVLink or PCIe and into
-    switches that reduce and multicast (:func:`~clusterlab.interconnect.multicast_all_reduce`, slowed as NCCL knows that
-    such switches are); over the links of a full mesh; between all pairs at once; between nodes, by remote direct memory
-    access, and over TCP;
-``host``
-    what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
-``fabrics``
-    what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.Fabric`): next to nothing
-    for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the median of all.
-
-Across nodes a ring passes all its bytes through the network ports of the GPUs in use, all ports together. A tree, or
-the switches of every node with a tree above them, pass fewer.
-"""
+"""Efficiencies of links: what carries over from machines that were timed to one that nobody has timed."""
 
 from __future__ import annotations
 
@@ -37,6 +16,8 @@ from ..records import Explained, Rows, words
 from ..units import fmt, us
 from .link_plans import CACHED, plans
 from .timings import EXPERTS, Timing
+
+# --- From machine to machine -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,7 +71,7 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of any number of sources. Those of quality C are left out.
 
     Returns
@@ -103,6 +84,28 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     ------
     ValueError
         No row shows the rate of a wire.
+
+    Notes
+    -----
+    A system that nobody has timed is predicted from its links alone, as NCCL itself plans: every algorithm in every
+    protocol (:class:`~clusterlab.catalogue.Protocol`) has a latency and a transfer, and the fastest is taken.
+    Low-latency protocols send small messages, at a fraction of the rate; trees have few steps, rings the full rate, and
+    switches that reduce halve the bytes. From other machines is taken what carries over, never a constant for a system:
+
+    ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``
+        the share of a wire's rate, by the way in which bytes cross it: between neighbours on NVLink or PCIe and into
+        switches that reduce and multicast (:func:`~clusterlab.interconnect.multicast_all_reduce`, slowed as NCCL knows
+        that such switches are); over the links of a full mesh; between all pairs at once; between nodes, by remote
+        direct memory access, and over TCP;
+    ``host``
+        what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
+    ``fabrics``
+        what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.Fabric`): next to
+        nothing for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the
+        median of all.
+
+    Across nodes a ring passes all its bytes through the network ports of the GPUs in use, all ports together. A tree,
+    or the switches of every node with a tree above them, pass fewer.
 
     Examples
     --------

@@ -1,13 +1,4 @@
-r"""The fit of links: alpha and beta of a real fabric, and what they say about a fabric that nobody has timed.
-
-A row is one timed collective. Its bytes cross wires whose rates a datasheet gives, so it has a least time, w. A system
-is fitted by two constants, the latency alpha of one step of the ring and the share f of the wires' rate that it gets:
-
-.. math:: T = L + X \quad\text{or}\quad T = L + X + \sqrt{L X}, \qquad L = \rho\,\alpha, \quad X = w / f,
-
-with rho the steps of the ring. The second form is :func:`~clusterlab.interconnect.pipelined_time`; the one that fits
-better is taken. Of all curves through two of the rows, the fit is the one with the least mean absolute relative error.
-"""
+"""The fit of links: alpha and beta of a real fabric, of the timed collectives of one source."""
 
 from __future__ import annotations
 
@@ -23,6 +14,8 @@ from ..records import Explained, Rows, say
 from ..units import fmt
 from .link_plans import algorithms, ring_of
 from .timings import Timing
+
+# --- Links of one source ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -81,15 +74,15 @@ class LinkFit(Explained):
 
 
 def fit_links(timings: Iterable[Timing], *, pipelined: bool | None = None) -> LinkFit:
-    """Alpha and the share of the wires' rate that leave the least mean absolute error on the rows of one source.
+    r"""Alpha and the share of the wires' rate that leave the least mean absolute error on the rows of one source.
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of one source. If one of them names no wire, the share stays unknown and only the bandwidth is fitted. If
         they are of several operations, alpha and bandwidth are those of a ring that does them all.
-    pipelined : bool, optional
-        Whether the law has the root: see the module. By default it is the form that fits better.
+    pipelined
+        Whether the law has the root: see the notes. By default it is the form that fits better.
 
     Returns
     -------
@@ -100,6 +93,18 @@ def fit_links(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Li
     ------
     ValueError
         There is no row, or there are several sources.
+
+    Notes
+    -----
+    A row is one timed collective. Its bytes cross wires whose rates a datasheet gives, so it has a least time, w. A
+    system is fitted by two constants, the latency alpha of one step of the ring and the share f of the wires' rate that
+    it gets:
+
+    .. math:: T = L + X \quad\text{or}\quad T = L + X + \sqrt{L X}, \qquad L = \rho\,\alpha, \quad X = w / f,
+
+    with rho the steps of the ring. The second form is :func:`~clusterlab.interconnect.pipelined_time`; the one that
+    fits better is taken. Of all curves through two of the rows, the fit is the one with the least mean absolute
+    relative error.
 
     Examples
     --------

@@ -24,15 +24,17 @@ from .nccl_tests import published_timings
 from .timings import Timing, by_source
 from .wires import system_wires
 
+# --- From machine to machine -----------------------------------------------------------------------------------------
+
 
 def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) -> LinkFit:
     """Predict the rows of one source from its links' datasheets and from what other systems show.
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of one source. Their seconds serve for the errors alone.
-    efficiency : LinkEfficiencyFit
+    efficiency
         From :func:`fit_link_efficiency`, on rows of other machines if this is to be a test.
 
     Returns
@@ -109,7 +111,7 @@ def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> l
 
     Parameters
     ----------
-    timings, training : iterable of Timing
+    timings, training
         Rows to predict, of any number of sources, and rows to fit link efficiencies to. Of the latter all are left out
         that are of the source that is being predicted, or of one of its machines.
 

@@ -15,6 +15,8 @@ from .link_plans import algorithms
 from .link_prediction import UNKNOWN, predict_held_out
 from .timings import Timing, by_source
 
+# --- Intervals of collectives ----------------------------------------------------------------------------------------
+
 _SOURCES = 10  # of fewer, a tenth is less than one, and an interval ends at the outermost rows
 
 
@@ -31,7 +33,7 @@ def collective_residuals(timings: Iterable[Timing]) -> Residuals:
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of several sources.
 
     Returns
@@ -83,11 +85,11 @@ def learn_collective_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float
     Between the ends lie four fifths of the ratios of the kind; a source of n rows has the votes of :math:`\sqrt{n}`. Of
     fewer than ten sources a tenth is less than one, so that the interval ends at the outermost rows. What a fabric is
     off that nobody has timed, is shown by every fabric when all its rows are left out: the interval is that of one more
-    fabric (:func:`~clusterlab.evidence.intervals.symmetric_interval`).
+    fabric (:func:`symmetric_interval`).
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of two sources or more.
 
     Returns
@@ -142,7 +144,7 @@ def collective_coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
 
     Parameters
     ----------
-    timings : iterable of Timing
+    timings
         Rows of two sources or more of a kind.
 
     Returns

@@ -24,6 +24,8 @@ from .timing_tables import read_table
 from .timings import AGREE, MOST_ROWS, TESTS, Timing, bus_factor_of, is_data, operation_of, whole_count
 from .wires import BETWEEN_NODES, Wires, fabric_of, link_wires, nvlink_domains, nvlink_gpu
 
+# --- Timed collectives -----------------------------------------------------------------------------------------------
+
 
 @cache
 def published_timings() -> tuple[Timing, ...]:
@@ -51,14 +53,14 @@ def read_timings(
 
     Parameters
     ----------
-    path : str or path
+    path
         The file; ``"-"`` is standard input. It is a log if it holds a heading or a row of nccl-tests, and otherwise a
         CSV if its first line has commas, semicolons or tabs. Of a log the out-of-place columns are read.
-    ranks, nodes : int, optional
+    ranks, nodes
         Number of GPUs and of hosts, for a log that does not say.
-    scale_up, network : str, optional
+    scale_up, network
         Names of the links inside a node and between nodes, for a log. The network has one port for each GPU.
-    collective : str, optional
+    collective
         Its name, for a log that does not say.
 
     Returns

@@ -16,6 +16,10 @@ from functools import cached_property
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+# --- Published tables ------------------------------------------------------------------------------------------------
+
 EMPTY = frozenset({"n/a", "na", "#n/a", "-", "--", "null", "none"})  # what people write where nothing is published
 _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
 _RANGE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:-|to)\s*(\d+(?:\.\d+)?)")

@@ -51,12 +51,15 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
 _CONVERSIONS: Mapping[str, Callable[[dict], dict]] = {"power": _in_si_units, "economics": _in_si_units}
 
 
+# --- Published tables ------------------------------------------------------------------------------------------------
+
+
 def published(table: str, **where: str) -> tuple[Mapping, ...]:
     """Rows of a published table, each a mapping with its source; numbers are in SI units, or None where not printed.
 
     Parameters
     ----------
-    table : str
+    table
         ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"failures"`` (failures,
         repairs and checkpoints of large runs: ``run``), ``"operations"`` (jobs, waits and use of shared clusters:
         ``run``), ``"power"`` (power, cooling, energy, carbon, prices: ``group``) or ``"economics"`` (bills, training

@@ -12,6 +12,8 @@ import numpy as np
 from ..checks import whole
 from ..interconnect import bus_factor
 
+# --- Timed collectives -----------------------------------------------------------------------------------------------
+
 # The operation whose law a name of nccl-tests or of our data follows, without case, spaces, dashes and number formats.
 # One port bounds what a broadcast sends, as it bounds a single message.
 _OPERATIONS = {

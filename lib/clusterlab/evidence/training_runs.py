@@ -16,6 +16,9 @@ from ..quantities import Count
 T = TypeVar("T")
 
 
+# --- Training runs ---------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """One run: what :func:`clusterlab.parallelism.step` takes, and the measured seconds of a step.

@@ -18,6 +18,8 @@ from .intervals import quantile_interval
 from .training_runs import Run, predict_runs
 from .validation import rivals
 
+# --- Sources left out ------------------------------------------------------------------------------------------------
+
 
 def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
     r"""Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
@@ -28,7 +30,7 @@ def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         Of two sources or more in a generation.
 
     Returns
@@ -55,7 +57,7 @@ def training_residuals(runs: Iterable[Run]) -> tuple[np.ndarray, np.ndarray, np.
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         Of two sources or more in a generation; those whose source is alone there are left out.
 
     Returns
@@ -75,86 +77,6 @@ def training_residuals(runs: Iterable[Run]) -> tuple[np.ndarray, np.ndarray, np.
     kinds = np.array([kind(run.model, run.workload.precision) for run in runs])
     known = ~np.isnan(ratios)
     return ratios[known], kinds[known], np.array([run.source for run in runs])[known]
-
-
-def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
-    """Learn how runs of each kind scatter about their predictions, from runs no constant has seen.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-        Of two sources or more in a generation.
-
-    Returns
-    -------
-    dict
-        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.Scatter`.
-
-    Examples
-    --------
-    >>> from clusterlab.evidence import published_runs
-    >>> found = learn_scatters(published_runs()[0])["dense, 16 bits"]
-    >>> round(found["between_sources"], 2), round(found["between_runs"], 2)
-    (0.08, 0.05)
-    """
-    return {name: learn_scatter(*columns) for name, columns in _scattered(runs).items()}
-
-
-def _scattered(runs: Iterable[Run]) -> dict[str, tuple[np.ndarray, list[str], list]]:
-    """Of each kind of run: logarithms of what :func:`training_residuals` returns, their sources and their models."""
-    found: dict[str, tuple[list, list, list]] = {}
-    runs = list(runs)
-    for run, time in zip(runs, unseen_times(runs), strict=True):
-        if not np.isnan(time):
-            columns = found.setdefault(kind(run.model, run.workload.precision), ([], [], []))
-            for column, value in zip(columns, (np.log(run.seconds / time), run.source, run.model), strict=True):
-                column.append(value)
-    return {name: (np.array(misses), sources, models) for name, (misses, sources, models) in found.items()}
-
-
-def calibration_worth(runs: Iterable[Run], *, least: int = 4) -> list[Calibrated]:
-    """Test calibration: every source is a machine whose runs are predicted with the help of its other runs.
-
-    How runs scatter is learned from the other sources each time, and so are the constants.
-
-    Parameters
-    ----------
-    runs : iterable of Run
-        Of two sources or more of a kind.
-    least : int
-        Sources with fewer runs of a kind are left out.
-
-    Returns
-    -------
-    list of Calibrated
-        One for each kind of run.
-
-    Examples
-    --------
-    >>> from clusterlab.evidence import published_runs
-    >>> [found.kind for found in calibration_worth(published_runs()[0]) if 0.75 < found.inside < 0.85]
-    ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
-    """
-    found = []
-    for name, (misses, sources, models) in _scattered(runs).items():
-        rows = []
-        for source, size in Counter(sources).items():
-            mine = np.array([one == source for one in sources])
-            if size < least or mine.all():
-                continue
-            theirs = np.flatnonzero(~mine)
-            others = [sources[i] for i in theirs], [models[i] for i in theirs]
-            scatter = Scatter(name=name, facts={}, **learn_scatter(misses[~mine], *others))
-            low, high = quantile_interval(np.exp(misses[~mine]), np.array(sources)[~mine])
-            middle, deviation = expected_misses(scatter, misses[mine], [models[i] for i in np.flatnonzero(mine)])
-            ends = np.exp(middle - scatter.reach * deviation), np.exp(middle + scatter.reach * deviation)
-            for ratio, factor, *interval in zip(np.exp(misses[mine]), np.exp(middle), *ends, strict=True):
-                before = abs(1 / ratio - 1), low <= ratio <= high, high / low
-                after = abs(factor / ratio - 1), interval[0] <= ratio <= interval[1], interval[1] / interval[0]
-                rows.append([value for pair in zip(before, after, strict=True) for value in pair])
-        if rows:
-            found.append(Calibrated(name, len(rows), *map(float, np.mean(rows, axis=0))))
-    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +110,7 @@ def training_coverage(runs: Iterable[Run]) -> list[Coverage]:
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         Of two sources or more of a kind.
 
     Returns
@@ -230,3 +152,86 @@ def _covered(ratios: np.ndarray, sources: np.ndarray) -> tuple[float, float]:
         inside[mine] = (low <= ratios[mine]) & (ratios[mine] <= high)
         widths[mine] = high / low
     return float(inside.mean()), float(widths.mean())
+
+
+# --- What published runs teach ---------------------------------------------------------------------------------------
+
+
+def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
+    """Learn how runs of each kind scatter about their predictions, from runs no constant has seen.
+
+    Parameters
+    ----------
+    runs
+        Of two sources or more in a generation.
+
+    Returns
+    -------
+    dict
+        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.Scatter`.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import published_runs
+    >>> found = learn_scatters(published_runs()[0])["dense, 16 bits"]
+    >>> round(found["between_sources"], 2), round(found["between_runs"], 2)
+    (0.08, 0.05)
+    """
+    return {name: learn_scatter(*columns) for name, columns in _scattered(runs).items()}
+
+
+def _scattered(runs: Iterable[Run]) -> dict[str, tuple[np.ndarray, list[str], list]]:
+    """Of each kind of run: logarithms of what :func:`training_residuals` returns, their sources and their models."""
+    found: dict[str, tuple[list, list, list]] = {}
+    runs = list(runs)
+    for run, time in zip(runs, unseen_times(runs), strict=True):
+        if not np.isnan(time):
+            columns = found.setdefault(kind(run.model, run.workload.precision), ([], [], []))
+            for column, value in zip(columns, (np.log(run.seconds / time), run.source, run.model), strict=True):
+                column.append(value)
+    return {name: (np.array(misses), sources, models) for name, (misses, sources, models) in found.items()}
+
+
+def calibration_worth(runs: Iterable[Run], *, least: int = 4) -> list[Calibrated]:
+    """Test calibration: every source is a machine whose runs are predicted with the help of its other runs.
+
+    How runs scatter is learned from the other sources each time, and so are the constants.
+
+    Parameters
+    ----------
+    runs
+        Of two sources or more of a kind.
+    least
+        Sources with fewer runs of a kind are left out.
+
+    Returns
+    -------
+    list of Calibrated
+        One for each kind of run.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import published_runs
+    >>> [found.kind for found in calibration_worth(published_runs()[0]) if 0.75 < found.inside < 0.85]
+    ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
+    """
+    found = []
+    for name, (misses, sources, models) in _scattered(runs).items():
+        rows = []
+        for source, size in Counter(sources).items():
+            mine = np.array([one == source for one in sources])
+            if size < least or mine.all():
+                continue
+            theirs = np.flatnonzero(~mine)
+            others = [sources[i] for i in theirs], [models[i] for i in theirs]
+            scatter = Scatter(name=name, facts={}, **learn_scatter(misses[~mine], *others))
+            low, high = quantile_interval(np.exp(misses[~mine]), np.array(sources)[~mine])
+            middle, deviation = expected_misses(scatter, misses[mine], [models[i] for i in np.flatnonzero(mine)])
+            ends = np.exp(middle - scatter.reach * deviation), np.exp(middle + scatter.reach * deviation)
+            for ratio, factor, *interval in zip(np.exp(misses[mine]), np.exp(middle), *ends, strict=True):
+                before = abs(1 / ratio - 1), low <= ratio <= high, high / low
+                after = abs(factor / ratio - 1), interval[0] <= ratio <= interval[1], interval[1] / interval[0]
+                rows.append([value for pair in zip(before, after, strict=True) for value in pair])
+        if rows:
+            found.append(Calibrated(name, len(rows), *map(float, np.mean(rows, axis=0))))
+    return found

@@ -1,15 +1,6 @@
 """Tables of training runs: published ones, or a reader's own, read as what the model of a step takes.
 
 A row that cannot be predicted is named, with the reason.
-
-What a row leaves open is filled in by rules that are the same for every row, and ``Run.filled`` says what and why. The
-era of the software follows from the year that the source names, or from NVIDIA's container, the accelerator and the
-precision. What people tune and did not publish (microbatch, interleaving since 2023, the split into tensor, pipeline
-and expert ranks) is taken as the fastest that fits in memory. Interleaving before 2023 and recomputation since then are
-off unless published; before, recomputation is full. Weights are sharded where a copy and its optimizer do not fit. TPU
-programs shard weights, recompute what does not fit, have no pipeline, and count the batch by the chip. Where a rate is
-published, so that the batch hardly matters, a missing batch is what was usual (``BATCH_TOKENS``, ``CHIP_BATCH``), a
-missing sequence too.
 """
 
 from __future__ import annotations
@@ -23,6 +14,8 @@ from .training_close import close_rows
 from .training_naming import SHAPE
 from .training_open import MEASURES, open_row
 from .training_runs import Run
+
+# --- Training runs ---------------------------------------------------------------------------------------------------
 
 _ALIASES = {
     "global_batch": "batch batch_size global_batch_size gbs sequences_per_step",
@@ -81,9 +74,10 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
     Parameters
     ----------
     path
-        A CSV file with columns of :data:`FORM`, in any case: those it requires, and one measure at least.
-        ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null`` mean not published; lines that begin with
-        ``#`` are comments. Without ``row_id`` a row is called by its line, without ``group`` its source is ``"runs"``.
+        A CSV file with columns such as ``clusterlab validate --template`` prints, in any case: ``model``, ``gpu``,
+        ``n_gpus`` and one measurement at least. ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null``
+        mean not published; lines that begin with ``#`` are comments. Without ``row_id`` a row is called by its line,
+        without ``group`` its source is ``"runs"``.
 
     Returns
     -------
@@ -96,6 +90,17 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
         The file cannot be read.
     ValueError
         It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
+
+    Notes
+    -----
+    What a row leaves open is filled in by rules that are the same for every row, and ``Run.filled`` says what and why.
+    The era of the software follows from the year that the source names, or from NVIDIA's container, the accelerator and
+    the precision. What people tune and did not publish (microbatch, interleaving since 2023, the split into tensor,
+    pipeline and expert ranks) is taken as the fastest that fits in memory. Interleaving before 2023 and recomputation
+    since then are off unless published; before, recomputation is full. Weights are sharded where a copy and its
+    optimizer do not fit. TPU programs shard weights, recompute what does not fit, have no pipeline, and count the batch
+    by the chip. Where a rate is published, so that the batch hardly matters, a missing batch is what was usual (4
+    million tokens a step until 2023, 16 million since; four sequences a chip), a missing sequence too.
     """
     return parse_runs(read_text(path), name_of(path))
 

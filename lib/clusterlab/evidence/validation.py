@@ -21,6 +21,9 @@ from .training_tables import published_runs
 Floats = Sequence[float] | np.ndarray
 
 
+# --- Steps beside their measured times -------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, repr=False)
 class Score(Explained):
     """How well a source is predicted. Errors are shares of the measured step time; ``None`` where nothing is known.
@@ -58,17 +61,17 @@ def score(
 
     Parameters
     ----------
-    source : str
+    source
         Its name.
-    errors : array_like
+    errors
         Predicted over measured time, minus 1.
-    mfu : array_like
+    mfu
         Time at the full peak over measured time: the published MFU of each row.
-    skipped : int
+    skipped
         Rows that could not be predicted.
-    inside : array_like of bool, optional
+    inside
         Whether the measured time lies in the interval of the prediction.
-    rival_errors : tuple of two array_like, optional
+    rival_errors
         Of the two rivals, as ``errors``; NaN where a rival knows nothing.
 
     Returns
@@ -117,7 +120,7 @@ def compare_runs(runs: Iterable[Run], skipped: Iterable[Skipped] = ()) -> tuple[
 
     Parameters
     ----------
-    runs, skipped : iterable
+    runs, skipped
         From :func:`clusterlab.evidence.read_runs`.
 
     Returns
@@ -214,7 +217,7 @@ def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs
         From :func:`clusterlab.evidence.read_runs`.
 
     Returns
