@@ -14,9 +14,15 @@ import numpy as np
 
 from clusterlab import failures, power
 from clusterlab.catalogue import SOFTWARE, machine
-from clusterlab.evidence import link_fit, nccl_tests
-from clusterlab.evidence import training_runs as runs_
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import (
+    by_source,
+    fit_links,
+    predict_held_out,
+    predict_run,
+    published,
+    published_runs,
+    published_timings,
+)
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import footprint, step
 from clusterlab.units import GB, TB, day, hour, minute
@@ -26,19 +32,19 @@ FILE = Path(__file__).with_suffix(".json")
 
 def training_runs() -> dict[str, float]:
     """Seconds of a step of every published run that can be predicted, and the measured seconds read from its row."""
-    runs, skipped = runs_.published_runs()
-    found = {f"{run.row} predicted": float(runs_.predict_run(run).time) for run in runs}
+    runs, skipped = published_runs()
+    found = {f"{run.row} predicted": float(predict_run(run).time) for run in runs}
     found |= {f"{run.row} measured": float(run.seconds) for run in runs}
     return found | {f"{one.row} skipped": 0.0 for one in skipped}
 
 
 def collectives() -> dict[str, float]:
     """Seconds of every published collective: as fitted, and as predicted from other machines."""
-    rows = nccl_tests.published_timings()
+    rows = published_timings()
     found = {}
     for kind, results in {
-        "fitted": [link_fit.fit_links(some) for some in link_fit.by_source(rows).values()],
-        "predicted": link_fit.predict_held_out(rows, rows),
+        "fitted": [fit_links(some) for some in by_source(rows).values()],
+        "predicted": predict_held_out(rows, rows),
     }.items():
         for result in results:
             found |= {f"{result.source} {kind} {i}": seconds for i, seconds in enumerate(result.times)}

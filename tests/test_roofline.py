@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import catalogue
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.roofline import (
     Work,
     attainable,

@@ -5,7 +5,7 @@ servers, a site from its hall) only adds parts: the power that enters is the sum
 
 Everything is in steady state: a rack's heat is its electrical power, and coolants have constant properties. A chip
 draws a static part and a dynamic part :math:`\propto f V^2`, and its voltage follows its clock down to a floor. Prices,
-carbon and water are averages per joule, as published; :func:`~clusterlab.evidence.tables.published` has them with
+carbon and water are averages per joule, as published; :func:`~clusterlab.evidence.published` has them with
 sources.
 """
 

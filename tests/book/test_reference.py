@@ -18,7 +18,6 @@ from sphinx.util.inventory import InventoryFile
 
 import clusterlab
 from building import ROOT
-from clusterlab import evidence
 from explorable import palette
 
 MEMBERS = FunctionType, property, classmethod, staticmethod, functools.cached_property
@@ -54,10 +53,9 @@ def linked(site):
 
 @functools.cache
 def modules() -> dict[str, ModuleType]:
-    """The rooms, which say what is public, and evidence's modules."""
+    """The rooms, which say what is public."""
     found = [info.name for info in pkgutil.iter_modules(clusterlab.__path__, "clusterlab.")]
-    found += [info.name for info in pkgutil.iter_modules(evidence.__path__, "clusterlab.evidence.")]
-    hidden = {"clusterlab.__main__", "clusterlab.cli", "clusterlab.evidence"}
+    hidden = {"clusterlab.__main__", "clusterlab.cli"}
     return {name: importlib.import_module(name) for name in [*found, "explorable"] if name not in hidden}
 
 

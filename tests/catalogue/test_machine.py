@@ -20,7 +20,7 @@ from clusterlab.catalogue import (
     machine,
 )
 from clusterlab.catalogue.efficiencies import load
-from clusterlab.evidence import link_fit
+from clusterlab.evidence import fit_link_efficiency, learn_collective_spreads, published_timings
 from clusterlab.units import parse
 
 H100 = machine("H100 SXM")
@@ -188,13 +188,13 @@ def test_a_what_if_may_switch_off_what_was_a_number():
 
 
 def test_shares_of_links_are_those_that_timed_collectives_show():
-    fitted = link_fit.fit_link_efficiency(link_fit.published_timings())
+    fitted = fit_link_efficiency(published_timings())
     for name in ("scale_up_ring", "all_to_all", "network_ring"):
         assert getattr(fitted, name) == pytest.approx(getattr(LINK_EFFICIENCY, name), abs=3e-3)
 
 
 def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
-    fitted = link_fit.fit_link_efficiency(link_fit.published_timings()).fabrics
+    fitted = fit_link_efficiency(published_timings()).fabrics
     assert set(FABRICS) == {*fitted, "other"}
     for name, latency in fitted.items():
         assert FABRICS[name].latency == pytest.approx(latency, rel=5e-3)
@@ -204,7 +204,7 @@ def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
 
 
 def test_the_spread_of_a_collective_is_learned_from_sources_left_out():
-    learned = link_fit.learn_spreads(link_fit.published_timings())
+    learned = learn_collective_spreads(published_timings())
     stored = {
         name.removeprefix("collective: "): one for name, one in SPREADS.items() if name.startswith("collective: ")
     }

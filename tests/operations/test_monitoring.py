@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.failures import young_interval
 from clusterlab.operations import (
     best_check_interval,

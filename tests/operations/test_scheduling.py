@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import operations
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.interconnect import multi_node_ring
 from clusterlab.operations import (
     Cluster,

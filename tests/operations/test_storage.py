@@ -8,7 +8,7 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.failures import checkpoint, checkpoint_size
 from clusterlab.interconnect import exposed_time
 from clusterlab.operations import (

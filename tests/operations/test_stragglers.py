@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.operations import any_slow, repetitions, slowest, stragglers
 from laws import assert_equals_a_loop
 from refusals import unreached

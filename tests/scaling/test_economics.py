@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clusterlab.catalogue import RENTS, SCALING_LAWS, USEFUL_LIVES, price_list
 from clusterlab.catalogue.prices import load
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.model import parameters, training_flops, transformer
 from clusterlab.power import cluster_load
 from clusterlab.scaling import (

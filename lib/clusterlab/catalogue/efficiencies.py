@@ -146,8 +146,8 @@ class Spread(Sourced):
 
     Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
     than ``high`` times it. Every source has a vote with the square root of its rows:
-    :func:`clusterlab.evidence.validation.learn_spreads` for steps,
-    :func:`clusterlab.evidence.link_fit.learn_spreads` for collectives.
+    :func:`clusterlab.evidence.learn_training_spreads` for steps,
+    :func:`clusterlab.evidence.learn_collective_spreads` for collectives.
     """
 
     low: float
@@ -167,7 +167,7 @@ class Scatter(Sourced):
     Standard deviations of sources that no constant has seen (``between_sources``), of models within a source
     (``between_models``), and of runs of a model (``between_runs``). ``reach``: so many of them on either side of what
     is expected hold four fifths of the runs; 1.28 if they were normal, less where a few are far off. Every source has
-    one vote: :func:`clusterlab.evidence.validation.learn_scatters`.
+    one vote: :func:`clusterlab.evidence.learn_scatters`.
     """
 
     between_sources: float

@@ -1040,7 +1040,7 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
     -----
     Derived like :func:`double_tree_chunks`. The kappa is measured: with it two constants, fitted to each of eight
     published NCCL sweeps, leave 7 % mean absolute error, and 11 % without the root
-    (:mod:`clusterlab.evidence.link_fit`).
+    (:func:`clusterlab.evidence.fit_links`).
 
     Examples
     --------

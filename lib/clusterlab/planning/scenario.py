@@ -518,7 +518,7 @@ class Scenario(Explained):
 
 CENTRAL = Scenario(**{name: one.value for name, one in ASSUMPTIONS.items()})
 
-# Assumptions whose interval published fleets have shown: keys of SPREADS, as clusterlab.evidence.fleet learns them.
+# Assumptions whose interval published fleets have shown: keys of SPREADS, as evidence learns them.
 LEARNED: Mapping[str, str] = MappingProxyType({"lost_time": "goodput", "draw": "power"})
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations

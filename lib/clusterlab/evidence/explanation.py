@@ -8,11 +8,8 @@ each suspect is set to what brings all of them nearest, and ranked by the error 
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -20,9 +17,11 @@ import numpy as np
 
 from ..model import PRECISIONS
 from ..parallelism import PARTS, Step, step
-from ..records import Explained, summary
+from ..records import Explained, Rows, summary
 from ..units import fmt
-from .training_runs import Batch, Run, batches, predict_run, read_runs
+from .training_runs import Batch, Run, batches, predict_run
+
+# --- A run explained -------------------------------------------------------------------------------------------------
 
 _FACTORS = np.geomspace(1 / 16, 16, 65)  # multiples of what the model believes
 
@@ -63,8 +62,8 @@ class Explanation(Explained):
         """Measured less predicted time, seconds."""
         return self.run.seconds - float(self.step.time)
 
-    def _rows(self):
-        def line(name: str, seconds: float):
+    def _rows(self) -> Rows:
+        def line(name: str, seconds: float) -> tuple[str, str, str]:
             return name, f"{'-' * (seconds < 0)}{fmt(abs(seconds), 's')}", f"{seconds / self.run.seconds:.1%}"
 
         parts = [(name, float(getattr(self.step, name))) for name in PARTS]
@@ -79,9 +78,9 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
 
     Parameters
     ----------
-    runs : sequence of Run
-        From :func:`clusterlab.evidence.training_runs.read_runs`. Those of the same source tell suspects apart.
-    row : str
+    runs
+        From :func:`clusterlab.evidence.read_runs`. Those of the same source tell suspects apart.
+    row
         The run's identifier.
 
     Returns
@@ -98,7 +97,7 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
     --------
     A table made by the model itself, of a machine whose attention is slow:
 
-    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> from clusterlab.evidence import published_runs
     >>> runs = [run for run in published_runs()[0] if run.source == "mcore_h100_weak"]
     >>> def slow(run):
     ...     share = replace(run.machine.efficiency, attention=run.machine.efficiency.attention / 2)
@@ -117,13 +116,13 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
     error = float(np.mean(np.abs(_times(questions, _UNCHANGED, np.ones(1))[0] / seconds - 1)))
     judged = []
     for change in _changes(mine):
-        rank, value, times = _nearest(change, questions, seconds)
+        _, rank, value, times = _nearest(change, questions, seconds)
         left = float(np.mean(np.abs(times / seconds - 1)))
         if left < _BETTER * error:
-            value = None if change.believed is None else value
-            says = change.says if value is None else change.says.format(summary(value, change.unit))
-            judged.append((rank, Suspect(change.name, says, value, change.believed, float(times[here]), left)))
-    ranked = tuple(found for _, found in sorted(judged, key=lambda pair: pair[0]))
+            found = None if change.believed is None else value
+            says = change.says if found is None else change.says.format(summary(found, change.unit))
+            judged.append((rank, Suspect(change.name, says, found, change.believed, float(times[here]), left)))
+    ranked = tuple(suspect for _, suspect in sorted(judged, key=lambda pair: pair[0]))
     return Explanation(mine, predict_run(mine), len(near), error, ranked)
 
 
@@ -140,12 +139,15 @@ def _alike(run: Run, mine: Run) -> bool:
 # --- Suspects --------------------------------------------------------------------------------------------------------
 
 
+_Times = Callable[[Batch, np.ndarray], np.ndarray]
+
+
 class _Change(NamedTuple):
     """What may be otherwise: the times of a batch at a column of values, and how far each is from what is believed."""
 
     name: str
     says: str
-    times: Callable[[Batch, np.ndarray], np.ndarray]
+    times: _Times
     values: np.ndarray = np.ones(1)
     believed: float | None = None
     unit: str = ""
@@ -159,30 +161,38 @@ def _times(questions: Sequence[Batch], change: _Change, values: np.ndarray) -> n
     return out
 
 
-def _nearest(change: _Change, questions: Sequence[Batch], seconds: np.ndarray) -> tuple[float, float, np.ndarray]:
-    """The value of a change that brings the runs nearest: its rank (low is likely), itself, and the times of the runs.
+class _Found(NamedTuple):
+    """A value of a change: its place among those tried, its rank (low is likely), itself, and the times of the runs."""
+
+    at: int
+    rank: float
+    value: float
+    times: np.ndarray
+
+
+def _nearest(change: _Change, questions: Sequence[Batch], seconds: np.ndarray) -> _Found:
+    """The value of a change that brings the runs nearest.
 
     Of values that do as well, as many do where there is one run, it is the one that changes least.
     """
     values = change.values
-    at, *found = _best(change, questions, seconds, values)
+    found = _best(change, questions, seconds, values)
     for _ in range(2 if len(values) > 1 else 0):  # finer, and finer again, between the neighbours of the best
-        values = np.geomspace(values[max(at - 1, 0)], values[min(at + 1, len(values) - 1)], 25)
-        at, *found = _best(change, questions, seconds, values)
-    return tuple(found)
+        values = np.geomspace(values[max(found.at - 1, 0)], values[min(found.at + 1, len(values) - 1)], 25)
+        found = _best(change, questions, seconds, values)
+    return found
 
 
-def _best(change: _Change, questions: Sequence[Batch], seconds: np.ndarray, values: np.ndarray):
+def _best(change: _Change, questions: Sequence[Batch], seconds: np.ndarray, values: np.ndarray) -> _Found:
     times = _times(questions, change, values)
     far = np.abs(np.log(values / change.believed)) if change.believed else 1.0
     ranks = np.mean(np.abs(times / seconds - 1), axis=1) + _LEAST * far
     at = int(np.argmin(ranks))
-    return at, float(ranks[at]), float(values[at]), times[at]
+    return _Found(at, float(ranks[at]), float(values[at]), times[at])
 
 
-def _step(batch: Batch, **changed) -> np.ndarray:
-    asked = {name: changed.get(name, getattr(batch, name)) for name in ("machine", "workload", "layout", "software")}
-    return step(batch.model, asked["machine"], asked["workload"], asked["layout"], software=asked["software"]).time
+def _step(batch: Batch) -> np.ndarray:
+    return step(batch.model, batch.machine, batch.workload, batch.layout, software=batch.software).time
 
 
 _UNCHANGED = _Change("nothing", "", lambda batch, _: _step(batch))
@@ -193,16 +203,9 @@ def _changes(mine: Run) -> Iterator[_Change]:
     yield from _shares(mine)
     for name, what, switches in _OVERLAPS:
         if any(getattr(mine.software, switch) for switch in switches):
-            off = dict.fromkeys(switches, False)
-            yield _Change(
-                name,
-                f"as if {what} hid behind nothing",
-                lambda batch, _, off=off: _step(batch, software=replace(batch.software, **off)),
-            )
+            yield _Change(name, f"as if {what} hid behind nothing", _without(switches))
     for how, says in (("full", "as if everything were recomputed"), ("none", "as if nothing were recomputed")):
-        yield _Change(
-            "recomputation", says, lambda batch, _, how=how: _step(batch, layout=replace(batch.layout, recompute=how))
-        )
+        yield _Change("recomputation", says, _recomputing(how))
     # Time in which a rank does nothing that the model knows: input, a slow neighbour, the host.
     values = mine.seconds * np.geomspace(1e-3, 2, len(_FACTORS))
     yield _Change("waiting", "as if every step waited for {}", lambda batch, t: _step(batch) + t, values, 0.0, "s")
@@ -215,75 +218,45 @@ _OVERLAPS = (
 )
 
 
+def _without(switches: Sequence[str]) -> _Times:
+    """Times without what these switches of the software hide."""
+    off = dict.fromkeys(switches, False)
+    # Every switch of a software is a bool.
+    return lambda batch, _: _step(batch._replace(software=replace(batch.software, **off)))  # type: ignore[arg-type]
+
+
+def _recomputing(how: str) -> _Times:
+    return lambda batch, _: _step(batch._replace(layout=replace(batch.layout, recompute=how)))
+
+
+def _reaching(record: str, keys: Sequence[str], believed: float) -> _Times:
+    """Times where shares of a machine are what they are believed to be, times what the value is of that."""
+
+    def times(batch: Batch, share: np.ndarray) -> np.ndarray:
+        here = getattr(batch.machine, record)
+        changed = {key: np.minimum(getattr(here, key) * share / believed, 1.0) for key in keys}
+        return _step(batch._replace(machine=replace(batch.machine, **{record: replace(here, **changed)})))
+
+    return times
+
+
 def _shares(mine: Run) -> Iterator[_Change]:
     """Yield the shares of a datasheet that the run's chips and wires may reach."""
-    chip, wires = ("efficiency", mine.machine.efficiency), ("link_efficiency", mine.machine.link_efficiency)
-    by_bits = {2: "gemm", 1: "gemm_8"}
+    by_bits = {2.0: "gemm", 1.0: "gemm_8"}
     suspects = [
-        ("GEMMs", *chip, by_bits.get(PRECISIONS[mine.workload.precision][1], "gemm_4"), "of peak"),
-        ("memory", *chip, "memory", "of its bandwidth"),
-        ("scale-up link", *wires, "scale_up_ring", "of its bandwidth"),
-        ("network", *wires, "network_ring", "of its bandwidth"),
-        ("all-to-all", *wires, "all_to_all", "of its bandwidth"),
+        ("GEMMs", "efficiency", by_bits.get(PRECISIONS[mine.workload.precision][1], "gemm_4"), "of peak"),
+        ("memory", "efficiency", "memory", "of its bandwidth"),
+        ("scale-up link", "link_efficiency", "scale_up_ring", "of its bandwidth"),
+        ("network", "link_efficiency", "network_ring", "of its bandwidth"),
+        ("all-to-all", "link_efficiency", "all_to_all", "of its bandwidth"),
     ]
     kernel = mine.software.attention  # in multiples of the share
     if kernel is not None:
-        suspects.append(("attention", *chip, "attention", "of peak"))
-    for name, record, shares, key, whole in suspects:
-        scale = kernel if name == "attention" else 1.0
-        believed = scale * float(getattr(shares, key))
-        values = believed * _FACTORS[(9 / 16 if name == "attention" else 1.0) / getattr(shares, key) >= _FACTORS]
+        suspects.append(("attention", "efficiency", "attention", "of peak"))
+    for name, record, key, whole in suspects:
+        here = float(getattr(getattr(mine.machine, record), key))
+        scale, most = (kernel, 9 / 16) if kernel is not None and name == "attention" else (1.0, 1.0)
+        values = scale * here * _FACTORS[most / here >= _FACTORS]
         # What slows GEMMs slows them at every precision.
-        keys = ("gemm", "gemm_8", "gemm_4") if name == "GEMMs" else (key,)
-
-        def times(batch: Batch, share: np.ndarray, record=record, keys=keys, believed=believed) -> np.ndarray:
-            here = getattr(batch.machine, record)
-            changed = {key: np.minimum(getattr(here, key) * share / believed, 1.0) for key in keys}
-            return _step(batch, machine=replace(batch.machine, **{record: replace(here, **changed)}))
-
-        yield _Change(name, f"as if {name} ran at {{}} {whole}", times, values, believed, "%")
-
-
-# --- The command -----------------------------------------------------------------------------------------------------
-
-
-def suspect_table(found: Explanation) -> str:
-    """Return a line for each suspect: what it says, the run's time under it, and the error of the source's runs."""
-    if not found.suspects:
-        return "nothing that the model knows brings its runs nearer"
-    rows = [("suspect", "this run", "error left")]
-    rows += [(one.says, fmt(one.time, "s"), f"{one.error:.1%}") for one in found.suspects]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    align = (str.ljust, str.rjust, str.rjust)
-    lines = (zip(align, row, widths, strict=True) for row in rows)
-    return "\n".join("  ".join(put(cell, width) for put, cell, width in line).rstrip() for line in lines)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Say what the command takes."""
-    parser.add_argument("file", help="a CSV as for validate; - is standard input")
-    parser.add_argument("--row", required=True, help="the run to explain, by its row or row_id")
-    parser.add_argument("--json", action="store_true", help="print one object")
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Explain a run and print; return the exit status."""
-    runs, skipped = read_runs(arguments.file)
-    for row in skipped:
-        if row.row == arguments.row:
-            raise ValueError(f"row {row.row} can't be predicted: {row.why}")
-    found = explain(runs, arguments.row)
-    if arguments.json:
-        parts = {name: float(getattr(found.step, name)) for name in PARTS}
-        times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
-        times |= {"low": float(found.step.low), "high": float(found.step.high)}
-        about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
-        suspects = [asdict(one) for one in found.suspects]
-        print(json.dumps(about | times | {"parts": parts, "suspects": suspects}, indent=1, allow_nan=False))
-        return 0
-    print(found, end="\n\n")
-    print(f"{found.runs} runs of {found.run.source} on these chips, {found.error:.1%} off. One change at a time:\n")
-    print(suspect_table(found))
-    if found.runs == 1:
-        print("\nOne time can't tell these apart: give more runs of the same machine (column group).", file=sys.stderr)
-    return 0
+        times = _reaching(record, ("gemm", "gemm_8", "gemm_4") if name == "GEMMs" else (key,), scale * here)
+        yield _Change(name, f"as if {name} ran at {{}} {whole}", times, values, scale * here, "%")

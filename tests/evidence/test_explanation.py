@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from clusterlab.cli import main
-from clusterlab.evidence.explain import explain, suspect_table
-from clusterlab.evidence.training_runs import predict_run, predict_runs, published_runs
-from clusterlab.evidence.validation import TEMPLATE
+from clusterlab.cli.commands.explain import suspect_table
+from clusterlab.cli.commands.validate import TEMPLATE
+from clusterlab.evidence import explain, predict_run, predict_runs, published_runs
 
 
 def shares(record, **factors):
