@@ -98,7 +98,7 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
             factor[i] = np.exp(middle)
             low[i], high[i] = np.exp(SCATTERS[name].reach * deviation * np.array([-1, 1]))
     scaled = {name: factor * getattr(steps, name) for name in (*PARTS, "communication")}
-    return replace(steps, **scaled, spread_low=low, spread_high=high)  # type: ignore[arg-type]  # of arrays
+    return replace(steps, **scaled, spread_low=low, spread_high=high)
 
 
 def _facts(run: Run) -> tuple[object, ...]:

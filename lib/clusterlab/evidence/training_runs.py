@@ -88,7 +88,7 @@ def predict_runs(runs: Iterable[Run]) -> Step:
         found = step(batch.model, batch.machine, batch.workload, batch.layout, software=batch.software)
         for name, column in columns.items():
             column[batch.where] = getattr(found, name)
-    return Step(**columns)  # type: ignore[arg-type]  # of arrays, as every record of the laws may be
+    return Step(**columns)
 
 
 # --- Many runs in one call -------------------------------------------------------------------------------------------
