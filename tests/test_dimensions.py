@@ -107,7 +107,6 @@ from clusterlab.operations import (
     best_check_interval,
     best_timeout,
     cache_hits,
-    drain,
     fair_shares,
     file_system,
     heartbeat,
@@ -566,7 +565,6 @@ DIMENSIONS = {
     best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
     least_tests: (lambda: least_tests(8, 2), {"": ""}),
     pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
-    drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
@@ -578,6 +576,8 @@ NOT_LAWS = {
     "catalogue",
     "model.published",
     "model.layout",
+    "operations.making_room",
+    "operations.state",
     "evidence",
     "cli",
     "__main__",
@@ -611,8 +611,7 @@ NO_LAWS = {
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.largest_batch, serving.saturation}
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {operations.feed, operations.find_bad, dew_point, outside_envelope}  # degrees Celsius
-NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.expected_wait, operations.compare}
-NO_LAWS |= {operations.packing_bound, operations.makespan_bound, operations.internal_fragmentation}
+NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.compare}
 NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}
 
 
