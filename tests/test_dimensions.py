@@ -102,24 +102,7 @@ from clusterlab.model import (
     trained,
     training_flops,
 )
-from clusterlab.operations import (
-    any_slow,
-    best_check_interval,
-    best_timeout,
-    cache_hits,
-    fair_shares,
-    file_system,
-    heartbeat,
-    least_tests,
-    pair_tests,
-    reading_rate,
-    repetitions,
-    result_checks,
-    servers_needed,
-    slowest,
-    step_alarm,
-    time_to_starve,
-)
+from clusterlab.operations import fair_shares, file_system, servers_needed
 from clusterlab.parallelism import (
     bubble_fraction,
     critical_stage,
@@ -295,7 +278,6 @@ IN_DOLLARS = replace(
 CAPPED = {"power": "W", "frequency": "", "time": "", "energy": "", "speed": ""}
 
 FILES = {"drives": q("", 8), "drive_read": BANDWIDTH, "drive_write": BANDWIDTH, "drive_capacity": BUFFER}
-DETECTOR = {"delay": "s", "false_alarms": "1/s", "late": "", "false": "", "lost": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -538,12 +520,6 @@ DIMENSIONS = {
     token_price: (lambda: token_price(q("kg/s"), q("1/s")), {"": "kg"}),  # kilograms stand for dollars
     little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
     network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
-    reading_rate: (lambda: reading_rate(q(""), BUFFER, SECONDS), {"": "octet/s"}),
-    cache_hits: (lambda: cache_hits(BUFFER, q("octet", 9), epochs=q("")), {"": ""}),
-    file_system: (
-        lambda: file_system(q(""), **FILES, network=BANDWIDTH, clients=BANDWIDTH),
-        {"read": "octet/s", "write": "octet/s", "capacity": "octet"},
-    ),
     servers_needed: (
         lambda: servers_needed(
             file_system(q(""), **FILES, network=BANDWIDTH), read=BANDWIDTH, write=BANDWIDTH, capacity=BUFFER
@@ -551,20 +527,6 @@ DIMENSIONS = {
         {"": ""},
     ),
     fair_shares: (lambda: fair_shares(BANDWIDTH, BANDWIDTH[0]), {"": "octet/s"}),
-    time_to_starve: (lambda: time_to_starve(BUFFER, demand=q("octet/s", 9.0), supply=BANDWIDTH), {"": "s"}),
-    slowest: (lambda: slowest([2, 4], spread=0.1), {"": ""}),
-    any_slow: (lambda: any_slow(q(""), 0.1), {"": ""}),
-    repetitions: (lambda: repetitions(0.1, 0.1), {"": ""}),
-    heartbeat: (lambda: heartbeat(SECONDS, pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), DETECTOR),
-    best_timeout: (lambda: best_timeout(pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), {"": "s"}),
-    step_alarm: (
-        lambda: step_alarm(0.1, steps=2, slowdown=0.1, spread=0.1, step_time=SECONDS, mtbf=SECONDS, false_cost=SECONDS),
-        DETECTOR,
-    ),
-    result_checks: (lambda: result_checks(SECONDS, cost=SECONDS, mtbf=SECONDS, coverage=0.5), DETECTOR),
-    best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
-    least_tests: (lambda: least_tests(8, 2), {"": ""}),
-    pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
     holdover: (lambda: holdover(q("J"), WATTS, efficiency=q("", 0.4)), {"": "s"}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.

@@ -17,8 +17,7 @@ from clusterlab.roofline import Work, lower_bound
 from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling, yearly_bill
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
-MODULES = ["model.shape", "roofline", "interconnect.topology", "operations.monitoring", "operations.stragglers"]
-MODULES += ["scaling.speedup", "scaling.economics"]
+MODULES = ["model.shape", "roofline", "interconnect.topology", "scaling.speedup", "scaling.economics"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
@@ -29,9 +28,6 @@ ARRAYS = {
     "gain": lambda n: np.full(n, 2),
     "decline": lambda n: np.full(n, 0.1),
     "target": lambda n: np.full(n, 3),
-    "spread": lambda n: np.full(n, 0.1),
-    "false_alarms": lambda n: np.full(n, 0.01),
-    "misses": lambda n: np.full(n, 0.01),
     "variable": lambda n: np.full(n, 0.1),
     "wait": lambda n: np.full(n, 0.5),
     "parameters": lambda n: np.full(n, 1e10),
@@ -93,7 +89,6 @@ def test_every_argument_of_a_law_is_read_from_its_docstring():
         "bill",
         "chain",
         "compute_optimal",
-        "find_bad",
         "kept_per_doubling",
         "strong_scaling",
         "attention_parameters",

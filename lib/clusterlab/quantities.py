@@ -66,6 +66,11 @@ FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
 FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
 PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
+# Rates of what flows or comes, or not.
+Traffic = Annotated[Any, Quantity("B/s", NONNEGATIVE)]
+Arrivals = Annotated[Any, Quantity("1/s", NONNEGATIVE)]
+Metres = Annotated[Any, Quantity("m", NONNEGATIVE)]
+MetresPerSecond = Annotated[Any, Quantity("m/s", POSITIVE)]
 
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero

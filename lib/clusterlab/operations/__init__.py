@@ -1,4 +1,4 @@
-"""Operations: jobs that wait, storage that feeds them, the slowest of many, alarms, the bad machine."""
+"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine."""
 
 from .jobs import Cluster, Jobs, draw_jobs
 from .limits import Drain, drain, expected_wait
@@ -27,13 +27,18 @@ from .storage import (
     servers_needed,
     time_to_starve,
 )
-from .stragglers import (
-    any_slow,
-    repetitions,
-    slowest,
-)
+from .stragglers import any_slow, repetitions, slowest
 
 __all__ = [
+    "reading_rate",
+    "cache_hits",
+    "FileSystem",
+    "file_system",
+    "servers_needed",
+    "fair_shares",
+    "time_to_starve",
+    "Feeding",
+    "feed",
     "Cluster",
     "Jobs",
     "draw_jobs",
@@ -48,15 +53,6 @@ __all__ = [
     "expected_wait",
     "Drain",
     "drain",
-    "reading_rate",
-    "cache_hits",
-    "FileSystem",
-    "file_system",
-    "servers_needed",
-    "fair_shares",
-    "time_to_starve",
-    "Feeding",
-    "feed",
     "slowest",
     "any_slow",
     "repetitions",
