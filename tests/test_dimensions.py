@@ -182,8 +182,6 @@ from clusterlab.scaling import (
 from clusterlab.serving import (
     accepted_tokens,
     disaggregate,
-    little_law,
-    network_time,
     speculative_speedup,
     token_price,
     train,
@@ -518,8 +516,6 @@ DIMENSIONS = {
     speculative_speedup: (lambda: speculative_speedup(0.4, q(""), draft_time=q("")), {"": ""}),
     disaggregate: (lambda: disaggregate(q("1/s"), q("1/s")), {"prefill_share": "", "requests_per_second": "1/s"}),
     token_price: (lambda: token_price(q("kg/s"), q("1/s")), {"": "kg"}),  # kilograms stand for dollars
-    little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
-    network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
     servers_needed: (
         lambda: servers_needed(
             file_system(q(""), **FILES, network=BANDWIDTH), read=BANDWIDTH, write=BANDWIDTH, capacity=BUFFER
@@ -574,7 +570,7 @@ NO_LAWS |= {serving.faults, serving.forward_pass, serving.footprint, serving.lar
 NO_LAWS |= {serving.static_batch, serving.continuous_batch, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {operations.feed, operations.find_bad, dew_point, outside_envelope}  # degrees Celsius
 NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.compare}
-NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}
+NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput}
 
 
 @pytest.mark.parametrize(

@@ -59,12 +59,12 @@ class Jobs(Explained):
     #: Seconds that it takes on all its GPUs.
     duration: PositiveSeconds
     #: Higher goes first; by default all are equal.
-    priority: Amount | None = None
+    priority: Amount = None
     #: The fewest GPUs with which it starts where it cannot have all; it then takes longer in proportion. By default
     #: all of them: a rigid job. Where :func:`simulate` is told so, it also changes its size while it runs.
-    least: Count | None = None
+    least: Count = None
     #: Seconds that its user asks for, by which the scheduler plans; by default the duration, a perfect guess.
-    limit: PositiveSeconds | None = None
+    limit: PositiveSeconds = None
 
     def __post_init__(self) -> None:
         """Bring all to one length, and refuse what is out of order or out of range."""
