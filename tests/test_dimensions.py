@@ -16,8 +16,8 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import catalogue, failures, interconnect, operations, parallelism, planning, serving
-from clusterlab.catalogue import SOFTWARE, price_list, prices
+from clusterlab import failures, interconnect, operations, parallelism, planning, serving
+from clusterlab.catalogue import SOFTWARE, price_list
 from clusterlab.failures import (
     Job,
     checkpoint,
@@ -550,8 +550,6 @@ NO_LAWS = {
     serving.kind,
     serving.reuse,
     parallelism.sent_bytes,
-    prices.load,
-    catalogue.price_list,
     parallelism.step,
     parallelism.axes,
     parallelism.search,

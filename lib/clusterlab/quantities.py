@@ -66,6 +66,10 @@ FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
 FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
 PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
+# Prices.
+PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
+PositiveDollarsPerWatt = Annotated[Any, Quantity("$/W", POSITIVE)]
+PositiveDollarsPerJoule = Annotated[Any, Quantity("$/J", POSITIVE)]
 # Rates of what flows or comes, or not.
 Traffic = Annotated[Any, Quantity("B/s", NONNEGATIVE)]
 Arrivals = Annotated[Any, Quantity("1/s", NONNEGATIVE)]

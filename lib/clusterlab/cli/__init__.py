@@ -42,10 +42,10 @@ from ..units import fmt
 # What builds the records of a catalogue, by the table: {table: {name: record with facts}}, or raises a ValueError that
 # lists every gap.
 _CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping]]] = {
-    "hardware.toml": hardware.load,
+    "hardware.toml": hardware.read_hardware,
     "models.toml": lambda document: {"model": published.load(document)},
-    "efficiencies.toml": efficiencies.load,
-    "economics.toml": prices.load,
+    "efficiencies.toml": efficiencies.read_efficiencies,
+    "economics.toml": prices.read_prices,
     "planner.toml": planner.load,
 }
 

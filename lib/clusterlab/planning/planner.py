@@ -200,7 +200,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document : mapping
         Tables ``sources``, ``assumption``, ``switch``, ``price`` and ``preset``, in the form of
-        :func:`clusterlab.catalogue.hardware.load`.
+        :func:`clusterlab.catalogue.read_records`.
 
     Returns
     -------
