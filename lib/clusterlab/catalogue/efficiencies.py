@@ -100,9 +100,11 @@ class Protocol(Sourced):
 
     #: For any collective.
     base: Seconds
-    #: For each hop over such a wire, as the two below.
+    #: For each hop over NVLink.
     nvlink: Seconds
+    #: For each hop over PCIe.
     pcie: Seconds
+    #: For each hop across, without what the fabric adds (:class:`Fabric`).
     network: Seconds
     #: Of the rate that the algorithm's largest messages reach.
     share: PositiveShare
@@ -181,7 +183,7 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
 
     Parameters
     ----------
-    document : mapping
+    document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
         ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
         ``software`` and ``serving`` take from their row ``default`` what they do not say.

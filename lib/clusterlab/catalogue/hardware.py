@@ -161,7 +161,7 @@ def read_hardware(document: Mapping) -> dict[str, dict[str, Part]]:
 
     Parameters
     ----------
-    document : mapping
+    document
         Tables ``sources`` and one for each of ``accelerator``, ``memory``, ``link``, ``node``, ``rack``, in the form of
         :func:`~clusterlab.catalogue.read_records`.
 

@@ -104,11 +104,11 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
 
     Parameters
     ----------
-    accelerator, network : str
+    accelerator, network
         As in :mod:`clusterlab.catalogue`. The network is a port for each accelerator; by default that of the reference
         servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
         of the data centre's network.
-    domain : int, optional
+    domain : optional
         Accelerators that share a scale-up link: less than a rack holds where it is cut into partitions. By default
         those of a reference server or rack.
 

@@ -60,21 +60,23 @@ class PriceList(_Priced):
     network: PositiveDollars
     #: For each GPU.
     storage: PositiveDollars
-    #: For each watt of the site, as the four below.
+    #: For each watt of the site.
     substation: PositiveDollarsPerWatt
+    #: For each watt of the site.
     generators: PositiveDollarsPerWatt
-    #: What distributes power.
+    #: What distributes power, for each watt of the site.
     electrical: PositiveDollarsPerWatt
+    #: For each watt of the site.
     cooling: PositiveDollarsPerWatt
-    #: The hall.
+    #: The hall, for each watt of the site.
     building: PositiveDollarsPerWatt
     #: For each joule used.
     energy: PositiveDollarsPerJoule
-    #: For each joule used, too.
+    #: For each joule used.
     water: PositiveDollarsPerJoule
-    #: A year, for each watt.
+    #: A year, for each watt of the site.
     staff: PositiveDollarsPerWatt
-    #: A year, for each watt: maintenance, taxes, insurance.
+    #: A year, for each watt of the site: maintenance, taxes, insurance.
     operations: PositiveDollarsPerWatt
     #: For each; None of a list that knows no price of a GPU alone: then ``servers`` hold them.
     gpus: PositiveDollars | None = None
@@ -121,7 +123,7 @@ def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
 
     Parameters
     ----------
-    document : mapping
+    document
         Tables ``sources``, ``price_list``, ``rent``, ``useful_life`` and ``scaling_law``, in the form of
         :func:`~clusterlab.catalogue.read_records`.
 

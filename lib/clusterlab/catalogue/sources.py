@@ -107,14 +107,14 @@ def read_records(
 
     Parameters
     ----------
-    document : mapping
+    document
         A table ``sources``, and others of rows by name. A row's own ``source`` and ``kind`` hold for all its fields; a
         field written as a table may name its own.
-    subject : str
+    subject
         What the file is about, for the message.
-    build : mapping
+    build
         Table to a function of name, facts and row that makes a record, or None of a row that is none.
-    faults : callable
+    faults
         What is wrong with the records together: a list of lines.
 
     Returns

@@ -119,18 +119,18 @@ def draw_jobs(
 
     Parameters
     ----------
-    mix : mapping
+    mix
         Size of a job in GPUs, g, to its share of all jobs and its mean duration: {8: (0.5, 3600), ...}.
-    gpus : int
+    gpus
         GPUs of the cluster, G.
-    load : float
+    load
         GPU-seconds that arrive for each that the cluster has until the last arrival at t_n, rho: of this very sample,
         as a few large jobs weigh much.
-    jobs, seed : int
+    jobs, seed
         How many, and the seed of the random numbers.
-    variation : float
+    variation
         Standard deviation of durations over their mean, for each size: log-normal, 0 for equal ones.
-    burst : float
+    burst
         Mean number of jobs that come together, all of one size, as those of a sweep do: geometric, 1 for single ones.
 
     Returns

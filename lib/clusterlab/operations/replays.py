@@ -75,11 +75,11 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
 
     Parameters
     ----------
-    runs : sequence of Jobs
+    runs
         A list of jobs for each run, all of one length; jobs are rigid, of one priority, and end when they say.
-    gpus : int
+    gpus
         GPUs of the cluster, G: they are counted, wherever they lie.
-    policy : str
+    policy
         ``"fcfs"``: nobody starts before the one before, e = max(a, s of the job before). ``"conservative"``: backfill
         that delays nobody, e = a, the arrival.
 

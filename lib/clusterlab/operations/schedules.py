@@ -226,11 +226,11 @@ def compare(
 
     Parameters
     ----------
-    runs : mapping
+    runs
         Name of a policy to the schedule that it made.
-    sizes : sequence of int
+    sizes
         GPUs of the jobs whose mean wait is shown.
-    start, stop : float, optional
+    start, stop : optional
         Seconds between which GPU time is counted (:meth:`Schedule.use`), so as to leave out a cluster that fills.
 
     Returns

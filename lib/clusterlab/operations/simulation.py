@@ -28,19 +28,19 @@ def simulate(
 
     Parameters
     ----------
-    jobs : Jobs
+    jobs
         They wait in order of priority, and then as ``order`` says; the first of them is the head of the queue.
-    cluster : Cluster
+    cluster
         Its shape.
-    policy : str
+    policy
         ``"fcfs"``: while the head waits, all wait. ``"backfill"`` (EASY): the head has a reservation for the time at
         which it fits at the latest, and later jobs may start if they do not delay that. ``"conservative"``: each that
         waits has a reservation, planned in order whenever something changes, and a later job may start if it delays
         none. ``"greedy"``: whatever fits starts, and nothing is reserved.
-    placement : str
+    placement
         ``"pack"``: a job that fits a node gets one node, the fullest that holds it, and larger ones get full nodes, in
         the rack that just holds them. ``"spread"``: the same, but the emptiest node and rack. ``"anywhere"``: any GPUs.
-    order : str
+    order
         ``"arrival"``, or ``"shortest"``: by the GPU-seconds that the limits ask for, the least first.
     preemption : (restart, protected), optional
         The head may evict jobs of lower priority that have run for ``protected`` seconds, those of the lowest priority

@@ -213,7 +213,7 @@ def servers_needed(one: FileSystem, *, read: Traffic = 0, write: Traffic = 0, ca
 
     Parameters
     ----------
-    one : FileSystem
+    one
         A file system of any number of servers of the kind; its clients set no limit here.
     read, write, capacity
         What they are to read, to write and to hold.
