@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / room) for room in ("book", "tests", "tests/operations"))
 
 from drawings.operations import MIXES
 from test_scheduling import by_witness

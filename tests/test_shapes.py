@@ -17,14 +17,12 @@ from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
 MODULES = ["model.shape", "roofline", "operations.monitoring", "operations.stragglers"]
+MODULES = ["model.shape", "roofline", "interconnect.topology", "scaling.speedup", "scaling.economics"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
 ARRAYS = {
     "n": lambda n: np.full(n, 8),
-    "spread": lambda n: np.full(n, 0.1),
-    "false_alarms": lambda n: np.full(n, 0.01),
-    "misses": lambda n: np.full(n, 0.01),
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }
@@ -76,7 +74,6 @@ def test_every_argument_of_a_law_is_read_from_its_docstring():
     """A law whose docstring calls nothing an array would go untested: these take one record, none, or pairs."""
     few = {law.__name__ for law, arguments in LAWS.items() if len(arguments) < 2}
     assert few == {"lower_bound"} | {
-        "find_bad",
         "attention_parameters",
         "expert_parameters",
         "expert_input",

@@ -107,7 +107,7 @@ def load(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     ----------
     document
         Tables ``sources``, ``assumption``, ``switch``, ``price`` and ``preset``, in the form of
-        :func:`clusterlab.catalogue.hardware.load`.
+        :func:`clusterlab.catalogue.read_records`.
 
     Returns
     -------

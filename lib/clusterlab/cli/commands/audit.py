@@ -19,10 +19,10 @@ from ..command import Command
 # What builds the records of a catalogue, by the table: {table: {name: record with facts}}, or raises a ValueError that
 # lists every gap.
 CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Any]]]] = {
-    "hardware.toml": hardware.load,
-    "models.toml": lambda document: {"model": published.load(document)},
-    "efficiencies.toml": efficiencies.load,
-    "economics.toml": prices.load,
+    "hardware.toml": hardware.read_hardware,
+    "models.toml": lambda document: {"model": published.read_models(document)},
+    "efficiencies.toml": efficiencies.read_efficiencies,
+    "economics.toml": prices.read_prices,
     "planner.toml": presets.load,
 }
 
