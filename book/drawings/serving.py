@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clusterlab.serving import Train
+from clusterlab.serving import PipelinedDecode
 from clusterlab.units import fmt
 from explorable.scene import Arrow, Box, Label, Part, Scene, legend
 
@@ -249,7 +249,7 @@ def racks(
     microbatches: int,
     slot: int,
     *,
-    run: Train,
+    run: PipelinedDecode,
     stage_time: float,
     hand_off: str,
 ) -> Scene:
@@ -261,8 +261,8 @@ def racks(
         Racks, and microbatches under way.
     slot : int
         The time, in steps of ``stage_time``: microbatch j comes j steps after the first.
-    run : Train
-        The same pipeline by :func:`clusterlab.serving.train`.
+    run : PipelinedDecode
+        The same pipeline by :func:`clusterlab.serving.pipelined_decode`.
     stage_time : float
         Seconds of a microbatch in a rack.
     hand_off : str
@@ -270,8 +270,8 @@ def racks(
 
     Examples
     --------
-    >>> from clusterlab.serving import train
-    >>> racks(4, 1, 5, run=train(4, 1, stage_time=20e-3), stage_time=20e-3, hand_off="16 kB").alt
+    >>> from clusterlab.serving import pipelined_decode
+    >>> racks(4, 1, 5, run=pipelined_decode(4, 1, stage_time=20e-3), stage_time=20e-3, hand_off="16 kB").alt
     'After 100 ms, microbatch 1 is in rack 2; the others wait. A user waits 80 ms for a token; racks are busy 25%.'
     """
     gap = 26.0

@@ -67,7 +67,7 @@ def train(draw: Draw) -> Question:
     stages, microbatches = draw.number(2, 8), draw.number(2, 14)
     stage, hand = draw.number(4, 40) / 1000, draw.number(2, 30) / 10_000
     draw.require(microbatches != stages)
-    right = 1 / float(serving.train(stages, microbatches, stage_time=stage, hand_off=hand).token_time)
+    right = 1 / float(serving.pipelined_decode(stages, microbatches, stage_time=stage, hand_off=hand).token_time)
     return Question(
         f"A model is cut into {stages} stages. A microbatch takes {fmt(stage, 'ms')} in each, and {fmt(hand, 'ms')} from one to"
         f" the next and back to the first. {microbatches} microbatches are on their way. How many tokens a second does a user"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.serving import simulate, train
+from clusterlab.serving import pipelined_decode, simulate
 from drawings import serving as draw
 from explorable.scene import Arrow, Box, Label
 
@@ -25,7 +25,7 @@ def dispatch(domain, back=False):
 
 
 def racks(microbatches, slot, stages=4):
-    run = train(stages, microbatches, stage_time=20e-3)
+    run = pipelined_decode(stages, microbatches, stage_time=20e-3)
     return draw.racks(stages, microbatches, slot, run=run, stage_time=20e-3, hand_off="14.3 kB")
 
 
@@ -129,9 +129,9 @@ def test_racks_are_as_busy_as_the_train(microbatches):
         sum(isinstance(part, Box) and part.solid for part in racks(microbatches, 24 + slot).parts)
         for slot in range(round_)
     ]
-    assert np.mean(inside) / 4 == pytest.approx(float(train(4, microbatches, stage_time=20e-3).busy))
+    assert np.mean(inside) / 4 == pytest.approx(float(pipelined_decode(4, microbatches, stage_time=20e-3).busy))
     assert (
-        f"{train(4, microbatches, stage_time=20e-3).token_time * 1e3:.0f} ms for a token" in racks(microbatches, 9).alt
+        f"{pipelined_decode(4, microbatches, stage_time=20e-3).token_time * 1e3:.0f} ms for a token" in racks(microbatches, 9).alt
     )
 
 

@@ -31,6 +31,7 @@ from clusterlab.evidence.validation import (
     score,
     score_table,
 )
+from clusterlab.model import Mamba2
 from clusterlab.parallelism import kind, step
 
 CSV = str(files("clusterlab.evidence") / "data" / "training_throughput.csv")
@@ -110,7 +111,7 @@ def test_the_error_of_a_source(source, most):
     assert found.skill > 0
 
 
-TRANSFORMERS, HYBRIDS = ([run for run in RUNS if bool(run.model.mamba_layers) == hybrid] for hybrid in (False, True))
+TRANSFORMERS, HYBRIDS = ([run for run in RUNS if bool(run.model.count(Mamba2)) == hybrid] for hybrid in (False, True))
 
 
 @pytest.mark.parametrize(("source", "most"), [("mbridge_gb200", 0.068), ("mbridge_gb300", 0.077)])

@@ -506,7 +506,8 @@ def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Cou
 def check_stage(stage: Amount, stages: Count) -> None:
     """Raise a ValueError unless there are such stages."""
     if np.any(stage >= stages) or np.any(stage != np.floor(stage)):
-        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {stage} of {stages}")
+        got = f"{np.max(stage):g} of {np.min(stages):g}"
+        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {got}")
 
 
 def _check_pieces(layers: Count, stages: Count, chunks: Count) -> None:
