@@ -63,7 +63,7 @@ def checkpoints() -> dict[str, float]:
         )
         share = failures.goodput(replace(job, maintenance=0.01))
         time = failures.expected_run_time(54 * day, job)
-        runs = failures.simulate(54 * day, job, runs=50, seed=1)
+        runs = failures.simulate_job(54 * day, job, runs=50, seed=1)
         parts = {"stall": written.stall, "lag": written.lag, "interval": interval}
         parts |= {f"goodput {name}": part for name, part in share.parts.items()}
         parts |= {f"run time {name}": part for name, part in time.parts.items()}

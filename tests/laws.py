@@ -28,7 +28,9 @@ def numbers(result) -> dict:
     for mapping in [value for value in held.values() if isinstance(value, Mapping)]:
         held |= mapping
     held.pop("with_interval", None)  # a text of the others
-    return {name: value for name, value in held.items() if not isinstance(value, bool | Mapping)}
+    for name, record in [(name, value) for name, value in held.items() if isinstance(value, Explained)]:
+        held |= {f"{name}.{part}": value for part, value in numbers(record).items()}
+    return {name: value for name, value in held.items() if not isinstance(value, bool | Mapping | Explained)}
 
 
 def assert_equals_a_loop(result, loop):

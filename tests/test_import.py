@@ -58,7 +58,11 @@ def imported(package: Path, module: str, tree: ast.Module) -> set[tuple[str, str
     own = [package.name, *filter(None, module.split("."))]
     own = own if is_package(package, module) else own[:-1]
     found = set()
+    typed = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    skipped = {id(each) for node in typed for each in ast.walk(node)}  # for types alone: nothing is loaded
     for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
         if isinstance(node, ast.Import):
             found |= {(alias.name, "") for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -23,7 +23,8 @@ from clusterlab.quantities import quantities_of
 from laws import assert_equals_a_loop, registry
 
 # A FLOP and a byte are dimensions of their own here, so a FLOP count where bytes belong is an error.
-UNITS = {"B": "octet", "B/s": "octet/s", "FLOP/B": "FLOP/octet", "$": "dollar", "degC": ""}
+UNITS = {"B": "octet", "B/s": "octet/s", "FLOP/B": "FLOP/octet", "$": "dollar", "$/J": "dollar/J", "degC": ""}
+UNITS |= {"$/s": "dollar/s"}
 # Two sound numbers of each rule, by what it says; and what it refuses.
 SOUND = {
     "positive and finite": (2.0, 4.0),

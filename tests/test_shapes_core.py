@@ -5,9 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from test_collectives import SOUND
 
-from clusterlab.interconnect import Collective, bus_factor, collectives, crossover_size, overlap_stages
 from clusterlab.parallelism import (
     bubble_fraction,
     critical_stage,
@@ -21,8 +19,7 @@ from clusterlab.parallelism import (
 )
 
 # Each public law with sound numbers for all of its arguments that may be arrays.
-LAWS = {law: {name: values[0] for name, values in arguments.items()} for law, arguments in SOUND.items()}
-LAWS |= {
+LAWS = {
     stage_layers: {"layers": 8, "stages": 4, "stage": 1, "chunks": 2},
     critical_stage: {"layers": 8, "layer_time": 1.0, "embedding_time": 0.5, "output_time": 2.0}
     | {"stages": 4, "microbatches": 8, "chunks": 2},
@@ -32,8 +29,8 @@ LAWS |= {
     model_state: {"parameters": 1e9, "shards": 8, "zero": 2}
     | {"weight_bytes": 2, "gradient_bytes": 4, "optimizer_bytes": 12},
 }
-# One argument or none, or one whose shape has a rule of its own; records are tried below.
-OTHERS = {bus_factor, simulate, simulate_dualpipe, crossover_size, overlap_stages}
+# One argument or none, or one whose shape has a rule of its own.
+OTHERS = {simulate, simulate_dualpipe}
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -46,18 +43,9 @@ def test_two_arguments_of_shapes_that_do_not_fit_are_refused_at_the_call(law):
         assert f"{second} (2,)" in str(refusal.value)
 
 
-def test_two_collectives_of_shapes_that_do_not_fit_are_refused_at_the_call():
-    three, two = (Collective(np.full(n, 1e6), 1.0, 1e6, 1e6, np.full(n, 1e-6), 1e-3, 1.0) for n in (3, 2))
-    for law in (crossover_size, overlap_stages):
-        with pytest.raises(ValueError, match=r"^shapes do not fit together: first .*\(3,\), second .*\(2,\)"):
-            law(three, two)
-    with pytest.raises(ValueError, match=r"^shapes do not fit together: .*chunks \(2,\)"):
-        overlap_stages(three, three, chunks=[1, 2])
-
-
 def test_every_public_law_of_these_modules_is_tried():
     public = set()
-    for module in (collectives, pipeline):
+    for module in (pipeline,):
         functions = inspect.getmembers(module, inspect.isfunction)
         public |= {law for name, law in functions if law.__module__ == module.__name__ and name[0] != "_"}
     assert public | {model_state} == set(LAWS) | OTHERS

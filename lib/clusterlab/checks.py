@@ -7,7 +7,7 @@ what is allowed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,7 +83,7 @@ def _checked_array(name: str, rule: Rule, value: Any) -> Any:
     return number
 
 
-def _is_scalar(value) -> bool:
+def _is_scalar(value: Any) -> bool:
     """Whether a value is a finite number of a plain type, and no larger than NumPy's own integers."""
     kind = type(value)
     if kind is int:
@@ -91,7 +91,7 @@ def _is_scalar(value) -> bool:
     return kind in (float, np.float64, np.int64) and math.isfinite(value)
 
 
-def _numeric(value) -> np.ndarray:
+def _numeric(value: Any) -> np.ndarray:
     """A float array; text that looks like a number is refused, and so is an empty list."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or not array.size:
@@ -99,7 +99,7 @@ def _numeric(value) -> np.ndarray:
     return array.astype(float)
 
 
-def broadcastable(**values) -> None:
+def broadcastable(**values: Any) -> None:
     """Raise a ValueError that names the shapes of the values, unless they broadcast together.
 
     The checks below do so for the arguments of one call. A law that checks its arguments in several calls asks here.
@@ -122,7 +122,7 @@ def broadcastable(**values) -> None:
         raise ValueError(f"shapes do not fit together: {listed}") from None
 
 
-def positive(**values) -> list:
+def positive(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is not above zero.
 
     Examples
@@ -137,7 +137,7 @@ def positive(**values) -> list:
     return _checked(POSITIVE, values)
 
 
-def nonnegative(**values) -> list:
+def nonnegative(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is below zero.
 
     Examples
@@ -148,7 +148,7 @@ def nonnegative(**values) -> list:
     return _checked(NONNEGATIVE, values)
 
 
-def fraction(**values) -> list:
+def fraction(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one outside (0, 1].
 
     Examples
@@ -161,7 +161,7 @@ def fraction(**values) -> list:
     return _checked(FRACTION, values)
 
 
-def celsius(**values) -> list:
+def celsius(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that no room on Earth has.
 
     Examples
@@ -174,7 +174,7 @@ def celsius(**values) -> list:
     return _checked(CELSIUS, values)
 
 
-def at_least_one(**values) -> list:
+def at_least_one(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is below 1.
 
     Examples
@@ -187,7 +187,7 @@ def at_least_one(**values) -> list:
     return _checked(AT_LEAST_ONE, values)
 
 
-def whole(**values) -> list:
+def whole(**values: Any) -> list[Any]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a positive integer.
 
     Examples
@@ -198,7 +198,7 @@ def whole(**values) -> list:
     return _checked(WHOLE, values)
 
 
-def choose(options, **values):
+def choose(options: Mapping[str, Any], **values: Any) -> Any:
     """Return what ``options`` holds under the name given, element by element, or raise a ValueError with the names.
 
     Examples
@@ -225,7 +225,7 @@ def choose(options, **values):
     return chosen
 
 
-def pick(condition, yes, no):
+def pick(condition: Any, yes: Any, no: Any) -> Any:
     """``np.where``, which keeps integers exact and costs nothing where the condition is one.
 
     Examples
@@ -238,7 +238,7 @@ def pick(condition, yes, no):
     return np.where(condition, yes, no)
 
 
-def larger(one, other):
+def larger(one: Any, other: Any) -> Any:
     """``np.maximum``, at the price of a comparison where both are plain numbers.
 
     Examples
@@ -251,7 +251,7 @@ def larger(one, other):
     return np.maximum(one, other)
 
 
-def smaller(one, other):
+def smaller(one: Any, other: Any) -> Any:
     """``np.minimum``, at the price of a comparison where both are plain numbers.
 
     Examples

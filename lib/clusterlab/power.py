@@ -15,16 +15,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from . import catalogue
-from .checks import at_least_one, broadcastable, celsius, fraction, nonnegative, positive, whole
-from .records import Explained, Parts, Predicted, amounts, summary, words
+from .checks import at_least_one, celsius, fraction, nonnegative, positive
+from .quantities import (
+    Amount,
+    Celsius,
+    Count,
+    CubicMetres,
+    CubicMetresPerJoule,
+    CubicMetresPerSecond,
+    Dollars,
+    DollarsPerJoule,
+    Joules,
+    JoulesPerKilogramKelvin,
+    Kelvins,
+    Kilograms,
+    KilogramsPerCubicMetre,
+    KilogramsPerJoule,
+    Multiple,
+    Number,
+    PerSecond,
+    PositiveCubicMetresPerSecond,
+    PositiveSeconds,
+    PositiveShare,
+    PositiveWatts,
+    Seconds,
+    Share,
+    Watts,
+    law,
+)
+from .records import Explained, Parts, Predicted, Rows, amounts, summary, words
 
 
-def _floor(count):
+def _floor(count: Amount) -> Amount:
     """``count`` rounded down, with a tolerance for rounding errors: four servers of 10.2 kW fit into 40.8 kW."""
     return np.floor(count * (1 + 1e-12))
 
@@ -53,8 +80,13 @@ class Load(Parts):
     _heading: ClassVar[str] = "power"
     _unit: ClassVar[str] = "W"
 
+    @property
+    def total(self) -> Watts:
+        """Watts of all parts together."""
+        return super().total
 
-def load(**parts) -> Load:
+
+def load(**parts: Watts | tuple[Amount, Watts]) -> Load:
     r"""Load made of its parts.
 
     .. math:: P = \sum_i n_i P_i
@@ -92,18 +124,18 @@ def load(**parts) -> Load:
     return Load(amounts("load", "watts", parts))
 
 
-def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
+def convert(fed: Load, efficiency: PositiveShare, *, name: str = "conversion losses") -> Load:
     r"""Load at the input of a conversion stage: a power supply, a UPS, a transformer, a transmission line.
 
     .. math:: P_\text{in} = P_\text{out} / \eta, \qquad P_\text{loss} = P_\text{out}\,(1/\eta - 1)
 
     Parameters
     ----------
-    fed : Load
-        Load at the output, W.
-    efficiency : array_like
-        Output over input power, in (0, 1], eta.
-    name : str
+    fed
+        What is drawn at the output.
+    efficiency
+        Output over input power, eta.
+    name
         Name of the part that holds the loss; losses of the same name add.
 
     Returns
@@ -129,32 +161,29 @@ def convert(fed: Load, efficiency, *, name="conversion losses") -> Load:
     return fed + Load({name: fed.total * (1 / eta - 1)})
 
 
-def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_share=0) -> Load:
+@law
+def cluster_load(
+    accelerators: Count, accelerator_power: PositiveWatts, *, server_overhead: Multiple = 1, network_share: Amount = 0
+) -> Load:
     r"""IT load of a cluster by rules of thumb.
 
     .. math:: P_\text{IT} = N P\, k \,(1 + s)
 
     Parameters
     ----------
-    accelerators : array_like
+    accelerators
         Number of accelerators, N.
-    accelerator_power : array_like
-        Power of one, W, P: its TDP to size the supply, its mean draw for the energy used.
-    server_overhead : array_like
-        Power of a server over that of its accelerators, at least 1, k.
-    network_share : array_like
+    accelerator_power
+        Power of one, P: its TDP to size the supply, its mean draw for the energy used.
+    server_overhead
+        Power of a server over that of its accelerators, k.
+    network_share
         Power of switches, storage and management over that of the servers, s.
 
     Returns
     -------
     Load
         Accelerators, the rest of their servers, and network with storage. Cooling is not included: it is in the PUE.
-
-    Raises
-    ------
-    ValueError
-        ``accelerators`` is not a positive integer, ``accelerator_power`` is not positive, ``server_overhead`` is below
-        1 or ``network_share`` is negative.
 
     Notes
     -----
@@ -171,23 +200,22 @@ def cluster_load(accelerators, accelerator_power, *, server_overhead=1, network_
     network and storage  2.33 MW  8.21%
     total                28.4 MW   100%
     """
-    (count,) = whole(accelerators=accelerators)
-    (each,) = positive(accelerator_power=accelerator_power)
-    (k,) = at_least_one(server_overhead=server_overhead)
-    (s,) = nonnegative(network_share=network_share)
-    chips = count * each
-    return load(**{"accelerators": chips, "rest of servers": chips * (k - 1), "network and storage": chips * k * s})
+    chips = accelerators * accelerator_power
+    servers = chips * server_overhead
+    parts = {"rest of servers": chips * (server_overhead - 1), "network and storage": servers * network_share}
+    return load(accelerators=chips, **parts)
 
 
-def pue(facility_power, it_power):
+@law
+def pue(facility_power: PositiveWatts, it_power: PositiveWatts) -> Multiple:
     r"""Power usage effectiveness (PUE): watts that a site draws for each watt of its IT equipment.
 
     .. math:: \text{PUE} = P_\text{facility} / P_\text{IT} \ge 1
 
     Parameters
     ----------
-    facility_power, it_power : array_like
-        W, or J over a year, as PUEs are reported.
+    facility_power, it_power
+        Watts, or joules over a year, as PUEs are reported.
 
     Returns
     -------
@@ -197,7 +225,7 @@ def pue(facility_power, it_power):
     Raises
     ------
     ValueError
-        An argument is not positive, or ``it_power`` exceeds ``facility_power``.
+        ``it_power`` exceeds ``facility_power``.
 
     Notes
     -----
@@ -210,24 +238,23 @@ def pue(facility_power, it_power):
     >>> pue(9.8e6, 7e6)
     1.4
     """
-    site, it = positive(facility_power=facility_power, it_power=it_power)
-    if np.any(it > site):
+    if np.any(it_power > facility_power):
         raise ValueError(f"it_power must be at most facility_power, got {it_power} of {facility_power}")
-    return site / it
+    return facility_power / it_power
 
 
-def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
+def facility(it: Load, pue: Multiple, *, name: str = "cooling and distribution") -> Load:
     r"""Load of a site by its PUE.
 
     .. math:: P_\text{facility} = \text{PUE} \cdot P_\text{IT}
 
     Parameters
     ----------
-    it : Load
-        IT equipment, W, without anything that cools the hall, which would be counted twice.
-    pue : array_like
-        At least 1.
-    name : str
+    it
+        IT equipment, without anything that cools the hall, which would be counted twice.
+    pue
+        Of the site: see :func:`pue`.
+    name
         Name of the part that is added.
 
     Returns
@@ -253,21 +280,21 @@ def facility(it: Load, pue, *, name="cooling and distribution") -> Load:
     return it + Load({name: it.total * (ratio - 1)})
 
 
-def site(it: Load, *, distribution, cop, other=0) -> Load:
+def site(it: Load, *, distribution: PositiveShare, cop: Number, other: Watts = 0) -> Load:
     r"""Load of a site from the efficiency of its power distribution and its cooling, which determine its PUE.
 
     .. math:: P = \frac{P_\text{IT}}{\eta}\left(1 + \frac{1}{\text{COP}}\right) + P_\text{other}
 
     Parameters
     ----------
-    it : Load
-        IT equipment, W.
-    distribution : array_like
-        Efficiency of transformers, UPS and busbars together, in (0, 1], eta.
-    cop : array_like
+    it
+        IT equipment.
+    distribution
+        Efficiency of transformers, UPS and busbars together, eta.
+    cop
         Coefficient of performance (COP): heat removed per joule that fans, pumps and chillers of the site draw.
-    other : array_like
-        Lighting, offices and so on, W. Their heat is neglected.
+    other
+        Lighting, offices and so on. Their heat is neglected.
 
     Returns
     -------
@@ -310,42 +337,40 @@ class Draw(Predicted):
     ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of :data:`clusterlab.catalogue.SPREADS`.
     """
 
-    power: float
-    speed: float
+    power: Watts
+    speed: Share
 
-    def _predicted(self):
+    def _predicted(self) -> tuple[Any, Any, Any, str]:
         spread = catalogue.SPREADS["power"]
         return self.power, spread.low * self.power, spread.high * self.power, "W"
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return [("", "value"), ("power", self.with_interval), ("speed", summary(self.speed, "%"))]
 
 
-def mean_draw(rating, *, utilisation, waiting=0, waiting_draw=WAITING_DRAW) -> Draw:
+@law
+def mean_draw(
+    rating: PositiveWatts, *, utilisation: Number, waiting: Share = 0, waiting_draw: Share = WAITING_DRAW
+) -> Draw:
     r"""Mean draw of servers with a rating, which wait for the network for a share of the time.
 
     .. math:: P = R\, u\,\left[1 - (1 - q)\, w\right], \qquad v = 1 - w
 
     Parameters
     ----------
-    rating : array_like
-        What the servers, or their accelerators, are rated at, W, R.
-    utilisation : array_like
+    rating
+        What the servers, or their accelerators, are rated at, R.
+    utilisation
         Draw over that rating while they work, u. Of the servers' rating it is below 1; of their accelerators' alone
         about 1.22 where a liquid cools, more with fans.
-    waiting : array_like
-        Share of the time in which they wait for the network, w, from 0 to 1.
-    waiting_draw : array_like
+    waiting
+        Share of the time in which they wait for the network, w.
+    waiting_draw
         Draw while waiting over the draw at work, q: what waits keeps its clock, its memory and its links, and polls.
 
     Returns
     -------
     Draw
-
-    Raises
-    ------
-    ValueError
-        ``rating`` or ``utilisation`` is not positive, or ``waiting`` or ``waiting_draw`` is not between 0 and 1.
 
     Notes
     -----
@@ -364,14 +389,8 @@ def mean_draw(rating, *, utilisation, waiting=0, waiting_draw=WAITING_DRAW) -> D
     power  5.6 kW (4.57 to 6.46)
     speed                  66.7%
     """
-    watts, u = positive(rating=rating, utilisation=utilisation)
-    w, q = nonnegative(waiting=waiting, waiting_draw=waiting_draw)
-    broadcastable(rating=watts, utilisation=u, waiting=w, waiting_draw=q)
-    for name, value in (("waiting", w), ("waiting_draw", q)):
-        if np.any(value > 1):
-            raise ValueError(f"{name} must be between 0 and 1, got {np.max(value):g}")
-    full = watts * u
-    return Draw(full * (1 - (1 - q) * w), (1 - w + 0 * q) * (full / full))
+    full, idle = rating * utilisation, (1 - waiting_draw) * waiting
+    return Draw(full * (1 - idle), 1 - waiting + 0 * idle * (full / full))  # every field has the shape of all arguments
 
 
 # --- Energy, money, carbon, water ------------------------------------------------------------------------------------
@@ -384,52 +403,56 @@ class EnergyFootprint(Explained):
     ``it_energy`` and ``overhead_energy`` sum to ``energy``.
     """
 
-    it_energy: float
-    overhead_energy: float
-    cost: float
-    carbon: float
-    water: float
+    it_energy: Joules
+    overhead_energy: Joules
+    cost: Dollars
+    carbon: Kilograms
+    water: CubicMetres
 
     @property
-    def energy(self):
+    def energy(self) -> Joules:
         """Joules at the meter of the site."""
         return self.it_energy + self.overhead_energy
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value")]
         rows += [(words(n), summary(getattr(self, n), "MWh")) for n in ("it_energy", "overhead_energy")]
         rows += [("energy", summary(self.energy, "MWh")), ("cost", summary(self.cost, "$"))]
         return [*rows, ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))]
 
 
-def energy_footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, water_usage=0) -> EnergyFootprint:
+@law
+def energy_footprint(
+    it_power: Watts,
+    duration: Seconds,
+    *,
+    pue: Multiple,
+    price: DollarsPerJoule = 0,
+    carbon_intensity: KilogramsPerJoule = 0,
+    water_usage: CubicMetresPerJoule = 0,
+) -> EnergyFootprint:
     r"""Energy, cost, carbon and water of a load that runs for a time.
 
     .. math:: E = \text{PUE}\; P\, t, \qquad \text{cost} = p\,E, \qquad \text{carbon} = c\,E, \qquad W = w\,P\,t
 
     Parameters
     ----------
-    it_power : array_like
-        Mean draw of the IT equipment, W, P, which is below its rating.
-    duration : array_like
-        Seconds, t.
-    pue : array_like
-        At least 1.
-    price : array_like
-        $/J of the site's energy, p: ``0.083 / kWh``.
-    carbon_intensity : array_like
-        kg/J of the grid, c: ``0.369 / kWh``.
-    water_usage : array_like
-        m³/J of IT energy, w: ``1.8e-3 / kWh``. The WUE is usually given in litres on site per kWh of IT.
+    it_power
+        Mean draw of the IT equipment, P, which is below its rating.
+    duration
+        Time for which it runs, t.
+    pue
+        Of the site: see :func:`pue`.
+    price
+        Of the site's energy, p: ``0.083 / kWh``.
+    carbon_intensity
+        Of the grid, c: ``0.369 / kWh``.
+    water_usage
+        For IT energy, w: ``1.8e-3 / kWh``. The WUE is usually given in litres on site per kWh of IT.
 
     Returns
     -------
     EnergyFootprint
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, or ``pue`` is below 1.
 
     Notes
     -----
@@ -444,17 +467,15 @@ def energy_footprint(it_power, duration, *, pue, price=0, carbon_intensity=0, wa
     >>> round(run.energy / MWh), round(run.carbon / 1000)
     (1289, 553)
     """
-    (ratio,) = at_least_one(pue=pue)
-    power, time, p, c, w = nonnegative(
-        it_power=it_power,
-        duration=duration,
-        price=price,
-        carbon_intensity=carbon_intensity,
-        water_usage=water_usage,
+    it = it_power * duration
+    energy = it * pue
+    return EnergyFootprint(
+        it_energy=it,
+        overhead_energy=energy - it,
+        cost=energy * price,
+        carbon=energy * carbon_intensity,
+        water=it * water_usage,
     )
-    it = power * time
-    energy = it * ratio
-    return EnergyFootprint(it_energy=it, overhead_energy=energy - it, cost=energy * p, carbon=energy * c, water=it * w)
 
 
 # --- Heat: what carries it off ---------------------------------------------------------------------------------------
@@ -465,8 +486,8 @@ class Coolant(Explained):
     """A fluid that carries heat: kg/m³ and J/(kg K), at one temperature and 101,325 Pa."""
 
     name: str
-    density: float
-    heat_capacity: float
+    density: KilogramsPerCubicMetre
+    heat_capacity: JoulesPerKilogramKelvin
     source: str
 
 
@@ -476,18 +497,18 @@ WATER = Coolant("water, 30 °C", 995.6, 4180.0, "Wagner and Pruss 2002 (IAPWS-95
 GLYCOL = Coolant("water with 25 % propylene glycol by mass, 35 °C", 1012.0, 3957.0, "Melinder 2010")
 
 
-def coolant_flow(heat, rise, coolant: Coolant):
+def coolant_flow(heat: PositiveWatts, rise: Kelvins, coolant: Coolant) -> PositiveCubicMetresPerSecond:
     r"""Coolant flow that removes a heat load at a given temperature rise.
 
     .. math:: \dot V = \frac{Q}{\rho\, c\, \Delta T}
 
     Parameters
     ----------
-    heat : array_like
-        W, Q: in steady state the electrical power of what is cooled.
-    rise : array_like
-        Temperature of the coolant at the outlet minus that at the inlet, K.
-    coolant : Coolant
+    heat
+        Q: in steady state the electrical power of what is cooled.
+    rise
+        Temperature of the coolant at the outlet minus that at the inlet.
+    coolant
         ``AIR``, ``WATER``, ``GLYCOL`` or your own.
 
     Returns
@@ -515,7 +536,7 @@ def coolant_flow(heat, rise, coolant: Coolant):
     return q / (rho * c * dt)
 
 
-def heat_removed(flow, rise, coolant: Coolant):
+def heat_removed(flow: PositiveCubicMetresPerSecond, rise: Kelvins, coolant: Coolant) -> PositiveWatts:
     r"""Heat that a coolant flow removes.
 
     .. math:: Q = \rho\, c\, \dot V\, \Delta T
@@ -524,9 +545,11 @@ def heat_removed(flow, rise, coolant: Coolant):
 
     Parameters
     ----------
-    flow, rise : array_like
-        m³/s and K.
-    coolant : Coolant
+    flow
+        Of the coolant, by volume.
+    rise
+        As in :func:`coolant_flow`.
+    coolant
         ``AIR``, ``WATER``, ``GLYCOL`` or your own.
 
     Returns
@@ -555,28 +578,24 @@ def heat_removed(flow, rise, coolant: Coolant):
     return rho * c * v * dt
 
 
-def fan_power(flow, *, rated_flow, rated_power):
+@law
+def fan_power(flow: CubicMetresPerSecond, *, rated_flow: PositiveCubicMetresPerSecond, rated_power: Watts) -> Watts:
     r"""Power of a fan or pump at another speed in the same duct: the cube law.
 
     .. math:: P = P_0\,(\dot V/\dot V_0)^3
 
     Parameters
     ----------
-    flow, rated_flow : array_like
-        m³/s.
-    rated_power : array_like
-        W at the rated flow.
+    flow, rated_flow
+        At that speed and at the rated one.
+    rated_power
+        At the rated flow.
 
     Returns
     -------
     array_like
         W. Real fans save a little less when they slow down, because some losses do not scale. Servers have fans of
         their own, in parallel: the fans' share of the power does not change with the number of servers.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative, or the rated flow is zero.
 
     Notes
     -----
@@ -590,35 +609,29 @@ def fan_power(flow, *, rated_flow, rated_power):
     >>> float(fan_power(20e3, rated_flow=10e3, rated_power=1e3)) / 20e3
     0.4
     """
-    (rated,) = positive(rated_flow=rated_flow)
-    v, power, _ = nonnegative(flow=flow, rated_power=rated_power, rated_flow=rated_flow)
-    return power * (v / rated) ** 3
+    return rated_power * (flow / rated_flow) ** 3
 
 
 # --- Energy of the work ----------------------------------------------------------------------------------------------
 
 
-def energy_per(power, rate):
+@law
+def energy_per(power: Watts, rate: PerSecond) -> Joules:
     r"""Energy per unit of work: a FLOP, a token, a training step.
 
     .. math:: e = P / R
 
     Parameters
     ----------
-    power : array_like
-        W of everything that is to be counted: the chip, its share of the server, the site.
-    rate : array_like
+    power
+        Of everything that is to be counted: the chip, its share of the server, the site.
+    rate
         Work per second at that power: FLOP/s, tokens/s, steps/s.
 
     Returns
     -------
     array_like
         J per unit of work.
-
-    Raises
-    ------
-    ValueError
-        ``power`` is negative, or ``rate`` is not positive.
 
     Notes
     -----
@@ -633,9 +646,7 @@ def energy_per(power, rate):
     >>> round(each * 1e12, 2), round(6 * 405e9 * each, 1)
     (1.77, 4.3)
     """
-    (watts,) = nonnegative(power=power)
-    (r,) = positive(rate=rate)
-    return watts / r
+    return power / rate
 
 
 # --- Power caps: time against energy ---------------------------------------------------------------------------------
@@ -648,66 +659,42 @@ class Capped(Explained):
     ``energy`` includes that of the ``rest`` of the system.
     """
 
-    power: float
-    frequency: float
-    time: float
-    energy: float
+    power: PositiveWatts
+    frequency: PositiveShare
+    time: Multiple
+    energy: Number
 
     @property
-    def speed(self):
+    def speed(self) -> PositiveShare:
         """Work per second relative to that without a cap."""
         return 1 / self.time
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("power", summary(self.power, "W"))]
         return rows + [(name, summary(getattr(self, name), "%")) for name in ("frequency", "speed", "time", "energy")]
 
 
-def _task(static, dynamic, voltage_floor, fixed, rest) -> list:
-    """Constants of a chip and of a task on it, checked."""
-    s, d = positive(static=static, dynamic=dynamic)
-    (v,) = fraction(voltage_floor=voltage_floor)
-    m, beside = nonnegative(fixed=fixed, rest=rest)
-    if np.any(np.greater_equal(m, 1)):
-        raise ValueError(f"fixed must be below 1, got {np.max(m):g}")
-    return [s, d, v, m, beside]
-
-
-def _clock(power, s, d, v):
-    """The highest clock that a chip reaches within a power: the law of :func:`clocked_power` solved for f."""
-    x = (power - s) / d
-    return np.minimum(1.0, np.where(x >= v**3, np.cbrt(x), x / v**2)[()])
-
-
-def _capped(f, s, d, v, m, beside) -> Capped:
-    power = clocked_power(f, static=s, dynamic=d, voltage_floor=v)
-    time = m + (1 - m) / f
-    return Capped(power, f, time, (power + beside) * time / (s + d + beside))
-
-
-def clocked_power(frequency, *, static, dynamic, voltage_floor):
+@law
+def clocked_power(
+    frequency: PositiveShare, *, static: PositiveWatts, dynamic: PositiveWatts, voltage_floor: PositiveShare
+) -> PositiveWatts:
     r"""Power of a busy chip at a reduced clock: a static and a dynamic part.
 
     .. math:: P(f) = P_s + P_d\, f\, v(f)^2, \qquad v(f) = \max(f, v_0)
 
     Parameters
     ----------
-    frequency : array_like
-        Clock relative to the highest clock, in (0, 1], f.
-    static, dynamic : array_like
-        Power that does not depend on the clock (leakage, memory, links), P_s, and power at f = 1 that does, P_d, W.
-    voltage_floor : array_like
-        Lowest voltage relative to the highest, in (0, 1], v_0.
+    frequency
+        Clock relative to the highest clock, f.
+    static, dynamic
+        Power that does not depend on the clock (leakage, memory, links), P_s, and power at f = 1 that does, P_d.
+    voltage_floor
+        Lowest voltage relative to the highest, v_0.
 
     Returns
     -------
     array_like
         W.
-
-    Raises
-    ------
-    ValueError
-        ``frequency`` or ``voltage_floor`` is outside (0, 1], or a power is not positive.
 
     Notes
     -----
@@ -719,12 +706,19 @@ def clocked_power(frequency, *, static, dynamic, voltage_floor):
     >>> round(float(clocked_power(0.8, static=120, dynamic=580, voltage_floor=0.75)))
     417
     """
-    (f,) = fraction(frequency=frequency)
-    s, d, v, *_ = _task(static, dynamic, voltage_floor, 0, 0)
-    return s + d * f * np.maximum(f, v) ** 2
+    return static + dynamic * frequency * np.maximum(frequency, voltage_floor) ** 2
 
 
-def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
+@law
+def power_cap(
+    cap: PositiveWatts,
+    *,
+    static: PositiveWatts,
+    dynamic: PositiveWatts,
+    voltage_floor: PositiveShare,
+    fixed: Share = 0,
+    rest: Watts = 0,
+) -> Capped:
     r"""What a power cap does to a task: clock, time and energy.
 
     .. math:: P(f) = P_\text{cap}, \qquad t = m + \frac{1 - m}{f}, \qquad
@@ -732,14 +726,14 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
 
     Parameters
     ----------
-    cap : array_like
-        W, above the static power. A cap above P(1) changes nothing.
-    static, dynamic, voltage_floor : array_like
+    cap
+        Above the static power. A cap above P(1) changes nothing.
+    static, dynamic, voltage_floor
         As in :func:`clocked_power`; static and dynamic sum to the draw of this task without a cap.
-    fixed : array_like
-        Share of the time that does not depend on the clock (memory, network), from 0 to below 1, m.
-    rest : array_like
-        W that are drawn beside the chip for as long as it works: its share of server, network and cooling.
+    fixed
+        Share of the time that does not depend on the clock (memory, network), below 1, m.
+    rest
+        What is drawn beside the chip for as long as it works: its share of server, network and cooling.
 
     Returns
     -------
@@ -748,7 +742,7 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
     Raises
     ------
     ValueError
-        As in :func:`clocked_power`, ``cap`` is not above ``static``, ``fixed`` is not below 1 or ``rest`` is negative.
+        ``cap`` is not above ``static``, or ``fixed`` is not below 1.
 
     Notes
     -----
@@ -767,21 +761,29 @@ def power_cap(cap, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped
     time        114%
     energy     81.8%
     """
-    task = _task(static, dynamic, voltage_floor, fixed, rest)
-    (limit,) = positive(cap=cap)
-    if np.any(limit <= task[0]):
+    _below_one(fixed)
+    if np.any(cap <= static):
         raise ValueError(f"cap must be above static, got {cap} with static {static}")
-    return _capped(_clock(limit, *task[:3]), *task)
+    chip = {"static": static, "dynamic": dynamic, "voltage_floor": voltage_floor}
+    return _at_clock(_clock(cap, **chip), **chip, fixed=fixed, rest=rest)
 
 
-def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
+@law
+def best_cap(
+    *,
+    static: PositiveWatts,
+    dynamic: PositiveWatts,
+    voltage_floor: PositiveShare,
+    fixed: Share = 0,
+    rest: Watts = 0,
+) -> Capped:
     r"""Power cap at which a task takes the least energy.
 
     .. math:: \min_f \; \left(P(f) + P_\text{rest}\right) \left(m + \frac{1 - m}{f}\right)
 
     Parameters
     ----------
-    static, dynamic, voltage_floor, fixed, rest : array_like
+    static, dynamic, voltage_floor, fixed, rest
         As in :func:`power_cap`. The more ``rest``, the higher the best cap, above the voltage floor.
 
     Returns
@@ -792,7 +794,7 @@ def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
     Raises
     ------
     ValueError
-        As in :func:`power_cap`.
+        ``fixed`` is not below 1.
 
     Notes
     -----
@@ -806,55 +808,90 @@ def best_cap(*, static, dynamic, voltage_floor, fixed=0, rest=0) -> Capped:
     >>> [round(float(best_cap(static=100, dynamic=600, voltage_floor=0.7, rest=r).power)) for r in (0, 575)]
     [306, 438]
     """
-    s, d, v, m, beside = task = _task(static, dynamic, voltage_floor, fixed, rest)
-    r = (s + beside) / d
+    _below_one(fixed)
+    v, m, r = voltage_floor, fixed, (static + rest) / dynamic
     low, high = 0 * (r + v + m), 1 + 0 * (r + v + m)
     for _ in range(60):
         f = (low + high) / 2
         # The sign of the energy's slope in f: above the floor, and below it.
         slope = np.where(f > v, 3 * m * f**4 + 2 * (1 - m) * f**3, m * v**2 * f**2) - (1 - m) * r
         low, high = np.where(slope <= 0, f, low)[()], np.where(slope <= 0, high, f)[()]
-    return _capped(high, *task)
+    return _at_clock(high, static=static, dynamic=dynamic, voltage_floor=voltage_floor, fixed=fixed, rest=rest)
+
+
+def _below_one(fixed: Share) -> None:
+    if np.any(np.greater_equal(fixed, 1)):
+        raise ValueError(f"fixed must be below 1, got {np.max(fixed):g}")
+
+
+def _clock(power: Watts, *, static: Watts, dynamic: Watts, voltage_floor: PositiveShare) -> PositiveShare:
+    """The highest clock that a chip reaches within a power: the law of :func:`clocked_power` solved for f."""
+    x = (power - static) / dynamic
+    return np.minimum(1.0, np.where(x >= voltage_floor**3, np.cbrt(x), x / voltage_floor**2)[()])
+
+
+def _at_clock(
+    frequency: PositiveShare,
+    *,
+    static: Watts,
+    dynamic: Watts,
+    voltage_floor: PositiveShare,
+    fixed: Share,
+    rest: Watts,
+) -> Capped:
+    power = clocked_power.unchecked(frequency, static=static, dynamic=dynamic, voltage_floor=voltage_floor)
+    time = fixed + (1 - fixed) / frequency
+    return Capped(power, frequency, time, (power + rest) * time / (static + dynamic + rest))
 
 
 @dataclass(frozen=True, repr=False)
-class Fleet(Explained):
+class CappedFleet(Explained):
     """Accelerators that share a power budget. ``speed`` is in equivalents of accelerators without a cap."""
 
-    accelerators: float
-    cap: float  # W of one accelerator
-    power: float  # W of all, with their servers
-    speed: float
+    accelerators: Count
+    cap: PositiveWatts  # of one accelerator
+    power: PositiveWatts  # of all, with their servers
+    speed: Number
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("accelerators", summary(np.asarray(self.accelerators).astype(int)[()], ""))]
         rows += [(name, summary(getattr(self, name), "W")) for name in ("cap", "power")]
         return [*rows, ("speed", summary(self.speed, "uncapped"))]
 
 
-def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=0, rest=0) -> Fleet:
+@law
+def budget_fleet(
+    budget: PositiveWatts,
+    accelerators: Count,
+    *,
+    static: PositiveWatts,
+    dynamic: PositiveWatts,
+    voltage_floor: PositiveShare,
+    fixed: Share = 0,
+    rest: Watts = 0,
+) -> CappedFleet:
     r"""Most work per second within a power budget: how many accelerators to run, and at which cap.
 
     .. math:: \max_{n \le N,\, f} \; \frac{n}{t(f)} \quad \text{with} \quad n\,(P(f) + P_\text{rest}) \le B
 
     Parameters
     ----------
-    budget : array_like
-        IT power, W, B: the power of the site divided by its PUE.
-    accelerators : array_like
+    budget
+        IT power, B: the power of the site divided by its PUE.
+    accelerators
         Number available, N.
-    static, dynamic, voltage_floor, fixed, rest : array_like
+    static, dynamic, voltage_floor, fixed, rest
         As in :func:`power_cap`, for each accelerator that runs.
 
     Returns
     -------
-    Fleet
+    CappedFleet
         Within one accelerator of the optimum. Accelerators that do not run are switched off.
 
     Raises
     ------
     ValueError
-        As in :func:`power_cap`, ``accelerators`` is not a positive integer, or the budget is too small for one.
+        The budget is too small for one accelerator, or ``fixed`` is not below 1.
 
     Notes
     -----
@@ -866,93 +903,54 @@ def budget_fleet(budget, accelerators, *, static, dynamic, voltage_floor, fixed=
     10 MW of IT power feed 7,843 H100s of 700 W with 575 W beside each, or more H100s at a lower clock.
 
     >>> budget_fleet(10e6, 12_000, static=100, dynamic=600, voltage_floor=0.7, rest=575)
-    Fleet
+    CappedFleet
                            value
     accelerators           9,876
     cap                    438 W
     power                  10 MW
     speed         8,150 uncapped
     """
-    (limit,), (count,) = positive(budget=budget), whole(accelerators=accelerators)
-    s, d, v, m, beside = _task(static, dynamic, voltage_floor, fixed, rest)
-    best = best_cap(static=s, dynamic=d, voltage_floor=v, fixed=m, rest=beside)
-    n = np.minimum(count, _floor(limit / (best.power + beside)))
+    chip = {"static": static, "dynamic": dynamic, "voltage_floor": voltage_floor}
+    best = best_cap.unchecked(**chip, fixed=fixed, rest=rest)
+    n = np.minimum(accelerators, _floor(budget / (best.power + rest)))
     if np.any(n < 1):
-        raise ValueError(f"budget must feed at least one accelerator, got {np.min(limit):g}")
-    each = _capped(_clock(limit / n - beside, s, d, v), s, d, v, m, beside)
-    return Fleet(n, each.power, n * (each.power + beside), n * each.speed)
+        raise ValueError(f"budget must feed at least one accelerator, got {np.min(budget):g}")
+    each = _at_clock(_clock(budget / n - rest, **chip), **chip, fixed=fixed, rest=rest)
+    return CappedFleet(n, each.power, n * (each.power + rest), n * each.speed)
 
 
 # --- The room --------------------------------------------------------------------------------------------------------
-
-
-def dew_point(temperature, humidity):
-    r"""Temperature at which the water in the air begins to condense.
-
-    .. math:: t_d = \frac{b\,\gamma}{a - \gamma}, \qquad \gamma = \ln \varphi + \frac{a\,t}{b + t}
-
-    Parameters
-    ----------
-    temperature : array_like
-        Of the air, t, in degrees Celsius.
-    humidity : array_like
-        Relative humidity, phi, above 0 and at most 1.
-
-    Returns
-    -------
-    array_like
-        Degrees Celsius. Heating the air, or mixing in dry exhaust, leaves it as it is.
-
-    Raises
-    ------
-    ValueError
-        An argument is out of range.
-
-    Notes
-    -----
-    Source: Magnus's formula over water, WMO 2008 (Guide to Meteorological Instruments, annex 4.B): a = 17.62 and
-    b = 243.12. Good to 0.1 degrees from -45 to 60.
-
-    Examples
-    --------
-    >>> round(float(dew_point(25, 0.6)), 1)
-    16.7
-    """
-    (t,), (share,) = celsius(temperature=temperature), fraction(humidity=humidity)
-    broadcastable(temperature=t, humidity=share)
-    gamma = np.log(share) + 17.62 * t / (243.12 + t)
-    return 243.12 * gamma / (17.62 - gamma)
 
 
 @dataclass(frozen=True, repr=False)
 class Outside(Explained):
     """Shares of the time in which outside air is unfit for servers: too ``warm``, or else too ``damp``."""
 
-    warm: float
-    damp: float
+    warm: Share
+    damp: Share
 
     @property
-    def total(self):
+    def total(self) -> Share:
         """Share of the time in which it cannot be used alone."""
         return self.warm + self.damp
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in ("warm", "damp", "total"))]
 
 
-def outside_envelope(temperature, dew, *, warmest, dampest) -> Outside:
+def outside_envelope(temperature: Celsius, dew: Celsius, *, warmest: Celsius, dampest: Celsius) -> Outside:
     r"""How long outside air is too warm or too damp for servers, hour by hour of a year.
 
     .. math:: \frac{|\{i: t_i > t_{max}\}|}{n}, \qquad \frac{|\{i: t_i \le t_{max},\; d_i > d_{max}\}|}{n}
 
     Parameters
     ----------
-    temperature : array_like, shape (..., hours)
-        Of the air outside, t, in degrees Celsius.
-    dew : array_like, shape (..., hours)
-        Its dew point, d, in degrees Celsius (:func:`dew_point`).
-    warmest, dampest : array_like
-        The envelope's limits for air at a server's inlet, in degrees Celsius: of ASHRAE's class A2, 35 and 21.
+    temperature : shape (..., hours)
+        Of the air outside, t.
+    dew : shape (..., hours)
+        Its dew point, d, at which the water in it begins to condense; heating the air leaves it as it is.
+    warmest, dampest
+        The envelope's limits for air at a server's inlet: of ASHRAE's class A2, 35 and 21.
 
     Returns
     -------
@@ -980,11 +978,8 @@ def outside_envelope(temperature, dew, *, warmest, dampest) -> Outside:
     damp   37.5% to 83.3%, 2 values
     total        100%, all 2 values
     """
-    (t,), (d,), (most, damp) = (
-        celsius(temperature=temperature),
-        celsius(dew=dew),
-        celsius(warmest=warmest, dampest=dampest),
-    )
+    (t,), (d,) = celsius(temperature=temperature), celsius(dew=dew)
+    most, damp = celsius(warmest=warmest, dampest=dampest)
     if np.ndim(t) == 0 or np.shape(t) != np.shape(d):
         raise ValueError(f"temperature and dew must be rows of one length, got {np.shape(t)} and {np.shape(d)}")
     warm = t > np.asarray(most)[..., None]
@@ -995,27 +990,27 @@ def outside_envelope(temperature, dew, *, warmest, dampest) -> Outside:
 
 
 @dataclass(frozen=True, repr=False)
-class Swing(Explained):
+class PowerSwing(Explained):
     """A periodic load: its mean, peak and trough in watts, its ``period`` in seconds, its ``buffer`` in joules."""
 
-    mean: float
-    peak: float
-    trough: float
-    period: float
-    buffer: float
+    mean: Watts
+    peak: Watts
+    trough: Watts
+    period: PositiveSeconds
+    buffer: Joules
 
     @property
-    def swing(self):
+    def swing(self) -> Watts:
         """Watts from trough to peak."""
         return self.peak - self.trough
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value")]
         rows += [(name, summary(getattr(self, name), "W")) for name in ("mean", "peak", "trough", "swing")]
         return [*rows, ("period", summary(self.period, "s")), ("buffer", summary(self.buffer, "J"))]
 
 
-def power_swing(power, durations) -> Swing:
+def power_swing(power: Watts, durations: PositiveSeconds) -> PowerSwing:
     r"""Swing of a load that cycles through phases, and the energy storage that would flatten it.
 
     .. math:: \bar P = \frac{\sum_i P_i d_i}{\sum_i d_i}, \qquad
@@ -1023,14 +1018,14 @@ def power_swing(power, durations) -> Swing:
 
     Parameters
     ----------
-    power : array_like, shape (..., phases)
-        Power of each phase, W. In synchronous training all accelerators compute, then all wait for the network.
-    durations : array_like, shape (..., phases)
-        Duration of each phase, seconds.
+    power : shape (..., phases)
+        Power of each phase. In synchronous training all accelerators compute, then all wait for the network.
+    durations : shape (..., phases)
+        Duration of each phase.
 
     Returns
     -------
-    Swing
+    PowerSwing
         ``buffer`` is the least capacity of an ideal store with which the grid sees only the mean. For two phases, with
         a share a of the period T at the high one, it is (high - low) a (1 - a) T.
 
@@ -1049,7 +1044,7 @@ def power_swing(power, durations) -> Swing:
     16,384 H100s, 0.8 s at 700 W and 0.2 s at 250 W.
 
     >>> power_swing([16384 * 700, 16384 * 250], [0.8, 0.2])
-    Swing
+    PowerSwing
               value
     mean    9.99 MW
     peak    11.5 MW
@@ -1066,7 +1061,7 @@ def power_swing(power, durations) -> Swing:
     mean = np.sum(watts * seconds, axis=-1) / period
     stored = np.cumsum((watts - mean[..., None]) * seconds, axis=-1)
     buffer = np.max(stored, axis=-1) - np.min(stored, axis=-1)
-    return Swing(mean, np.max(watts, axis=-1), np.min(watts, axis=-1), period, buffer)
+    return PowerSwing(mean, np.max(watts, axis=-1), np.min(watts, axis=-1), period, buffer)
 
 
 # --- Capacity, and backup --------------------------------------------------------------------------------------------
@@ -1079,24 +1074,24 @@ class Capacity(Explained):
     counts: Mapping[str, float]
 
     @property
-    def count(self):
+    def count(self) -> Amount:
         """Number of units that fit within all limits."""
         return reduce(np.minimum, self.counts.values())
 
     @property
-    def binding(self):
+    def binding(self) -> Any:
         """Name of the resource that allows the fewest units (the first, if several do)."""
         fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
         names = np.array(list(self.counts))[fewest]
         return str(names) if np.ndim(names) == 0 else names
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("resource", "count")]
         counts = {**self.counts, "all": self.count}
         return rows + [(words(n), summary(np.asarray(c).astype(int)[()], "")) for n, c in counts.items()]
 
 
-def capacity(**resources) -> Capacity:
+def capacity(**resources: tuple[Amount, Number]) -> Capacity:
     r"""How many units fit within all limits: servers in a rack, racks in a hall, accelerators in a site's megawatts.
 
     .. math:: n = \min_r \lfloor \text{limit}_r / \text{use}_r \rfloor
@@ -1145,29 +1140,25 @@ def capacity(**resources) -> Capacity:
     return Capacity(MappingProxyType(counts))
 
 
-def holdover(stored, power, *, efficiency=1):
+@law
+def holdover(stored: Joules, power: PositiveWatts, *, efficiency: PositiveShare = 1) -> Seconds:
     r"""Time for which a battery or the fuel of a generator carries a load.
 
     .. math:: t = \eta\, E / P
 
     Parameters
     ----------
-    stored : array_like
-        Energy of the battery, or heat of the fuel, J, E.
-    power : array_like
-        Load, W: of the whole site, because cooling must run too.
-    efficiency : array_like
-        Share of the stored energy that reaches the load, in (0, 1], eta.
+    stored
+        Energy of the battery, or heat of the fuel, E.
+    power
+        Load: of the whole site, because cooling must run too.
+    efficiency
+        Share of the stored energy that reaches the load, eta.
 
     Returns
     -------
     array_like
         Seconds.
-
-    Raises
-    ------
-    ValueError
-        ``stored`` is negative, ``power`` is not positive, or ``efficiency`` is outside (0, 1].
 
     Notes
     -----
@@ -1182,7 +1173,4 @@ def holdover(stored, power, *, efficiency=1):
     >>> fmt(holdover(100e3 * 38.3e6, 9.8e6, efficiency=0.38), "h"), fmt(holdover(2 * MWh, 9.8e6), "min")
     ('41.3 h', '12.2 min')
     """
-    (energy,) = nonnegative(stored=stored)
-    (watts,) = positive(power=power)
-    (eta,) = fraction(efficiency=efficiency)
-    return eta * energy / watts
+    return efficiency * stored / power

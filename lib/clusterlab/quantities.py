@@ -68,6 +68,22 @@ PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
 DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
 
+# Heat, carbon and water, and what a joule costs.
+Kelvins = Annotated[Any, Quantity("K", POSITIVE)]
+Kilograms = Annotated[Any, Quantity("kg", NONNEGATIVE)]
+CubicMetres = Annotated[Any, Quantity("m^3", NONNEGATIVE)]
+CubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", NONNEGATIVE)]
+PositiveCubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", POSITIVE)]
+KilogramsPerCubicMetre = Annotated[Any, Quantity("kg/m^3", POSITIVE)]
+JoulesPerKilogramKelvin = Annotated[Any, Quantity("J/kg/K", POSITIVE)]
+DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
+KilogramsPerJoule = Annotated[Any, Quantity("kg/J", NONNEGATIVE)]
+CubicMetresPerJoule = Annotated[Any, Quantity("m^3/J", NONNEGATIVE)]
+PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
+# Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
+CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
+PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
+
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero
 Amount = Annotated[Any, Quantity("", NONNEGATIVE)]  # zero or more
@@ -105,7 +121,7 @@ def law(function: Callable[P, R]) -> Law[P, R]:
     optional = {name for name in asked if parameters[name].default is None}
 
     @wraps(function)
-    def checked(*args, **given):
+    def checked(*args: Any, **given: Any) -> Any:
         values = dict(zip(names, args, strict=False)) | given
         if len(args) > len(names) or len(values) < len(args) + len(given):
             return function(*args, **given)  # Python's own words for a wrong call

@@ -23,7 +23,7 @@ from .units import (
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 
 
-def summary(value, unit: str = "", digits: int = 3) -> str:
+def summary(value: Any, unit: str = "", digits: int = 3) -> str:
     """One number as :func:`fmt` writes it, or the range of an array and how many it has: a cell of a record's table.
 
     Examples
@@ -37,7 +37,7 @@ def summary(value, unit: str = "", digits: int = 3) -> str:
     return f"{low}, all {count_values(value)}" if low == high else f"{low} to {high}, {count_values(value)}"
 
 
-def count_values(array) -> str:
+def count_values(array: Any) -> str:
     """How many values an array has, axis by axis.
 
     Examples
@@ -63,7 +63,7 @@ def words(name: str) -> str:
     return " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))
 
 
-def with_interval(value, low, high, unit: str = "", digits: int = 3) -> str:
+def with_interval(value: Any, low: Any, high: Any, unit: str = "", digits: int = 3) -> str:
     """A predicted number with its interval, as every record writes it; the unit stands once where it is the same.
 
     Examples
@@ -80,7 +80,7 @@ def with_interval(value, low, high, unit: str = "", digits: int = 3) -> str:
     return f"{first} ({' to '.join(ends)})"
 
 
-def say(record, name: str, unit: str = "") -> str:
+def say(record: Any, name: str, unit: str = "") -> str:
     """A number of a record with its interval, in words, where the record has ``NAME_low`` and ``NAME_high`` beside it.
 
     A number that is not known is the empty text, and one whose ends are not known stands alone.
@@ -109,14 +109,14 @@ class Explained:
     """
 
     def _rows(self) -> Rows:
-        return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]
+        return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]  # type: ignore[arg-type]  # a dataclass mixes it in
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
         return f"{type(self).__name__}\n{aligned(self._rows())}"
 
     def _repr_html_(self) -> str:
-        def line(row, tag):
+        def line(row: Sequence[str], tag: str) -> str:
             tags = [tag if cell else "td" for cell in row]  # an empty cell is not a heading
             return "<tr>" + "".join(f"<{t}>{html.escape(c)}</{t}>" for t, c in zip(tags, row, strict=True)) + "</tr>"
 
@@ -156,12 +156,12 @@ class Predicted(Explained):
         return with_interval(number, number * ends[0], number * ends[1], unit)
 
     @property
-    def low(self):
+    def low(self) -> Any:
         """The lower end of the 80 % interval."""
         return self._predicted()[1]
 
     @property
-    def high(self):
+    def high(self) -> Any:
         """The upper end of the 80 % interval."""
         return self._predicted()[2]
 
@@ -224,7 +224,7 @@ class Parts(Explained):
         nonnegative(**self.parts)
 
     @property
-    def total(self):
+    def total(self) -> Any:
         """Sum of all parts."""
         return reduce(add, self.parts.values())
 
@@ -241,13 +241,13 @@ class Parts(Explained):
 
     __radd__ = __add__
 
-    def __rmul__(self, times) -> Self:
+    def __rmul__(self, times: Any) -> Self:
         """Return ``times`` as much of every part."""
         return type(self)(MappingProxyType({name: times * amount for name, amount in self.parts.items()}))
 
     __mul__ = __rmul__
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         everything = np.where(self.total > 0, self.total, 1.0)[()]  # nothing has no shares
         rows = [("", self._heading, "share")]
         parts = {**self.parts, "total": self.total}
@@ -320,7 +320,7 @@ def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "",
     return Table((tuple(lists), *zip(*texts, strict=True)))
 
 
-def _cells(name: str, values):
+def _cells(name: str, values: Any) -> Any:
     """A column as a list, or the one value of all its rows."""
     if values is None or isinstance(values, str) or not np.ndim(values):
         return values
@@ -329,7 +329,7 @@ def _cells(name: str, values):
     return list(values)
 
 
-def _cell(value, unit: str, digits: int) -> str:
+def _cell(value: Any, unit: str, digits: int) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else fmt(value, unit, digits)

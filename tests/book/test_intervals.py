@@ -40,15 +40,15 @@ PLAIN = {
     "interconnect": {"Collective", "Overlap", "Comparison"},  # laws of given rates; TimedCollective predicts
     "parallelism": set(),
     "serving": {"Formats", "Requests", "Batch", "Replica", "Footprint", "Reuse"},  # asked for, or counted
-    "failures": {"Series", "Estimate", "Lemons", "Checkpoint", "Job", "Budget", "SparePool", "InRepair", "_Parts"},
+    "failures": {"Series", "Estimate", "Lemons", "Checkpoint", "Job", "Budget", "SparePool", "InRepair", "_WallClock"},
     "power": {
         "Load",
         "EnergyFootprint",
         "Coolant",
         "Capped",
-        "Fleet",
+        "CappedFleet",
         "Outside",
-        "Swing",
+        "PowerSwing",
         "Capacity",
     },  # of given watts
     "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "World", "Fabric", "Joint", "Serving"},
@@ -60,8 +60,8 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"Train", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
-PLAIN["failures"] |= {"Runs"}  # luck alone, run by run
+PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
+PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Outcome", "Binding", "Swing"}  # of one world, and what moves from one to another
 ABSTRACT = {"records.Explained", "records.Predicted"}
 

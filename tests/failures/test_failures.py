@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab import catalogue
+from clusterlab import catalogue, failures
 from clusterlab.evidence.tables import published
 from clusterlab.failures import (
     Job,
@@ -32,15 +32,15 @@ from clusterlab.failures import (
     optimal_interval,
     overhead_budget,
     poisson_interval,
-    restart_time,
-    runs,
     series_mtbf,
-    simulate,
+    simulate_job,
+    simulation,
     spare_pool,
     spares_for,
     system_mtbf,
     young_interval,
 )
+from clusterlab.failures.jobs import _mean_failures
 from clusterlab.units import GB, TB, TiB, day, hour, minute
 from failures_witness import EventDrivenRun
 from laws import assert_equals_a_loop
@@ -280,7 +280,7 @@ RUNS = 6000
 @pytest.mark.parametrize("name", JOBS)
 def test_simulation_agrees_with_the_exact_law_within_its_own_confidence_interval(name):
     work, job = JOBS[name]
-    law, runs = expected_run_time(work, job), simulate(work, job, runs=RUNS, seed=11)
+    law, runs = expected_run_time(work, job), simulate_job(work, job, runs=RUNS, seed=11)
     for part, seconds in (runs.parts | {"total": runs.total}).items():
         expected = law.total if part == "total" else law.parts[part]
         error = np.std(seconds) / RUNS**0.5
@@ -305,7 +305,7 @@ def test_an_event_driven_witness_agrees_with_the_exact_law(name):
 
 def test_the_spread_of_the_simulation_is_that_of_the_witness():
     """Not the mean alone: quantiles of the time, and the number of failures."""
-    runs, witness = simulate(*JOBS["often"], runs=4000), event_driven("often", 250)
+    runs, witness = simulate_job(*JOBS["often"], runs=4000), event_driven("often", 250)
     total = [sum(run.parts.values()) for run in witness]
     for quantile in (0.1, 0.5, 0.9):
         at = np.quantile(runs.total, quantile)
@@ -567,7 +567,7 @@ def test_repairs_that_take_no_time_need_no_spares():
 def test_simulated_waits_for_spares_are_those_of_the_law(spares):
     """A long job with nothing else to lose, on 40 nodes."""
     law = spare_pool(spares, nodes=40, node_mtbf=400, repair=25)
-    runs = simulate(6000, Job(interval=4, write=0, mtbf=10, repair=25), spares=spares, runs=300, seed=4)
+    runs = simulate_job(6000, Job(interval=4, write=0, mtbf=10, repair=25), spares=spares, runs=300, seed=4)
     share = runs.repair / runs.total
     assert np.mean(share) == pytest.approx(law.waiting, abs=4 * np.std(share) / 300**0.5 + 1e-3)
     wait = runs.repair / runs.failures
@@ -582,7 +582,7 @@ def test_failures_that_take_a_rack_or_a_switch_are_those_of_the_witness():
     series = series_mtbf(**{name: (mtbf, 1) for name, (mtbf, _) in kinds.items()})
     machines = {size: series.shares[name] for name, (_, size) in kinds.items()}
     job = replace(POOLED, mtbf=series.mtbf)
-    runs = simulate(3000, job, spares=3, machines=machines, runs=4000, seed=1)
+    runs = simulate_job(3000, job, spares=3, machines=machines, runs=4000, seed=1)
     witness = [EventDrivenRun(seed, 3000, job, spares=3, kinds=kinds).parts for seed in range(250)]
     for part in ("rework", "repair", "restart"):
         seconds = np.array([run[part] for run in witness])
@@ -590,8 +590,8 @@ def test_failures_that_take_a_rack_or_a_switch_are_those_of_the_witness():
 
 
 def test_machines_that_fail_together_wait_longer_than_as_many_that_fail_alone():
-    alone = simulate(3000, POOLED, spares=3, runs=2000)
-    together = simulate(3000, replace(POOLED, mtbf=400), spares=3, machines=4, runs=2000)
+    alone = simulate_job(3000, POOLED, spares=3, runs=2000)
+    together = simulate_job(3000, replace(POOLED, mtbf=400), spares=3, machines=4, runs=2000)
     assert np.mean(together.repair) > 1.2 * np.mean(alone.repair)
     assert np.mean(together.failures) < np.mean(alone.failures) / 3
 
@@ -619,14 +619,14 @@ def test_infant_failures_are_those_of_many_weibull_lives(shape):
 
 @pytest.mark.parametrize("shape", [0.4, 0.7, 2.0])
 def test_a_simulated_job_of_new_machines_fails_as_the_law_says(shape):
-    runs = simulate(1000, Job(interval=0.5, write=0, mtbf=50), shape=shape, age=2000, runs=3000)
+    runs = simulate_job(1000, Job(interval=0.5, write=0, mtbf=50), shape=shape, age=2000, runs=3000)
     law = infant_failures(np.mean(runs.total), mtbf=50, shape=shape, age=2000)
     assert np.mean(runs.failures) == pytest.approx(law, abs=4 * np.std(runs.failures) / 3000**0.5 + 0.01 * law)
 
 
 def test_infant_mortality_costs_time_and_a_shape_of_one_costs_none():
     work, job = JOBS["often"]
-    plain, almost, young = (simulate(work, job, shape=shape, age=50_000) for shape in (1, 1 + 1e-9, 0.7))
+    plain, almost, young = (simulate_job(work, job, shape=shape, age=50_000) for shape in (1, 1 + 1e-9, 0.7))
     np.testing.assert_allclose(plain.total, almost.total, rtol=1e-3)
     assert np.mean(young.total) > 1.1 * np.mean(plain.total)
 
@@ -638,7 +638,7 @@ def test_infant_mortality_costs_time_and_a_shape_of_one_costs_none():
 @pytest.mark.parametrize("seed", [9, 10])
 def test_the_timeline_is_that_of_the_first_run(name, seed):
     work, job = JOBS[name]
-    runs = simulate(work, job, runs=8, seed=seed)
+    runs = simulate_job(work, job, runs=8, seed=seed)
     assert runs.timeline[0].start == 0
     assert runs.timeline[-1].end == pytest.approx(runs.total[0], rel=1e-9)
     ends = [event.end for event in runs.timeline]
@@ -654,7 +654,7 @@ def test_the_timeline_is_that_of_the_first_run(name, seed):
 
 def test_a_seed_fixes_all_runs_and_another_changes_them():
     work, job = JOBS["often"]
-    first, again, other = (simulate(work, job, runs=50, seed=seed).total for seed in (1, 1, 2))
+    first, again, other = (simulate_job(work, job, runs=50, seed=seed).total for seed in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert not np.any(first == other)
 
@@ -662,22 +662,22 @@ def test_a_seed_fixes_all_runs_and_another_changes_them():
 def test_a_job_measured_in_minutes_is_the_same_job():
     """The dimension of a simulation: with every time in another unit, every time of its result is in that unit."""
     work, job = JOBS["asynchronous"]
-    seconds = simulate(work, job, runs=20, shape=0.8, age=1000, spares=1)
+    seconds = simulate_job(work, job, runs=20, shape=0.8, age=1000, spares=1)
     job = Job(**{name: time / 60 for name, time in vars(job).items()})
-    minutes = simulate(work / 60, job, runs=20, shape=0.8, age=1000 / 60, spares=1)
+    minutes = simulate_job(work / 60, job, runs=20, shape=0.8, age=1000 / 60, spares=1)
     for part in seconds.parts:
         np.testing.assert_allclose(seconds.parts[part], minutes.parts[part] * 60, rtol=1e-9)
 
 
 def test_a_number_of_machines_is_a_mapping_of_that_number_alone():
     for size in (1, 4):
-        as_number, as_mapping = (simulate(3000, POOLED, spares=3, machines=m, runs=50) for m in (size, {size: 1}))
+        as_number, as_mapping = (simulate_job(3000, POOLED, spares=3, machines=m, runs=50) for m in (size, {size: 1}))
         np.testing.assert_array_equal(as_number.total, as_mapping.total)
 
 
 def test_planned_windows_take_their_share_of_every_simulated_run():
     work, job = JOBS["often"]
-    busy, windows = (simulate(work, replace(job, maintenance=m), runs=20) for m in (0, 0.2))
+    busy, windows = (simulate_job(work, replace(job, maintenance=m), runs=20) for m in (0, 0.2))
     np.testing.assert_allclose(windows.maintenance, 0.2 * windows.total, rtol=1e-12)
     np.testing.assert_allclose(windows.total, busy.total / 0.8, rtol=1e-12)
     law = expected_run_time(work, replace(job, maintenance=0.2))
@@ -687,7 +687,7 @@ def test_planned_windows_take_their_share_of_every_simulated_run():
 def test_thousands_of_runs_of_54_days_on_16384_gpus_take_a_second_or_two():
     work, job = JOBS["16k GPUs"]
     start = time.process_time()
-    assert len(simulate(work, job, runs=4000).total) == 4000
+    assert len(simulate_job(work, job, runs=4000).total) == 4000
     assert time.process_time() - start < 2
 
 
@@ -699,18 +699,18 @@ def test_thousands_of_runs_of_54_days_on_16384_gpus_take_a_second_or_two():
     ],
 )
 def test_a_job_that_would_fail_for_ever_is_refused_before_anything_is_drawn(mtbf, message, monkeypatch):
-    monkeypatch.setattr(runs, "_run", None)  # to draw is an error
+    monkeypatch.setattr(simulation, "_run", None)  # to draw is an error
     with pytest.raises(ValueError, match=f"^{message}$"):
-        simulate(54 * day, replace(JOBS["16k GPUs"][1], mtbf=mtbf))
+        simulate_job(54 * day, replace(JOBS["16k GPUs"][1], mtbf=mtbf))
 
 
 def test_a_run_of_too_many_failures_is_refused_where_few_were_expected(monkeypatch):
     """Wear: more and more failures, which the law of a constant rate does not foresee."""
-    monkeypatch.setattr(runs, "_MOST_FAILURES", 50)
+    monkeypatch.setattr(simulation, "_MOST_FAILURES", 50)
     job = Job(interval=1000, write=60, mtbf=1000)
-    assert np.all(simulate(10_000, job, runs=2).failures < 50)
+    assert np.all(simulate_job(10_000, job, runs=2).failures < 50)
     with pytest.raises(ValueError, match=r"^mtbf must let a run end within 50 failures, got 1000$"):
-        simulate(10_000, job, runs=2, shape=4, age=1000)
+        simulate_job(10_000, job, runs=2, shape=4, age=1000)
 
 
 def test_a_law_of_a_job_that_would_never_end_says_so():
@@ -720,8 +720,8 @@ def test_a_law_of_a_job_that_would_never_end_says_so():
 
 def test_the_failures_that_a_refusal_expects_are_those_of_the_simulation():
     for work, job in (JOBS["often"], JOBS["restart longer than MTBF"], JOBS["short last, late"]):
-        count = simulate(work, job, runs=4000).failures
-        running, expected = runs._expected_failures(work, job)
+        count = simulate_job(work, job, runs=4000).failures
+        running, expected = _mean_failures(work, job)
         assert np.mean(count) == pytest.approx(expected, abs=4 * np.std(count) / 4000**0.5)
         assert running <= expected
 
@@ -731,7 +731,7 @@ def test_tables_name_their_parts():
     law = repr(expected_run_time(work, job))
     for part in ("useful", "checkpoint", "rework", "detection", "restart", "repair", "maintenance", "total"):
         assert part in law
-    assert "1,000 runs" in repr(simulate(work, job))
+    assert "1,000 runs" in repr(simulate_job(work, job))
     assert repr(job).splitlines()[3].split() == ["write", "30", "s"]
     assert [line.split()[0] for line in repr(job).splitlines()[2:]] == [f.name for f in fields(Job)]
     assert "of failures" in repr(series_mtbf(GPU=(1e6, 8)))
@@ -792,12 +792,6 @@ SOUND = {
         "dispersion": [0, 0.2, 3],
     },
     lemons: {"share": [0.01, 0.05, 0.5], "failures": [0.1, 2, 30], "dispersion": [0, 0.9, 4]},
-    restart_time: {
-        "attempt": [600, 300, 10],
-        "failing": [0, 0.5, 0.9],
-        "delay": [0, 60, 10],
-        "confidence": [0.95, 0.5, 0.9],
-    },
     failure_probability: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3]},
     infant_failures: {"window": [0, 1e5, 10], "mtbf": [1e4, 3e5, 1e3], "shape": [1, 0.5, 2], "age": [10, 1e5, 1e6]},
     poisson_interval: {"count": [0, 3, 400], "confidence": [0.95, 0.5, 0.9]},
@@ -824,11 +818,7 @@ SOUND = {
     spare_pool: POOL,
     elastic_capacity: POOL | {"replica": [1, 4, 64]},
 }
-COUNTS = {"n", "reference", "components", "writers", "nodes", "replica"} | {"spares", "count", "failures"}
-MAY_BE_ZERO = {"write", *RECOVERY, "maintenance", "spares", "count", "dispersion", "failing", "delay"} | {
-    (failure_probability, "window"),
-    (infant_failures, "window"),
-}
+MAY_BE_ZERO = {"write", *RECOVERY, "maintenance"}
 ARGUMENTS = [(law, name) for law, names in SOUND.items() for name in names]
 
 
@@ -846,12 +836,11 @@ def one(law, i, **changed):
 
 
 def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
-    laws = {f for f in vars(runs).values() if inspect.isfunction(f) and f.__module__ == runs.__name__}
-    assert {law for law in laws if law.__name__[0] != "_"} == {
+    assert {law for name in failures.__all__ if inspect.isfunction(law := getattr(failures, name))} == {
         *SOUND,
         series_mtbf,
         overhead_budget,
-        simulate,
+        simulate_job,
         spares_for,
     }
     assert [f.name for f in fields(Job)] == list(COST)
@@ -860,18 +849,31 @@ def test_every_public_law_and_every_argument_is_in_the_table_of_this_test():
         assert (taken - {"job"} | set(COST) if "job" in taken else taken) == set(arguments)
 
 
-@pytest.mark.parametrize(("law", "name"), ARGUMENTS)
-def test_a_law_refuses_nonsense_and_names_the_argument(law, name):
-    nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan]]
-    strict = law in (young_interval, daly_interval, optimal_interval)
-    nonsense += [] if not strict and {name, (law, name)} & MAY_BE_ZERO else [0]
-    nonsense += [1.5] if name in COUNTS and (law, name) != (lemons, "failures") else []
-    nonsense += [1, 1.5] if name in ("confidence", "maintenance", "share", "failing") else []
-    optional = name in ("writer_bandwidth", "local_bandwidth")
-    nonsense += [] if optional else [None]
+@pytest.mark.parametrize(("law", "name"), [case for case in ARGUMENTS if not hasattr(case[0], "quantities")])
+def test_a_law_of_a_job_refuses_nonsense_and_names_the_argument(law, name):
+    nonsense = [-1, math.nan, math.inf, "fast", [1.0, -1.0], [1.0, math.nan], None]
+    nonsense += [] if name in MAY_BE_ZERO else [0]
+    nonsense += [1, 1.5] if name == "maintenance" else []
     for value in nonsense:
         with pytest.raises(ValueError, match=rf"^{name} must be .*got "):
             one(law, 0, **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("law", "changed", "message"),
+    [
+        (expected_failures, {"confidence": 1}, "confidence must be below 1, got 1"),
+        (poisson_interval, {"confidence": [0.9, 1]}, "confidence must be below 1, got 1"),
+        (poisson_interval, {"count": 1.5}, "count must be a whole number, got 1.5"),
+        (implied_mttf, {"confidence": 1}, "confidence must be below 1, got 1"),
+        (lemons, {"share": [0.1, 1]}, "share must be below 1, got 1"),
+        (spare_pool, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
+        (elastic_capacity, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
+    ],
+)
+def test_a_law_refuses_what_its_quantities_do_not_say(law, changed, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        one(law, 0, **changed)
 
 
 @pytest.mark.parametrize(
@@ -948,7 +950,7 @@ def test_what_makes_no_sense_is_refused(refused, message):
 )
 def test_a_simulation_refuses_nonsense(changed, message):
     with pytest.raises(ValueError, match=f"^{message}"):
-        simulate(**{"work": 100, "job": Job(interval=10, write=1, mtbf=1000)} | changed)
+        simulate_job(**{"work": 100, "job": Job(interval=10, write=1, mtbf=1000)} | changed)
 
 
 # --- broadcasting ----------------------------------------------------------------------------------------------------

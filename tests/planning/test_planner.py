@@ -258,7 +258,7 @@ def test_a_certificate_of_another_world_does_not_hold(name, llama):
 def test_the_run_is_what_a_simulation_of_its_job_finds(llama):
     done = outcome(llama)
     job = replace(done.job, interval=float(done.job.interval), write=float(done.job.write))
-    runs = failures.simulate(float(done.work), job, runs=60, seed=1)
+    runs = failures.simulate_job(float(done.work), job, runs=60, seed=1)
     assert np.mean(runs.total) == pytest.approx(done.time, rel=0.01)
     assert np.mean(runs.failures) == pytest.approx(done.failures, rel=0.03)
 

@@ -1,6 +1,7 @@
 """Speedup: published speedups, rules and chains, limits, and the two ratios against rings and FLOPs counted."""
 
 import csv
+import inspect
 from dataclasses import replace
 from importlib.resources import files
 
@@ -259,39 +260,40 @@ def test_arrays_are_loops():
     )
     assert_equals_a_loop(data_parallel_ratio(hidden, **H100), [data_parallel_ratio(d, **H100) for d in hidden])
     for law in (
-        lambda n: amdahl_speedup(0.1, n),
-        lambda n: gustafson_speedup(0.1, n),
         lambda n: strong_scaling(n, bubble=0.1, python=0.01),
-        text_rule,
-        lambda n: geometric_efficiency(n, at=8, efficiency=0.4, kept=0.98),
         lambda n: marginal_return(text_rule, n),
         lambda n: chain(n * 1e15, MFU=text_rule(n), goodput=0.9),
-        lambda n: batch_cost(n, 8),
         lambda n: training_run(1e24, n, peak=1e15, efficiency=text_rule),
         lambda n: gpus_needed(1e24, n * day, peak=1e15, efficiency=text_rule),
     ):
         assert_equals_a_loop(law(tp), [law(n) for n in tp])
 
 
+RUN = {"flops": 1e24, "gpus": 8, "time": 1e9, "peak": 1e15, "efficiency": 0.4, "goodput": 0.9}
+
+
+@pytest.mark.parametrize("law", [training_run, gpus_needed])
+def test_efficiencies_of_another_shape_are_refused(law):
+    names = [name for name in RUN if name in inspect.signature(law).parameters]
+    for name in set(names) - {"efficiency"}:
+        given = {one: RUN[one] for one in names} | {name: np.full(3, RUN[name])}
+        law(**given | {"efficiency": np.full(3, 0.4)})
+        with pytest.raises(ValueError, match=r"^shapes do not fit together: .*efficiency \(2,\)"):
+            law(**given | {"efficiency": np.full(2, 0.4)})
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: amdahl_speedup(0, 8), "serial must be above 0 and at most 1, got 0"),
-        (lambda: gustafson_speedup(1.5, 8), "serial must be above 0 and at most 1, got 1.5"),
-        (lambda: amdahl_speedup(0.1, 2.5), "n must be a whole number of at least 1, got 2.5"),
         (lambda: strong_scaling(8, bubble=-0.1), "bubble must be zero or more"),
         (lambda: strong_scaling(8, a=0.6, b=0.6), "the sum of serial shares must be above 0 and at most 1, got 1.2"),
         (lambda: strong_scaling(8), "the sum of serial shares must be above 0"),
         (lambda: logarithmic_efficiency(2**31, **TEXT), "n must be below"),
-        (lambda: geometric_efficiency(8, at=8, efficiency=0.5, kept=1.1), "kept must be above 0 and at most 1"),
         (lambda: kept_per_doubling((8, 0.5), (8, 0.4)), "other must have another number of accelerators than one"),
         (lambda: kept_per_doubling((8, 0.5), (16, 1.4)), "efficiency of other must be"),
         (lambda: marginal_return(text_rule, 2**30), "n must be below"),
-        (lambda: most_useful_size(first=0.6, drop=0), "drop must be above 0"),
         (lambda: chain(1e15), "chain needs at least one factor"),
         (lambda: chain(1e15, MFU=0), "MFU must be above 0"),
-        (lambda: critical_batch(0), "loss must be positive"),
-        (lambda: batch_cost(1, -1), "critical must be positive"),
         (lambda: training_run(1e24, 8, peak=1e15, efficiency=1.2), "efficiency must be above 0"),
         (lambda: gpus_needed(1e30, 1, peak=1e15, efficiency=0.4), "time must be longer: .* are too few for 1 s"),
         (lambda: data_parallel_ratio(0, **H100), "tokens must be positive and finite, got 0"),

@@ -5,14 +5,21 @@ port, full duplex), and nothing else slows it: no contention, and the arithmetic
 
 .. math:: \alpha + \text{largest message of the round} / B
 
-so a collective costs rounds times alpha plus the bytes on its path over B. ``size`` is the whole buffer S as nccl-tests
-counts it: what each rank holds (broadcast, all-reduce, all-to-all) or the full, gathered buffer (all-gather,
-reduce-scatter). It need not divide by the ranks: pieces are taken as equal. One rank alone costs nothing; a message of
-zero bytes still costs its latency. Links are one direction: 450 GB/s for NVLink 4, 50 GB/s for InfiniBand NDR.
+so a collective costs rounds times alpha plus the bytes on its path over B. One rank alone costs nothing; a message of
+zero bytes still costs its latency.
+
+The arguments of all collectives are the same. ``size`` is the whole buffer, S, as nccl-tests counts it: what each rank
+holds (all-reduce, all-to-all) or the full, gathered buffer (all-gather, reduce-scatter). ``n`` is the number of ranks;
+S need not divide by it, for pieces are taken as equal. ``bandwidth``, B, is that of a rank's link in one direction
+(450 GB/s for NVLink 4, 50 GB/s for InfiniBand NDR), and ``latency``, alpha, the seconds that each round waits. Where
+nodes count, ``node_size``, g, is the number of ranks of a node (a scale-up domain); ``node_bandwidth`` and
+``node_latency``, B' and alpha', are those of a rank inside its node, and ``bandwidth`` and ``latency`` those of its
+port to other nodes.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce, wraps
@@ -21,9 +28,19 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from ..checks import larger, nonnegative, pick, positive, smaller, whole
-from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, Seconds, Share, law
-from ..records import Explained, summary
+from ..checks import WHOLE, check, larger, nonnegative, pick, positive, smaller
+from ..quantities import (
+    Amount,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Law,
+    PositiveSeconds,
+    Seconds,
+    Share,
+    law,
+)
+from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
 
 P = ParamSpec("P")
@@ -62,58 +79,51 @@ class Collective(Explained):
         """Bytes/s that each link would show in an optimal algorithm without switches that compute (busbw)."""
         return self.bus_factor * self.algorithm_bandwidth
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("rounds", summary(np.asarray(self.rounds).astype(int)[()], ""))]
         rows += [(name, summary(getattr(self, name.replace(" ", "_")), "B")) for name in ("path bytes", "sent bytes")]
         return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "time")]
 
 
-def _inputs(size, n, bandwidth, latency, **more) -> list:
-    """Each argument checked by its own rule, then all against each other's shape. ``more`` are links and counts."""
-    values = {"size": size, "n": n, "bandwidth": bandwidth, "latency": latency} | more
-    for name, value in values.items():
-        if name not in ("size", "latency", "node_latency"):
-            (positive if name.endswith("bandwidth") else whole)(**{name: value})
-    return nonnegative(**values)
+def _cost(
+    operation: str,
+    size: Bytes,
+    n: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    *,
+    rounds: Amount,
+    path: Bytes,
+    sent: Bytes | None = None,
+) -> Collective:
+    """A collective over equal links. Unless told otherwise, the rank that sends most sends as much as the path has."""
+    sent, factor = path if sent is None else sent, bus_factor.unchecked(operation, n)
+    return Collective(size, rounds, path, sent, rounds * latency, path / bandwidth, factor)
 
 
-def _cost(operation, size, n, rounds, path_bytes, sent_bytes, bandwidth, latency) -> Collective:
-    factor = bus_factor(operation, n)
-    return Collective(size, rounds, path_bytes, sent_bytes, rounds * latency, path_bytes / bandwidth, factor)
-
-
-def _stages(operation, size, n, *stages: Collective) -> Collective:
+def _in_turn(operation: str, size: Bytes, n: Count, *stages: Collective) -> Collective:
     """One collective made of others, one after the other, in which the same ranks send most."""
-    parts = ("rounds", "path_bytes", "sent_bytes", "latency", "transfer")
-    total = [sum(getattr(stage, part) for stage in stages) for part in parts]
-    return Collective(size, *total, bus_factor(operation, n))
+    summed = ("rounds", "path_bytes", "sent_bytes", "latency", "transfer")
+    total = {part: sum(getattr(stage, part) for stage in stages) for part in summed}
+    return Collective(size=size, bus_factor=bus_factor.unchecked(operation, n), **total)
 
 
-def _latency_and_transfer(**laws: Collective) -> list:
-    """Both parts of each law, where all are collectives and their shapes fit together."""
-    for name, one in laws.items():
+def _fit_together(**collectives: Any) -> None:
+    """Refuse what is no collective, and collectives whose shapes do not fit together."""
+    for name, one in collectives.items():
         if not isinstance(one, Collective):
             raise ValueError(f"{name} must be a Collective, got {one!r}")
-    parts = [(one.latency, one.transfer) for one in laws.values()]
-    nonnegative(**dict(zip(laws, (latency + transfer for latency, transfer in parts), strict=True)))
-    return parts
+    nonnegative(**{name: one.time for name, one in collectives.items()})
 
 
-def _node(n, node_size):
-    """Ranks of a node and the number of nodes, where the one divides the ranks."""
-    ranks, g = whole(n=n, node_size=node_size)
-    if np.any(ranks % g != 0):
-        raise ValueError(f"node_size must divide n, got {node_size} and {n}")
-    return g, ranks / g
-
-
-def _of_whole_nodes(law: Law[P, R]) -> Law[P, R]:
+def _of_whole_nodes(one: Law[P, R]) -> Law[P, R]:
     """A law that refuses nodes which do not divide its ranks. Its core takes a mean of nodes of different sizes."""
+    at = list(inspect.signature(one).parameters).index("n")
 
-    @wraps(law)
+    @wraps(one)
     def checked(*args: Any, **given: Any) -> R:
-        result = law(*args, **given)  # after the law's own checks
-        n, node_size = given["n"] if "n" in given else args[1], given["node_size"]
+        result = one(*args, **given)  # which checks the numbers first
+        n, node_size = given["n"] if "n" in given else args[at], given["node_size"]
         if np.any(np.mod(n, node_size) != 0):
             raise ValueError(f"node_size must divide n, got {node_size} and {n}")
         return result
@@ -121,40 +131,14 @@ def _of_whole_nodes(law: Law[P, R]) -> Law[P, R]:
     return checked  # type: ignore[return-value]
 
 
-def _log2_ceil(n):
-    return np.ceil(np.log2(n))
+# --- One message ------------------------------------------------------------------------------------------------------
 
 
-def _folded(n):
-    """Largest power of two within n ranks, its logarithm, and 1 where ranks are left over."""
-    log = np.floor(np.log2(n))
-    return 2.0**log, log, 1.0 * (n > 2.0**log)
-
-
-# --- One sender ------------------------------------------------------------------------------------------------------
-
-
-def point_to_point(size, *, bandwidth, latency) -> Collective:
+@law
+def point_to_point(size: Bytes, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
     r"""Cost of one message.
 
     .. math:: T = \alpha + S/B
-
-    Parameters
-    ----------
-    size : array_like
-        Bytes, S.
-    bandwidth, latency : array_like
-        Bytes/s, B, and seconds before the first byte arrives, alpha.
-
-    Returns
-    -------
-    Collective
-        One round.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, or ``bandwidth`` is zero.
 
     Notes
     -----
@@ -172,107 +156,22 @@ def point_to_point(size, *, bandwidth, latency) -> Collective:
     transfer      5 µs
     time         10 µs
     """
-    size, _, bandwidth, latency = _inputs(size, 1, bandwidth, latency)
-    return _cost("send-receive", size, 1.0, 1.0, size, size, bandwidth, latency)
+    return _cost("send-receive", size, 1.0, bandwidth, latency, rounds=1.0, path=size)
 
 
-def binomial_broadcast(size, n, *, bandwidth, latency) -> Collective:
-    r"""Broadcast in which every rank that has the buffer sends it on: the best for small sizes.
-
-    .. math:: T = \lceil\log_2 n\rceil \, (\alpha + S/B)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model. The root sends most: the whole buffer in each round.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005, broadcast of short messages.
-
-    Examples
-    --------
-    >>> float(binomial_broadcast(1e6, 64, bandwidth=50e9, latency=5e-6).rounds)
-    6.0
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    rounds = _log2_ceil(n)
-    return _cost("broadcast", size, n, rounds, rounds * size, rounds * size, bandwidth, latency)
+# --- The ring: each rank talks to its neighbours alone ----------------------------------------------------------------
 
 
-def scatter_all_gather_broadcast(size, n, *, bandwidth, latency) -> Collective:
-    r"""Broadcast of a large buffer: a binomial tree scatters its pieces, a ring gathers them everywhere.
-
-    .. math:: T = (\lceil\log_2 n\rceil + n - 1)\,\alpha + 2\,\frac{n-1}{n}\,\frac{S}{B}
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model, for any number of ranks: in each round of the scatter the root's message is the largest.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005, broadcast of long messages (van de Geijn's algorithm).
-
-    Examples
-    --------
-    >>> long = scatter_all_gather_broadcast(1e9, 64, bandwidth=50e9, latency=5e-6)
-    >>> round(float(binomial_broadcast(1e9, 64, bandwidth=50e9, latency=5e-6).time / long.time), 2)
-    3.02
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    moved = 2 * (size / n) * (n - 1)
-    return _cost("broadcast", size, n, _log2_ceil(n) + n - 1, moved, moved, bandwidth, latency)
-
-
-# --- Reduce-scatter and all-gather: each the other run backwards -----------------------------------------------------
-
-
-def ring_reduce_scatter(size, n, *, bandwidth, latency) -> Collective:
+@law
+def ring_reduce_scatter(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
     r"""Reduce-scatter around a ring: in each round every rank adds to one piece and passes it on.
 
     .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
 
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the whole buffer, S, and ranks; each ends with S/n.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
     Returns
     -------
     Collective
-        Exact in the model.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+        Exact in the model. Each rank ends with S/n.
 
     Notes
     -----
@@ -283,32 +182,20 @@ def ring_reduce_scatter(size, n, *, bandwidth, latency) -> Collective:
     >>> float(ring_reduce_scatter(8e9, 8, bandwidth=450e9, latency=0).sent_bytes)
     7000000000.0
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
     moved = size / n * (n - 1)
-    return _cost("reduce-scatter", size, n, n - 1, moved, moved, bandwidth, latency)
+    return _cost("reduce-scatter", size, n, bandwidth, latency, rounds=n - 1, path=moved)
 
 
-def ring_all_gather(size, n, *, bandwidth, latency) -> Collective:
+@law
+def ring_all_gather(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
     r"""All-gather around a ring: in each round every rank passes on the piece that came last.
 
     .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
 
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
     Returns
     -------
     Collective
-        Exact in the model.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+        Exact in the model. Each rank begins with S/n.
 
     Notes
     -----
@@ -319,123 +206,418 @@ def ring_all_gather(size, n, *, bandwidth, latency) -> Collective:
     >>> round(float(ring_all_gather(8e9, 8, bandwidth=450e9, latency=0).bus_bandwidth))
     450000000000
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
     moved = size / n * (n - 1)
-    return _cost("all-gather", size, n, n - 1, moved, moved, bandwidth, latency)
+    return _cost("all-gather", size, n, bandwidth, latency, rounds=n - 1, path=moved)
 
 
-def recursive_halving_reduce_scatter(size, n, *, bandwidth, latency) -> Collective:
-    r"""Reduce-scatter with partners ever nearer: the bytes of the ring in a logarithmic number of rounds.
+@law
+def ring_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+    r"""All-reduce around a ring: a reduce-scatter, then an all-gather. No algorithm moves fewer bytes.
 
-    .. math:: T = \lceil\log_2 n\rceil\,\alpha + \frac{n-1}{n}\,\frac{S}{B}
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the whole buffer, S, and ranks; each ends with S/n.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+    .. math:: T = 2 (n - 1)\left(\alpha + \frac{S}{nB}\right)
 
     Returns
     -------
     Collective
-        Exact in the model: recursive halving where ``n`` is a power of two, the all-gather of Bruck et al. run
-        backwards elsewhere.
+        Exact in the model. The transfer tends to 2 S/B, the latency grows with the ring.
+
+    Notes
+    -----
+    Source: Patarasuk and Yuan 2009, who also prove that 2 (n - 1) S / n bytes are the least.
+
+    A ring on every rail is this law too. Of nodes with g ranks and g ports, g rings run at once, each with S/g. Every
+    rank sends one of them out of its node and the other g - 1 on inside, so B is the port's rate, or 1/(g - 1) of the
+    rank's rate inside where that is less, and alpha the larger latency.
+
+    Examples
+    --------
+    Gradients of 7e9 parameters in BF16 over 256 GPUs on InfiniBand NDR:
+
+    >>> ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6)
+    Collective
+                  value
+    rounds          510
+    path bytes  27.9 GB
+    sent bytes  27.9 GB
+    latency     2.55 ms
+    transfer     558 ms
+    time         560 ms
+    """
+    moved = 2 * (size / n) * (n - 1)
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=2 * (n - 1), path=moved)
+
+
+_BUS_FACTORS = {
+    "all-reduce": lambda n: 2 * (n - 1) / n,
+    "all-gather": lambda n: (n - 1) / n,
+    "reduce-scatter": lambda n: (n - 1) / n,
+    "all-to-all": lambda n: (n - 1) / n,
+    "broadcast": lambda n: n / n,
+    "send-receive": lambda n: n / n,
+}
+
+
+@law
+def bus_factor(operation: str, n: Count) -> Amount:
+    r"""Bus bandwidth over algorithm bandwidth: what nccl-tests multiplies by so that ranks drop out of the number.
+
+    .. math:: \text{busbw} = f(n) \cdot \text{algbw}, \qquad \text{algbw} = S/T
+
+    Parameters
+    ----------
+    operation
+        ``"all-reduce"``: f = 2 (n - 1) / n. ``"all-gather"``, ``"reduce-scatter"``, ``"all-to-all"``: (n - 1) / n.
+        ``"broadcast"``, ``"send-receive"``: 1.
+
+    Returns
+    -------
+    array_like
+        The factor f, without unit.
 
     Raises
     ------
     ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+        ``operation`` is none of these.
 
     Notes
     -----
-    Source: Thakur, Rabenseifner and Gropp 2005, reduce-scatter; Bruck et al. 1997. The reduction must commute.
+    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth"; its src/alltoall.cu and src/sendrecv.cu.
 
     Examples
     --------
-    >>> float(recursive_halving_reduce_scatter(8e9, 8, bandwidth=450e9, latency=5e-6).rounds)
-    3.0
+    An all-reduce at an algorithm bandwidth of 257 GB/s on 8 ranks fills links of 450 GB/s:
+
+    >>> round(float(257e9 * bus_factor("all-reduce", 8) / 1e9))
+    450
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    moved = size / n * (n - 1)
-    return _cost("reduce-scatter", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
+    if operation not in tuple(_BUS_FACTORS):
+        raise ValueError(f"operation must be one of {', '.join(_BUS_FACTORS)}, got {operation!r}")
+    return _BUS_FACTORS[operation](n)
 
 
-def recursive_doubling_all_gather(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-gather in which what each rank holds doubles every round.
+# --- Trees and partners: fewer rounds ---------------------------------------------------------------------------------
 
-    .. math:: T = \lceil\log_2 n\rceil\,\alpha + \frac{n-1}{n}\,\frac{S}{B}
 
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
+@law
+def tree_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+    r"""All-reduce up a binomial tree and down again: a reduce to one rank, then its broadcast.
+
+    .. math:: T = 2 \lceil\log_2 n\rceil \, (\alpha + S/B)
 
     Returns
     -------
     Collective
-        Exact in the model: recursive doubling where ``n`` is a power of two, the algorithm of Bruck et al. elsewhere.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+        Exact in the model.
 
     Notes
     -----
-    Source: Thakur, Rabenseifner and Gropp 2005, all-gather of short messages; Bruck et al. 1997.
+    Source: Thakur, Rabenseifner and Gropp 2005, the binomial reduce and broadcast of short messages.
 
     Examples
     --------
-    >>> float(recursive_doubling_all_gather(8e9, [8, 9], bandwidth=450e9, latency=5e-6).rounds[1])
-    4.0
+    >>> tree = tree_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6)
+    >>> round(float(ring_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6).time / tree.time), 1)
+    31.7
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    moved = size / n * (n - 1)
-    return _cost("all-gather", size, n, _log2_ceil(n), moved, moved, bandwidth, latency)
+    levels = _log2_ceil(n)
+    path, sent = 2 * levels * size, levels * size
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=2 * levels, path=path, sent=sent)
 
 
-def mesh_all_gather(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-gather over a full mesh: every rank has a link of its own to each other rank, and uses all of them at once.
+@law
+def recursive_doubling_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+    r"""All-reduce in which partners swap whole buffers: the fewest rounds, for small sizes.
 
-    .. math:: T = \alpha + \frac{S}{nB}, \qquad n > 1
+    With p the largest power of two within n, and f = 1 where n > p, else 0,
 
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the gathered buffer, S, and ranks; each begins with S/n.
-    bandwidth, latency : array_like
-        Bytes/s of one link, B, of which a rank uses n - 1, and seconds before the first byte arrives, alpha.
+    .. math:: T = (\log_2 p + 2 f)\,(\alpha + S/B)
 
     Returns
     -------
     Collective
-        Exact in the model. The bus bandwidth tends to (n - 1) B: fewer ranks than the mesh has use fewer links. A
-        reduce-scatter and an all-to-all send the same pieces to the same ranks; an all-reduce is two of them.
+        Exact in the model. Ranks beyond p fold into a partner first and get the result back last.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of short messages.
+
+    Examples
+    --------
+    >>> recursive_doubling_all_reduce(1e3, [64, 65], bandwidth=50e9, latency=5e-6).rounds
+    array([6., 8.])
+    """
+    _, log, fold = _folded(n)
+    rounds = log + 2 * fold
+    path, sent = rounds * size, (log + fold) * size
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=rounds, path=path, sent=sent)
+
+
+@law
+def halving_doubling_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+    r"""All-reduce by Rabenseifner: a recursive halving reduce-scatter, then a recursive doubling all-gather.
+
+    With p the largest power of two within n, and f = 1 where n > p, else 0,
+
+    .. math:: T = 2\,(\log_2 p + f)\,\alpha + 2\left(\frac{p-1}{p} + f\right)\frac{S}{B}
+
+    Returns
+    -------
+    Collective
+        Exact in the model. Ranks beyond p fold into a partner first and get the result back last, as MPI libraries do.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of long messages; Rabenseifner 2004.
+
+    Examples
+    --------
+    >>> cost = halving_doubling_all_reduce(14e9, [256, 257], bandwidth=50e9, latency=5e-6)
+    >>> cost.rounds, (cost.path_bytes / 14e9).round(2)
+    (array([16., 18.]), array([1.99, 3.99]))
+    """
+    p, log, fold = _folded(n)
+    moved = 2 * (size / p) * (p - 1)
+    path, sent = moved + 2 * fold * size, moved + fold * size
+    rounds = 2 * (log + fold)
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=rounds, path=path, sent=sent)
+
+
+@law
+def double_tree_all_reduce(
+    size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds, chunks: Count
+) -> Collective:
+    r"""All-reduce over two binary trees, each with half of the buffer in k chunks: a guaranteed upper bound.
+
+    .. math:: T \le 4\,(\lceil\log_2 n\rceil + k - 1)\left(\alpha + \frac{S}{2kB}\right), \qquad n > 1
+
+    No rank has more than two children in both trees together, nor more than two parents, so the links can be coloured
+    with two colours that take turns. A chunk then takes at most two rounds for each hop, of which there are at most
+    log2 n (rounded up), and the next follows two rounds later. That is the broadcast; the reduction is its mirror image
+    and goes first.
+
+    Parameters
+    ----------
+    chunks
+        Chunks of each half, k; :func:`double_tree_chunks` gives the best.
+
+    Returns
+    -------
+    Collective
+        ``rounds``, ``path_bytes`` and so ``time`` are upper bounds. The schedule itself takes at most 4 rounds fewer,
+        however many chunks there are (simulated for 3 to 64 ranks; two ranks need half). ``sent_bytes`` is exact. With
+        many chunks the transfer tends to 2 S/B.
+
+    Notes
+    -----
+    Source: Sanders, Speck and Traeff 2009, with the trees of NCCL, which need no rank outside of them.
+
+    Examples
+    --------
+    >>> double_tree_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6, chunks=400)
+    Collective
+                  value
+    rounds        1,628
+    path bytes  28.5 GB
+    sent bytes    28 GB
+    latency     8.14 ms
+    transfer     570 ms
+    time         578 ms
+    """
+    rounds = 4 * (_log2_ceil(n) + chunks - 1) * (n > 1)
+    path, sent = rounds * (size / (2 * chunks)), np.minimum(n / 2, 2) * (n > 1) * size
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=rounds, path=path, sent=sent)
+
+
+@law
+def double_tree_chunks(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: PositiveSeconds) -> Count:
+    r"""Number of chunks with which :func:`double_tree_all_reduce` is fastest: fewer fill slowly, more pay latency.
+
+    .. math:: k = \sqrt{(\lceil\log_2 n\rceil - 1)\,\frac{S}{2 \alpha B}}
+
+    Returns
+    -------
+    array_like
+        The better of the two whole numbers around k, at least 1. Without latency ever more chunks would be best.
+
+    Notes
+    -----
+    Derived: the time is convex in k and this is where its slope is zero (compare Sanders, Speck and Traeff 2009).
+
+    Examples
+    --------
+    >>> float(double_tree_chunks(14e9, 256, bandwidth=50e9, latency=5e-6))
+    443.0
+    """
+    square = np.maximum(_log2_ceil(n) - 1, 0) * (size / (2 * latency * bandwidth))
+    below = np.maximum(np.floor(np.sqrt(square)), 1)
+    return np.where(below + square / below <= below + 1 + square / (below + 1), below, below + 1)[()]
+
+
+def _log2_ceil(n: Count) -> Amount:
+    return np.ceil(np.log2(n))
+
+
+def _folded(n: Count) -> tuple[Count, Amount, Amount]:
+    """Largest power of two within n ranks, its logarithm, and 1 where ranks are left over."""
+    log = np.floor(np.log2(n))
+    return 2.0**log, log, 1.0 * (n > 2.0**log)
+
+
+# --- Where they cross -------------------------------------------------------------------------------------------------
+
+
+def crossover_size(first: Collective, second: Collective) -> Bytes:
+    r"""Size at which two collectives take the same time: the one with less latency wins below, the other above.
+
+    .. math:: S = \frac{L_2 - L_1}{t_1 - t_2}
+
+    Parameters
+    ----------
+    first, second
+        Two laws for the same ranks and links at any positive size, each of them linear in its size: L is the latency
+        and t the transfer for each byte. (Double trees are linear at a fixed number of chunks.)
+
+    Returns
+    -------
+    array_like
+        Bytes; NaN where one of the two is faster at every size.
 
     Raises
     ------
     ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
+        An argument is not a Collective, its size is zero, or shapes do not fit together.
 
     Notes
     -----
-    Derived. Source: AMD 2025, RCCL bandwidth and xGMI performance on MI300X, for the mesh, of which fewer GPUs use a
-    part.
+    Derived: the crossing of two straight lines.
 
     Examples
     --------
-    Eight MI300X have seven links each, two have one:
-
-    >>> link = {"bandwidth": 64e9, "latency": 0}
-    >>> [round(float(mesh_all_gather(8e9, n, **link).bus_bandwidth / 1e9)) for n in (2, 4, 8)]
-    [64, 192, 448]
+    >>> link = {"bandwidth": 50e9, "latency": 5e-6}
+    >>> small, large = recursive_doubling_all_reduce(1, 64, **link), halving_doubling_all_reduce(1, 64, **link)
+    >>> round(float(crossover_size(small, large)))
+    372093
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    piece, several = size / n, 1.0 * (n > 1)
-    return _cost("all-gather", size, n, several, piece * several, piece * (n - 1), bandwidth, latency)
+    _fit_together(first=first, second=second)
+    positive(**{"first size": first.size, "second size": second.size})
+    slope, other = first.transfer / first.size, second.transfer / second.size
+    slower = np.where(np.abs(slope - other) > 1e-12 * other, slope - other, 0)  # rounding does not make lines cross
+    with np.errstate(divide="ignore", invalid="ignore"):
+        size = np.divide(second.latency - first.latency, slower)
+        return np.where(np.isfinite(size) & (size > 0), size, np.nan)[()]
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Explained):
+    """The time of each algorithm, by name, in seconds. Fields broadcast."""
+
+    times: Mapping[str, float]
+
+    @property
+    def time(self) -> Seconds:
+        """Seconds of the fastest."""
+        return reduce(np.minimum, self.times.values())
+
+    @property
+    def best(self) -> Any:
+        """Name of the fastest (the first of equals)."""
+        fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
+        return str(fastest) if np.ndim(fastest) == 0 else fastest
+
+    def _rows(self) -> Rows:
+        return [("algorithm", "time"), *((name, summary(time, "s")) for name, time in self.times.items())]
+
+
+@law
+def best_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: PositiveSeconds) -> Comparison:
+    r"""Time of every flat all-reduce for a size and a number of ranks, and which is best.
+
+    .. math:: T = \min_a T_a(S, n)
+
+    Returns
+    -------
+    Comparison
+        The double tree with its best number of chunks, at its upper bound; the others exact. The model has no
+        contention: halving-doubling never loses to the ring on a power of two, while in a network its distant partners
+        share links and the neighbours of a ring do not.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005 choose between the two recursive algorithms in this way.
+
+    Examples
+    --------
+    >>> best_all_reduce([1e3, 1e6, 1e9, 1e11], 1000, bandwidth=50e9, latency=5e-6).best.tolist()
+    ['recursive doubling', 'halving-doubling', 'double tree', 'ring']
+    """
+    link = {"bandwidth": bandwidth, "latency": latency}
+    chunks = double_tree_chunks.unchecked(size, n, **link)
+    costs = {
+        "ring": ring_all_reduce.unchecked(size, n, **link),
+        "tree": tree_all_reduce.unchecked(size, n, **link),
+        "double tree": double_tree_all_reduce.unchecked(size, n, **link, chunks=chunks),
+        "recursive doubling": recursive_doubling_all_reduce.unchecked(size, n, **link),
+        "halving-doubling": halving_doubling_all_reduce.unchecked(size, n, **link),
+    }
+    return Comparison(MappingProxyType({name: cost.time for name, cost in costs.items()}))
+
+
+# --- Two levels: inside the node and across ---------------------------------------------------------------------------
+
+
+@_of_whole_nodes
+@law
+def hierarchical_all_reduce(
+    size: Bytes,
+    n: Count,
+    *,
+    node_size: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    node_bandwidth: BytesPerSecond,
+    node_latency: Seconds,
+) -> Collective:
+    r"""All-reduce in three stages: reduce-scatter in the node, all-reduce across on every rail, all-gather in the node.
+
+    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
+
+    .. math:: T = 2(g-1)\left(\alpha' + \frac{S}{gB'}\right) + 2(m-1)\left(\alpha + \frac{S}{nB}\right)
+
+    Returns
+    -------
+    Collective
+        Exact in the model, each stage a ring. The bytes of the flat ring, but only one in g crosses nodes, on the rail
+        that rank i of a node shares with the ranks i of the others.
+
+    Raises
+    ------
+    ValueError
+        ``node_size`` does not divide ``n``.
+
+    Notes
+    -----
+    Source: Thakur, Rabenseifner and Gropp 2005 for the stages; derived for the sum.
+
+    Examples
+    --------
+    The flat ring takes 560 ms for this:
+
+    >>> hierarchical_all_reduce(
+    ...     14e9, 256, node_size=8, bandwidth=50e9, latency=5e-6, node_bandwidth=450e9, node_latency=1e-6
+    ... )
+    Collective
+                  value
+    rounds           76
+    path bytes  27.9 GB
+    sent bytes  27.9 GB
+    latency      324 µs
+    transfer     122 ms
+    time         123 ms
+    """
+    node = {"bandwidth": node_bandwidth, "latency": node_latency}
+    scatter = ring_reduce_scatter.unchecked(size, node_size, **node)
+    across = ring_all_reduce.unchecked(size / node_size, n / node_size, bandwidth=bandwidth, latency=latency)
+    return _in_turn("all-reduce", size, n, scatter, across, ring_all_gather.unchecked(size, node_size, **node))
 
 
 @_of_whole_nodes
@@ -460,15 +642,7 @@ def multi_node_ring(
 
     Parameters
     ----------
-    size, n : array_like
-        Bytes of the gathered buffer, S, and ranks.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g.
-    bandwidth, latency : array_like
-        Bytes/s of one rank's port across nodes, B, and seconds for each round, alpha.
-    node_bandwidth, node_latency : array_like
-        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
-    messages : array_like
+    messages
         Collectives k that the buffer is cut into, one after the other; each pays the latency.
 
     Returns
@@ -494,358 +668,45 @@ def multi_node_ring(
     >>> [round(float(multi_node_ring(16e9, n, node_size=8, **links).time * 1e3), 1) for n in (8, 64)]
     [31.1, 39.7]
     """
-    nodes, hops = n / node_size, n - 1
-    ports = bandwidth * node_size
+    nodes, ports = n / node_size, bandwidth * node_size
     rate = pick(nodes > 1, pick(node_size > 1, smaller(node_bandwidth, ports), ports), node_bandwidth)
-    waits = messages * ((n - nodes) * node_latency + (nodes - 1) * latency)
-    moved = size * (share := hops / n)
-    return Collective(size, messages * hops, moved, moved, waits, moved / rate, share)
-
-
-# --- All-reduce ------------------------------------------------------------------------------------------------------
-
-
-def ring_all_reduce(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-reduce around a ring: a reduce-scatter, then an all-gather. No algorithm moves fewer bytes.
-
-    .. math:: T = 2 (n - 1)\left(\alpha + \frac{S}{nB}\right)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model. The transfer tends to 2 S/B, the latency grows with the ring.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Patarasuk and Yuan 2009, who also prove that 2 (n - 1) S / n bytes are the least.
-
-    A ring on every rail is this law too. Of nodes with g ranks and g ports, g rings run at once, each with S/g. Every
-    rank sends one of them out of its node and the other g - 1 on inside, so B is the port's rate, or 1/(g - 1) of the
-    rank's rate inside where that is less, and alpha the larger latency.
-
-    Examples
-    --------
-    Gradients of 7e9 parameters in BF16 over 256 GPUs on InfiniBand NDR:
-
-    >>> ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6)
-    Collective
-                  value
-    rounds          510
-    path bytes  27.9 GB
-    sent bytes  27.9 GB
-    latency     2.55 ms
-    transfer     558 ms
-    time         560 ms
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    moved = 2 * (size / n) * (n - 1)
-    return _cost("all-reduce", size, n, 2 * (n - 1), moved, moved, bandwidth, latency)
-
-
-def tree_all_reduce(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-reduce up a binomial tree and down again: a reduce to one rank, then its broadcast.
-
-    .. math:: T = 2 \lceil\log_2 n\rceil \, (\alpha + S/B)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005, the binomial reduce and broadcast of short messages.
-
-    Examples
-    --------
-    >>> tree = tree_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6)
-    >>> round(float(ring_all_reduce(1e3, 256, bandwidth=50e9, latency=5e-6).time / tree.time), 1)
-    31.7
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    levels = _log2_ceil(n)
-    return _cost("all-reduce", size, n, 2 * levels, 2 * levels * size, levels * size, bandwidth, latency)
-
-
-def recursive_doubling_all_reduce(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-reduce in which partners swap whole buffers: the fewest rounds, for small sizes.
-
-    With p the largest power of two within n, and f = 1 where n > p, else 0,
-
-    .. math:: T = (\log_2 p + 2 f)\,(\alpha + S/B)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model. Ranks beyond p fold into a partner first and get the result back last.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of short messages.
-
-    Examples
-    --------
-    >>> recursive_doubling_all_reduce(1e3, [64, 65], bandwidth=50e9, latency=5e-6).rounds
-    array([6., 8.])
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    _, log, fold = _folded(n)
-    rounds = log + 2 * fold
-    return _cost("all-reduce", size, n, rounds, rounds * size, (log + fold) * size, bandwidth, latency)
-
-
-def halving_doubling_all_reduce(size, n, *, bandwidth, latency) -> Collective:
-    r"""All-reduce by Rabenseifner: a recursive halving reduce-scatter, then a recursive doubling all-gather.
-
-    With p the largest power of two within n, and f = 1 where n > p, else 0,
-
-    .. math:: T = 2\,(\log_2 p + f)\,\alpha + 2\left(\frac{p-1}{p} + f\right)\frac{S}{B}
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-
-    Returns
-    -------
-    Collective
-        Exact in the model. Ranks beyond p fold into a partner first and get the result back last, as MPI libraries do.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005, all-reduce of long messages; Rabenseifner 2004.
-
-    Examples
-    --------
-    >>> cost = halving_doubling_all_reduce(14e9, [256, 257], bandwidth=50e9, latency=5e-6)
-    >>> cost.rounds, (cost.path_bytes / 14e9).round(2)
-    (array([16., 18.]), array([1.99, 3.99]))
-    """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    p, log, fold = _folded(n)
-    moved = 2 * (size / p) * (p - 1)
-    path, sent = moved + 2 * fold * size, moved + fold * size
-    return _cost("all-reduce", size, n, 2 * (log + fold), path, sent, bandwidth, latency)
-
-
-def double_tree_all_reduce(size, n, *, bandwidth, latency, chunks) -> Collective:
-    r"""All-reduce over two binary trees, each with half of the buffer in k chunks: a guaranteed upper bound.
-
-    .. math:: T \le 4\,(\lceil\log_2 n\rceil + k - 1)\left(\alpha + \frac{S}{2kB}\right), \qquad n > 1
-
-    No rank has more than two children in both trees together, nor more than two parents, so the links can be coloured
-    with two colours that take turns. A chunk then takes at most two rounds for each hop, of which there are at most
-    log2 n (rounded up), and the next follows two rounds later. That is the broadcast; the reduction is its mirror image
-    and goes first.
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
-    chunks : array_like
-        Chunks of each half, k; :func:`double_tree_chunks` gives the best.
-
-    Returns
-    -------
-    Collective
-        ``rounds``, ``path_bytes`` and so ``time`` are upper bounds. The schedule itself takes at most 4 rounds fewer,
-        however many chunks there are (simulated for 3 to 64 ranks; two ranks need half). ``sent_bytes`` is exact. With
-        many chunks the transfer tends to 2 S/B.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` or ``chunks`` is not a whole number of at
-        least 1.
-
-    Notes
-    -----
-    Source: Sanders, Speck and Traeff 2009, with the trees of NCCL, which need no rank outside of them.
-
-    Examples
-    --------
-    >>> double_tree_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6, chunks=400)
-    Collective
-                  value
-    rounds        1,628
-    path bytes  28.5 GB
-    sent bytes    28 GB
-    latency     8.14 ms
-    transfer     570 ms
-    time         578 ms
-    """
-    size, n, bandwidth, latency, k = _inputs(size, n, bandwidth, latency, chunks=chunks)
-    rounds = 4 * (_log2_ceil(n) + k - 1) * (n > 1)
-    sent = np.minimum(n / 2, 2) * (n > 1) * size
-    return _cost("all-reduce", size, n, rounds, rounds * (size / (2 * k)), sent, bandwidth, latency)
-
-
-def double_tree_chunks(size, n, *, bandwidth, latency):
-    r"""Number of chunks with which :func:`double_tree_all_reduce` is fastest: fewer fill slowly, more pay latency.
-
-    .. math:: k = \sqrt{(\lceil\log_2 n\rceil - 1)\,\frac{S}{2 \alpha B}}
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha. Without latency ever more chunks would be best.
-
-    Returns
-    -------
-    array_like
-        The better of the two whole numbers around k, at least 1.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` or ``latency`` is zero, or ``n`` is not a whole number.
-
-    Notes
-    -----
-    Derived: the time is convex in k and this is where its slope is zero (compare Sanders, Speck and Traeff 2009).
-
-    Examples
-    --------
-    >>> float(double_tree_chunks(14e9, 256, bandwidth=50e9, latency=5e-6))
-    443.0
-    """
-    positive(latency=latency)
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
-    square = np.maximum(_log2_ceil(n) - 1, 0) * (size / (2 * latency * bandwidth))
-    below = np.maximum(np.floor(np.sqrt(square)), 1)
-    return np.where(below + square / below <= below + 1 + square / (below + 1), below, below + 1)[()]
-
-
-def hierarchical_all_reduce(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
-    r"""All-reduce in three stages: reduce-scatter in the node, all-reduce across on every rail, all-gather in the node.
-
-    With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
-
-    .. math:: T = 2(g-1)\left(\alpha' + \frac{S}{gB'}\right) + 2(m-1)\left(\alpha + \frac{S}{nB}\right)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g. Rank i of every node shares a rail with the ranks i of the others.
-    bandwidth, latency : array_like
-        Bytes/s of one rank across nodes, B, and seconds for each round, alpha.
-    node_bandwidth, node_latency : array_like
-        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
-
-    Returns
-    -------
-    Collective
-        Exact in the model, each stage a ring. The bytes of the flat ring, but only one in g crosses nodes.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
-        least 1, or ``node_size`` does not divide ``n``.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005 for the stages; derived for the sum.
-
-    Examples
-    --------
-    The flat ring takes 560 ms for this:
-
-    >>> hierarchical_all_reduce(
-    ...     14e9, 256, node_size=8, bandwidth=50e9, latency=5e-6, node_bandwidth=450e9, node_latency=1e-6
-    ... )
-    Collective
-                  value
-    rounds           76
-    path bytes  27.9 GB
-    sent bytes  27.9 GB
-    latency      324 µs
-    transfer     122 ms
-    time         123 ms
-    """
-    g, nodes = _node(n, node_size)
-    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
-    node = {"bandwidth": node_bandwidth, "latency": node_latency}
-    inside = ring_reduce_scatter(size, g, **node), ring_all_gather(size, g, **node)
-    across = ring_all_reduce(size / g, nodes, bandwidth=bandwidth, latency=latency)
-    return _stages("all-reduce", size, n, *inside, across)
-
-
-def in_network_all_reduce(size, n, *, levels, bandwidth, latency) -> Collective:
+    hops = n - 1
+    share = hops / n  # of the buffer, which each rank sends: the bus factor too
+    moved = size * share
+    return Collective(
+        size=size,
+        rounds=messages * hops,
+        path_bytes=moved,
+        sent_bytes=moved,
+        latency=messages * ((n - nodes) * node_latency + (nodes - 1) * latency),
+        transfer=moved / rate,
+        bus_factor=share,
+    )
+
+
+# --- Switches that add, and links to every rank -----------------------------------------------------------------------
+
+
+@law
+def in_network_all_reduce(
+    size: Bytes, n: Count, *, levels: Count, bandwidth: BytesPerSecond, latency: Seconds
+) -> Collective:
     r"""All-reduce by the switches of a tree (SHARP): each rank sends its buffer up once and receives the sum once.
 
     .. math:: T = 2\,\ell\,\alpha + S/B, \qquad n > 1
 
     Parameters
     ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    levels : array_like
+    levels
         Levels of switches between a rank and the root of the tree, l: 1 within one switch, 2 with leaf and spine.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each hop, alpha.
+    latency
+        Seconds for each hop, alpha.
 
     Returns
     -------
     Collective
         A lower bound: the limit of a stream of ever smaller chunks, in which the way down overlaps the way up. Here
         ``rounds`` are hops, 2 for each level. The bus bandwidth may exceed B, up to 2 (n - 1) / n times.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` or ``levels`` is not a whole number of at
-        least 1.
 
     Notes
     -----
@@ -857,36 +718,24 @@ def in_network_all_reduce(size, n, *, levels, bandwidth, latency) -> Collective:
     >>> round(float(ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6).time / cost.time), 2)
     2.0
     """
-    size, n, bandwidth, latency, levels = _inputs(size, n, bandwidth, latency, levels=levels)
-    moved = size * (n > 1)
-    return _cost("all-reduce", size, n, 2 * levels * (n > 1), moved, moved, bandwidth, latency)
+    rounds, moved = 2 * levels * (n > 1), size * (n > 1)
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=rounds, path=moved)
 
 
-def multicast_all_reduce(size, n, *, bandwidth, latency) -> Collective:
+@law
+def multicast_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
     r"""All-reduce by one switch that adds and copies (NVLink SHARP): each rank fetches one sum and stores it to all.
 
     .. math:: T = 2\,\alpha + \frac{n + 1}{n}\,\frac{S}{B}, \qquad n > 1
 
     For the sums every rank delivers its whole buffer, S, piece by piece, and receives the sum of its own piece, S/n.
-    For the copies it sends S/n and receives S. So each direction of a link carries S + S/n.
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks at the switch.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each of the two steps, alpha.
+    For the copies it sends S/n and receives S. So each direction of a link carries S + S/n, in two steps of alpha.
 
     Returns
     -------
     Collective
         A lower bound: the limit of ever smaller chunks, in which copies overlap sums. The bus bandwidth may exceed B,
         2 (n - 1) / (n + 1) times: 1.56 times for eight ranks, against 1.75 for :func:`in_network_all_reduce`.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
 
     Notes
     -----
@@ -898,35 +747,55 @@ def multicast_all_reduce(size, n, *, bandwidth, latency) -> Collective:
     >>> round(float(ring_all_reduce(14e9, 8, bandwidth=450e9, latency=1e-6).time / cost.time), 2)
     1.56
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
     moved = size * (1 + 1 / n) * (n > 1)
-    return _cost("all-reduce", size, n, 2.0 * (n > 1), moved, moved, bandwidth, latency)
+    return _cost("all-reduce", size, n, bandwidth, latency, rounds=2.0 * (n > 1), path=moved)
 
 
-# --- All-to-all ------------------------------------------------------------------------------------------------------
+@law
+def mesh_all_gather(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+    r"""All-gather over a full mesh: every rank has a link of its own to each other rank, and uses all of them at once.
+
+    .. math:: T = \alpha + \frac{S}{nB}, \qquad n > 1
+
+    Here B is the rate of one link, of which a rank has n - 1.
+
+    Returns
+    -------
+    Collective
+        Exact in the model. The bus bandwidth tends to (n - 1) B: fewer ranks than the mesh has use fewer links. A
+        reduce-scatter and an all-to-all send the same pieces to the same ranks; an all-reduce is two of them.
+
+    Notes
+    -----
+    Derived. Source: AMD 2025, RCCL bandwidth and xGMI performance on MI300X, for the mesh, of which fewer GPUs use a
+    part.
+
+    Examples
+    --------
+    Eight MI300X have seven links each, two have one:
+
+    >>> link = {"bandwidth": 64e9, "latency": 0}
+    >>> [round(float(mesh_all_gather(8e9, n, **link).bus_bandwidth / 1e9)) for n in (2, 4, 8)]
+    [64, 192, 448]
+    """
+    piece, several = size / n, 1.0 * (n > 1)
+    path, sent = piece * several, piece * (n - 1)
+    return _cost("all-gather", size, n, bandwidth, latency, rounds=several, path=path, sent=sent)
 
 
-def pairwise_all_to_all(size, n, *, bandwidth, latency) -> Collective:
+# --- All-to-all -------------------------------------------------------------------------------------------------------
+
+
+@law
+def pairwise_all_to_all(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
     r"""All-to-all in which rank r sends to r + 1, then to r + 2, and so on: each piece goes straight to its rank.
 
     .. math:: T = (n - 1)\left(\alpha + \frac{S}{nB}\right)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes that one rank holds before the exchange, S, 1/n of them for itself, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha.
 
     Returns
     -------
     Collective
         Exact in the model. Some pair crosses nodes in every round, so B is the slowest link between any two ranks.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` is zero, or ``n`` is not a whole number of at least 1.
 
     Notes
     -----
@@ -937,28 +806,27 @@ def pairwise_all_to_all(size, n, *, bandwidth, latency) -> Collective:
     >>> float(pairwise_all_to_all(64e6, 64, bandwidth=50e9, latency=5e-6).sent_bytes)
     63000000.0
     """
-    size, n, bandwidth, latency = _inputs(size, n, bandwidth, latency)
     moved = size / n * (n - 1)
-    return _cost("all-to-all", size, n, n - 1, moved, moved, bandwidth, latency)
+    return _cost("all-to-all", size, n, bandwidth, latency, rounds=n - 1, path=moved)
 
 
-def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
+@_of_whole_nodes
+@law
+def hierarchical_all_to_all(
+    size: Bytes,
+    n: Count,
+    *,
+    node_size: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    node_bandwidth: BytesPerSecond,
+    node_latency: Seconds,
+) -> Collective:
     r"""All-to-all in two stages: inside the node to the rank on the right rail, then across on every rail.
 
     With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
 
     .. math:: T = (g-1)\left(\alpha' + \frac{S}{gB'}\right) + (m-1)\left(\alpha + \frac{S}{mB}\right)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes that one rank holds before the exchange, S, and ranks.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g.
-    bandwidth, latency : array_like
-        Bytes/s of one rank across nodes, B, and seconds for each round, alpha.
-    node_bandwidth, node_latency : array_like
-        Bytes/s of one rank inside its node, B', and seconds for each round, alpha'.
 
     Returns
     -------
@@ -969,8 +837,7 @@ def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_band
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
-        least 1, or ``node_size`` does not divide ``n``.
+        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -983,15 +850,23 @@ def hierarchical_all_to_all(size, n, *, node_size, bandwidth, latency, node_band
     >>> round(float(pairwise_all_to_all(64e3, 64, **link).time / cost.time), 1)
     7.3
     """
-    g, nodes = _node(n, node_size)
-    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
-    inside = pairwise_all_to_all(size, g, bandwidth=node_bandwidth, latency=node_latency)
-    across = pairwise_all_to_all(size, nodes, bandwidth=bandwidth, latency=latency)
-    return _stages("all-to-all", size, n, inside, across)
+    inside = pairwise_all_to_all.unchecked(size, node_size, bandwidth=node_bandwidth, latency=node_latency)
+    across = pairwise_all_to_all.unchecked(size, n / node_size, bandwidth=bandwidth, latency=latency)
+    return _in_turn("all-to-all", size, n, inside, across)
 
 
-def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth, node_latency) -> Collective:
+@_of_whole_nodes
+@law
+def posted_all_to_all(
+    size: Bytes,
+    n: Count,
+    *,
+    node_size: Count,
+    bandwidth: BytesPerSecond,
+    latency: Seconds,
+    node_bandwidth: BytesPerSecond,
+    node_latency: Seconds,
+) -> Collective:
     r"""All-to-all in two stages, inside the node and across, with all messages of a stage posted at once.
 
     With g ranks in a node, m = n/g nodes, and B', alpha' inside the node,
@@ -999,28 +874,17 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
     .. math:: T = \left(\alpha' + \frac{g-1}{g}\,\frac{S}{B'}\right)_{g > 1}
         + \left(\alpha + \frac{m-1}{m}\,\frac{S}{B}\right)_{m > 1}
 
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes that one rank holds before the exchange, S, and ranks.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g. With ``n`` all stays inside; with 1 all goes straight across.
-    bandwidth, latency : array_like
-        Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
-    node_bandwidth, node_latency : array_like
-        Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
-
     Returns
     -------
     Collective
         The bytes of :func:`hierarchical_all_to_all`, with one round for a stage. Exact where a port sends the next
-        message while the last is under way, and every message is posted in the order of the pairwise exchange.
+        message while the last is under way, and every message is posted in the order of the pairwise exchange. With
+        ``node_size`` equal to ``n`` all stays inside; with 1 all goes straight across.
 
     Raises
     ------
     ValueError
-        An argument is negative or not finite, a bandwidth is zero, ``n`` or ``node_size`` is not a whole number of at
-        least 1, or ``node_size`` does not divide ``n``.
+        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -1034,13 +898,13 @@ def posted_all_to_all(size, n, *, node_size, bandwidth, latency, node_bandwidth,
     >>> round(float(hierarchical_all_to_all(64e3, 64, node_size=8, **links).time / cost.time), 1)
     6.0
     """
-    g, nodes = _node(n, node_size)
-    node = {"node_size": node_size, "node_bandwidth": node_bandwidth, "node_latency": node_latency}
-    size, n, bandwidth, latency, _, node_bandwidth, node_latency = _inputs(size, n, bandwidth, latency, **node)
-    inside, across = size / g * (g - 1), size / nodes * (nodes - 1)
-    first = _cost("all-to-all", size, g, 1.0 * (g > 1), inside, inside, node_bandwidth, node_latency)
-    second = _cost("all-to-all", size, nodes, 1.0 * (nodes > 1), across, across, bandwidth, latency)
-    return _stages("all-to-all", size, n, first, second)
+
+    def stage(ranks: Count, bandwidth: BytesPerSecond, latency: Seconds) -> Collective:
+        rounds, moved = 1.0 * (ranks > 1), size / ranks * (ranks - 1)
+        return _cost("all-to-all", size, ranks, bandwidth, latency, rounds=rounds, path=moved)
+
+    inside, across = stage(node_size, node_bandwidth, node_latency), stage(n / node_size, bandwidth, latency)
+    return _in_turn("all-to-all", size, n, inside, across)
 
 
 @_of_whole_nodes
@@ -1066,17 +930,11 @@ def expert_all_to_all(
 
     Parameters
     ----------
-    size, n : array_like
-        Bytes that one rank sends, S: its tokens, each as often as it has experts; and ranks.
-    experts_per_token : array_like
+    size
+        What one rank sends, S: its tokens, each as often as it has experts.
+    experts_per_token
         Experts k that a token is sent to, anywhere.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g.
-    bandwidth, latency : array_like
-        Bytes/s of one rank across nodes, B, and seconds that a message is under way, alpha.
-    node_bandwidth, node_latency : array_like
-        Bytes/s of one rank inside its node, B', and seconds that a message is under way, alpha'.
-    node_limit : array_like
+    node_limit
         Most nodes that the router may send a token to, M; by default any number.
 
     Returns
@@ -1112,24 +970,26 @@ def expert_all_to_all(
     0.76
     """
     g, nodes, k = node_size, n / node_size, experts_per_token
-    visited = (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=k, limit=node_limit)
-    inside, across = size * (g - 1) / g, size * visited / k
-    waits = (g > 1) * node_latency + (nodes > 1) * latency
-    transfer, sent = larger(inside / node_bandwidth, across / bandwidth), larger(inside, across)
-    return Collective(size, 1.0 * (g > 1) + (nodes > 1), sent, sent, waits, transfer, (n - 1) / n)
+    others = (nodes - 1) / nodes * nodes_touched.unchecked(nodes, experts_per_token=k, limit=node_limit)
+    inside, across = size * (g - 1) / g, size * others / k
+    sent = larger(inside, across)
+    return Collective(
+        size=size,
+        rounds=1.0 * (g > 1) + (nodes > 1),
+        path_bytes=sent,
+        sent_bytes=sent,
+        latency=(g > 1) * node_latency + (nodes > 1) * latency,
+        transfer=larger(inside / node_bandwidth, across / bandwidth),
+        bus_factor=(n - 1) / n,
+    )
 
 
-def all_to_all_local_share(n, *, node_size):
+@_of_whole_nodes
+@law
+def all_to_all_local_share(n: Count, *, node_size: Count) -> Share:
     r"""Share of an all-to-all's traffic between ranks that stays inside the node.
 
     .. math:: \frac{g - 1}{n - 1}
-
-    Parameters
-    ----------
-    n : array_like
-        Ranks.
-    node_size : array_like
-        Ranks of a node (a scale-up domain), g.
 
     Returns
     -------
@@ -1139,7 +999,7 @@ def all_to_all_local_share(n, *, node_size):
     Raises
     ------
     ValueError
-        ``n`` or ``node_size`` is not a whole number of at least 1, or ``node_size`` does not divide ``n``.
+        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -1150,9 +1010,10 @@ def all_to_all_local_share(n, *, node_size):
     >>> [round(float(all_to_all_local_share(n, node_size=8)), 3) for n in (8, 64, 256)]
     [1.0, 0.111, 0.027]
     """
-    g, nodes = _node(n, node_size)
-    others = np.maximum(g * nodes - 1, 1)
-    return 1 - g * (nodes - 1) / others
+    return 1 - (n - node_size) / np.maximum(n - 1, 1)
+
+
+# --- Hiding: what happens at the same time ----------------------------------------------------------------------------
 
 
 @law
@@ -1167,8 +1028,8 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
 
     Parameters
     ----------
-    latency, transfer : array_like
-        Seconds, L and X: those of a :class:`Collective`, or measured.
+    latency, transfer
+        L and X: those of a :class:`Collective`, or measured.
 
     Returns
     -------
@@ -1189,41 +1050,6 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
     return latency + transfer + np.sqrt(latency) * np.sqrt(transfer)  # their product may be too small for a number
 
 
-@law
-def exposed_time(communication: Seconds, behind: Seconds, *, contention: Share = 0) -> Seconds:
-    r"""What is left to wait for of a collective that hides behind other work: the hiding law.
-
-    .. math:: C - (1 - \kappa)\,\min(C, H)
-
-    Parameters
-    ----------
-    communication : array_like
-        Seconds of the collective, C.
-    behind : array_like
-        Seconds of work that it may hide behind, H; 0 where nothing hides it.
-    contention : array_like
-        Seconds by which each hidden second slows the work, kappa, from 0 to 1: both want the same memory bandwidth and
-        the same multiprocessors.
-
-    Returns
-    -------
-    array_like
-        Seconds, from kappa C to C.
-
-    Notes
-    -----
-    Derived; the contention of published training runs is in ``data/efficiencies.toml``.
-
-    Examples
-    --------
-    Ten milliseconds behind eight, at no cost and with a quarter of the hidden time lost:
-
-    >>> [float(round(exposed_time(10e-3, 8e-3, contention=k) * 1e3, 6)) for k in (0, 0.25)]
-    [2.0, 4.0]
-    """
-    return communication - (1 - contention) * smaller(communication, behind)
-
-
 @dataclass(frozen=True, repr=False)
 class Overlap(Explained):
     """The cost of two collectives that overlap in ``chunks``. Fields broadcast; the parts, in seconds, sum to ``time``.
@@ -1232,22 +1058,22 @@ class Overlap(Explained):
     what all chunks wait on the busier links and one on the others.
     """
 
-    chunks: float
-    latency: float
-    transfer: float
-    fill: float
+    chunks: Count
+    latency: Seconds
+    transfer: Seconds
+    fill: Seconds
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Seconds: latency, transfer and fill added."""
         return self.latency + self.transfer + self.fill
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("chunks", summary(np.asarray(self.chunks).astype(int)[()], ""))]
         return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "fill", "time")]
 
 
-def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Overlap:
+def overlap_stages(first: Collective, second: Collective, *, chunks: Count | None = None) -> Overlap:
     r"""Two collectives over different links, in k chunks: while one chunk is in the second, the next is in the first.
 
     With :math:`c_i = L_i + X_i / k` seconds for a chunk in stage i,
@@ -1259,11 +1085,11 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
 
     Parameters
     ----------
-    first, second : Collective
+    first, second
         Any laws with a transfer that is linear in the size; X is their transfer and L their latency, both for the whole
         buffer. A hierarchical all-reduce is a ring all-reduce of S in the node, and one of S/g across.
-    chunks : array_like, optional
-        Chunks, k. By default the whole number with which it is fastest.
+    chunks
+        k; by default the whole number with which it is fastest.
 
     Returns
     -------
@@ -1275,8 +1101,8 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
     Raises
     ------
     ValueError
-        An argument is not a Collective, ``chunks`` is not a whole number of at least 1, or it is not given and neither
-        collective has latency: ever more chunks would be faster.
+        ``first`` or ``second`` is not a Collective, shapes do not fit together, or ``chunks`` is not a whole number of
+        at least 1, or not given where neither collective has latency: ever more chunks would be faster.
 
     Notes
     -----
@@ -1298,188 +1124,66 @@ def overlap_stages(first: Collective, second: Collective, *, chunks=None) -> Ove
     fill      4.19 ms
     time        76 ms
     """
-    (latency_1, transfer_1), (latency_2, transfer_2) = _latency_and_transfer(first=first, second=second)
-
-    def cost(k):
-        slower = latency_1 + transfer_1 / k >= latency_2 + transfer_2 / k
-        each, once = np.where(slower, latency_1, latency_2), np.where(slower, latency_2, latency_1)
-        longer, other = np.where(slower, transfer_1, transfer_2), np.where(slower, transfer_2, transfer_1)
-        return Overlap(k, (k * each + once)[()], longer[()], (other / k)[()])
-
+    _fit_together(first=first, second=second)
     if chunks is not None:
-        (k,) = whole(chunks=chunks)
-        nonnegative(first=first.time, second=second.time, chunks=k)  # together: do their shapes fit?
-        return cost(k)
-    if np.any((latency_1 + latency_2 <= 0) & (transfer_1 > 0) & (transfer_2 > 0)):
+        chunks = check(WHOLE, "chunks", chunks)
+        nonnegative(first=first.time, second=second.time, chunks=chunks)  # together: do their shapes fit?
+        return _overlap(first, second, chunks)
+    if np.any((first.latency + second.latency <= 0) & (first.transfer > 0) & (second.transfer > 0)):
         raise ValueError("chunks must be given where neither collective has latency, got None")
     with np.errstate(divide="ignore", invalid="ignore"):
-        slopes = np.divide(transfer_2, latency_1) ** 0.5, np.divide(transfer_1, latency_2) ** 0.5
-        turns = (
-            *slopes,
-            np.divide(transfer_1 - transfer_2, latency_2 - latency_1),
-        )  # the last: both stages equally slow
-    best = 1.0
+        turns = (  # where the slope is zero with either the slower, and where both are equally slow
+            np.divide(second.transfer, first.latency) ** 0.5,
+            np.divide(first.transfer, second.latency) ** 0.5,
+            np.divide(first.transfer - second.transfer, second.latency - first.latency),
+        )
+    best: Any = 1.0
     for turn in turns:  # the best is next to one of these
         for k in (np.floor(turn), np.ceil(turn)):
             k = np.where(np.isfinite(k) & (k >= 1), k, 1.0)
-            best = np.where(cost(k).time < cost(best).time, k, best)[()]
-    return cost(best)
+            faster = _overlap(first, second, k).time < _overlap(first, second, best).time
+            best = np.where(faster, k, best)[()]
+    return _overlap(first, second, best)
 
 
-# --- Comparing -------------------------------------------------------------------------------------------------------
-
-_BUS_FACTORS = {
-    "all-reduce": lambda n: 2 * (n - 1) / n,
-    "all-gather": lambda n: (n - 1) / n,
-    "reduce-scatter": lambda n: (n - 1) / n,
-    "all-to-all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: n / n,
-    "send-receive": lambda n: n / n,
-}
+def _overlap(first: Collective, second: Collective, chunks: Count) -> Overlap:
+    """The overlap of two collectives in so many chunks."""
+    slower = first.latency + first.transfer / chunks >= second.latency + second.transfer / chunks
+    each, once = pick(slower, first.latency, second.latency), pick(slower, second.latency, first.latency)
+    longer, other = pick(slower, first.transfer, second.transfer), pick(slower, second.transfer, first.transfer)
+    return Overlap(chunks, chunks * each + once, longer, other / chunks)
 
 
-def bus_factor(operation, n):
-    r"""Bus bandwidth over algorithm bandwidth: what nccl-tests multiplies by so that ranks drop out of the number.
+@law
+def exposed_time(communication: Seconds, behind: Seconds, *, contention: Share = 0) -> Seconds:
+    r"""What is left to wait for of a collective that hides behind other work: the hiding law.
 
-    .. math:: \text{busbw} = f(n) \cdot \text{algbw}, \qquad \text{algbw} = S/T
+    .. math:: C - (1 - \kappa)\,\min(C, H)
 
     Parameters
     ----------
-    operation : str
-        ``"all-reduce"``: f = 2 (n - 1) / n. ``"all-gather"``, ``"reduce-scatter"``, ``"all-to-all"``: (n - 1) / n.
-        ``"broadcast"``, ``"send-receive"``: 1.
-    n : array_like
-        Ranks.
+    communication
+        Time of the collective, C.
+    behind
+        Time of the work that it may hide behind, H; 0 where nothing hides it.
+    contention
+        Seconds by which each hidden second slows the work, kappa: both want the same memory bandwidth and the same
+        multiprocessors.
 
     Returns
     -------
     array_like
-        The factor f, without unit.
-
-    Raises
-    ------
-    ValueError
-        The operation is none of these, or ``n`` is not a whole number of at least 1.
+        Seconds, from kappa C to C.
 
     Notes
     -----
-    Source: nccl-tests, doc/PERFORMANCE.md, "Bus bandwidth"; its src/alltoall.cu and src/sendrecv.cu.
+    Derived; the contention of published training runs is in ``data/efficiencies.toml``.
 
     Examples
     --------
-    An all-reduce at an algorithm bandwidth of 257 GB/s on 8 ranks fills links of 450 GB/s:
+    Ten milliseconds behind eight, at no cost and with a quarter of the hidden time lost:
 
-    >>> round(float(257e9 * bus_factor("all-reduce", 8) / 1e9))
-    450
+    >>> [float(round(exposed_time(10e-3, 8e-3, contention=k) * 1e3, 6)) for k in (0, 0.25)]
+    [2.0, 4.0]
     """
-    if operation not in tuple(_BUS_FACTORS):
-        raise ValueError(f"operation must be one of {', '.join(_BUS_FACTORS)}, got {operation!r}")
-    (n,) = whole(n=n)
-    return _BUS_FACTORS[operation](n)
-
-
-def crossover_size(first: Collective, second: Collective):
-    r"""Size at which two collectives take the same time: the one with less latency wins below, the other above.
-
-    .. math:: S = \frac{L_2 - L_1}{t_1 - t_2}
-
-    Parameters
-    ----------
-    first, second : Collective
-        Two laws for the same ranks and links at any positive size, each of them linear in its size: L is the latency
-        and t the transfer for each byte. (Double trees are linear at a fixed number of chunks.)
-
-    Returns
-    -------
-    array_like
-        Bytes; NaN where one of the two is faster at every size.
-
-    Raises
-    ------
-    ValueError
-        An argument is not a Collective, or its size is zero.
-
-    Notes
-    -----
-    Derived: the crossing of two straight lines.
-
-    Examples
-    --------
-    >>> link = {"bandwidth": 50e9, "latency": 5e-6}
-    >>> small, large = recursive_doubling_all_reduce(1, 64, **link), halving_doubling_all_reduce(1, 64, **link)
-    >>> round(float(crossover_size(small, large)))
-    372093
-    """
-    _latency_and_transfer(first=first, second=second)
-    positive(**{"first size": first.size, "second size": second.size})
-    slope, other = first.transfer / first.size, second.transfer / second.size
-    slower = np.where(np.abs(slope - other) > 1e-12 * other, slope - other, 0)  # rounding does not make lines cross
-    with np.errstate(divide="ignore", invalid="ignore"):
-        size = np.divide(second.latency - first.latency, slower)
-        return np.where(np.isfinite(size) & (size > 0), size, np.nan)[()]
-
-
-@dataclass(frozen=True, repr=False)
-class Comparison(Explained):
-    """The time of each algorithm, by name, in seconds. Fields broadcast."""
-
-    times: Mapping[str, float]
-
-    @property
-    def time(self):
-        """Seconds of the fastest."""
-        return reduce(np.minimum, self.times.values())
-
-    @property
-    def best(self):
-        """Name of the fastest (the first of equals)."""
-        fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
-        return str(fastest) if np.ndim(fastest) == 0 else fastest
-
-    def _rows(self):
-        return [("algorithm", "time"), *((name, summary(time, "s")) for name, time in self.times.items())]
-
-
-def best_all_reduce(size, n, *, bandwidth, latency) -> Comparison:
-    r"""Time of every flat all-reduce for a size and a number of ranks, and which is best.
-
-    .. math:: T = \min_a T_a(S, n)
-
-    Parameters
-    ----------
-    size, n : array_like
-        Bytes of the buffer, S, and ranks.
-    bandwidth, latency : array_like
-        Bytes/s of a rank's link, B, and seconds for each round, alpha, above zero.
-
-    Returns
-    -------
-    Comparison
-        The double tree with its best number of chunks, at its upper bound; the others exact. The model has no
-        contention: halving-doubling never loses to the ring on a power of two, while in a network its distant partners
-        share links and the neighbours of a ring do not.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite, ``bandwidth`` or ``latency`` is zero, or ``n`` is not a whole number.
-
-    Notes
-    -----
-    Source: Thakur, Rabenseifner and Gropp 2005 choose between the two recursive algorithms in this way.
-
-    Examples
-    --------
-    >>> best_all_reduce([1e3, 1e6, 1e9, 1e11], 1000, bandwidth=50e9, latency=5e-6).best.tolist()
-    ['recursive doubling', 'halving-doubling', 'double tree', 'ring']
-    """
-    link = {"bandwidth": bandwidth, "latency": latency}
-    chunks = double_tree_chunks(size, n, **link)
-    costs = {
-        "ring": ring_all_reduce(size, n, **link),
-        "tree": tree_all_reduce(size, n, **link),
-        "double tree": double_tree_all_reduce(size, n, **link, chunks=chunks),
-        "recursive doubling": recursive_doubling_all_reduce(size, n, **link),
-        "halving-doubling": halving_doubling_all_reduce(size, n, **link),
-    }
-    return Comparison(MappingProxyType({name: cost.time for name, cost in costs.items()}))
+    return communication - (1 - contention) * smaller(communication, behind)

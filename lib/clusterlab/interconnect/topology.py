@@ -8,156 +8,21 @@ cables and switches, cut in half, and crossed. A cable has a port at each end, a
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import nonnegative, positive
-from ..records import Explained, summary, words
+from ..checks import nonnegative, pick
+from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, law
+from ..records import Explained, Rows, summary, words
 from ..units import fmt
 
 # How far a message travels, as `path_tier` numbers it.
 TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
 _MOST = 2**20  # of anything but hosts and GPUs: counts multiplied together stay exact integers
-
-
-def _plain_numbers(check, values) -> list:
-    """The checked values as plain numbers, or a ValueError naming the one that has a dimension."""
-    numbers = check(**values)
-    for i, (name, number) in enumerate(zip(values, numbers, strict=True)):
-        if hasattr(number, "dimensionality"):
-            if number.dimensionality:
-                raise ValueError(f"{name} must be a plain number, got a quantity in {number.units}")
-            numbers[i] = number.to("").magnitude
-    return numbers
-
-
-def _counts(least=1, most=_MOST, **values) -> list:
-    """Each value as an int or an integer array, or a ValueError naming the one that is not a whole number in range."""
-    numbers = _plain_numbers(nonnegative, values)
-    for name, number in zip(values, numbers, strict=True):
-        wrong = (number < least) | (number > most) | (number != np.floor(number))
-        if np.any(wrong):
-            worst = np.asarray(number)[np.asarray(wrong)].flat[0]
-            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, got {worst:,.12g}")
-    return [int(number) if np.ndim(number) == 0 else number.astype(np.int64) for number in numbers]
-
-
-def _ratios(**values) -> list:
-    """Each value as a float or an array, or a ValueError naming the oversubscription that is below 1."""
-    numbers = _plain_numbers(positive, values)
-    for name, number in zip(values, numbers, strict=True):
-        if np.any(low := np.less(number, 1)):
-            raise ValueError(f"{name} must be at least 1, got {_first(low, number)[0]:g}")
-    return numbers
-
-
-def _flag(**values) -> None:
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{name} must be True or False, got {value!r}")
-
-
-def _first(wrong, *values) -> list:
-    """The values, one number each, at the first place where something is wrong."""
-    wrong, *values = np.broadcast_arrays(wrong, *values)
-    return [value[wrong][0] for value in values]
-
-
-def _ceil_div(number, per):
-    return -(-number // per)
-
-
-@np.vectorize(otypes=[np.int64])
-def _divisor(number, least):
-    """The smallest divisor of ``number`` from ``least`` on; ``number`` itself where that is larger still."""
-    return next((d for d in range(max(int(least), 1), int(number)) if number % d == 0), number)
-
-
-# --- The hierarchy: from the registers to another data centre --------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Tier:
-    """One level of the hierarchy: bytes/s of one accelerator per direction, seconds, and what usually travels there."""
-
-    name: str
-    bandwidth: float
-    latency: float | None
-    carries: str
-
-
-@dataclass(frozen=True, repr=False)
-class Hierarchy(Explained):
-    """The tiers of one machine, from the chip outwards."""
-
-    node: str
-    tiers: tuple[Tier, ...]
-
-    def _rows(self):
-        rows = [(self.node, "bandwidth", "latency", "carries")]
-        for tier in self.tiers:
-            latency = "-" if tier.latency is None else fmt(tier.latency, "s")
-            rows.append((tier.name, fmt(tier.bandwidth, "B/s"), latency, tier.carries))
-        return rows
-
-
-def hierarchy(node="DGX H100") -> Hierarchy:
-    """Tiers from the registers of one accelerator of a server or a rack to another data centre.
-
-    Parameters
-    ----------
-    node : str
-        Name of a server or a rack in :mod:`clusterlab.catalogue`. On-chip memories are listed where the data holds
-        them.
-
-    Returns
-    -------
-    Hierarchy
-        For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
-        what usually travels there. The accelerators share the network ports of their machine evenly.
-
-    Raises
-    ------
-    ValueError
-        There is no such server or rack; the message names the nearest.
-
-    Notes
-    -----
-    ----- Source: the records of :mod:`clusterlab.catalogue`, each with its own source; what a tier carries is common
-    practice. The last tier is one wavelength of 400 Gbit/s and MLSysBook's planning value for latency.
-
-    Examples
-    --------
-    >>> [tier.name for tier in hierarchy("DGX B200").tiers]
-    ['HBM', 'NVLink 5', 'InfiniBand NDR', 'other data centre']
-    """
-    machines = {machine.name: machine for machine in (*catalogue.nodes(), *catalogue.racks())}
-    machine = catalogue.find("node", node, machines)
-    chip = catalogue.accelerator(machine.accelerator)
-    on_chip = {
-        "registers": "operands of one thread",
-        "L1": "tiles of a matrix product",
-        "L2": "tiles that multiprocessors share",
-    }
-    rows = []
-    for level in catalogue.memories():
-        if level.accelerator == chip.name:
-            kind = level.name.removeprefix(f"{chip.name} ")
-            rows.append(Tier(kind, level.bandwidth, level.latency, on_chip.get(kind, "data close to the arithmetic")))
-    rows.append(Tier("HBM", chip.hbm_bandwidth, chip.hbm_latency, "weights, activations, key-value cache"))
-    ports = (machine.network_ports or machine.accelerators) / machine.accelerators
-    links = (
-        (chip.scale_up_link, chip.scale_up_link, 1, "tensor and expert parallelism"),
-        (machine.network_link, machine.network_link, ports, "data and pipeline parallelism"),
-        ("other data centre", "Cross-data-centre", 1, "checkpoints, data, replicas"),
-    )
-    for name, link, ports, carries in links:
-        if link:
-            link = catalogue.link(link)
-            rows.append(Tier(name, ports * link.bandwidth, link.latency, carries))
-    return Hierarchy(node, tuple(rows))
 
 
 # --- Fat trees -------------------------------------------------------------------------------------------------------
@@ -170,31 +35,31 @@ class FatTree(Explained):
     ``host_cables`` end at a leaf, ``spine_cables`` join leaf and spine, ``core_cables`` spine and core.
     """
 
-    leaves: int
-    spines: int
-    cores: int
-    host_cables: int
-    spine_cables: int
-    core_cables: int
-    bisection_links: int  # with a host at every port of every leaf
+    leaves: Count
+    spines: Count
+    cores: Amount
+    host_cables: Count
+    spine_cables: Count
+    core_cables: Amount
+    bisection_links: Amount  # with a host at every port of every leaf
     copper_hosts: bool = False
 
     @property
-    def switches(self):
+    def switches(self) -> Count:
         """Switches in all tiers."""
         return self.leaves + self.spines + self.cores
 
     @property
-    def cables(self):
+    def cables(self) -> Count:
         """Cables in all tiers."""
         return self.host_cables + self.spine_cables + self.core_cables
 
     @property
-    def transceivers(self):
+    def transceivers(self) -> Count:
         """Optical transceivers: two per cable, none for hosts' copper cables."""
         return 2 * (self.cables - self.host_cables * self.copper_hosts)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         switches = self.leaves, self.spines, self.cores, self.switches
         cables = self.host_cables, self.spine_cables, self.core_cables, self.cables
         optics = self.host_cables * (not self.copper_hosts), self.spine_cables, self.core_cables
@@ -204,24 +69,8 @@ class FatTree(Explained):
         return [("tier", "switches", "cables below", "transceivers"), *body]
 
 
-def _ports(radix, oversubscription) -> tuple:
-    """Radix, and a leaf's downlinks and uplinks."""
-    positive(radix=radix, oversubscription=oversubscription)
-    (k,) = _counts(2, 2**16, radix=radix)
-    if np.any(odd := k % 2 == 1):
-        raise ValueError(f"radix must be even, got {_first(odd, k)[0]}")
-    (ratio,) = _ratios(oversubscription=oversubscription)
-    up = np.clip(np.rint(k / (1 + ratio)), 1, k // 2).astype(np.int64)
-    if np.any(split := np.abs(k / up - 1 - ratio) > 1e-9 * ratio):
-        k, up, ratio = _first(split, k, up, ratio)
-        raise ValueError(
-            "oversubscription must be a ratio of whole ports down to whole ports up, "
-            f"got {ratio:g} for radix {k}; near it: {k - up}/{up} = {(k - up) / up:.6g}"
-        )
-    return k, k - up, up
-
-
-def fat_tree_capacity(radix, *, tiers, oversubscription=1):
+@law
+def fat_tree_capacity(radix: Count, *, tiers: Count, oversubscription: Multiple = 1) -> Count:
     r"""Hosts that a full fat tree of identical switches connects.
 
     .. math:: N_2 = d\,k, \qquad N_3 = d\,k^2 / 2, \qquad d = k\,\frac{o}{1 + o}
@@ -230,11 +79,11 @@ def fat_tree_capacity(radix, *, tiers, oversubscription=1):
 
     Parameters
     ----------
-    radix : array_like
+    radix
         Ports of a switch, k: even, 2 to 65,536.
-    tiers : array_like
+    tiers
         2 (leaf, spine) or 3 (leaf, spine, core).
-    oversubscription : array_like
+    oversubscription
         A leaf's ports down over its ports up, o = d/u, at least 1. The tiers above are not oversubscribed.
 
     Returns
@@ -245,8 +94,8 @@ def fat_tree_capacity(radix, *, tiers, oversubscription=1):
     Raises
     ------
     ValueError
-        ``radix`` is not an even integer in range, ``tiers`` is neither 2 nor 3, or ``oversubscription`` is below 1 or
-        not a ratio of whole ports (the message names the nearest).
+        ``radix`` is odd or above 65,536, ``tiers`` is neither 2 nor 3, or ``oversubscription`` is not a ratio of whole
+        ports (the message names the nearest).
 
     Notes
     -----
@@ -257,13 +106,20 @@ def fat_tree_capacity(radix, *, tiers, oversubscription=1):
     >>> [int(fat_tree_capacity(64, tiers=t)) for t in (2, 3)]
     [2048, 65536]
     """
-    positive(radix=radix, tiers=tiers, oversubscription=oversubscription)
-    (tiers,) = _counts(2, 3, tiers=tiers)
+    (tiers,) = _integers(2, 3, tiers=tiers)
     k, down, _ = _ports(radix, oversubscription)
     return down * k * np.where(tiers == 3, k // 2, 1)[()]
 
 
-def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False) -> FatTree:
+@law
+def fat_tree(
+    hosts: Count,
+    radix: Count,
+    *,
+    tiers: Count | None = None,
+    oversubscription: Multiple = 1,
+    copper_hosts: bool = False,
+) -> FatTree:
     r"""Smallest fat tree of identical switches for a number of hosts.
 
     With d ports down and u up on a leaf, L leaves and, in three tiers, P pods of up to k/2 leaves,
@@ -285,15 +141,15 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
 
     Parameters
     ----------
-    hosts : array_like
+    hosts
         Hosts to connect, N: network ports, in most clusters one per GPU.
-    radix : array_like
+    radix
         Ports of a switch, k: even, 2 to 65,536.
-    tiers : array_like, optional
+    tiers
         2 (leaf, spine) or 3 (leaf, spine, core); the default is 2 where they suffice.
-    oversubscription : array_like
+    oversubscription
         A leaf's ports down over its ports up, o = d/u, at least 1. The tiers above are not oversubscribed.
-    copper_hosts : bool
+    copper_hosts
         Whether the cables between hosts and leaves are copper, which needs no transceivers.
 
     Returns
@@ -305,8 +161,8 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
     Raises
     ------
     ValueError
-        As for :func:`fat_tree_capacity`; or ``hosts`` is not a positive integer, or more than the tiers connect (the
-        message says how many they do).
+        As for :func:`fat_tree_capacity`, ``hosts`` are more than the tiers connect (the message says how many they
+        do), or ``copper_hosts`` is not a bool.
 
     Notes
     -----
@@ -325,51 +181,78 @@ def fat_tree(hosts, radix, *, tiers=None, oversubscription=1, copper_hosts=False
     core         64         4,096         8,192
     total       320        12,288        24,576
     """
-    sizes = {"hosts": hosts, "radix": radix, "oversubscription": oversubscription}
-    n, *_ = _plain_numbers(positive, sizes | ({} if tiers is None else {"tiers": tiers}))
     _flag(copper_hosts=copper_hosts)
-    k, down, up = _ports(radix, oversubscription)
+    n, (k, down, up) = _plain(hosts), _ports(radix, oversubscription)
     if tiers is None:
-        tiers = np.where(n <= fat_tree_capacity(radix, tiers=2, oversubscription=oversubscription), 2, 3)
-    (tiers,) = _counts(2, 3, tiers=tiers)
-    most = fat_tree_capacity(radix, tiers=tiers, oversubscription=oversubscription)
+        tiers = pick(n <= fat_tree_capacity.unchecked(radix, tiers=2, oversubscription=oversubscription), 2, 3)
+    (tiers,) = _integers(2, 3, tiers=tiers)
+    most = fat_tree_capacity.unchecked(radix, tiers=tiers, oversubscription=oversubscription)
     if np.any(over := n > most):
         n, most, k, ratio, tiers = _first(over, n, most, k, down / up, tiers)
         of = f"{tiers} tiers of radix {k} and oversubscription {ratio:g}"
         raise ValueError(f"hosts must be at most {most:,} for {of}, got {n:,.12g}")
-    (n,) = _counts(1, 2**53, hosts=hosts)
+    (n,) = _integers(1, 2**53, hosts=n)
     three = np.equal(tiers, 3)
     leaves = _ceil_div(n, down)
     pods = _ceil_div(leaves, k // 2)
     spines = np.where(three, pods * up, _divisor(up, _ceil_div(leaves * up, k)))
     cores = np.where(three, up * _divisor(k // 2, _ceil_div(pods, 2)), 0)
-    core_cables = np.where(three, spines * (k // 2), 0)
-    halves = leaves // 2 * up + leaves % 2 * (down // 2)
-    parts = np.broadcast_arrays(leaves, spines, cores, n, leaves * up, core_cables, halves)
-    return FatTree(*(part[()] for part in parts), copper_hosts)
+    parts = {
+        "leaves": leaves,
+        "spines": spines,
+        "cores": cores,
+        "host_cables": n,
+        "spine_cables": leaves * up,
+        "core_cables": np.where(three, spines * (k // 2), 0),
+        "bisection_links": leaves // 2 * up + leaves % 2 * (down // 2),
+    }
+    same_shape = zip(parts, np.broadcast_arrays(*parts.values()), strict=True)
+    return FatTree(**{name: part[()] for name, part in same_shape}, copper_hosts=copper_hosts)
 
 
-def bisection_bandwidth(links, bandwidth):
+def _ports(radix: Count, oversubscription: Multiple) -> tuple[Any, Any, Any]:
+    """Radix, and a leaf's downlinks and uplinks."""
+    (k,) = _integers(2, 2**16, radix=radix)
+    if np.any(odd := k % 2 == 1):
+        raise ValueError(f"radix must be even, got {_first(odd, k)[0]}")
+    ratio = _plain(oversubscription)
+    up = np.clip(np.rint(k / (1 + ratio)), 1, k // 2).astype(np.int64)
+    if np.any(split := np.abs(k / up - 1 - ratio) > 1e-9 * ratio):
+        k, up, ratio = _first(split, k, up, ratio)
+        raise ValueError(
+            "oversubscription must be a ratio of whole ports down to whole ports up, "
+            f"got {ratio:g} for radix {k}; near it: {k - up}/{up} = {(k - up) / up:.6g}"
+        )
+    return k, k - up, up
+
+
+def _ceil_div(number: Any, per: Any) -> Any:
+    return -(-number // per)
+
+
+@np.vectorize(otypes=[np.int64])
+def _divisor(number: int, least: int) -> int:
+    """The smallest divisor of ``number`` from ``least`` on; ``number`` itself where that is larger still."""
+    return next((d for d in range(max(int(least), 1), int(number)) if number % d == 0), number)
+
+
+@law
+def bisection_bandwidth(links: Number, bandwidth: BytesPerSecond) -> BytesPerSecond:
     r"""Bandwidth between the halves of a fabric, one direction.
 
     .. math:: B = \text{links} \cdot \beta
 
     Parameters
     ----------
-    links : array_like
+    links
         Cables between the halves: ``bisection_links`` of a :class:`FatTree` or a :class:`Torus`.
-    bandwidth : array_like
+    bandwidth
         Bandwidth of one cable, bytes/s per direction.
 
     Returns
     -------
     array_like
         Bytes/s per direction. A fat tree without oversubscription gives half the hosts their full bandwidth.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
 
     Notes
     -----
@@ -380,7 +263,6 @@ def bisection_bandwidth(links, bandwidth):
     >>> float(bisection_bandwidth(fat_tree(2048, 64).bisection_links, 50e9) / 50e9)
     1024.0
     """
-    links, bandwidth = positive(links=links, bandwidth=bandwidth)
     return links * bandwidth
 
 
@@ -391,19 +273,19 @@ def bisection_bandwidth(links, bandwidth):
 class Torus(Explained):
     """Nodes and links of a torus, its bisection, and the hops of its shortest paths."""
 
-    nodes: int
-    links: int
-    bisection_links: int
-    diameter: int
-    average_hops: float
+    nodes: Count
+    links: Count
+    bisection_links: Count
+    diameter: Count
+    average_hops: Multiple
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         counts = [(name, summary(getattr(self, name))) for name in ("nodes", "links", "bisection_links", "diameter")]
         rows = [*counts, ("average_hops", f"{self.average_hops:.4g}")]
         return [("", "value"), *((words(name), value) for name, value in rows)]
 
 
-def torus(sizes) -> Torus:
+def torus(sizes: Sequence[int]) -> Torus:
     r"""Links, bisection and distances of a torus: a grid whose rows and columns wrap around into rings.
 
     .. math:: \text{links} = \frac{N}{2} \sum_i r_i, \qquad
@@ -419,7 +301,7 @@ def torus(sizes) -> Torus:
 
     Parameters
     ----------
-    sizes : sequence of int
+    sizes
         Nodes along each dimension, each at least 2; one torus, any number of dimensions.
 
     Returns
@@ -453,7 +335,8 @@ def torus(sizes) -> Torus:
     """
     if np.ndim(sizes) != 1:
         raise ValueError(f"sizes must be a sequence of whole numbers, one for each dimension, got {sizes!r}")
-    k = _counts(2, sizes=sizes)[0].tolist()
+    (whole,) = _integers(2, sizes=nonnegative(sizes=sizes)[0])
+    k = whole.tolist()
     n = math.prod(k)
     cut, layer = 0, n
     for size in sorted(k, key=lambda size: 4 if size == 2 else size, reverse=True):
@@ -473,20 +356,21 @@ def torus(sizes) -> Torus:
 class ScaleUp(Explained):
     """Switches of a scale-up domain, and the cables between them and the GPUs."""
 
-    cables: int
-    switches: int
+    cables: Count
+    switches: Count
 
     @property
-    def cables_per_switch(self):
+    def cables_per_switch(self) -> Count:
         """Ports of each switch in use."""
         return self.cables // self.switches
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         names = "cables", "switches", "cables_per_switch"
         return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
 
 
-def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
+@law
+def scale_up(gpus: Count, *, links: Count, switch_ports: Count) -> ScaleUp:
     r"""Cables and switches of a scale-up domain: every GPU wired to every switch of one stage.
 
     .. math:: \text{cables} = G\,l, \qquad s = \min\{s : s \mid l,\; s\,p \ge G\,l\}
@@ -496,11 +380,11 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
 
     Parameters
     ----------
-    gpus : array_like
+    gpus
         GPUs of the domain, G.
-    links : array_like
+    links
         Links of each GPU, l.
-    switch_ports : array_like
+    switch_ports
         Ports of a switch chip, p.
 
     Returns
@@ -512,7 +396,7 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
     Raises
     ------
     ValueError
-        An argument is not a positive integer, or one stage cannot connect that many GPUs.
+        ``gpus`` exceed ``switch_ports``, or a number is above 1,048,576.
 
     Notes
     -----
@@ -530,7 +414,7 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
     switches              18
     cables per switch     72
     """
-    g, each, ports = _counts(gpus=gpus, links=links, switch_ports=switch_ports)
+    g, each, ports = _integers(gpus=gpus, links=links, switch_ports=switch_ports)
     if np.any(over := np.greater(g, ports)):
         g, ports = _first(over, g, ports)
         raise ValueError(f"gpus must be at most switch_ports, {ports:,}, in one stage, got {g:,}")
@@ -538,10 +422,104 @@ def scale_up(gpus, *, links, switch_ports) -> ScaleUp:
     return ScaleUp(cables[()], switches[()])
 
 
+# --- The hierarchy: from the registers to another data centre --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One level of the hierarchy: bytes/s of one accelerator per direction, seconds, and what usually travels there."""
+
+    name: str
+    bandwidth: BytesPerSecond
+    latency: Seconds | None
+    carries: str
+
+
+@dataclass(frozen=True, repr=False)
+class Hierarchy(Explained):
+    """The tiers of one machine, from the chip outwards."""
+
+    node: str
+    tiers: tuple[Tier, ...]
+
+    def _rows(self) -> Rows:
+        rows = [(self.node, "bandwidth", "latency", "carries")]
+        for tier in self.tiers:
+            latency = "-" if tier.latency is None else fmt(tier.latency, "s")
+            rows.append((tier.name, fmt(tier.bandwidth, "B/s"), latency, tier.carries))
+        return rows
+
+
+def hierarchy(node: str = "DGX H100") -> Hierarchy:
+    """Tiers from the registers of one accelerator of a server or a rack to another data centre.
+
+    Parameters
+    ----------
+    node
+        Name of a server or a rack in :mod:`clusterlab.catalogue`. On-chip memories are listed where the data holds
+        them.
+
+    Returns
+    -------
+    Hierarchy
+        For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
+        what usually travels there. The accelerators share the network ports of their machine evenly.
+
+    Raises
+    ------
+    ValueError
+        There is no such server or rack; the message names the nearest.
+
+    Notes
+    -----
+    Source: the records of :mod:`clusterlab.catalogue`, each with its own source; what a tier carries is common
+    practice. The last tier is one wavelength of 400 Gbit/s and MLSysBook's planning value for latency.
+
+    Examples
+    --------
+    >>> [tier.name for tier in hierarchy("DGX B200").tiers]
+    ['HBM', 'NVLink 5', 'InfiniBand NDR', 'other data centre']
+    """
+    machines = {machine.name: machine for machine in (*catalogue.nodes(), *catalogue.racks())}
+    machine = catalogue.find("node", node, machines)
+    chip = catalogue.accelerator(machine.accelerator)
+    on_chip = {
+        "registers": "operands of one thread",
+        "L1": "tiles of a matrix product",
+        "L2": "tiles that multiprocessors share",
+    }
+    tiers = []
+    for level in catalogue.memories():
+        if level.accelerator == chip.name:
+            kind = level.name.removeprefix(f"{chip.name} ")
+            tiers.append(Tier(kind, level.bandwidth, level.latency, on_chip.get(kind, "data close to the arithmetic")))
+    tiers.append(Tier("HBM", chip.hbm_bandwidth, chip.hbm_latency, "weights, activations, key-value cache"))
+    ports = (machine.network_ports or machine.accelerators) / machine.accelerators
+    for name, many, carries in (
+        (chip.scale_up_link, 1, "tensor and expert parallelism"),
+        (machine.network_link, ports, "data and pipeline parallelism"),
+        ("Cross-data-centre", 1, "checkpoints, data, replicas"),
+    ):
+        if name:
+            link, shown = catalogue.link(name), "other data centre" if name == "Cross-data-centre" else name
+            tiers.append(Tier(shown, many * link.bandwidth, link.latency, carries))
+    return Hierarchy(node, tuple(tiers))
+
+
 # --- Placement: how far apart two GPUs are ---------------------------------------------------------------------------
 
 
-def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, rails=1, forward=False):
+@law
+def path_tier(
+    source: Amount,
+    target: Amount,
+    *,
+    domain: Count,
+    hosts_per_leaf: Count,
+    leaves_per_pod: Count | None = None,
+    rails: Count = 1,
+    forward: bool = False,
+) -> Amount:
     r"""Highest tier on the path between two GPUs, an index into ``TIERS``.
 
     GPU i has one port, on leaf
@@ -553,17 +531,17 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
 
     Parameters
     ----------
-    source, target : array_like
+    source, target
         Indices of the GPUs, from 0, node by node.
-    domain : array_like
+    domain
         GPUs of a scale-up domain: 8 in an HGX server, 72 in an NVL72 rack.
-    hosts_per_leaf : array_like
+    hosts_per_leaf
         Ports down of a leaf, d.
-    leaves_per_pod : array_like, optional
+    leaves_per_pod
         Leaves of a pod in a fabric of three tiers; by default there are two, and no core.
-    rails : array_like
+    rails
         Rails, R: 1, or the GPUs of a node. It divides ``domain``.
-    forward : bool
+    forward
         Whether the message first moves over the scale-up links to the GPU of its node that is on the target's rail
         (NCCL's PXN).
 
@@ -575,7 +553,8 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
     Raises
     ------
     ValueError
-        An argument is not a whole number in range, ``rails`` does not divide ``domain``, or ``forward`` is not a bool.
+        ``rails`` does not divide ``domain``, an index is not a whole number, a number is too large, or ``forward`` is
+        not a bool.
 
     Notes
     -----
@@ -590,67 +569,34 @@ def path_tier(source, target, *, domain, hosts_per_leaf, leaves_per_pod=None, ra
     >>> [TIERS[path_tier(3, 8 + r, **rail)] for r in (3, 5)], TIERS[path_tier(3, 8 + 5, **rail, forward=True)]
     (['leaf', 'pod'], 'leaf')
     """
-    sizes = {"domain": domain, "hosts_per_leaf": hosts_per_leaf, "rails": rails}
-    sizes |= {} if leaves_per_pod is None else {"leaves_per_pod": leaves_per_pod}
-    nonnegative(source=source, target=target, **sizes)
-    a, b = _counts(0, 2**53, source=source, target=target)
-    width, down, rails, *pod = _counts(**sizes)
     _flag(forward=forward)
+    a, b = _integers(0, 2**53, source=source, target=target)
+    width, down, rails = _integers(domain=domain, hosts_per_leaf=hosts_per_leaf, rails=rails)
     if np.any(apart := np.not_equal(width % rails, 0)):
         width, rails = _first(apart, width, rails)
         raise ValueError(f"rails must divide domain, got {rails} and {width}")
     sender = a // rails * rails + b % rails if forward else a
     leaf_a, leaf_b = (gpu // rails // down * rails + gpu % rails for gpu in (sender, b))
-    core = leaf_a // pod[0] != leaf_b // pod[0] if pod else False
-    network = 2 + np.not_equal(leaf_a, leaf_b) * (1 + np.asarray(core, dtype=np.int64))
+    network = 2 + np.not_equal(leaf_a, leaf_b).astype(np.int64)
+    if leaves_per_pod is not None:
+        (pod,) = _integers(leaves_per_pod=leaves_per_pod)
+        network = network + np.not_equal(leaf_a // pod, leaf_b // pod)  # of leaves that differ: pods do not share one
     return np.where(np.equal(a, b), 0, np.where(np.equal(a // width, b // width), 1, network))[()]
 
 
-def network_hops(tier):
-    r"""Cables of the scale-out network that a message crosses.
-
-    .. math:: h = 2 \max(t - 1, 0)
-
-    Parameters
-    ----------
-    tier : array_like
-        Highest tier on the path, 0 to 4: see :func:`path_tier`.
-
-    Returns
-    -------
-    array_like
-        0 inside a scale-up domain, then 2, 4 or 6; it passes h - 1 switches.
-
-    Raises
-    ------
-    ValueError
-        ``tier`` is not a whole number from 0 to 4.
-
-    Notes
-    -----
-    Derived: up to the tier and down again, a cable for each step.
-
-    Examples
-    --------
-    >>> network_hops([0, 1, 2, 3, 4])
-    array([0, 0, 2, 4, 6])
-    """
-    (tier,) = _counts(0, 4, tier=tier)
-    return 2 * np.maximum(tier - 1, 0)
-
-
-def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
+@law
+def leaf_reach(hosts_per_leaf: Count, *, rails: Count = 1, forward: bool = False) -> Count:
     r"""GPUs that reach one another through a single leaf switch.
 
     .. math:: d \quad\text{direct}, \qquad d\,R \quad\text{forwarded on the target's rail}
 
     Parameters
     ----------
-    hosts_per_leaf : array_like
+    hosts_per_leaf
         Ports down of a leaf, d.
-    rails : array_like
+    rails
         Rails, R: 1 (top of rack), or the GPUs of a node (rail-optimised).
-    forward : bool
+    forward
         Whether a message first moves to the target's rail over the scale-up links: see :func:`path_tier`.
 
     Returns
@@ -661,7 +607,7 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
     Raises
     ------
     ValueError
-        An argument is not a positive integer, or ``forward`` is not a bool.
+        A number is above 1,048,576, or ``forward`` is not a bool.
 
     Notes
     -----
@@ -672,12 +618,21 @@ def leaf_reach(hosts_per_leaf, *, rails=1, forward=False):
     >>> leaf_reach(32), leaf_reach(32, rails=8, forward=True)
     (32, 256)
     """
-    down, rails = _counts(hosts_per_leaf=hosts_per_leaf, rails=rails)
+    down, rails = _integers(hosts_per_leaf=hosts_per_leaf, rails=rails)
     _flag(forward=forward)
     return down * (rails if forward else rails // rails)
 
 
-def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, core_oversubscription=1):
+@law
+def path_bandwidth(
+    tier: Amount,
+    *,
+    memory: BytesPerSecond,
+    scale_up: BytesPerSecond,
+    network: BytesPerSecond,
+    leaf_oversubscription: Multiple = 1,
+    core_oversubscription: Multiple = 1,
+) -> BytesPerSecond:
     r"""Bandwidth of each GPU when all send that far at once: what the worst pair gets.
 
     .. math:: \beta = \left( \beta_\text{memory},\; \beta_\text{up},\; \beta_\text{net},\;
@@ -686,11 +641,11 @@ def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, 
 
     Parameters
     ----------
-    tier : array_like
+    tier
         Highest tier on the path, t: see :func:`path_tier`.
-    memory, scale_up, network : array_like
+    memory, scale_up, network
         Bandwidth of the GPU's memory, of its scale-up links together, and of its network port, bytes/s per direction.
-    leaf_oversubscription, core_oversubscription : array_like
+    leaf_oversubscription, core_oversubscription
         Downlink over uplink bandwidth of the leaves, and of the spines, each at least 1.
 
     Returns
@@ -701,8 +656,7 @@ def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, 
     Raises
     ------
     ValueError
-        ``tier`` is not a whole number from 0 to 4, a bandwidth is not positive and finite, or an oversubscription is
-        below 1.
+        ``tier`` is not a whole number from 0 to 4.
 
     Notes
     -----
@@ -719,17 +673,14 @@ def path_bandwidth(tier, *, memory, scale_up, network, leaf_oversubscription=1, 
     >>> path_bandwidth([0, 1, 2, 3, 4], **rates, core_oversubscription=7).round(-8) / 1e9
     array([3350. ,  450. ,   50. ,   50. ,    7.1])
     """
-    ratios = {"leaf_oversubscription": leaf_oversubscription, "core_oversubscription": core_oversubscription}
-    rates = {"memory": memory, "scale_up": scale_up, "network": network}
-    nonnegative(tier=tier, **rates, **ratios)
-    (tier,) = _counts(0, 4, tier=tier)
-    memory, up, network = positive(**rates)
-    leaf, core = _ratios(**ratios)
-    steps = (memory, up, network, network / leaf, network / (leaf * core))
+    (tier,) = _integers(0, 4, tier=tier)
+    pod = network / leaf_oversubscription
+    steps = (memory, scale_up, network, pod, pod / core_oversubscription)
     return sum(np.equal(tier, i) * step for i, step in enumerate(steps))
 
 
-def path_latency(tier, *, scale_up, network, switch):
+@law
+def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: Seconds) -> Seconds:
     r"""One-way latency of a message that travels up to a tier.
 
     .. math:: T = \left( 0,\; T_\text{up},\; T_\text{net},\; T_\text{net} + 2 T_\text{switch},\;
@@ -737,13 +688,13 @@ def path_latency(tier, *, scale_up, network, switch):
 
     Parameters
     ----------
-    tier : array_like
+    tier
         Highest tier on the path, t: see :func:`path_tier`.
-    scale_up : array_like
+    scale_up
         Latency inside the scale-up domain, seconds.
-    network : array_like
+    network
         Latency between two GPUs under one leaf, seconds: adapters, two cables and the leaf.
-    switch : array_like
+    switch
         Latency that each further switch and its cable add, seconds.
 
     Returns
@@ -754,7 +705,7 @@ def path_latency(tier, *, scale_up, network, switch):
     Raises
     ------
     ValueError
-        ``tier`` is not a whole number from 0 to 4, or a latency is negative or not finite.
+        ``tier`` is not a whole number from 0 to 4.
 
     Notes
     -----
@@ -767,8 +718,40 @@ def path_latency(tier, *, scale_up, network, switch):
     >>> path_latency([1, 2, 3, 4], scale_up=3.33e-6, network=2.8e-6, switch=0.45e-6).round(9) * 1e6
     array([3.33, 2.8 , 3.7 , 4.6 ])
     """
-    times = {"scale_up": scale_up, "network": network, "switch": switch}
-    nonnegative(tier=tier, **times)
-    (tier,) = _counts(0, 4, tier=tier)
-    up, network, switch = nonnegative(**times)
-    return np.equal(tier, 1) * up + np.greater(tier, 1) * network + 2 * np.maximum(tier - 2, 0) * switch
+    (tier,) = _integers(0, 4, tier=tier)
+    return np.equal(tier, 1) * scale_up + np.greater(tier, 1) * network + 2 * np.maximum(tier - 2, 0) * switch
+
+
+# --- Whole numbers, exactly ------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    """A number or an array; of a Pint quantity without a dimension, its magnitude."""
+    return value.to("").magnitude if hasattr(value, "dimensionality") else value
+
+
+def _integers(least: int = 1, most: int = _MOST, **values: Any) -> list[Any]:
+    """Each number as an int or an integer array, or a ValueError naming the one that is not whole or out of range."""
+    integers = []
+    for name, value in values.items():
+        if getattr(value, "dimensionality", None):
+            raise ValueError(f"{name} must be a plain number, got a quantity in {value.units}")
+        number = _plain(value)
+        wrong = (number < least) | (number > most) | (number != np.floor(number))
+        if np.any(wrong):
+            worst = np.asarray(number)[np.asarray(wrong)].flat[0]
+            raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, got {worst:,.12g}")
+        integers.append(int(number) if np.ndim(number) == 0 else number.astype(np.int64))
+    return integers
+
+
+def _flag(**values: Any) -> None:
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
+def _first(wrong: Any, *values: Any) -> list[Any]:
+    """The values, one number each, at the first place where something is wrong."""
+    at, *same_shape = np.broadcast_arrays(wrong, *values)
+    return [value[at][0] for value in same_shape]

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..checks import choose, nonnegative, pick, whole
-from ..quantities import Count
-from ..records import Explained, count_values, summary, words
+from ..quantities import Amount, Count, Number
+from ..records import Explained, Rows, count_values, summary, words
 from .shape import Transformer
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
@@ -58,8 +58,8 @@ class Workload(Explained):
     16777216.0
     """
 
-    sequence: float
-    global_batch: float
+    sequence: Count
+    global_batch: Count
     precision: str = "bf16"
 
     def __post_init__(self) -> None:
@@ -71,11 +71,11 @@ class Workload(Explained):
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
 
     @property
-    def tokens(self):
+    def tokens(self) -> Number:
         """Tokens of a step."""
         return self.sequence * self.global_batch
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("sequence", summary(self.sequence, "tokens"))]
         rows += [("global batch", summary(self.global_batch, "sequences")), ("precision", self.precision)]
         return [*rows, ("step", summary(self.tokens, "tokens"))]
@@ -128,18 +128,18 @@ class Layout(Explained):
     16.0
     """
 
-    tp: float = 1
-    pp: float = 1
-    dp: float = 1
-    cp: float = 1
-    ep: float = 1
-    etp: float | None = None
-    chunks: float = 1
-    microbatch: float = 1
-    zero: float = 1
-    shard_group: float | None = None
-    recompute: str = "none"
-    sequence_parallel: bool = True
+    tp: Count = 1
+    pp: Count = 1
+    dp: Count = 1
+    cp: Count = 1
+    ep: Count = 1
+    etp: Count | None = None
+    chunks: Count = 1
+    microbatch: Count = 1
+    zero: Amount = 1
+    shard_group: Count | None = None
+    recompute: Any = "none"
+    sequence_parallel: Any = True
 
     def __post_init__(self) -> None:
         """Refuse what is no layout of any model."""
@@ -170,40 +170,40 @@ class Layout(Explained):
         return np.broadcast_shapes(*(np.shape(value) for value in vars(self).values() if np.ndim(value)))
 
     @property
-    def gpus(self):
+    def gpus(self) -> Number:
         """Accelerators of the layout."""
         return self.tp * self.pp * self.dp * self.cp
 
     @property
-    def expert_tp(self):
+    def expert_tp(self) -> Number:
         """Ranks that split each expert: ``etp``, or what it is by default."""
         return pick(self.ep > 1, 1.0, self.tp) if self.etp is None else self.etp
 
     @property
-    def sharding_ranks(self):
+    def sharding_ranks(self) -> Number:
         """Ranks that share under ZeRO."""
         return self.dp * self.cp if self.shard_group is None else self.shard_group
 
     @property
-    def full_recompute(self):
+    def full_recompute(self) -> Any:
         """Whether every layer is recomputed from its input."""
         return self.recompute == "full"
 
     @property
-    def selective_recompute(self):
+    def selective_recompute(self) -> Any:
         """Whether attention alone is recomputed."""
         return self.recompute == "selective"
 
     @property
-    def alternate_recompute(self):
+    def alternate_recompute(self) -> Any:
         """Whether every second GEMM is recomputed, and what lies between."""
         return self.recompute == "alternate"
 
-    def microbatches(self, workload: Workload):
+    def microbatches(self, workload: Workload) -> Number:
         """Microbatches of a step on each data-parallel replica."""
         return workload.global_batch / (self.dp * self.microbatch)
 
-    def __getitem__(self, index) -> Layout:
+    def __getitem__(self, index: Any) -> Layout:
         """Return one layout, or some, of a record of arrays."""
         shape = self.shape
         if not shape:
@@ -271,7 +271,7 @@ class Layout(Explained):
             rules["shard_group must divide dp cp"] = (d * c) % self.shard_group != 0
         return Faults(rules, values)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         usual = {f.name: f.default for f in fields(self)}
         rows = [("", "value")]
         for name, value in vars(self).items():
@@ -282,7 +282,8 @@ class Layout(Explained):
 
 def block_faults(model: Transformer, layout: Layout, axes: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
-    rules, values = {}, {}
+    rules: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for block in model.blocks:
         for axis, (name, most) in block.limits(model).items():
             if axis in axes:
@@ -300,7 +301,7 @@ _COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_g
 _MAY_BE_NONE = ("etp", "shard_group")
 
 
-def _shown(value) -> str:
+def _shown(value: Any) -> str:
     """A field in a table: a count, a name, or the range of an array."""
     if isinstance(value, str | bool):
         return str(value)
@@ -325,7 +326,7 @@ class Faults(Explained):
         return dict(zip(self.broken, np.broadcast_arrays(*self.broken.values()), strict=True))
 
     @property
-    def valid(self):
+    def valid(self) -> np.ndarray:
         """True where no rule is broken."""
         return ~np.any(list(self.rules.values()), axis=0)
 
@@ -338,7 +339,7 @@ class Faults(Explained):
                 got = (np.broadcast_to(self.values[name], mask.shape).flat[first] for name in named)
                 raise ValueError(f"{rule}, got {', '.join(f'{n} {x:g}' for n, x in zip(named, got, strict=True))}")
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("rule", "broken by")]
         rows += [(rule, f"{np.count_nonzero(broken):,}") for rule, broken in self.rules.items()]
         return [*rows, ("valid", f"{np.count_nonzero(self.valid):,}")]

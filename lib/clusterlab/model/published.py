@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..catalogue import Fact, find, read_records, stored
-from ..records import Explained, words
+from ..records import Explained, Rows, words
 from ..units import fmt
 from .blocks import Block
 from .counts import parameters
@@ -71,7 +71,7 @@ class Entry(Explained):
             gaps.append(f"{self.name}: {fmt(counted.active)} active parameters, published {self.active.printed}")
         return gaps
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(words(key), str(f.printed), f.kind, f.source.title) for key, f in self.facts.items()]
         return [(self.name, "value", "kind", "source"), *rows]
 
@@ -112,14 +112,14 @@ def load(document: Mapping) -> dict[str, Entry]:
     """
     build = {"model": lambda name, facts, _: _entry(name, facts)}
 
-    def faults(records) -> list[str]:
+    def faults(records: Mapping[str, Mapping[str, Entry]]) -> list[str]:
         return [f"model {gap}" for entry in records["model"].values() for gap in entry.gaps]
 
     return read_records(document, "model", build, faults)["model"]
 
 
 def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
-    values = {key: fact.printed for key, fact in facts.items()}
+    values: dict[str, Any] = {key: fact.printed for key, fact in facts.items()}
     others = _others(values)
     sizes = {key: values.pop(key, None) for key in ("year", "parameters", "active_parameters", "tolerance")}
     unknown = set(values) - _SHAPE
@@ -131,7 +131,7 @@ def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
         raise ValueError(f"year must be a whole number above zero, got {year!r}")
     if tolerance is not None and not (type(tolerance) is float and 0 < tolerance < 1):
         raise ValueError(f"tolerance must be a share above 0 and below 1, got {tolerance!r}")
-    shape = Transformer(**values, others=others, name=name)  # type: ignore[arg-type]  # it checks them itself
+    shape = Transformer(**values, others=others, name=name)
     total, active = (
         _published(key, facts[key], tolerance) if key in facts else None for key in ("parameters", "active_parameters")
     )

@@ -209,8 +209,8 @@ class Transformer(Explained):
         return [(self.name, "shape"), *((words(name), value) for name, value in texts.items())]
 
 
-_MAY_BE_ZERO = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers", "query_rank")
-_MAY_BE_ZERO += ("kv_rank", "rope_dim", "node_limit", "expert_latent", "mtp_depth", "predicting")
+_MAY_BE_ZERO: tuple[str, ...] = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers")
+_MAY_BE_ZERO += ("query_rank", "kv_rank", "rope_dim", "node_limit", "expert_latent", "mtp_depth", "predicting")
 _AT_MOST = {"experts_per_token": "experts", "dense_layers": "layers"}
 _NEEDS = {"experts": "experts_per_token", "shared_experts": "experts", "query_rank": "kv_rank", "rope_dim": "kv_rank"}
 _NEEDS |= {"node_limit": "experts", "expert_latent": "experts"}

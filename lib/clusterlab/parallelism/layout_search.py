@@ -7,16 +7,18 @@ guesswork.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from ..catalogue import SOFTWARE, Machine, Software
 from ..checks import choose, positive, whole
-from ..model import Layout, Workload
-from ..records import Explained, with_interval
+from ..model import Layout, Transformer, Workload
+from ..quantities import Bytes, Seconds
+from ..records import Explained, Rows, with_interval
 from ..units import fmt
 from .memory import rank_footprint
 from .training import BLOCK, Step, step
@@ -38,7 +40,7 @@ class Search(Explained):
     memory: np.ndarray
 
     @property
-    def cost(self):
+    def cost(self) -> Seconds:
         """Accelerator seconds of a step."""
         return self.step.time * self.layouts.gpus
 
@@ -62,7 +64,7 @@ class Search(Explained):
         least = np.minimum.accumulate(self.memory[order])
         return order[np.concatenate([[True], self.memory[order][1:] < least[:-1]])] if order.size else order
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "layouts"), ("considered", f"{self.considered:,}")]
         rows += [(f"rejected: {reason}", f"{count:,}") for reason, count in self.rejected.items() if count]
         rows.append(("can run", f"{self.memory.size:,}"))
@@ -73,7 +75,9 @@ class Search(Explained):
         return rows
 
 
-def axes(model, machine: Machine, workload: Workload, *, gpus) -> dict[str, np.ndarray]:
+def axes(
+    model: Transformer, machine: Machine, workload: Workload, *, gpus: int | Sequence[int]
+) -> dict[str, np.ndarray]:
     """The values of each axis that :func:`search` combines by default.
 
     Parameters
@@ -98,7 +102,7 @@ def axes(model, machine: Machine, workload: Workload, *, gpus) -> dict[str, np.n
     """
     sizes = np.unique(np.asarray(whole(gpus=gpus)[0]).astype(int))
 
-    def divisors(of, most):
+    def divisors(of: Any, most: Any) -> np.ndarray:
         return np.array([k for k in range(1, int(most) + 1) if np.any(np.asarray(of) % k == 0)])
 
     return {
@@ -115,14 +119,14 @@ def axes(model, machine: Machine, workload: Workload, *, gpus) -> dict[str, np.n
 
 
 def search(
-    model,
+    model: Transformer,
     machine: Machine,
     workload: Workload,
     *,
-    gpus,
+    gpus: int | Sequence[int],
     software: Software = SOFTWARE["2024"],
-    capacity=None,
-    values: Mapping | None = None,
+    capacity: Bytes | None = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Search:
     """Time every layout of a model on a cluster that can be built and fits.
 
@@ -185,7 +189,9 @@ def search(
     return Search(alive.size, MappingProxyType(rejected), layouts, timed, memory)
 
 
-def _fitting(model, workload: Workload, layouts: Layout, software: Software, limit) -> tuple[Layout, np.ndarray]:
+def _fitting(
+    model: Transformer, workload: Workload, layouts: Layout, software: Software, limit: Bytes
+) -> tuple[Layout, np.ndarray]:
     """The layouts that fit, and the bytes that each needs. What fails on its first stage is not looked at again."""
     memory = np.full(layouts.shape, np.inf)
     for start in range(0, memory.size, BLOCK):

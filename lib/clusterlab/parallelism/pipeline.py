@@ -13,29 +13,33 @@ gradient of the weights (W), which nothing waits for.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ..checks import choose, larger, nonnegative, pick, positive, smaller, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, law
-from ..records import Explained, summary
+from ..records import Explained, Rows, summary
 from ..units import fmt
 
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2")
 
 
+Pass = tuple[str, int, int]  # its kind, chunk and microbatch
+
+
 # --- What each stage does, in which order ----------------------------------------------------------------------------
 
 
-def _gpipe(_stage, _stages, microbatches, _chunks):
+def _gpipe(_stage: int, _stages: int, microbatches: int, _chunks: int) -> list[Pass]:
     """All forward passes, then all backward passes."""
     return [("F", 0, m) for m in range(microbatches)] + [("B", 0, m) for m in reversed(range(microbatches))]
 
 
-def _one_f_one_b(stage, stages, microbatches, chunks):
+def _one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int) -> list[Pass]:
     """As many forward passes as it takes to fill the pipeline, then one forward and one backward in turn."""
     # Chunks take turns in groups of as many microbatches as there are stages, or of some more where they do not divide.
     groups = np.array_split(np.arange(microbatches), max(microbatches // stages, 1))
@@ -47,7 +51,7 @@ def _one_f_one_b(stage, stages, microbatches, chunks):
     return _alternating(forward, backward, ahead)
 
 
-def _alternating(forward, backward, ahead):
+def _alternating(forward: list[Pass], backward: list[Pass], ahead: int) -> list[Pass]:
     """``ahead`` forward passes, then a forward and a backward in turn, then the backward passes that are left."""
     order = forward[:ahead]
     for i, pass_ in enumerate(backward):
@@ -55,7 +59,7 @@ def _alternating(forward, backward, ahead):
     return order
 
 
-def _zero_bubble(stage, stages, microbatches, _chunks, *, extra):
+def _zero_bubble(stage: int, stages: int, microbatches: int, _chunks: int, *, extra: int) -> list[Pass]:
     """1F1B with weight gradients put off by ``stage`` microbatches, and ``extra`` times the usual start."""
     forward, backward, weight = ([(kind, 0, m) for m in range(microbatches)] for kind in "FBW")
     ahead, late = (1 + extra) * (stages - stage - 1), (1 + extra) * stage
@@ -65,7 +69,7 @@ def _zero_bubble(stage, stages, microbatches, _chunks, *, extra):
     return order + weight[max(microbatches - late, 0) :]
 
 
-_ORDERS = {
+_ORDERS: dict[str, Callable[[int, int, int, int], list[Pass]]] = {
     "gpipe": _gpipe,
     "1f1b": _one_f_one_b,
     "interleaved": _one_f_one_b,
@@ -91,22 +95,22 @@ class Timeline(Explained):
     end: np.ndarray
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Seconds from the first pass to the end of the last."""
         return self.end.max()
 
     @property
-    def busy(self):
+    def busy(self) -> np.ndarray:
         """Seconds that each stage works, shape (stages,)."""
         return np.bincount(self.stage, self.end - self.start, minlength=self.stages)
 
     @property
-    def idle(self):
+    def idle(self) -> np.ndarray:
         """Seconds that each stage waits, shape (stages,)."""
         return self.time - self.busy
 
     @property
-    def span(self):
+    def span(self) -> Seconds:
         """Seconds from a stage's first pass to its last, the longest of all stages.
 
         A training loop whose stages do not wait for one another between steps takes this long a step, not ``time``.
@@ -115,12 +119,12 @@ class Timeline(Explained):
         return max(self.end[self.stage == i].max() - self.start[self.stage == i].min() for i in stages)
 
     @property
-    def bubble_fraction(self):
+    def bubble_fraction(self) -> Number:
         """Time lost over the work of the busiest stage: ``span`` / work - 1."""
         return self.span / self.busy.max() - 1
 
     @property
-    def in_flight(self):
+    def in_flight(self) -> np.ndarray:
         """Most activations that each stage holds at once, in microbatches of all its layers, shape (stages,).
 
         A piece's activations are held from the start of its forward pass to the end of its last backward pass.
@@ -137,7 +141,7 @@ class Timeline(Explained):
             spans[names[kind]].append((*(x.item() for x in where), str(microbatch + 1)))
         return spans
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("passes", fmt(len(self.kind))), ("time", fmt(self.time, "s"))]
         rows += [("span of a stage", fmt(self.span, "s")), ("bubble", fmt(self.bubble_fraction, "%"))]
         for name in ("busy", "idle"):
@@ -145,7 +149,7 @@ class Timeline(Explained):
         return [*rows, ("microbatches in flight", summary(self.in_flight))]
 
 
-def _piece_times(name, seconds, stages, chunks):
+def _piece_times(name: str, seconds: Seconds, stages: int, chunks: int) -> np.ndarray:
     """Seconds of each piece, shape (stages, chunks), from one number, one a stage, or one a piece."""
     (seconds,) = nonnegative(**{name: seconds})
     if np.shape(seconds) in ((), (stages,)):
@@ -155,7 +159,7 @@ def _piece_times(name, seconds, stages, chunks):
     raise ValueError(f"{name} must be one number, one a stage or one a stage and chunk, got shape {np.shape(seconds)}")
 
 
-def _counts(**values):
+def _counts(**values: Any) -> list[int]:
     for name, value in values.items():
         if np.ndim(value):
             raise ValueError(f"{name} must be one whole number, got {value!r}")
@@ -163,7 +167,15 @@ def _counts(**values):
 
 
 def simulate(
-    schedule, *, stages, microbatches, chunks=1, forward=1.0, backward=2.0, weight=None, communication=0.0
+    schedule: str,
+    *,
+    stages: int,
+    microbatches: int,
+    chunks: int = 1,
+    forward: Seconds = 1.0,
+    backward: Seconds = 2.0,
+    weight: Seconds | None = None,
+    communication: Seconds = 0.0,
 ) -> Timeline:
     """Execute a pipeline schedule, pass by pass.
 
@@ -234,7 +246,7 @@ def simulate(
     return Timeline(p, v, *columns)
 
 
-def _execute(orders, times, hop, pieces):
+def _execute(orders: Any, times: dict[str, np.ndarray], hop: float, pieces: int) -> list[tuple[Any, ...]]:
     """Run every stage through its order: (kind, stage, chunk, microbatch, start, end) of each pass.
 
     A stage works on until its next pass lacks its input, and is woken when the pass that makes it has run.
@@ -242,7 +254,8 @@ def _execute(orders, times, hop, pieces):
     stages = len(orders)
     orders = [iter(order) for order in orders]
     upcoming = [next(order) for order in orders]  # each stage's next pass
-    free, end, done = [0.0] * stages, {}, []
+    free, done = [0.0] * stages, []
+    end: dict[tuple[str, int, int], float] = {}
     waiting = {}  # what a stage waits for, to the stage
     awake = deque(range(stages))
     while awake:
@@ -271,7 +284,7 @@ def _execute(orders, times, hop, pieces):
 # --- DualPipe --------------------------------------------------------------------------------------------------------
 
 
-def _dualpipe(stage, stages, microbatches) -> list[list[tuple[str, int | None]]]:
+def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str, int]]]:
     """A stage's units of work: one pass (kind, direction), or two that run as a pair.
 
     ``"F"`` and ``"B"`` as everywhere, B with its weight gradient; ``"I"`` is the gradient of the input alone, and
@@ -280,13 +293,13 @@ def _dualpipe(stage, stages, microbatches) -> list[list[tuple[str, int | None]]]
     half, to_end = stages // 2, min(stage, stages - 1 - stage)
     here, there = int(stage >= half), int(stage < half)  # the direction that enters nearer, and the other
 
-    def put_off(direction, is_put_off):
+    def put_off(direction: int, is_put_off: bool) -> list[tuple[str, int]]:
         return [("I" if is_put_off else "B", direction)]
 
     inner = half - to_end - 1
     units: list = [[("F", here)]] * (2 * inner)
     units += [[("F", here)], [("F", there)]] * (to_end + 1)
-    units += [[("I", there)], [("W", None)], [("F", there)]] * inner
+    units += [[("I", there)], [("W", -1)], [("F", there)]] * inner
     for i in range(microbatches // 2 - stages + to_end + 1):
         apart = i == 0 and not inner  # the two stages in the middle do not pair what they begin with
         units += [[("F", here)], [("B", there)]] if apart else [[("F", here), ("B", there)]]
@@ -295,11 +308,18 @@ def _dualpipe(stage, stages, microbatches) -> list[list[tuple[str, int | None]]]
     for i in range(to_end + 1):
         middle, odd = (to_end + 1) // 2, to_end % 2
         units += [put_off(there, i >= middle + (not odd)), put_off(here, i >= middle)]
-    return units + [[("W", None)], [("I", here)]] * inner + [[("W", None)]] * (to_end + 1)
+    return units + [[("W", -1)], [("I", here)]] * inner + [[("W", -1)]] * (to_end + 1)
 
 
 def simulate_dualpipe(
-    stages, microbatches, *, forward=1.0, backward=2.0, weight=None, paired=None, communication=0.0
+    stages: int,
+    microbatches: int,
+    *,
+    forward: Seconds = 1.0,
+    backward: Seconds = 2.0,
+    weight: Seconds | None = None,
+    paired: Seconds | None = None,
+    communication: Seconds = 0.0,
 ) -> Timeline:
     """Execute DualPipe: microbatches enter at both ends, and passes of the two directions run in pairs.
 
@@ -344,11 +364,17 @@ def simulate_dualpipe(
     p, m = _counts(stages=stages, microbatches=microbatches)
     if p % 2 or m % 2 or m < 2 * p:
         raise ValueError(f"stages and microbatches must be even, and microbatches at least twice stages; got {p}, {m}")
-    f, b, w, pair = (float(time) for time in _dualpipe_times(forward, backward, weight, paired))
-    (hop,) = nonnegative(communication=communication)
+    f, b = positive(forward=forward, backward=backward)
+    w, (hop,) = (
+        _weight_part(b, None if weight is None else nonnegative(weight=weight)[0]),
+        nonnegative(communication=communication),
+    )
+    (pair,) = positive(paired=f + b if paired is None else paired)
     units = [_dualpipe(i, p, m) for i in range(p)]
-    at, free, end, rows = [0] * p, [0.0] * p, {}, []
-    begun, owed = [Counter() for _ in range(p)], [deque() for _ in range(p)]
+    at, free, rows = [0] * p, [0.0] * p, []
+    end: dict[tuple[bool, int, int, int], float] = {}
+    begun: list[Counter[tuple[bool, int]]] = [Counter() for _ in range(p)]
+    owed: list[deque[tuple[int, int]]] = [deque() for _ in range(p)]
     moved = True
     while moved:
         moved = False
@@ -389,16 +415,6 @@ def simulate_dualpipe(
                 free[i], at[i], moved = start, at[i] + 1, True
     columns = map(np.array, zip(*sorted(rows, key=lambda row: row[1]), strict=True))
     return Timeline(p, 2, *columns)
-
-
-def _dualpipe_times(forward, backward, weight, paired, **counts):
-    f, b = positive(forward=forward, backward=backward)
-    (w,) = nonnegative(weight=b / 2 if weight is None else weight)
-    nonnegative(**counts, forward=f, backward=b, weight=w, **({} if paired is None else {"paired": paired}))  # shapes
-    (pair,) = positive(paired=f + b if paired is None else paired)
-    if np.any(w > b):
-        raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
-    return f, b, w, pair
 
 
 def _weight_part(backward: Seconds, weight: Seconds | None) -> Seconds:

@@ -1,41 +1,41 @@
-"""Speedup: what more accelerators can buy, what takes it back, and how many a job needs.
+"""Ratios of communication to computation: whether a way to cut a model can keep its accelerators busy.
 
-An efficiency is the share of the peak (the MFU) or of the ideal speed that survives at a size; the rules here are ways
-to write one down, and :func:`clusterlab.parallelism.step` is the model that predicts it. What is useful of a cluster is
-a chain of shares that multiply, each named once (:func:`chain`).
-
-Both ratios of communication to compute are for training a dense decoder, at 6 FLOPs per parameter and token, with ring
-all-reduces whose latency is left out. Above 1, communication cannot hide behind compute.
+Both are for training a dense decoder, at 6 FLOPs per parameter and token, with ring all-reduces whose latency is left
+out. Above 1, communication cannot hide behind compute.
 """
 
 from __future__ import annotations
 
 from ..checks import broadcastable, positive, whole
+from ..quantities import Amount, BytesPerSecond, Count, FlopsPerSecond, Number, PositiveBytes
 
-# --- Communication over computation ----------------------------------------------------------------------------------
+# Neither is a law() of its quantities: the 6 FLOPs of a parameter and token are a plain number here, so the ratio keeps
+# the unit of a FLOP, which tests/test_dimensions.py expects.
 
 
-def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
+def data_parallel_ratio(
+    tokens: Number, *, rate: FlopsPerSecond, bandwidth: BytesPerSecond, gradient_bytes: PositiveBytes = 4
+) -> Number:
     r"""Time of a gradient all-reduce over the compute between two of them, in data parallelism; the parameters cancel.
 
     .. math:: \rho = \frac{2\,b\,N / B}{6\,N\,D / R} = \frac{b\,R}{3\,B\,D}
 
     Parameters
     ----------
-    tokens : array_like
+    tokens
         Tokens D that each accelerator processes between two all-reduces.
-    rate : array_like
-        FLOP/s R that an accelerator sustains.
-    bandwidth : array_like
-        Bytes/s B per direction of its ring: of its network port, or of the g ports of a server together, where a
+    rate
+        What an accelerator sustains, R.
+    bandwidth
+        Per direction of its ring, B: of its network port, or of the g ports of a server together, where a
         hierarchical all-reduce sends 1/g of the gradients through each.
-    gradient_bytes : array_like
-        Bytes b of one gradient element.
+    gradient_bytes
+        One element of the gradients, b.
 
     Returns
     -------
-    array_like
-        The ratio. It is 1 at D = b R / (3 B) tokens.
+    Number
+        It is 1 at D = b R / (3 B) tokens.
 
     Raises
     ------
@@ -57,7 +57,9 @@ def data_parallel_ratio(tokens, *, rate, bandwidth, gradient_bytes=4):
     return size * r / (3 * b * d)
 
 
-def tensor_parallel_ratio(tp, hidden, *, rate, bandwidth, activation_bytes=2):
+def tensor_parallel_ratio(
+    tp: Count, hidden: Number, *, rate: FlopsPerSecond, bandwidth: BytesPerSecond, activation_bytes: PositiveBytes = 2
+) -> Amount:
     r"""Time of the tensor-parallel all-reduces over that of the GEMMs between them, in training; the tokens cancel.
 
     A layer has 12 h^2 parameters and, forward and backward, four all-reduces of b h bytes per token:
@@ -66,19 +68,19 @@ def tensor_parallel_ratio(tp, hidden, *, rate, bandwidth, activation_bytes=2):
 
     Parameters
     ----------
-    tp, hidden : array_like
+    tp, hidden
         Tensor-parallel ranks t, and hidden size h.
-    rate : array_like
-        FLOP/s R that an accelerator sustains.
-    bandwidth : array_like
-        Bytes/s B per direction of its ring.
-    activation_bytes : array_like
-        Bytes b of one activation element.
+    rate
+        What an accelerator sustains, R.
+    bandwidth
+        Per direction of its ring, B.
+    activation_bytes
+        One element of the activations, b.
 
     Returns
     -------
-    array_like
-        The ratio. A forward pass alone has 3/2 of it: half the all-reduces, a third of the FLOPs.
+    Amount
+        A forward pass alone has 3/2 of it: half the all-reduces, a third of the FLOPs.
 
     Raises
     ------

@@ -31,8 +31,8 @@ from .pipeline import CriticalStage, critical_stage, dualpipe_bubble
 from .rates import Rates, reached
 from .work import Compute, Ends, Job, compute_time, ends_time, rank_weights
 
-PARTS = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert", "transfers", "bubble")
-PARTS += ("data", "optimizer")
+PARTS: tuple[str, ...] = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert")
+PARTS += ("transfers", "bubble", "data", "optimizer")
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,34 +1,24 @@
 """Scaling and cost: what more accelerators bring, what they cost, and what a unit of work costs."""
 
-from .economics import (
-    Allocation,
+from .bills import (
     Bill,
-    Ledger,
-    Redundancy,
     annuity,
     bill,
     break_even_revenue,
     break_even_utilisation,
     capital,
-    competitive_rent,
-    compute_ledger,
-    compute_optimal,
     cost_per,
-    economic_life,
-    lifetime_optimal,
-    loss,
-    outage_bill,
-    redundancy,
-    required_rent,
-    tokens_for_loss,
     waiting_bill,
     yearly_bill,
 )
+from .generations import economic_life, required_rent
+from .ledger import Allocation, Ledger, compute_ledger, compute_optimal, lifetime_optimal, loss
+from .outages import Redundancy, outage_bill, redundancy
 from .speedup import (
     BatchCost,
     Chain,
-    Run,
     StrongScaling,
+    TrainingRun,
     amdahl_speedup,
     batch_cost,
     chain,
@@ -59,7 +49,7 @@ __all__ = [
     "critical_batch",
     "BatchCost",
     "batch_cost",
-    "Run",
+    "TrainingRun",
     "training_run",
     "gpus_needed",
     "Bill",
@@ -71,7 +61,6 @@ __all__ = [
     "break_even_utilisation",
     "break_even_revenue",
     "waiting_bill",
-    "competitive_rent",
     "economic_life",
     "required_rent",
     "outage_bill",
@@ -82,6 +71,5 @@ __all__ = [
     "loss",
     "Allocation",
     "compute_optimal",
-    "tokens_for_loss",
     "lifetime_optimal",
 ]

@@ -3,9 +3,6 @@
 An efficiency is the share of the peak (the MFU) or of the ideal speed that survives at a size; the rules here are ways
 to write one down, and :func:`clusterlab.parallelism.step` is the model that predicts it. What is useful of a cluster is
 a chain of shares that multiply, each named once (:func:`chain`).
-
-Both ratios of communication to compute are for training a dense decoder, at 6 FLOPs per parameter and token, with ring
-all-reduces whose latency is left out. Above 1, communication cannot hide behind compute.
 """
 
 from __future__ import annotations
@@ -15,36 +12,44 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from ..checks import broadcastable, fraction, nonnegative, positive, whole
-from ..records import Explained, summary, words
+from ..quantities import (
+    Count,
+    Flops,
+    FlopsPerSecond,
+    Multiple,
+    Number,
+    PositiveFlops,
+    PositiveSeconds,
+    PositiveShare,
+    Seconds,
+    Share,
+    law,
+)
+from ..records import Explained, Rows, summary, words
+
+Rule = Callable[[Any], Any]  # the efficiency of so many accelerators
+Efficiency = float | np.ndarray | Rule  # a share, or the rule that gives it
 
 # --- A job that does not grow, and one that does ---------------------------------------------------------------------
 
 
-def amdahl_speedup(serial, n):
+@law
+def amdahl_speedup(serial: PositiveShare, n: Count) -> Multiple:
     r"""Speedup of a fixed job on n processors over one (strong scaling).
 
     .. math:: S = \frac{1}{s + (1 - s)/n} \le \frac{1}{s}
 
     Parameters
     ----------
-    serial : array_like
-        Serial share s of the time on one processor, above 0.
-    n : array_like
+    serial
+        Serial share s of the time on one processor.
+    n
         Processors.
-
-    Returns
-    -------
-    array_like
-        The speedup S.
-
-    Raises
-    ------
-    ValueError
-        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
 
     Notes
     -----
@@ -55,32 +60,21 @@ def amdahl_speedup(serial, n):
     >>> round(amdahl_speedup(0.1, 1024), 1)
     9.9
     """
-    (s,), (count,) = fraction(serial=serial), whole(n=n)
-    broadcastable(serial=s, n=count)
-    return 1 / (s + (1 - s) / count)
+    return 1 / (serial + (1 - serial) / n)
 
 
-def gustafson_speedup(serial, n):
+@law
+def gustafson_speedup(serial: PositiveShare, n: Count) -> Multiple:
     r"""Work that n processors do in the time in which one does 1, for a job that grows with the machine (weak scaling).
 
     .. math:: S = s + (1 - s)\,n
 
     Parameters
     ----------
-    serial : array_like
-        Serial share s of the time on n processors, above 0.
-    n : array_like
+    serial
+        Serial share s of the time on n processors.
+    n
         Processors.
-
-    Returns
-    -------
-    array_like
-        The scaled speedup S.
-
-    Raises
-    ------
-    ValueError
-        ``serial`` is not above 0 and at most 1, or ``n`` is not a positive integer.
 
     Notes
     -----
@@ -91,50 +85,48 @@ def gustafson_speedup(serial, n):
     >>> round(gustafson_speedup(0.1, 1024), 1)
     921.7
     """
-    (s,), (count,) = fraction(serial=serial), whole(n=n)
-    broadcastable(serial=s, n=count)
-    return s + (1 - s) * count
+    return serial + (1 - serial) * n
 
 
 @dataclass(frozen=True, repr=False)
 class StrongScaling(Explained):
     """A fixed job on n processors, part by part, in units of its time on one. The parts sum to ``time``."""
 
-    parallel: float
-    serial: Mapping[str, float]  # by its causes
+    parallel: Share
+    serial: Mapping[str, Share]  # by its causes
 
     @property
-    def time(self):
+    def time(self) -> Share:
         """Time on n processors over the time on one."""
         return reduce(add, self.serial.values(), self.parallel)
 
     @property
-    def speedup(self):
+    def speedup(self) -> Multiple:
         """Speedup over one processor."""
         return 1 / self.time
 
     @property
-    def limit(self):
+    def limit(self) -> Multiple:
         """Speedup that no number of processors exceeds."""
         return 1 / reduce(add, self.serial.values())
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         parts = {"parallel": self.parallel, **self.serial}
         rows = [(words(n), summary(t, "%"), summary(t / self.time, "%")) for n, t in parts.items()]
         rows = [("", "of the time on one", "of the time on n"), *rows]
         return [*rows, ("speedup", summary(self.speedup), ""), ("limit", summary(self.limit), "")]
 
 
-def strong_scaling(n, **serial) -> StrongScaling:
+def strong_scaling(n: Count, **serial: Share) -> StrongScaling:
     r"""Amdahl's law with the serial part split into what causes it.
 
     .. math:: T_n / T_1 = \sum_i s_i + \frac{1 - \sum_i s_i}{n}
 
     Parameters
     ----------
-    n : array_like
+    n
         Processors.
-    **serial : array_like
+    **serial
         Share of the time on one processor that no processor shares, under a name of your choice for each cause:
         synchronisation, pipeline bubbles, checkpoints, Python.
 
@@ -175,28 +167,25 @@ def strong_scaling(n, **serial) -> StrongScaling:
 # --- Efficiency at a size: rules -------------------------------------------------------------------------------------
 
 
-def logarithmic_efficiency(n, *, first, drop):
+@law
+def logarithmic_efficiency(n: Count, *, first: PositiveShare, drop: PositiveShare) -> PositiveShare:
     r"""Efficiency that falls by the same points with every doubling.
 
     .. math:: \eta(n) = \eta_1 - d \log_2 n
 
     Parameters
     ----------
-    n : array_like
+    n
         Accelerators.
-    first : array_like
+    first
         Efficiency of one, eta_1.
-    drop : array_like
+    drop
         What each doubling takes, d: 0.02 is two points.
-
-    Returns
-    -------
-    array_like
 
     Raises
     ------
     ValueError
-        ``n`` is not a positive integer, ``first`` or ``drop`` is outside (0, 1], or nothing would be left at ``n``.
+        Nothing would be left at ``n``.
 
     Notes
     -----
@@ -208,42 +197,35 @@ def logarithmic_efficiency(n, *, first, drop):
     >>> logarithmic_efficiency([1, 8, 512, 8192, 32768], first=0.62, drop=0.02).round(2)
     array([0.62, 0.56, 0.44, 0.36, 0.32])
     """
-    (count,) = whole(n=n)
-    eta, d = fraction(first=first, drop=drop)
-    broadcastable(n=count, first=eta, drop=d)
-    left = eta - d * np.log2(count)
+    left = first - drop * np.log2(n)
     if np.any(left <= 0):
-        raise ValueError(f"n must be below 2 ** (first / drop), where nothing is left; got {np.max(count):g}")
+        raise ValueError(f"n must be below 2 ** (first / drop), where nothing is left; got {np.max(n):g}")
     return left
 
 
-def geometric_efficiency(n, *, at, efficiency, kept):
+@law
+def geometric_efficiency(n: Count, *, at: Count, efficiency: PositiveShare, kept: PositiveShare) -> PositiveShare:
     r"""Efficiency of which every doubling keeps the same share.
 
     .. math:: \eta(n) = \eta_0\, k^{\log_2 (n / n_0)}
 
     Parameters
     ----------
-    n, at : array_like
+    n, at
         Accelerators, and the number n_0 at which the efficiency is known.
-    efficiency : array_like
+    efficiency
         Efficiency at n_0.
-    kept : array_like
+    kept
         Share that a doubling keeps, k, as :func:`kept_per_doubling` reads it off two measurements.
 
     Returns
     -------
-    array_like
+    PositiveShare
         Below n_0 at most 1.
-
-    Raises
-    ------
-    ValueError
-        ``n`` or ``at`` is not a positive integer, or a share is outside (0, 1].
 
     Notes
     -----
-    A power law of exponent log2 k. A doubling always brings 2 k times as much.
+    Derived: a power law of exponent log2 k. A doubling always brings 2 k times as much.
 
     Examples
     --------
@@ -253,20 +235,17 @@ def geometric_efficiency(n, *, at, efficiency, kept):
     >>> round(float(kept), 3), round(float(geometric_efficiency(32768, at=96, efficiency=0.47, kept=kept)), 3)
     (0.98, 0.397)
     """
-    count, known = whole(n=n, at=at)
-    eta, k = fraction(efficiency=efficiency, kept=kept)
-    broadcastable(n=count, at=known, efficiency=eta, kept=k)
-    return np.minimum(1.0, eta * k ** np.log2(count / known))
+    return np.minimum(1.0, efficiency * np.power(kept, np.log2(n / at)))
 
 
-def kept_per_doubling(one, other):
+def kept_per_doubling(one: tuple[Count, PositiveShare], other: tuple[Count, PositiveShare]) -> Number:
     r"""Share of the efficiency that each doubling keeps, between two measurements.
 
     .. math:: k = (\eta_2 / \eta_1)^{1 / \log_2 (n_2 / n_1)}
 
     Parameters
     ----------
-    one, other : tuple
+    one, other
         (accelerators, efficiency) of each measurement; the numbers of accelerators differ.
 
     Returns
@@ -298,59 +277,58 @@ def kept_per_doubling(one, other):
     return kept
 
 
-def marginal_return(rule: Callable, n, *, factor=2):
+@law
+def marginal_return(rule: Rule, n: Count, *, factor: Count = 2) -> Number:
     r"""What ``factor`` times as many accelerators bring, over what they brought before.
 
     .. math:: \frac{f\,\eta(f n)}{\eta(n)}
 
     Parameters
     ----------
-    rule : callable
+    rule
         Efficiency of so many accelerators, such as ``lambda n: logarithmic_efficiency(n, first=0.62, drop=0.02)``.
-    n : array_like
+    n
         Accelerators.
-    factor : array_like
+    factor
         How many times as many.
 
     Returns
     -------
-    array_like
+    Number
         At most ``factor``, unless efficiency grows with size. Below 1 the larger cluster does less.
 
     Raises
     ------
     ValueError
-        ``n`` or ``factor`` is not a positive integer, or ``rule`` refuses a size.
+        ``rule`` refuses a size.
+
+    Notes
+    -----
+    Derived: work is accelerators times efficiency.
 
     Examples
     --------
     >>> round(float(marginal_return(lambda n: logarithmic_efficiency(n, first=0.62, drop=0.02), 16384)), 2)
     1.88
     """
-    count, times = whole(n=n, factor=factor)
-    broadcastable(n=count, factor=times)
-    return times * rule(times * count) / rule(count)
+    return factor * rule(factor * n) / rule(n)
 
 
-def most_useful_size(*, first, drop):
+@law
+def most_useful_size(*, first: PositiveShare, drop: PositiveShare) -> Multiple:
     r"""Accelerators at which :func:`logarithmic_efficiency` realises the most compute: one more takes what it brings.
 
     .. math:: \log_2 n = \frac{\eta_1}{d} - \frac{1}{\ln 2}
 
     Parameters
     ----------
-    first, drop : array_like
+    first, drop
         As in :func:`logarithmic_efficiency`.
 
     Returns
     -------
-    array_like
-        Not rounded; at least 1.
-
-    Raises
-    ------
-    ValueError
-        ``first`` or ``drop`` is outside (0, 1].
+    Multiple
+        Not rounded.
 
     Notes
     -----
@@ -361,8 +339,7 @@ def most_useful_size(*, first, drop):
     >>> round(float(np.log2(most_useful_size(first=0.62, drop=0.02))), 2)
     29.56
     """
-    eta, d = fraction(first=first, drop=drop)
-    return np.maximum(1.0, 2 ** (eta / d - 1 / np.log(2)))
+    return np.maximum(1.0, np.exp2(first / drop - 1 / np.log(2)))
 
 
 # --- From peak to useful ---------------------------------------------------------------------------------------------
@@ -372,11 +349,11 @@ def most_useful_size(*, first, drop):
 class Chain(Explained):
     """A rate and the shares of it that survive, one after the other; what is ``lost`` and the ``result`` sum to it."""
 
-    start: float
-    factors: Mapping[str, float]
+    start: FlopsPerSecond
+    factors: Mapping[str, PositiveShare]
 
     @property
-    def rates(self):
+    def rates(self) -> Mapping[str, FlopsPerSecond]:
         """What is left after each factor, by its name."""
         left, rates = self.start, {}
         for name, factor in self.factors.items():
@@ -385,7 +362,7 @@ class Chain(Explained):
         return MappingProxyType(rates)
 
     @property
-    def lost(self):
+    def lost(self) -> Mapping[str, Any]:
         """What each factor takes of what reached it, by its name."""
         left, lost = self.start, {}
         for name, rate in self.rates.items():
@@ -394,32 +371,32 @@ class Chain(Explained):
         return MappingProxyType(lost)
 
     @property
-    def share(self):
+    def share(self) -> PositiveShare:
         """Product of all factors."""
         return reduce(mul, self.factors.values())
 
     @property
-    def result(self):
+    def result(self) -> FlopsPerSecond:
         """What is left of the rate."""
         return self.start * self.share
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "factor", "left"), ("peak", "", summary(self.start, "FLOP/s"))]
         rates = self.rates
         return rows + [(words(n), summary(f, "%"), summary(rates[n], "FLOP/s")) for n, f in self.factors.items()]
 
 
-def chain(start, **factors) -> Chain:
+def chain(start: FlopsPerSecond, **factors: PositiveShare) -> Chain:
     r"""What is left of a rate after every factor.
 
     .. math:: R = R_\text{peak} \prod_i f_i
 
     Parameters
     ----------
-    start : array_like
-        Peak of the cluster, FLOP/s: accelerators times the peak of one.
-    **factors : array_like
-        Share that each loss leaves, in (0, 1], under a name of your choice.
+    start
+        Peak of the cluster: accelerators times the peak of one.
+    **factors
+        Share that each loss leaves, under a name of your choice.
 
     Returns
     -------
@@ -456,29 +433,25 @@ def chain(start, **factors) -> Chain:
 # --- How large a batch may be ----------------------------------------------------------------------------------------
 
 
-def critical_batch(loss, *, scale=2.1e8, exponent=0.21):
+@law
+def critical_batch(loss: Number, *, scale: Number = 2.1e8, exponent: Number = 0.21) -> Number:
     r"""Critical batch size: tokens of a batch at which a run needs twice the fewest steps and twice the fewest tokens.
 
     .. math:: B_\text{crit} = B_* \, L^{-1/\alpha_B}
 
     Parameters
     ----------
-    loss : array_like
+    loss
         Cross-entropy L of the model, nats a token, as it is at that point of the run.
-    scale : array_like
+    scale
         Tokens B_* at a loss of 1.
-    exponent : array_like
+    exponent
         alpha_B.
 
     Returns
     -------
-    array_like
-        Tokens.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    Number
+        In tokens.
 
     Notes
     -----
@@ -491,23 +464,23 @@ def critical_batch(loss, *, scale=2.1e8, exponent=0.21):
     >>> critical_batch([3.0, 2.0]).round(-5)
     array([1100000., 7700000.])
     """
-    nats, tokens, alpha = positive(loss=loss, scale=scale, exponent=exponent)
-    return tokens * nats ** (-1 / alpha)
+    return scale * np.power(loss, -1 / exponent)
 
 
 @dataclass(frozen=True, repr=False)
 class BatchCost(Explained):
     """What a batch costs: steps and tokens of a run, in multiples of the fewest possible."""
 
-    steps: float
-    tokens: float
+    steps: Multiple
+    tokens: Multiple
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "times the fewest")]
         return rows + [(name, summary(getattr(self, name))) for name in ("steps", "tokens")]
 
 
-def batch_cost(batch, critical) -> BatchCost:
+@law
+def batch_cost(batch: Number, critical: Number) -> BatchCost:
     r"""Steps and tokens that a run needs with a batch size.
 
     .. math:: \frac{S}{S_\text{min}} = 1 + \frac{B_\text{crit}}{B}, \qquad
@@ -515,17 +488,8 @@ def batch_cost(batch, critical) -> BatchCost:
 
     Parameters
     ----------
-    batch, critical : array_like
+    batch, critical
         Tokens of a batch, B, and :func:`critical_batch`.
-
-    Returns
-    -------
-    BatchCost
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
 
     Notes
     -----
@@ -537,63 +501,61 @@ def batch_cost(batch, critical) -> BatchCost:
     >>> batch_cost([1e6, 4e6, 16e6], 4e6).tokens.tolist()
     [1.25, 2.0, 5.0]
     """
-    b, bc = positive(batch=batch, critical=critical)
-    return BatchCost(1 + bc / b, 1 + b / bc)
+    return BatchCost(1 + critical / batch, 1 + batch / critical)
 
 
 # --- Time and accelerators for a budget of FLOPs ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
-class Run(Explained):
+class TrainingRun(Explained):
     """A run of ``flops`` on ``gpus`` accelerators, each of which does ``rate`` useful FLOP/s while it lasts."""
 
-    flops: float
-    gpus: float
-    rate: float
+    flops: Flops
+    gpus: Count
+    rate: FlopsPerSecond
 
     @property
-    def time(self):
-        """Seconds from start to end."""
+    def time(self) -> Seconds:
+        """From start to end."""
         return self.flops / (self.gpus * self.rate)
 
     @property
-    def gpu_time(self):
-        """Seconds of all accelerators together. Times a price, it is the bill."""
+    def gpu_time(self) -> Seconds:
+        """Of all accelerators together. Times a price, it is the bill."""
         return self.flops / self.rate
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("flops", f"{summary(self.flops / 1e24)} x 10²⁴"), ("gpus", summary(self.gpus))]
         rows += [("rate", summary(self.rate, "FLOP/s")), ("time", summary(self.time, "s"))]
         return [*rows, ("GPU-hours", summary(self.gpu_time / 3600))]
 
 
-def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
+@law
+def training_run(
+    flops: PositiveFlops, gpus: Count, *, peak: FlopsPerSecond, efficiency: Efficiency, goodput: PositiveShare = 1
+) -> TrainingRun:
     r"""Time of a run, from its FLOPs.
 
     .. math:: t = \frac{F}{n\,P\,\eta\,g}
 
     Parameters
     ----------
-    flops : array_like
+    flops
         Model FLOPs of the run, F: 6 N D for a dense decoder.
-    gpus : array_like
+    gpus
         Accelerators, n.
-    peak : array_like
-        Dense peak of one, FLOP/s, P.
-    efficiency : array_like or callable
+    peak
+        Dense peak of one, P.
+    efficiency
         MFU, eta, or the rule that gives it for so many accelerators.
-    goodput : array_like
+    goodput
         Share of the time in which the run makes progress, g.
-
-    Returns
-    -------
-    Run
 
     Raises
     ------
     ValueError
-        A share is outside (0, 1], ``gpus`` is not a positive integer, or the rest is not positive.
+        ``efficiency`` is outside (0, 1].
 
     Notes
     -----
@@ -608,37 +570,40 @@ def training_run(flops, gpus, *, peak, efficiency, goodput=1) -> Run:
     >>> round(run.time / 86400, 1), round(run.gpu_time / 3.6e9, 1)
     (66.0, 26.0)
     """
-    (count,) = whole(gpus=gpus)
-    work, roof = positive(flops=flops, peak=peak)
-    eta, share = fraction(efficiency=efficiency(count) if callable(efficiency) else efficiency, goodput=goodput)
-    broadcastable(flops=work, gpus=count, peak=roof, efficiency=eta, goodput=share)
-    return Run(work, count, roof * eta * share)
+    (eta,) = fraction(efficiency=efficiency(gpus) if callable(efficiency) else efficiency)
+    broadcastable(flops=flops, gpus=gpus, peak=peak, efficiency=eta, goodput=goodput)
+    return TrainingRun(flops, gpus, peak * eta * goodput)
 
 
-def gpus_needed(flops, time, *, peak, efficiency, goodput=1, most=2**24):
+@law
+def gpus_needed(
+    flops: PositiveFlops,
+    time: PositiveSeconds,
+    *,
+    peak: FlopsPerSecond,
+    efficiency: Efficiency,
+    goodput: PositiveShare = 1,
+    most: Count = 2**24,
+) -> Count:
     r"""Fewest accelerators that finish a run in a time.
 
     .. math:: \min \{\, n : n\,\eta(n)\, P\, g\, t \ge F \,\}
 
     Parameters
     ----------
-    flops, time : array_like
-        Model FLOPs of the run, F, and seconds, t.
-    peak, goodput : array_like
+    flops, time
+        Model FLOPs of the run, F, and time, t.
+    peak, goodput
         As in :func:`training_run`.
-    efficiency : array_like or callable
+    efficiency
         As in :func:`training_run`. n eta(n) must not fall up to ``most``.
-    most : int
+    most
         Accelerators that there are at most.
-
-    Returns
-    -------
-    array_like
 
     Raises
     ------
     ValueError
-        As in :func:`training_run`, or even ``most`` are too few.
+        ``efficiency`` is outside (0, 1], or even ``most`` are too few.
 
     Notes
     -----
@@ -650,20 +615,19 @@ def gpus_needed(flops, time, *, peak, efficiency, goodput=1, most=2**24):
     >>> float(gpus_needed(3.79e25, 90 * 86400, peak=989e12, efficiency=rule))
     14332.0
     """
-    work, seconds, roof = positive(flops=flops, time=time, peak=peak)
-    (share,), (limit,) = fraction(goodput=goodput), whole(most=most)
-    shares = {} if callable(efficiency) else {"efficiency": fraction(efficiency=efficiency)[0]}
-    broadcastable(flops=work, time=seconds, peak=roof, goodput=share, **shares)
+    if not callable(efficiency):
+        (efficiency,) = fraction(efficiency=efficiency)
+        broadcastable(flops=flops, time=time, peak=peak, efficiency=efficiency, goodput=goodput, most=most)
 
-    def enough(n):
-        eta = efficiency(n) if callable(efficiency) else shares["efficiency"]
-        return n * eta >= work / (roof * share * seconds)
+    def enough(n: Count) -> np.ndarray:
+        return n * (efficiency(n) if callable(efficiency) else efficiency) >= flops / (peak * goodput * time)
 
-    high = limit + 0 * np.asarray(enough(limit), float)
+    high = most + 0 * np.asarray(enough(most), float)
     if not np.all(enough(high)):
-        raise ValueError(f"time must be longer: {limit:g} accelerators are too few for {np.min(seconds):g} s")
+        short = f"{np.max(most):g} accelerators are too few for {np.min(time):g} s"
+        raise ValueError(f"time must be longer: {short}")
     low = 0 * high
-    for _ in range(int(np.ceil(np.log2(limit))) + 1):
+    for _ in range(int(np.ceil(np.log2(np.max(most)))) + 1):
         middle = np.maximum(np.floor((low + high) / 2), 1)
         good = enough(middle)
         low, high = np.where(good, low, middle), np.where(good, middle, high)

@@ -38,7 +38,7 @@ class Formats(Explained):
     """
 
     products: str = "bf16"
-    weight_bytes: PositiveBytes | None = None
+    weight_bytes: PositiveBytes = None  # those of an operand
     cache_bytes: PositiveBytes = 2.0
 
     def __post_init__(self) -> None:
