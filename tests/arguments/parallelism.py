@@ -1,4 +1,10 @@
+from dataclasses import replace
+
+import numpy as np
+
+from clusterlab.catalogue import SOFTWARE
 from clusterlab.model import Layout, Workload, transformer
+from laws import registry
 
 ARGUMENTS = {
     "model_state": {"zero": (1.0, 3.0)},
@@ -14,3 +20,6 @@ ARGUMENTS = {
     "bubble_fraction": {"schedule": "zb-h1", "chunks": (1.0, 1.0), "weight": (0.5, 1.0)},
     "in_flight": {"stage": (0.0, 1.0), "schedule": "interleaved"},
 }
+USUAL = SOFTWARE["2024"]
+IN_BYTES = {name: registry.Quantity(np.array([2.0, 4.0]), "octet") for name in vars(USUAL) if name.endswith("_bytes")}
+IN_UNITS = {"footprint": {"software": replace(USUAL, **IN_BYTES)}}

@@ -11,3 +11,4 @@ ARGUMENTS = {
     "static_batch": REPLICA | {"requests": Requests(100, 50)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
 }
+IN_UNITS = dict.fromkeys(("footprint", "reuse", "static_batch", "continuous_batch"))
