@@ -2,9 +2,6 @@
 
 from dataclasses import replace
 
-import numpy as np
-import pytest
-
 from clusterlab.model import (
     Layout,
 )
@@ -13,7 +10,6 @@ from clusterlab.serving import (
     Formats,
     Replica,
     Requests,
-    accepted_tokens,
     balanced_loads,
     caches,
     continuous_batch,
@@ -31,10 +27,8 @@ from clusterlab.serving import (
     replica,
     routing,
     static_batch,
-    token_price,
 )
 from clusterlab.serving import batches as load_batches
-from laws import assert_equals_a_loop
 from refusals import unreached
 from serving_cases import BARE, DEEPSEEK, H100, HYBRID, LARGE, MIXTURE, SMALL
 
@@ -51,19 +45,6 @@ def test_every_record_prints_itself():
     assert "prefill share" in repr(disaggregate(1, 2))
     assert "fp8" in repr(replace(replica, two_batches=True))
     assert "caches" in repr(footprint(replica, sequences=1, context=1))
-
-
-@pytest.mark.parametrize("law", [pipelined_decode, fullest_rank, disaggregate, token_price, accepted_tokens])
-def test_laws_of_numbers_broadcast(law):
-    calls = {
-        pipelined_decode: (lambda n: pipelined_decode(4, n, stage_time=0.5), [1, 2, 9]),
-        fullest_rank: (lambda n: fullest_rank(100, experts=64, experts_per_token=4, ranks=n), [1, 2, 64]),
-        disaggregate: (lambda n: disaggregate(n, 3), [1, 2, 9]),
-        token_price: (lambda n: token_price(n, 7), [1, 2, 9]),
-        accepted_tokens: (lambda n: accepted_tokens(0.5, n), [1, 2, 9]),
-    }
-    call, values = calls[law]
-    assert_equals_a_loop(call(np.array(values)), [call(value) for value in values])
 
 
 MISTAKES = {
@@ -89,7 +70,6 @@ MISTAKES = {
     ),
     "speed must be at most": lambda: frontier(Replica(SMALL, H100), Requests(10, 10), gpus=1).best(speed=1e9),
     "nothing fits": lambda: frontier(Replica(LARGE, H100), Requests(10, 10), gpus=1),
-    "acceptance must be at most 1": lambda: accepted_tokens(1.1, 2),
     "tp must divide heads, got": lambda: Replica(SMALL, H100, Layout(tp=3)),
     "ep must divide experts with redundant": lambda: Replica(DEEPSEEK, H100, Layout(dp=72, ep=72)),
     "pp must be at most layers": lambda: Replica(SMALL, H100, Layout(pp=33)),

@@ -362,7 +362,7 @@ def state_bytes(model: Transformer, *, bytes_per_element: PositiveBytes = 4) -> 
 
     .. math:: b\,L_\text{Mamba} \left(N d + 3\,(d + 2 g)\right)
 
-    The second term are the last tokens that the convolution over four still needs. Other states: :class:`GatedDeltaNet`.
+    The second term are the last tokens that the convolution over four still needs.
 
     Parameters
     ----------
