@@ -57,7 +57,7 @@ def calculon():
 
     def predict(run):
         model, layout, work = run.model, run.layout, run.workload
-        plain = not model.gated and model.kv_heads == model.heads and not model.window_layers
+        plain = not model.gated and model.kv_heads == model.heads and not model.others
         sharded = layout.zero >= 2 or layout.sharding_ranks < layout.dp
         if not (dense_at_16_bits(run) and plain and run.machine.name in systems) or sharded:
             return None

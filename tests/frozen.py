@@ -1,4 +1,4 @@
-"""What the library predicts: every published training run, collective, checkpoint and power figure, frozen.
+"""What the library predicts, frozen: every published run, collective, checkpoint and figure of power, and shapes.
 
 ``python tests/frozen.py`` writes ``frozen.json`` anew. Do so only for a change that is meant, and list it in
 ``CHANGELOG.md``: what changed and why, how many predictions moved, and by how much.
@@ -12,19 +12,34 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterlab import failures, power
+from clusterlab import failures, power, serving
 from clusterlab.catalogue import SOFTWARE, machine
 from clusterlab.evidence import (
     by_source,
     fit_links,
     predict_held_out,
+    predict_inference,
     predict_run,
     published,
+    published_inference,
     published_runs,
     published_timings,
 )
-from clusterlab.model import Layout, Workload, transformer
+from clusterlab.model import (
+    RECOMPUTE,
+    Layout,
+    Workload,
+    forward_flops,
+    kv_bytes_per_token,
+    kv_cache_bytes,
+    parameters,
+    state_bytes,
+    training_flops,
+    transformer,
+)
 from clusterlab.parallelism import footprint, step
+from clusterlab.serving import PARTS as PASS_PARTS
+from clusterlab.serving import Batch, Formats, Replica, forward_pass, largest_batch
 from clusterlab.units import GB, TB, day, hour, minute
 
 FILE = Path(__file__).with_suffix(".json")
@@ -130,9 +145,98 @@ def layouts() -> dict[str, float]:
     return found
 
 
+def inference() -> dict[str, float]:
+    """Seconds of every published inference run that can be predicted."""
+    runs, _ = published_inference()
+    times = predict_inference(runs)
+    return {run.row: float(time) for run, time in zip(runs, times, strict=True)}
+
+
+SHAPES = ("GPT-3 175B", "PaLM 540B", "Llama 3.1 8B", "Mixtral 8x7B", "DeepSeek-V3", "Kimi K2", "gpt-oss 120B")
+SHAPES += ("Nemotron-H 8B", "Nemotron-H 47B", "Nemotron 3 Nano", "Nemotron 3 Super")
+
+
+def shapes() -> dict[str, float]:
+    """What follows from a shape alone: parameters, FLOPs, caches and states, for every kind of layer."""
+    found = {}
+    for name in SHAPES:
+        shape = transformer(name)
+        counted = parameters(shape)
+        found |= {f"{name} parameters": float(counted.total), f"{name} active": float(counted.active)}
+        for sequence in (1024, 131072):
+            for causal in (False, True):
+                flops = forward_flops(shape, sequence, causal=causal)
+                for part in ("scores", "scan", "layers", "logits"):
+                    found[f"{name} {sequence} {causal} {part}"] = float(getattr(flops, part))
+            for how in RECOMPUTE:
+                flops = training_flops(shape, sequence, recompute=how)
+                found[f"{name} {sequence} {how} hardware"] = float(flops.hardware)
+            found[f"{name} {sequence} cache"] = float(kv_cache_bytes(shape, sequence))
+        found[f"{name} per token"] = float(kv_bytes_per_token(shape))
+        found[f"{name} state"] = float(state_bytes(shape))
+    return found
+
+
+def memories() -> dict[str, float]:
+    """The bytes of a rank in training, for every kind of layer, on the fullest stage and on the first."""
+    jobs = [("Nemotron 3 Nano", "2026", "bf16"), ("Nemotron-H 8B", "2024", "bf16"), ("gpt-oss 120B", "2026", "bf16")]
+    jobs += [("DeepSeek-V3", "2026", "fp8"), ("Qwen3 30B-A3B", "2026", "bf16"), ("Nemotron 3 Super", "2026", "fp8")]
+    jobs += [("Llama 3.1 8B", "2023", "bf16")]
+    rng, found = np.random.default_rng(3), {}
+    for name, era, precision in jobs:
+        shape, n = transformer(name), 24
+        axes = {"tp": 2 ** rng.integers(0, 3, n), "pp": 2 ** rng.integers(0, 3, n), "dp": 2 ** rng.integers(3, 6, n)}
+        axes |= {"ep": 2 ** rng.integers(0, 4, n) if shape.experts else np.ones(n, int), "zero": rng.integers(0, 4, n)}
+        axes["recompute"] = rng.choice(["none", "selective", "full"], n)
+        workload = Workload(sequence=4096, global_batch=512, precision=precision)
+        for stage in (None, 0):
+            need = footprint(shape, workload, Layout(**axes), software=SOFTWARE[era], stage=stage)
+            for part, values in vars(need).items():
+                for i, value in enumerate(np.broadcast_to(values, n)[:KEPT]):
+                    found[f"{name} {stage} {i} {part}"] = float(value)
+    return found
+
+
+KEPT = 4  # layouts of each job
+
+
+def passes() -> dict[str, float]:
+    """The parts of a pass, the bytes and the largest batch of replicas, for every kind of layer."""
+    jobs = [("Llama 3.1 70B", "H100 SXM", 4, False, "fp8"), ("DeepSeek-V3", "H100 SXM", 8, True, "fp8")]
+    jobs += [("Nemotron-H 8B", "H100 SXM", 2, False, "bf16"), ("Nemotron 3 Nano", "H100 SXM", 2, True, "bf16")]
+    jobs += [("gpt-oss 120B", "GB200", 2, True, "fp8"), ("Kimi K2", "GB200", 4, True, "fp8")]
+    jobs += [("Mixtral 8x7B", "A100 80GB", 2, False, "bf16")]
+    found = {}
+    for name, chip, tp, whole, products in jobs:
+        shape = transformer(name)
+        for pp, dp in ((1, 1), (2, 8)):
+            ep = tp * dp if whole and dp > 1 else 1
+            layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep)
+            redundant = -shape.experts % ep if ep > 1 else 0
+            replica = Replica(shape, machine(chip), layout, Formats(products), redundant=redundant)
+            batches = {
+                "decode": Batch(sequences=64 * dp * pp, context=4000),
+                "prefill": Batch(prompt_tokens=8192 * dp * pp, chunk=2048, cached=1000),
+                "mixed": Batch(
+                    sequences=32 * dp * pp, context=2000, verified=2, prompt_tokens=512 * dp * pp, chunk=512
+                ),
+            }
+            key = f"{name} {tp} {pp} {dp}"
+            for how, batch in batches.items():
+                one = forward_pass(replica, batch)
+                found |= {f"{key} {how} {part}": float(getattr(one, part)) for part in (*PASS_PARTS, "flops")}
+            need = vars(serving.footprint(replica, sequences=100, context=5000))
+            found |= {f"{key} bytes {part}": float(value) for part, value in need.items()}
+            found[f"{key} largest"] = float(largest_batch(replica, 5000))
+    return found
+
+
+KINDS = (training_runs, collectives, checkpoints, power_figures, layouts, inference, shapes, memories, passes)
+
+
 def everything() -> dict[str, dict[str, float]]:
     """All of it, by kind."""
-    return {kind.__name__: kind() for kind in (training_runs, collectives, checkpoints, power_figures, layouts)}
+    return {kind.__name__: kind() for kind in KINDS}
 
 
 if __name__ == "__main__":

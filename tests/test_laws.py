@@ -18,7 +18,7 @@ import pint
 import pytest
 
 import clusterlab
-from arguments import ARGUMENTS
+from arguments import ARGUMENTS, IN_UNITS
 from clusterlab.quantities import quantities_of
 from laws import assert_equals_a_loop, registry
 
@@ -82,11 +82,11 @@ def units(result, annotations: dict) -> dict:
     return {member: (getattr(result, member), quantity) for member, quantity in said.items()}
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", [name for name in LAWS if IN_UNITS.get(name, {}) is not None])
 def test_a_law_returns_what_its_signature_says(name):
     law = LAWS[name]
     with_units = {}
-    for argument, value in arguments(name).items():
+    for argument, value in (arguments(name) | IN_UNITS.get(name, {})).items():
         quantity = law.quantities.get(argument)
         unit = UNITS.get(quantity.unit, quantity.unit) if quantity else None
         with_units[argument] = registry.Quantity(value, unit) if quantity and quantity.unit != "degC" else value
@@ -147,4 +147,4 @@ def test_a_law_says_what_it_rests_on_and_shows_an_example(name):
     assert ".. math::" in doc, "its formula"
     assert re.search(r"Source|Derived|Counted", doc), "its source"
     assert ">>> " in doc
-    assert "ValueError" in doc
+    assert "ValueError" in doc or not LAWS[name].quantities

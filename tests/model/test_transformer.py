@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.model import (
-    CHUNK,
+    Attention,
+    Experts,
+    LatentAttention,
+    Mamba2,
+    SlidingWindow,
     Transformer,
-    attention_parameters,
-    expert_parameters,
     forward_flops,
     kv_bytes_per_token,
     kv_cache_bytes,
     parameters,
-    scan_flops,
     state_bytes,
     training_flops,
     transformer,
@@ -107,8 +108,9 @@ class Decoder:
         embedding = self.matrix(s.vocab, s.hidden)
         self.matrix(s.positions, s.hidden)
         self.layers = []
+        windows = [block.size for count, block in s.others for _ in range(count)]
         for i in range(s.layers):
-            attend = self.attention(s.window if i < s.window_layers else 0)
+            attend = self.attention(windows[i] if i < len(windows) else 0)
             dense = i < s.dense_layers or not s.experts
             self.vector(s.hidden)
             self.vector(s.hidden)
@@ -150,8 +152,8 @@ def shapes(draw):
     if latent:
         kv |= {"kv_rank": draw(size), "query_rank": draw(st.integers(0, 4)), "rope_dim": draw(st.integers(0, 3))}
         kv |= {"value_dim": draw(size)}
-    if draw(flag):
-        kv |= {"window": draw(size), "window_layers": draw(st.integers(0, layers))}
+    elif draw(flag):
+        kv |= {"others": ((draw(st.integers(1, layers)), SlidingWindow(draw(size))),)}
     return Transformer(
         layers=layers,
         hidden=draw(size),
@@ -182,12 +184,12 @@ def test_what_holds_of_any_decoder(shape, tokens):
     count = parameters(shape)
     assert count.total == sum(getattr(count, part) for part in count.__dataclass_fields__)
     assert count.active == count.total - count.unselected_experts
-    assert (count.active == count.total) == (shape.moe_layers * (shape.experts - shape.experts_per_token) == 0)
+    assert (count.active == count.total) == (shape.count(Experts) * (shape.experts - shape.experts_per_token) == 0)
     every, masked = forward_flops(shape, tokens), forward_flops(shape, tokens, causal=True)
     assert every.total == sum(getattr(every, part) for part in every.__dataclass_fields__)
     assert masked.total <= every.total
     assert masked.scores >= every.scores / 2
-    if not shape.window_layers:
+    if not shape.others:
         assert forward_flops(shape, 2 * tokens).scores == 2 * every.scores
     none, some, full = (training_flops(shape, tokens, recompute=r) for r in ("none", "selective", "full"))
     assert none.model == some.model == full.model == none.hardware == 3 * every.total
@@ -299,10 +301,10 @@ def test_a_multi_query_cache_is_one_head_s():
 
 def test_latent_attention_of_deepseek_v3():
     """187.1 million a layer: queries 48.8, keys and values 20.9, output 117.4, by the shapes of the checkpoint."""
-    of_heads, shared = attention_parameters(transformer("DeepSeek-V3"))
+    of_heads, shared = LatentAttention().weights(transformer("DeepSeek-V3"))
     assert shared == 7168 * (1536 + 512 + 64)
     assert of_heads == 1536 * 128 * 192 + 512 * 128 * 256 + 128 * 128 * 7168
-    assert expert_parameters(transformer("DeepSeek-V3")) == 3 * 7168 * 2048
+    assert Experts().expert_weights(transformer("DeepSeek-V3")) == 3 * 7168 * 2048
 
 
 def test_a_shape_prints_what_it_has():
@@ -371,7 +373,9 @@ GOOD = {"layers": 2, "hidden": 64, "heads": 8, "ffn": 256, "vocab": 100}
         ({"shared_experts": 1}, "shared_experts above 0 needs experts above 0, got 0"),
         ({"dense_layers": 3}, "dense_layers must be at most layers, got 3"),
         ({"rope_dim": 8}, "rope_dim above 0 needs kv_rank above 0, got 0"),
-        ({"window_layers": 1}, "window_layers above 0 needs window above 0, got 0"),
+        ({"others": ((0, SlidingWindow(4)),)}, "window_layers must be a whole number of at least 1, got 0"),
+        ({"others": ((3, SlidingWindow(4)),)}, "window_layers must be at most layers, got 3 of 2"),
+        ({"others": ((1, Attention()),)}, r"others must be pairs of a number of layers and a mixer, got Attention\(\)"),
         ({"value_dim": 4}, "value_dim must be head_dim where kv_rank is 0, got 4"),
     ],
 )
@@ -420,14 +424,13 @@ def test_the_flops_of_a_hybrid_are_near_those_that_megatron_counts():
     """Megatron-Bridge, 26.08: 901 TFLOP/s at 39,936 tokens/s a GB300 for Nano, 831 at 9,856 for Super."""
     for name, published in {"Nemotron 3 Nano": 901e12 / 39936, "Nemotron 3 Super": 831e12 / 9856}.items():
         assert training_flops(transformer(name), 8192).model == pytest.approx(published, rel=0.05)
-        assert scan_flops(transformer(name)) == pytest.approx(
-            7 * 128 * transformer(name).mamba_width[0], rel=0.12
-        )  # its 7 N d
+        ((_, mixer),) = transformer(name).others
+        assert mixer.scan(transformer(name))[0] == pytest.approx(7 * 128 * mixer.width, rel=0.12)  # its 7 N d
 
 
 def test_a_scan_by_chunks_is_the_recurrence_and_costs_what_the_law_says():
     """Dao and Gu 2024, section 6: one group, two heads, states carried over chunks of 128 tokens."""
-    rng, n, p, state, tokens, done = np.random.default_rng(3), 2, 4, 8, 3 * CHUNK, [0]
+    rng, n, p, state, tokens, done = np.random.default_rng(3), 2, 4, 8, 3 * Mamba2.chunk, [0]
     x, b, c = (rng.standard_normal(shape) for shape in ((tokens, n, p), (tokens, state), (tokens, state)))
     decay = rng.uniform(0.9, 1.0, (tokens, n))
 
@@ -440,8 +443,8 @@ def test_a_scan_by_chunks_is_the_recurrence_and_costs_what_the_law_says():
         held = decay[t, :, None, None] * held + x[t, :, :, None] * b[t]
         slow[t] = held @ c[t]
     fast, held = np.zeros_like(x), np.zeros((n, state, p))
-    for first in range(0, tokens, CHUNK):
-        some = slice(first, first + CHUNK)
+    for first in range(0, tokens, Mamba2.chunk):
+        some = slice(first, first + Mamba2.chunk)
         scores = product(c[some], b[some].T)  # shared by the heads of a group
         for head in range(n):
             kept = np.cumprod(decay[some, head])
@@ -449,11 +452,7 @@ def test_a_scan_by_chunks_is_the_recurrence_and_costs_what_the_law_says():
             fast[some, head] = product(scores * inside, x[some, head]) + product(c[some] * kept[:, None], held[head])
             held[head] = kept[-1] * held[head] + product((b[some] * (kept[-1] / kept)[:, None]).T, x[some, head])
     np.testing.assert_allclose(fast, slow, rtol=1e-9, atol=1e-9)
-    shape = Transformer(
-        layers=2, hidden=8, heads=1, ffn=8, vocab=8, mamba_layers=1, mamba_heads=n, mamba_head_dim=p,
-        mamba_state=state, mamba_groups=1,
-    )  # fmt: skip
-    assert done[0] == scan_flops(shape) * tokens
+    assert done[0] == Mamba2(heads=n, head_dim=p, state=state, groups=1).scan(GPT3)[0] * tokens
 
 
 def test_a_hybrid_keeps_states_that_do_not_grow():
@@ -466,9 +465,11 @@ def test_a_hybrid_keeps_states_that_do_not_grow():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"mamba_layers": 40}, "mamba_layers and feed_forward_layers must be at most layers, got 40 and 24 of 52"),
-        ({"mamba_heads": 0}, "mamba_layers above 0 needs mamba_heads above 0"),
-        ({"mamba_layers": 0}, "feed_forward_layers above 0 needs mamba_layers above 0"),
+        (
+            {"others": ((40, Mamba2(heads=128)),)},
+            "mamba_layers and feed_forward_layers must be at most layers, got 40 and 24 of 52",
+        ),
+        ({"feed_forward_layers": 53, "others": ()}, "feed_forward_layers must be at most layers, got 53 of 52"),
         ({"expert_latent": 64}, "expert_latent above 0 needs experts above 0"),
     ],
 )

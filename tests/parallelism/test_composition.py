@@ -3,30 +3,26 @@
 import ast
 import importlib
 import inspect
+import pkgutil
 
 import pytest
 
+import clusterlab
+from clusterlab import parallelism, serving
 from clusterlab.interconnect import collectives
 from clusterlab.model import shape
-from clusterlab.parallelism import memory, pipeline, training
-from clusterlab.serving import replica
 
-COMPOSED = (training, memory, pipeline, replica)
+
+def modules(room) -> list:
+    """The modules of a room."""
+    return [importlib.import_module(f"{room.__name__}.{one.name}") for one in pkgutil.iter_modules(room.__path__)]
+
+
+COMPOSED = (*modules(parallelism), *modules(serving))
 
 
 def tree(module):
     return ast.parse(inspect.getsource(module))
-
-
-def cores():
-    """Unchecked cores that a composed module takes from another: (module that takes it, that which has it, name)."""
-    for module in COMPOSED:
-        for node in ast.walk(tree(module)):
-            if isinstance(node, ast.ImportFrom) and node.level:
-                owner = importlib.import_module("." * node.level + node.module, module.__package__)
-                for name in node.names:
-                    if name.name.startswith("_") and name.name.islower():  # no class
-                        yield module, owner, name.name
 
 
 def calls(node) -> set[str]:
@@ -40,49 +36,40 @@ def unchecked(module) -> set[str]:
     return {ast.unparse(node.value) for node in attributes if node.attr == "unchecked"}
 
 
-def function(module, name) -> ast.FunctionDef:
-    return next(node for node in tree(module).body if isinstance(node, ast.FunctionDef) and node.name == name)
-
-
-# What two modules share though it is no law of its own, and the public law that calls it.
-HELPERS = {
-    "_alternate_share": "training_flops",
-    "_held": "stage_layers",
-    "_short_pieces": "critical_stage",
-    "_stage": "stage_layers",
-    "_reached": "step",
-    "_scan": "step",
-}
+CORES = [(module, name) for module in COMPOSED for name in sorted(unchecked(module))]
 
 
 @pytest.mark.parametrize(
-    ("module", "owner", "core"),
-    list(cores()),
-    ids=lambda value: value if isinstance(value, str) else value.__name__.rpartition(".")[2],
+    ("module", "name"), CORES, ids=lambda part: part if isinstance(part, str) else part.__name__.rpartition(".")[2]
 )
-def test_a_core_is_called_by_the_public_law_of_its_name_and_by_what_takes_it(module, owner, core):
-    assert core in calls(tree(module)), "taken and not called"
-    public = HELPERS.get(core, core[1:])
-    law = getattr(owner, public)
-    assert law.__module__ == owner.__name__
+def test_a_core_is_that_of_a_public_law(module, name):
+    law = getattr(module, name)
+    _, room, *_ = law.__module__.split(".")
+    assert getattr(importlib.import_module(f"clusterlab.{room}"), name) is law
+    assert law.quantities
     assert inspect.getdoc(law)
-    reached, todo = set(), {public}
-    while todo:  # the public law calls it, itself or through its own core
-        called = calls(function(owner, todo.pop()))
-        private = {name for name in called if name.startswith("_") and inspect.isfunction(getattr(owner, name, None))}
-        private = {name for name in private if getattr(owner, name).__module__ == owner.__name__}
-        todo |= private - reached
-        reached |= private
-    assert core in reached
-    if core not in HELPERS:
-        assert core in calls(function(owner, public)), f"{public} has a second copy of its law"
+
+
+def test_no_private_function_repeats_the_name_of_a_law():
+    """A private twin would be a second copy: a law's core is the law's own."""
+    laws, private = set(), set()
+    for one in pkgutil.walk_packages(clusterlab.__path__, "clusterlab."):
+        if not one.name.endswith("__main__"):
+            for name, value in vars(importlib.import_module(one.name)).items():
+                if inspect.isfunction(value) and value.__module__ == one.name:
+                    (private if name[0] == "_" else laws if hasattr(value, "quantities") else set()).add(name)
+    assert laws & {name.lstrip("_") for name in private} == set()
 
 
 def test_the_training_step_is_made_of_the_laws_that_the_book_teaches():
-    taken = {(owner.__name__.rpartition(".")[2], core) for module, owner, core in cores() if module is training}
-    assert taken >= {("pipeline", "_critical_stage"), ("shape", "_forward_flops")}
     laws = {"kernel_time", "multi_node_ring", "expert_all_to_all", "pipelined_time", "exposed_time"}
-    assert unchecked(training) >= laws
+    laws |= {"critical_stage", "dualpipe_bubble", "forward_flops"}
+    assert set().union(*map(unchecked, modules(parallelism))) >= laws
+
+
+def test_the_pass_of_a_replica_is_made_of_the_laws_that_the_book_teaches():
+    laws = {"kernel_time", "exposed_time", "critical_stage", "fullest_rank", "forward_flops"}
+    assert set().union(*map(unchecked, modules(serving))) >= laws
 
 
 def hides(node) -> bool:
@@ -103,11 +90,15 @@ def shares_contention(node) -> bool:
     return any("contention" in name or "kappa" in name for name in names)
 
 
+OF_THE_STEP = {f"clusterlab.parallelism.{name}" for name in ("training", "work", "exchange", "rates")}
+
+
 def test_the_hiding_law_stands_once():
     found = set()
     for module in (*COMPOSED, collectives, shape):
+        in_step = module.__name__ in OF_THE_STEP or module is collectives
         for outer in tree(module).body:
             for node in ast.walk(outer):
-                if shares_contention(node) or (module in (training, collectives) and hides(node)):
+                if shares_contention(node) or (in_step and hides(node)):
                     found.add((module.__name__, getattr(outer, "name", "?")))
     assert found == {("clusterlab.interconnect.collectives", "exposed_time")}

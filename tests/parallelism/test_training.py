@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from clusterlab.catalogue import LINK_EFFICIENCY, SOFTWARE, machine
 from clusterlab.model import (
     PRECISIONS,
+    Attention,
+    Experts,
+    LatentAttention,
     Layout,
+    Mamba2,
     Transformer,
     Workload,
-    attention_parameters,
     forward_flops,
     parameters,
     training_flops,
@@ -323,7 +326,7 @@ def test_tensor_parallel_traffic_is_that_of_sc21(shape, split, again, recompute,
     each = (8 + again + redone) * shape.layers + 2 * 2  # two all-reduces more: embedding and output layer
     assert found.tensor * RING == pytest.approx(4 * each * stream)
     if shape.experts:  # that are whole end in no sum over ranks
-        each -= (8 + again + redone) / 2 * shape.moe_layers
+        each -= (8 + again + redone) / 2 * shape.count(Experts)
         found = timed(replace(shape, shared_experts=0), FLAT, **layout, ep=2)
         assert found.tensor * RING == pytest.approx(4 * each * stream)
 
@@ -362,10 +365,10 @@ def test_tokens_go_to_experts_and_back_in_every_pass(ep, recompute, passes):
     others = np.mean([len({*chosen} - {0}) for chosen in ranks])
     sent = 2 * 2 * 1024 * MOE.hidden * others
     found = timed(MOE, FLAT, **layout, software=OPEN)
-    assert found.expert * SWAP == pytest.approx(4 * passes * MOE.moe_layers * sent)
+    assert found.expert * SWAP == pytest.approx(4 * passes * MOE.count(Experts) * sent)
     held = timed(replace(MOE, node_limit=1), FLAT, **layout, software=OPEN)  # one copy, if not to its own rank
     one = (1 - 1 / ep) * 2 * 2 * 1024 * MOE.hidden
-    assert held.expert * SWAP == pytest.approx(4 * passes * MOE.moe_layers * one)
+    assert held.expert * SWAP == pytest.approx(4 * passes * MOE.count(Experts) * one)
 
 
 @pytest.mark.parametrize("zero", [0, 1, 3])
@@ -373,8 +376,8 @@ def test_tokens_go_to_experts_and_back_in_every_pass(ep, recompute, passes):
 def test_the_optimizer_updates_every_parameter_once(layout, zero):
     """Or, where its state is not shared, once for every copy: those of an expert are fewer."""
     found = timed(MOE, H100, sequence=1024, global_batch=8, zero=zero, **layout)
-    routers = MOE.moe_layers * MOE.experts * MOE.hidden
-    experts = MOE.moe_layers * MOE.experts * 3 * MOE.hidden * MOE.expert_ffn
+    routers = MOE.count(Experts) * MOE.experts * MOE.hidden
+    experts = MOE.count(Experts) * MOE.experts * 3 * MOE.hidden * MOE.expert_ffn
     copies = 8 // layout.get("tp", 1) if zero == 0 else 1
     of_experts = 8 // layout.get("ep", 1) if zero == 0 else 1
     updated = copies * (matrices(MOE) - experts + (layout.get("tp", 1) - 1) * routers) + of_experts * experts
@@ -389,8 +392,8 @@ def test_gradients_of_experts_go_to_the_ranks_with_the_same_part_of_them(ep, cut
     layout = {"sequence": 1024, "global_batch": 8, "dp": 4, "tp": 4, "ep": ep, "zero": 0}
     slow = replace(FLAT, domain=domain, network_bandwidth=1.0)
     nodes = np.arange(16) // domain
-    routers = MOE.moe_layers * MOE.experts * MOE.hidden
-    experts = MOE.moe_layers * MOE.experts * 3 * MOE.hidden * MOE.expert_ffn
+    routers = MOE.count(Experts) * MOE.experts * MOE.hidden
+    experts = MOE.count(Experts) * MOE.experts * 3 * MOE.hidden * MOE.expert_ffn
     sent = 0.0
     held = ((matrices(MOE) - experts - routers) / 4 + routers, nodes[::4]), (experts / (ep * cut), nodes[:: ep * cut])
     for parameters_, group in held:
@@ -442,12 +445,13 @@ def test_all_ranks_together_multiply_what_a_token_meets_three_times(shape, layou
     forward = forward_flops(shape, 4096)
     done = found.gpus * found.gemms * H100.efficiency.gemm * found.peak / 3
     # Routers and down-projections to latents are whole on every tensor-parallel rank.
-    whole = 2 * shape.layers * attention_parameters(shape)[1] + forward.router
+    attention = LatentAttention() if shape.kv_rank else Attention()
+    whole = 2 * shape.layers * attention.weights(shape)[1] + forward.router
     asked = (forward.total - forward.scores + (layout.get("tp", 1) - 1) * whole) * found.tokens
     # Half a tile of 128 rows is lost for each expert, wherever it or a part of it is.
     copies = found.gpus / (layout["ep"] if layout.get("ep", 1) > 1 else layout.get("tp", 1))
     passes = 4 / layout.get("dp", 1)
-    lost = copies * passes * 64 * 2 * 3 * shape.moe_layers * shape.experts * shape.hidden * shape.expert_ffn
+    lost = copies * passes * 64 * 2 * 3 * shape.count(Experts) * shape.experts * shape.hidden * shape.expert_ffn
     assert done == pytest.approx(asked + lost, rel=1e-9)
 
 
@@ -826,7 +830,7 @@ def test_a_hybrid_s_step_grows_with_its_scans_and_barely_with_its_context():
     hybrid, dense = (timed(shape, H100, **long).time / timed(shape, H100, **short).time for shape in (HYBRID, LLAMA_8B))
     assert 1 < hybrid < 1.25
     assert dense > 1.5
-    bigger = replace(HYBRID, mamba_state=256)
+    bigger = replace(HYBRID, others=((24, Mamba2(heads=128, state=256)),))
     assert timed(bigger, H100, **short).attention > timed(HYBRID, H100, **short).attention
 
 
@@ -839,7 +843,7 @@ def test_a_hybrid_s_blocks_are_split_and_sent_like_those_of_a_transformer():
     assert found.model_flops == 3 * 8 * 8192 * forward_flops(HYBRID, 8192).total
     with pytest.raises(ValueError, match="tp must divide mamba_groups"):
         timed(HYBRID, H100, sequence=8192, global_batch=8, tp=16)
-    with pytest.raises(ValueError, match="cp must be 1 where layers are Mamba-2"):
+    with pytest.raises(ValueError, match="cp must be 1 where layers are Mamba2"):
         timed(HYBRID, H100, sequence=8192, global_batch=8, cp=2)
 
 
@@ -861,4 +865,4 @@ def test_experts_in_a_latent_space_send_and_hold_as_much_less():
     assert timed(narrow, flat, **layout).expert == pytest.approx(timed(MOE, flat, **layout).expert / 4)
     found, wide = parameters(narrow), parameters(MOE)
     assert found.selected_experts * 4 == wide.selected_experts
-    assert found.router - wide.router == MOE.moe_layers * 2 * MOE.hidden * narrow.expert_latent
+    assert found.router - wide.router == MOE.count(Experts) * 2 * MOE.hidden * narrow.expert_latent

@@ -318,6 +318,7 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
             across = PROTOCOLS[f"tree, {name}"].network if bare and plan.algorithm == "ring" else protocol.network
             latency = protocol.base + plan.inside * inside + plan.across * across
             waits = plan.across * protocol.crossings
-            known = (latency, waits) if finite else (0.0, 0.0)
-            found.append(_Candidate(tuple(plan.wires.items()), *known, protocol.share))
+            if not finite:
+                latency, waits = 0.0, 0.0
+            found.append(_Candidate(tuple(plan.wires.items()), latency, waits, protocol.share))
     return tuple(found)

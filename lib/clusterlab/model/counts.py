@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from ..checks import choose
+from ..checks import choose, pick
 from ..quantities import Amount, Bytes, Flops, Number, PositiveBytes, law
 from ..records import Explained, Rows, summary, words
 from .blocks import Embedding, Output
@@ -192,11 +192,15 @@ def alternate_share(model: Transformer) -> Number:
     >>> round(alternate_share(transformer("Llama 3.1 8B")), 2)
     0.37
     """
-    blocks = [block.columns(model) for stack in model.stacks for block in stack.blocks if not stack.leading]
-    mixer = next((one for one in blocks if one.total), blocks[0])
-    wide = [block for stack in model.stacks for block in stack.blocks if block.feeds_forward]
-    last = wide[-1].columns(model) if wide else mixer._replace(again=0, total=0)
-    return (mixer.again + last.again) / (mixer.total + last.total)
+    blocks = [(stack.count, block, block.columns(model)) for stack in model.stacks for block in stack.blocks]
+    mixers = [columns for _, block, columns in blocks if not block.feeds_forward and np.any(columns.total)]
+    again, total = mixers[0] if mixers else (0, 0)
+    of_last: tuple[Number, Number] = (0, 0)
+    for count, block, columns in blocks:
+        if block.feeds_forward:  # the first layers come first; of many models, each has its own last
+            of_last = tuple(pick(count > 0, *both) for both in zip(columns, of_last, strict=True))
+    total = total + of_last[1]
+    return (again + of_last[0]) / pick(total > 0, total, 1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -363,7 +367,7 @@ def state_bytes(model: Transformer, *, bytes_per_element: PositiveBytes = 4) -> 
     Parameters
     ----------
     model : Transformer
-        The shape: d, g and N as in :func:`scan_flops`.
+        The shape: d, g and N as in :class:`Mamba2`.
     bytes_per_element : array_like
         4 for FP32, b.
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import broadcastable, nonnegative, smaller, some, whole
+from ..checks import broadcastable, nonnegative, pick, some, whole
 from ..quantities import Number
 from ..records import Explained, Rows, summary, words
 from .blocks import Block, MultiToken
@@ -149,22 +149,30 @@ class Transformer(Explained):
         depth, mixing, of_others = self.predicting, self.layers, sum(count for count, _ in self.others)
         if self.feed_forward_layers is not None:
             mixing = self.layers - self.feed_forward_layers
-        latent = np.asarray(self.kv_rank) > 0
-        plain = LatentAttention() if np.all(latent) else Attention()
         rest = mixing - of_others - depth
         if self.feed_forward_layers is not None:
-            yield Stack(rest, (plain,))
-            for count, block in self.others:
+            for count, block in (*self._attention(rest), *self.others):
                 yield Stack(count, (block,))
             yield Stack(self.feed_forward_layers - depth, (self._feed_forward,))
         else:
-            dense = self.dense_layers * (self.experts > 0)  # the first layers, which mix tokens as most do
-            for count, block in ((rest, plain), *self.others):
-                leading = smaller(count, dense) if np.any(dense) else 0
+            # The first layers, which mix tokens as most do; of many models, all of those without experts.
+            dense = self.dense_layers * (self.experts > 0)
+            if np.any(self.experts) and not np.all(self.experts):
+                dense = np.where(np.asarray(self.experts) > 0, dense, self.layers)
+            for count, block in (*self._attention(rest), *self.others):
+                leading = pick(count < dense, count, dense)
                 yield Stack(leading, (block, FeedForward()), leading=True)
                 yield Stack(count - leading, (block, self._feed_forward))
                 dense = dense - leading
-        yield Stack(depth, (plain, self._feed_forward, MultiToken()), sixteen_bits=True)
+        for count, block in self._attention(depth):
+            yield Stack(count, (block, self._feed_forward, MultiToken()), sixteen_bits=True)
+
+    def _attention(self, count: Number) -> list[tuple[Number, Block]]:
+        """So many layers of attention; of many models, with and without latents."""
+        latent = np.asarray(self.kv_rank) > 0
+        if np.all(latent) or not np.any(latent):
+            return [(count, LatentAttention() if np.all(latent) else Attention())]
+        return [(count * latent, LatentAttention()), (count * ~latent, Attention())]
 
     @property
     def _feed_forward(self) -> Block:

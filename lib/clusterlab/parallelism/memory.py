@@ -429,6 +429,8 @@ def _held(
     pieces, microbatches = short_pieces(model.layers, layout.pp, layout.chunks), layout.microbatches(workload)
     leading = [stack for stack in model.stacks if stack.leading]
     usual = [stack for stack in model.stacks if not stack.leading]
+    if not usual:  # all layers are as the first
+        leading, usual = [], leading
     return _Held(
         model=model,
         layout=layout,

@@ -480,6 +480,8 @@ def dualpipe_bubble(
 def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Count = 1) -> Amount:
     r"""Layers of one pipeline stage, where they are shared out as evenly as can be.
 
+    .. math:: v \left\lceil \frac{L}{p v} \right\rceil - \text{pieces of the stage that are short of a layer}
+
     The model is cut into stages times chunks pieces of ceil(layers / pieces) layers. Where that is too many, the last
     piece has one less, then the first, the last but one, and so on: the ends also have the loss and the embedding.
 
@@ -521,10 +523,9 @@ def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Cou
 
 def check_stage(stage: Amount, stages: Count) -> None:
     """Raise a ValueError unless there are such stages."""
-    if some(stage >= stages) or some(stage != np.floor(stage)):
-        raise ValueError(
-            f"stage must be a whole number from 0 to stages - 1, got {np.max(stage):g} of {np.max(stages):g}"
-        )
+    if some(stage >= stages) or some(stage != floor(stage)):
+        got = f"{np.max(stage):g} of {np.min(stages):g}"
+        raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {got}")
 
 
 def _check_pieces(layers: Count, stages: Count, chunks: Count) -> None:

@@ -313,7 +313,7 @@ def _dual_pipe_bubble(
     share = slowest.layers / model.layers
     backward = share * (compute.backward.time + compute.recompute_time + comm.expert_forward)
     weights = share * compute.backward.gemms / 2
-    stages = larger(job.pp, 2.0)
+    stages = larger(job.pp + job.pp % 2, 2.0)  # of an odd number it has no bubble to take
     bubble = dualpipe_bubble.unchecked(stages, backward=backward, weight=weights, paired=slowest.time)
     return pick(job.pp % 2 == 0, bubble, slowest.bubble)
 

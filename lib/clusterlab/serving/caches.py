@@ -113,10 +113,13 @@ def _bytes(replica: Replica, context: Amount) -> tuple[Bytes, Bytes, _Each]:
 def _on_fullest_stage(stacks: tuple[Stack, ...], pp: Number) -> list[Number]:
     """Layers of each stack on a stage with as many layers as any, as few of those that come first as can be."""
     usual = sum(stack.count for stack in stacks if not stack.leading)
-    every = sum(stack.count for stack in stacks)
-    layers = np.ceil(every / pp)
+    leading = sum(stack.count for stack in stacks) - usual
+    layers = np.ceil((leading + usual) / pp)
     of_usual = smaller(layers, float(usual))
-    return [layers - of_usual if stack.leading else of_usual * (stack.count / usual) for stack in stacks]
+    of_leading = layers - of_usual
+    return [
+        of_leading * (stack.count / leading) if stack.leading else of_usual * (stack.count / usual) for stack in stacks
+    ]
 
 
 @law
@@ -162,7 +165,7 @@ def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> A
     True
     """
     if np.any(np.greater_equal(shared, context)):
-        raise ValueError(f"shared must be below context, got {shared} of {context}")
+        raise ValueError(f"shared must be below context, got {np.max(shared):g} of {np.min(context):g}")
     weights, activations, each = _bytes(replica, context - shared)
     dp = replica.layout.dp
     left = replica.software.cache_share * (replica.machine.hbm_capacity - weights - activations)

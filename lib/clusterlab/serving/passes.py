@@ -182,7 +182,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     tp, pp, dp = rank.tp, replica.layout.pp, replica.layout.dp
     gemms, experts, fullest, exchange, waiting = _blocks_work(model, rates, replica, now)
     mixing, states = _mixing_work(model, rates, replica, batch, now)
-    elementwise = _elementwise(model, rates, now)
+    elementwise = _elementwise_time(model, rates, now)
     output = _output_work(model, rates, batch, now)
     read, added = gemms.read + experts.read, gemms.added + experts.added
     work = mixing.time + states.time + read + added + elementwise
@@ -350,7 +350,7 @@ def _mixing_work(
     return mixing, _Kernel(kept.read, kept.added + scanned)
 
 
-def _elementwise(model: Transformer, rates: Rates, now: _Now) -> Seconds:
+def _elementwise_time(model: Transformer, rates: Rates, now: _Now) -> Seconds:
     """Seconds of all layers in kernels that only move memory, 2 bytes an element.
 
     A norm with its residual reads two tensors of the stream and writes two, in each block; queries and keys are

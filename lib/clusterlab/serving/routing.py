@@ -62,9 +62,10 @@ def fullest_rank(
     [1.07, 1.68]
     """
     if np.any(experts_per_token > experts):
-        raise ValueError(f"experts_per_token must be at most experts, got {experts_per_token} of {experts}")
+        got = f"{np.max(experts_per_token):g} of {np.min(experts):g}"
+        raise ValueError(f"experts_per_token must be at most experts, got {got}")
     n = ranks
-    sizes, where = np.unique(n, return_inverse=True)
+    sizes, where = np.unique(np.asarray(n), return_inverse=True)
     z = _QUANTILE((sizes - 0.375) / (sizes + 0.25))[where].reshape(np.shape(n))[()]
     popular = skew**2 * n / (experts + redundant) * (n - 1) / (n - 1 / experts)
     chance = (n - 1) * (experts - experts_per_token) / (tokens * experts_per_token * larger(experts - 1.0, 1.0))

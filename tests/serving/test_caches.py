@@ -1,0 +1,139 @@
+"""Caches: what ranks hold together, the largest batch, beginnings that are shared or brought back."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clusterlab.catalogue import SERVING, machine
+from clusterlab.model import (
+    Experts,
+    LatentAttention,
+    Layout,
+    kv_cache_bytes,
+    parameters,
+    transformer,
+)
+from clusterlab.serving import (
+    Batch,
+    Formats,
+    Replica,
+    Requests,
+    continuous_batch,
+    footprint,
+    forward_pass,
+    frontier,
+    largest_batch,
+    reuse,
+    static_batch,
+)
+from serving_cases import DEEPSEEK, H100, HYBRID, HYBRID_MIXTURE, LARGE, MIXTURE, SMALL
+
+
+@pytest.mark.parametrize("shape", [SMALL, MIXTURE, DEEPSEEK, HYBRID, HYBRID_MIXTURE])
+def test_the_weights_of_one_gpu_are_the_model(shape):
+    formats = Formats("fp8")
+    count = parameters(shape)
+    ends = count.embedding + count.output
+    expected = count.total - count.norms_and_biases - ends + 2 * ends
+    assert footprint(Replica(shape, H100, formats=formats), sequences=0, context=0).weights == pytest.approx(expected)
+
+
+def test_ranks_hold_the_model_once_and_what_they_share_in_each():
+    ranks = Replica(DEEPSEEK, H100, Layout(dp=32, ep=32), Formats("fp8"))
+    alone = Replica(DEEPSEEK, H100, formats=Formats("fp8"))
+    held, once = (footprint(one, sequences=0, context=0).weights for one in (ranks, alone))
+    experts = 58 * 256 * Experts().expert_weights(DEEPSEEK)
+    assert 32 * held == pytest.approx(experts + 32 * (once - experts))
+    copied = footprint(replace(ranks, redundant=32), sequences=0, context=0).weights
+    assert copied - held == pytest.approx(58 * Experts().expert_weights(DEEPSEEK))
+    halves = footprint(replace(alone, layout=Layout(tp=8, ep=8)), sequences=0, context=0).weights
+    _, shared = LatentAttention().weights(DEEPSEEK)
+    beside = 61 * shared + 58 * 256 * 7168
+    assert halves == pytest.approx((once - beside) / 8 + beside)
+
+
+@pytest.mark.parametrize("layout", [{"tp": 4}, {"tp": 16}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
+def test_the_largest_batch_fits_and_no_other(layout):
+    soft = replace(SERVING["usual"], cache_share=1.0)
+    replica = Replica(LARGE, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
+    most = largest_batch(replica, 4096)
+    dp = replica.layout.dp
+    assert most % dp == 0
+    assert footprint(replica, sequences=most, context=4096).total <= H100.hbm_capacity
+    assert footprint(replica, sequences=most + dp, context=4096).total > H100.hbm_capacity
+    one = footprint(replica, sequences=1, context=4096)
+    whole = kv_cache_bytes(LARGE, 4096, bytes_per_element=1)
+    assert one.caches == pytest.approx(whole * max(1 / replica.layout.tp, 1 / 8) / (dp * replica.layout.pp))
+    assert one.total == one.weights + one.activations + one.caches
+
+
+@pytest.mark.parametrize("layout", [{"tp": 4}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
+@pytest.mark.parametrize("shape", [LARGE, transformer("gpt-oss 120B"), HYBRID], ids=["70B", "windows", "hybrid"])
+def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
+    soft = replace(SERVING["usual"], cache_share=1.0)
+    replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
+    dp = replica.layout.dp
+    most = largest_batch(replica, 4096, shared=1000)
+    once = footprint(replica, sequences=dp, context=1000).caches
+    own = [footprint(replica, sequences=n, context=3096).total for n in (most, most + dp)]
+    assert own[0] + once <= H100.hbm_capacity < own[1] + once
+    assert largest_batch(replica, 4096, shared=0) == largest_batch(replica, 4096) < most
+
+
+def test_what_does_not_fit_serves_nobody():
+    replica = Replica(LARGE, H100, formats=Formats("bf16"))
+    assert largest_batch(replica, 100) == 0
+    with pytest.raises(ValueError, match="not one sequence fits"):
+        static_batch(replica, Requests(10, 10), sequences=1)
+    service = continuous_batch(replica, Requests(10, 10))
+    assert service.tokens_per_second == 0
+    assert np.isnan(service.time_per_token)
+    assert "nan s\n" in repr(service)
+    with pytest.raises(ValueError, match=r"nothing fits: Llama 3\.1 70B on 1 of H100 SXM"):
+        frontier(replica, Requests(10, 10), gpus=1)
+
+
+def test_a_trillion_parameters_are_a_fourteenth_of_a_rack():
+    rack = Replica(transformer("Kimi K2"), machine("GB200"), Layout(dp=72, ep=72), Formats("fp8"), redundant=48)
+    memory = 72 * rack.machine.hbm_capacity
+    assert 13 < memory / parameters(rack.model).total < 14
+    assert largest_batch(rack, 8192) * kv_cache_bytes(rack.model, 8192) > 0.6 * memory
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "share"),
+    [
+        ("Llama 3.1 70B", Layout(tp=4), 1 / 4),
+        ("Llama 3.1 70B", Layout(tp=16), 1 / 8),
+        ("Llama 3.1 70B", Layout(tp=2, pp=4), 1 / 8),
+        ("DeepSeek-V3", Layout(dp=32, ep=32), 1.0),
+    ],
+)
+def test_a_cache_in_a_second_tier_is_its_bytes_over_the_way_to_each_gpu(name, layout, share):
+    replica = Replica(transformer(name), H100, layout, Formats("fp8", cache_bytes=1))
+    found = reuse(replica, 4096, bandwidth=5e9, latency=1e-3)
+    size = share * kv_cache_bytes(transformer(name), 4096, bytes_per_element=1)
+    assert found.size == pytest.approx(size)
+    assert found.fetch == pytest.approx(1e-3 + size / 5e9)
+    ranks = layout.dp * layout.pp
+    assert found.compute == forward_pass(replica, Batch(prompt_tokens=4096 * ranks, chunk=4096)).time
+    assert reuse(replica, 4096, bandwidth=found.enough).speedup == pytest.approx(1)
+    # Keys and values grow with the tokens, computing them faster than that: long beginnings are worth keeping most.
+    assert reuse(replica, 32768, bandwidth=5e9).speedup > reuse(replica, 8192, bandwidth=5e9).speedup
+
+
+def test_a_router_with_a_limit_reads_prompts_faster_on_many_nodes_and_decodes_as_before():
+    """Decoding sends every copy straight to its rank; and four nodes are within DeepSeek-V3's four anyway."""
+    free = replace(DEEPSEEK, node_limit=0)
+    for batch, faster in ((Batch(prompt_tokens=64 * 8192, chunk=4096), True), (Batch(sequences=64 * 64), False)):
+        limited, open_ = (
+            forward_pass(Replica(shape, H100, Layout(dp=64, ep=64), Formats("fp8")), batch).exchange
+            for shape in (DEEPSEEK, free)
+        )
+        assert (limited < 0.8 * open_) if faster else limited == open_
+    four = [
+        forward_pass(Replica(shape, H100, Layout(dp=32, ep=32)), Batch(prompt_tokens=1e5, chunk=4096)).time
+        for shape in (DEEPSEEK, free)
+    ]
+    assert four[0] == four[1]
