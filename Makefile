@@ -51,7 +51,8 @@ refresh: $(VENV)/test  ## Execute the notebooks and store their text outputs
 
 # A page is narrower than an editor, so the code of a chapter is broken earlier.
 lint: $(VENV)/test  ## Check style, format and types
-	$(BIN)/ruff check
+	$(BIN)/ruff check --exclude "book/*.ipynb"
+	$(BIN)/ruff check --line-length 88 book/*.ipynb
 	$(BIN)/ruff format --check --exclude "book/*.ipynb"
 	$(BIN)/ruff format --check --line-length 88 book/*.ipynb
 	$(BIN)/mypy

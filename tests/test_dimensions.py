@@ -36,19 +36,9 @@ from clusterlab.interconnect import (
     torus,
     tree_all_reduce,
 )
-from clusterlab.model import (
-    Layout,
-    SlidingWindow,
-    Transformer,
-    Workload,
-    trained,
-)
+from clusterlab.model import Layout, SlidingWindow, Transformer, Workload, trained
 from clusterlab.operations import fair_shares, file_system, servers_needed
-from clusterlab.parallelism import (
-    data_parallel_ratio,
-    layer_activations,
-    tensor_parallel_ratio,
-)
+from clusterlab.parallelism import data_parallel_ratio, layer_activations, tensor_parallel_ratio
 from clusterlab.power import (
     Coolant,
     best_cap,
@@ -64,22 +54,8 @@ from clusterlab.power import (
     power_swing,
     site,
 )
-from clusterlab.roofline import (
-    Work,
-    attainable,
-    iron_law,
-    lower_bound,
-    matmul,
-)
-from clusterlab.scaling import (
-    bill,
-    capital,
-    chain,
-    kept_per_doubling,
-    strong_scaling,
-    waiting_bill,
-    yearly_bill,
-)
+from clusterlab.roofline import Work, attainable, iron_law, lower_bound, matmul
+from clusterlab.scaling import bill, capital, chain, kept_per_doubling, strong_scaling, waiting_bill, yearly_bill
 from laws import registry
 
 
@@ -92,10 +68,7 @@ PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
 BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
 SHAPE = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, others=((1, SlidingWindow(4)),))
 WORKLOAD = Workload(sequence=8, global_batch=2)
-IN_BYTES = replace(
-    SOFTWARE["2024"],
-    **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")},
-)
+IN_BYTES = replace(SOFTWARE["2024"], **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")})
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
 SECONDS = q("s")
 JOB = Job(
@@ -144,10 +117,7 @@ DIMENSIONS = {
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
     first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
     goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
-    expected_run_time: (
-        lambda: expected_run_time(q("s", 90), JOB),
-        dict.fromkeys(PARTS, "s") | {"goodput": ""},
-    ),
+    expected_run_time: (lambda: expected_run_time(q("s", 90), JOB), dict.fromkeys(PARTS, "s") | {"goodput": ""}),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
     layer_activations: (
         lambda: layer_activations(SHAPE, WORKLOAD, Layout(tp=2), software=IN_BYTES),

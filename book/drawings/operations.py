@@ -46,17 +46,7 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
         y, lost = i * row, now * (1 - float(factor))
         now -= lost
         drawn.append(Label(left - 8, y + 12, names[name], "end"))
-        drawn.append(
-            Box(
-                left,
-                y,
-                now * per,
-                high,
-                f"{now:,.0f}",
-                "compute",
-                solid=i == len(chain.factors),
-            )
-        )
+        drawn.append(Box(left, y, now * per, high, f"{now:,.0f}", "compute", solid=i == len(chain.factors)))
         if lost * per > 0.4:
             drawn.append(Box(left + now * per, y, lost * per, high, kind="waste", solid=True))
         drawn.append(Label(396, y + 12, f"{lost:,.0f}", "end"))
@@ -95,24 +85,8 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
     for i, (name, rate) in enumerate(parts.items()):
         width = rate * scale
         kind = "memory" if name == "drives" else "wire"
-        drawn.append(
-            Box(
-                i * step + 1,
-                middle - width / 2,
-                step - 2,
-                width,
-                kind=kind,
-                solid=name == narrow,
-            )
-        )
-        drawn.append(
-            Label(
-                (i + 0.5) * step,
-                14,
-                f"{_NAMES[name]}\n{fmt(rate, 'B/s')}",
-                strong=name == narrow,
-            )
-        )
+        drawn.append(Box(i * step + 1, middle - width / 2, step - 2, width, kind=kind, solid=name == narrow))
+        drawn.append(Label((i + 0.5) * step, 14, f"{_NAMES[name]}\n{fmt(rate, 'B/s')}", strong=name == narrow))
     width = through * scale
     drawn.append(Arrow(right + 4, middle, right + 30, middle, kind="compute"))
     drawn.append(Label(400, middle - 26, fmt(through, "B/s"), "end", strong=True))
@@ -123,12 +97,7 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
     return Scene(400, top + high + 4, drawn, alt=alt)
 
 
-def burst(
-    wants: Mapping[str, float],
-    gets: Mapping[str, float],
-    capacity: float,
-    kinds: Mapping[str, str],
-) -> Scene:
+def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float, kinds: Mapping[str, str]) -> Scene:
     """Flows that share a file system: as wide as what each wants on the left, as what it gets on the right.
 
     Who wants more than 1.2 times the whole file system is drawn as if it wanted that.
@@ -149,10 +118,7 @@ def burst(
     'They share 200 GB/s: data wants 60 GB/s and gets 60 GB/s, checkpoint wants 400 GB/s and gets 140 GB/s.'
     """
     top, inside, left, right, gap, least = 6.0, 96.0, 128.0, 284.0, 22.0, 36.0
-    scale, most = (
-        inside / capacity,
-        1.2 * inside,
-    )  # a wider wish is cut off: its number says how wide it is
+    scale, most = (inside / capacity, 1.2 * inside)  # a wider wish is cut off: its number says how wide it is
     rooms = [max(min(wanted * scale, most), least) for wanted in wants.values()]
     height = top + len(wants) * most + gap * (len(wants) - 1) + 24
     at = top + (height - 24 - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
@@ -164,17 +130,7 @@ def burst(
         given = gets[name]
         width = max(given * scale, 0.5)
         if wanted > given:  # what is not granted, behind what is
-            drawn.append(
-                Band(
-                    left,
-                    at,
-                    right,
-                    into,
-                    max(min(wanted * scale, most), 0.5),
-                    width,
-                    "idle",
-                )
-            )
+            drawn.append(Band(left, at, right, into, max(min(wanted * scale, most), 0.5), width, "idle"))
         drawn.append(Band(left, at, right, into, width, width, kinds[name]))
         drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
         said_at = max(into + width / 2, said_at + least)
@@ -244,28 +200,8 @@ def profile(times: Sequence[float], exchange: float) -> Scene:
         y, end = pitch * rank + 2, left + per * time
         inside = slow + exchange - time
         drawn.append(Label(0, y + 12, f"rank {rank}", "start", strong=rank == worst))
-        drawn.append(
-            Box(
-                left,
-                y,
-                end - left,
-                24,
-                f"computes {fmt(time, 's', 2)}",
-                "compute",
-                solid=rank == worst,
-            )
-        )
-        drawn.append(
-            Box(
-                end,
-                y,
-                right - end,
-                24,
-                fmt(inside, "s", 2),
-                "wire",
-                solid=rank == worst,
-            )
-        )
+        drawn.append(Box(left, y, end - left, 24, f"computes {fmt(time, 's', 2)}", "compute", solid=rank == worst))
+        drawn.append(Box(end, y, right - end, 24, fmt(inside, "s", 2), "wire", solid=rank == worst))
     bottom = pitch * len(times)
     drawn.append(Label(right, bottom + 10, "time in the all-reduce, as profiled", "end"))
     others = fmt(slow + exchange - usual, "s")
@@ -307,26 +243,12 @@ def search(n: int, tests: Sequence[Sequence[int]], bad: Sequence[int], step: int
         for machine in range(n):
             inside = machine in group and row < shown
             kind = ("waste" if slow else "compute") if inside else "grey"
-            drawn.append(
-                Box(
-                    left + machine * width + 1,
-                    y,
-                    width - 2,
-                    22,
-                    kind=kind,
-                    solid=inside,
-                )
-            )
+            drawn.append(Box(left + machine * width + 1, y, width - 2, 22, kind=kind, solid=inside))
         if row < shown:
             drawn.append(Label(400, y + 11, "slow" if slow else "fine", "end", strong=slow))
             count = f"{len(group)} machine{'s' * (len(group) > 1)}"
             said.append(f"Test {row + 1}: {count}, {'slow' if slow else 'fine'}.")
-    return Scene(
-        400,
-        top + pitch * len(tests),
-        drawn,
-        alt=" ".join(said) or f"{n} machines, none tested yet.",
-    )
+    return Scene(400, top + pitch * len(tests), drawn, alt=" ".join(said) or f"{n} machines, none tested yet.")
 
 
 # --- A cluster's day, job by job --------------------------------------------------------------------------------------
@@ -365,10 +287,7 @@ def _runs(rows: list[int]) -> list[tuple[int, int]]:
     """Rows that lie side by side, as the first and the last of each run."""
     numbers = np.array(rows)
     cuts = np.flatnonzero(np.diff(numbers) > 1)
-    firsts, lasts = (
-        numbers[np.append(0, cuts + 1)],
-        numbers[np.append(cuts, len(numbers) - 1)],
-    )
+    firsts, lasts = (numbers[np.append(0, cuts + 1)], numbers[np.append(cuts, len(numbers) - 1)])
     return [(int(a), int(b)) for a, b in zip(firsts, lasts, strict=True)]
 
 
@@ -405,28 +324,12 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
 
     parts: list[Part] = []
 
-    def box(
-        a: float,
-        b: float,
-        first: int,
-        last: int,
-        kind: str,
-        text: str = "",
-        solid: bool = True,
-    ) -> None:
+    def box(a: float, b: float, first: int, last: int, kind: str, text: str = "", solid: bool = True) -> None:
         wide, high = x(b) - x(a), y(last) + gpu - y(first)
         if wide > 0.3:
             fits = high > 15 and LETTER * len(text) < wide - 3
             parts.append(
-                Box(
-                    x(a),
-                    y(first),
-                    max(wide - 0.5, 0.3),
-                    max(high - 0.3, 0.3),
-                    text if fits else "",
-                    kind,
-                    bool(solid),
-                )
+                Box(x(a), y(first), max(wide - 0.5, 0.3), max(high - 0.3, 0.3), text if fits else "", kind, bool(solid))
             )
 
     # What is free, behind all jobs: from change to change it is all of one cause.
@@ -435,14 +338,7 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
     for first, last in zip(changes, np.append(changes[1:], len(causes)), strict=True):
         until = schedule.times[last] if last < len(causes) else np.inf
         if causes[first]:
-            box(
-                schedule.times[first],
-                until,
-                0,
-                cluster.gpus - 1,
-                "waste",
-                solid=causes[first] == 2,
-            )
+            box(schedule.times[first], until, 0, cluster.gpus - 1, "waste", solid=causes[first] == 2)
     shown = 0
     for stay, rows in zip(schedule.attempts, _lanes(schedule), strict=True):
         if stay.begin >= stop or stay.finish <= start:
@@ -452,49 +348,22 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
         tallest = max(runs, key=lambda run: run[1] - run[0])
         for run in runs:
             size = fmt(stay.gpus) if run == tallest else ""
-            box(
-                stay.begin + stay.restart,
-                stay.finish,
-                *run,
-                _kind(stay.gpus, cluster.node_size),
-                size,
-            )
+            box(stay.begin + stay.restart, stay.finish, *run, _kind(stay.gpus, cluster.node_size), size)
             if stay.restart:
                 box(stay.begin, stay.begin + stay.restart, *run, "lost")
     for rack in range(cluster.racks):
         middle = (rack + 0.5) * cluster.rack * cluster.node_size
-        parts.append(
-            Label(
-                _LEFT - 6,
-                _TOP + middle * (_HIGH + _GAP) / cluster.gpus,
-                fmt(rack),
-                anchor="end",
-            )
-        )
+        parts.append(Label(_LEFT - 6, _TOP + middle * (_HIGH + _GAP) / cluster.gpus, fmt(rack), anchor="end"))
     parts.append(Label(0, 8, "rack", anchor="start"))
     step = next(s for s in (1, 2, 4, 6, 12, 24, 48, 96, 1e9) if length / hour / s <= 7)
     for tick in np.arange(0, length / hour + 1e-9, step):
         at = x(start + tick * hour)
-        parts.append(
-            Label(
-                at,
-                _TOP + _HIGH + 13,
-                f"{tick:g} h",
-                anchor="end" if at > _RIGHT - 20 else "middle",
-            )
-        )
+        parts.append(Label(at, _TOP + _HIGH + 13, f"{tick:g} h", anchor="end" if at > _RIGHT - 20 else "middle"))
     node = cluster.node_size
-    sizes = [
-        (f"under {node} GPUs", "forward", True),
-        (f"{node} GPUs", "compute", True),
-        ("more", "backward", True),
-    ]
+    sizes = [(f"under {node} GPUs", "forward", True), (f"{node} GPUs", "compute", True), ("more", "backward", True)]
     sizes += [("restart", "lost", True)] * any(stay.restart for stay in schedule.attempts)
     parts += legend(_LEFT, _TOP + _HIGH + 38, sizes)
-    free = [
-        ("free, job waits for more", "waste", False),
-        ("free, in wrong places", "waste", True),
-    ]
+    free = [("free, job waits for more", "waste", False), ("free, in wrong places", "waste", True)]
     parts += legend(_LEFT, _TOP + _HIGH + 60, free, gap=4)
     shares = schedule.use(start, stop).shares
     useful, gathering, fragmented = (fmt(shares[name], "%", 2) for name in ("useful", "gathering", "fragmented"))
@@ -508,15 +377,6 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
 # Two mixes of sizes: GPUs to the share of jobs and the mean duration. Most jobs are small, and most GPU time is large.
 MIXES: Mapping[str, Mapping[int, tuple[float, float]]] = {
     "small jobs": {1: (0.7, 1 * hour), 8: (0.25, 2 * hour), 32: (0.05, 3 * hour)},
-    "large jobs": {
-        1: (0.62, 1 * hour),
-        8: (0.3, 3 * hour),
-        64: (0.06, 6 * hour),
-        128: (0.02, 6 * hour),
-    },
+    "large jobs": {1: (0.62, 1 * hour), 8: (0.3, 3 * hour), 64: (0.06, 6 * hour), 128: (0.02, 6 * hour)},
 }
-POLICIES = {
-    "fcfs": "first come, first served",
-    "backfill": "backfill",
-    "greedy": "whatever fits",
-}
+POLICIES = {"fcfs": "first come, first served", "backfill": "backfill", "greedy": "whatever fits"}

@@ -11,24 +11,12 @@ import math
 from clusterlab import catalogue
 from clusterlab.failures import Estimate
 from clusterlab.model import training_flops
-from clusterlab.planning import (
-    Fleet,
-    InfeasibleError,
-    Plan,
-    Site,
-    Training,
-    least_memory,
-)
+from clusterlab.planning import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from clusterlab.records import with_interval, words
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene
 
-_LEFT, _WIDE, _SIDE, _NARROW = (
-    0.0,
-    206.0,
-    246.0,
-    154.0,
-)  # the spine of boxes, and what hangs on it
+_LEFT, _WIDE, _SIDE, _NARROW = (0.0, 206.0, 246.0, 154.0)  # the spine of boxes, and what hangs on it
 _HIGH, _GAP = 46.0, 32.0
 
 
@@ -61,11 +49,7 @@ def chain(made: Plan) -> Scene:
     cost = _sure(made, "cost") if math.isfinite(float(done.cost)) else "no price known"
     spine = [
         (f"{training.model.name}\n{tokens}", "ink", _flops(flops)),
-        (
-            f"{one.gpus:,.0f} {one.accelerator}\n{cut}",
-            "compute",
-            f"{_sure(made, 'step_time')} a step",
-        ),
+        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{_sure(made, 'step_time')} a step"),
         (
             f"{_sure(made, 'time')}\n{_sure(made, 'effective_time', 2)} useful",
             "compute",
@@ -80,18 +64,9 @@ def chain(made: Plan) -> Scene:
     ]
     racks = f"{one.racks:,.0f} rack{'s' if one.racks != 1 else ''}"
     sides = [
-        (
-            f"{fmt(float(one.checkpoint.size), 'B')} saved\nevery {fmt(float(one.interval), 's')}",
-            "optimizer",
-        ),
-        (
-            f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables",
-            "network",
-        ),
-        (
-            f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers",
-            "lost",
-        ),
+        (f"{fmt(float(one.checkpoint.size), 'B')} saved\nevery {fmt(float(one.interval), 's')}", "optimizer"),
+        (f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables", "network"),
+        (f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers", "lost"),
         (f"{racks}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}", "grey"),
         None if done.capital is None else ("{} to build\n{}".format(*_two(made.intervals["capital"])), "ochre"),
     ]
@@ -100,27 +75,10 @@ def chain(made: Plan) -> Scene:
         y = i * (_HIGH + _GAP)
         parts.append(Box(_LEFT, y, _WIDE, _HIGH, text, kind, solid=i in (0, len(spine) - 1)))
         if through:
-            parts.append(
-                Arrow(
-                    _WIDE / 4,
-                    y + _HIGH + 2,
-                    _WIDE / 4,
-                    y + _HIGH + _GAP - 2,
-                    kind="ink",
-                )
-            )
+            parts.append(Arrow(_WIDE / 4, y + _HIGH + 2, _WIDE / 4, y + _HIGH + _GAP - 2, kind="ink"))
             parts.append(Label(_WIDE / 4 + 10, y + _HIGH + _GAP / 2, through, "start"))
         if side:
-            parts.append(
-                Arrow(
-                    _WIDE + 4,
-                    y + _HIGH / 2,
-                    _SIDE - 4,
-                    y + _HIGH / 2,
-                    kind="grey",
-                    heads=0,
-                )
-            )
+            parts.append(Arrow(_WIDE + 4, y + _HIGH / 2, _SIDE - 4, y + _HIGH / 2, kind="grey", heads=0))
             parts.append(Box(_SIDE, y, _NARROW, _HIGH, *side))
     bottom = len(spine) * (_HIGH + _GAP) - _GAP
     said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time')}, "
@@ -140,44 +98,18 @@ _CHAPTERS = (
     ("Serving", "serving"),
 )
 _LAWS = (
-    (
-        "model.md#clusterlab.model.training_flops",
-        "parallelism.md#clusterlab.parallelism.footprint",
-    ),
-    (
-        "parallelism.md#clusterlab.parallelism.search",
-        "parallelism.md#clusterlab.parallelism.step",
-    ),
-    (
-        "interconnect.md#clusterlab.interconnect.fat_tree",
-        "planning.md#clusterlab.planning.design",
-    ),
-    (
-        "failures.md#clusterlab.failures.expected_run_time",
-        "failures.md#clusterlab.failures.RunTime",
-    ),
-    (
-        "power.md#clusterlab.power.facility",
-        "power.md#clusterlab.power.energy_footprint",
-    ),
-    (
-        "scaling.md#clusterlab.scaling.capital",
-        "scaling.md#clusterlab.scaling.yearly_bill",
-    ),
-    (
-        "serving.md#clusterlab.serving.frontier",
-        "scaling.md#clusterlab.scaling.cost_per",
-    ),
+    ("model.md#clusterlab.model.training_flops", "parallelism.md#clusterlab.parallelism.footprint"),
+    ("parallelism.md#clusterlab.parallelism.search", "parallelism.md#clusterlab.parallelism.step"),
+    ("interconnect.md#clusterlab.interconnect.fat_tree", "planning.md#clusterlab.planning.design"),
+    ("failures.md#clusterlab.failures.expected_run_time", "failures.md#clusterlab.failures.RunTime"),
+    ("power.md#clusterlab.power.facility", "power.md#clusterlab.power.energy_footprint"),
+    ("scaling.md#clusterlab.scaling.capital", "scaling.md#clusterlab.scaling.yearly_bill"),
+    ("serving.md#clusterlab.serving.frontier", "scaling.md#clusterlab.scaling.cost_per"),
 )
 _NOTHING = "\N{EN DASH}"
 
 
-def answer(
-    training: Training,
-    site: Site,
-    made: Plan | InfeasibleError,
-    fleet: Fleet | InfeasibleError,
-) -> Scene:
+def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: Fleet | InfeasibleError) -> Scene:
     """A model on so many accelerators, from its FLOPs to the price of a token: each box leads to its law.
 
     What is predicted has the ends of its 80 % interval on the line below it. The names on the left lead to the
@@ -208,14 +140,8 @@ def answer(
     start = (f"{model}\n{_flops(float(flops))}", "ink")
     if isinstance(made, InfeasibleError):
         held, why = _misfit(training, site)
-        rows = [
-            [start, (f"{gpus}\n{held}", "lost")],
-            *([(_NOTHING, "grey")] * 2 for _ in range(5)),
-        ]
-        verdict = [
-            f"It does not fit: {why}.",
-            f"The nearest number that does is {made.nearest['gpus']:,.0f}.",
-        ]
+        rows = [[start, (f"{gpus}\n{held}", "lost")], *([(_NOTHING, "grey")] * 2 for _ in range(5))]
+        verdict = [f"It does not fit: {why}.", f"The nearest number that does is {made.nearest['gpus']:,.0f}."]
         said = f"{model} on {gpus} does not fit: {why}. {verdict[1]}"
     else:
         first, *others = _numbers(made)
@@ -282,10 +208,7 @@ def _misfit(training: Training, site: Site) -> tuple[str, str]:
     need = least_memory(training, site)
     if not math.isfinite(need):
         return "no equal parts", "model and batch have no such parts"
-    return (
-        f"{fmt(need, 'B')} of {fmt(room, 'B')}",
-        f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use",
-    )
+    return (f"{fmt(need, 'B')} of {fmt(room, 'B')}", f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use")
 
 
 def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
@@ -391,16 +314,7 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
         y = i * row
         start, end = zero + one.less * scale, zero + one.more * scale
         parts.append(Label(0, y + 10, words(one.name), "start"))
-        parts.append(
-            Box(
-                start,
-                y,
-                max(end - start, 1.0),
-                20,
-                kind="ochre" if of == "cost" else "waste",
-                solid=True,
-            )
-        )
+        parts.append(Box(start, y, max(end - start, 1.0), 20, kind="ochre" if of == "cost" else "waste", solid=True))
         less, more = one.said
         parts.append(Label(400, y + 10, more, "end"))
         if less != more:

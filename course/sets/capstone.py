@@ -66,10 +66,7 @@ def interruptions(draw: Draw) -> Question:
         f" {days} days?",
         right,
         "failures",
-        mistakes={
-            "The MTTF is of a GPU; you counted servers.": right / 8,
-            "That is in a day.": right / days,
-        },
+        mistakes={"The MTTF is of a GPU; you counted servers.": right / 8, "That is in a day.": right / days},
         hints=["MTBF of the job first."],
         way=f"One every {fmt(gap, 'h')}.",
     )

@@ -770,12 +770,7 @@ def power_cap(
 
 @law
 def best_cap(
-    *,
-    static: PositiveWatts,
-    dynamic: PositiveWatts,
-    voltage_floor: PositiveShare,
-    fixed: Share = 0,
-    rest: Watts = 0,
+    *, static: PositiveWatts, dynamic: PositiveWatts, voltage_floor: PositiveShare, fixed: Share = 0, rest: Watts = 0
 ) -> Capped:
     r"""Power cap at which a task takes the least energy.
 
@@ -831,13 +826,7 @@ def _clock(power: Watts, *, static: Watts, dynamic: Watts, voltage_floor: Positi
 
 
 def _at_clock(
-    frequency: PositiveShare,
-    *,
-    static: Watts,
-    dynamic: Watts,
-    voltage_floor: PositiveShare,
-    fixed: Share,
-    rest: Watts,
+    frequency: PositiveShare, *, static: Watts, dynamic: Watts, voltage_floor: PositiveShare, fixed: Share, rest: Watts
 ) -> Capped:
     power = clocked_power.unchecked(frequency, static=static, dynamic=dynamic, voltage_floor=voltage_floor)
     time = fixed + (1 - fixed) / frequency

@@ -27,18 +27,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
-from .checks import (
-    AT_LEAST_ONE,
-    CELSIUS,
-    FRACTION,
-    NONNEGATIVE,
-    POSITIVE,
-    SHARE,
-    WHOLE,
-    Rule,
-    broadcastable,
-    check,
-)
+from .checks import AT_LEAST_ONE, CELSIUS, FRACTION, NONNEGATIVE, POSITIVE, SHARE, WHOLE, Rule, broadcastable, check
 
 
 @dataclass(frozen=True)

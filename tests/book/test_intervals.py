@@ -134,15 +134,9 @@ PREDICTS = {
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
     "power.Draw": (lambda: power.mean_draw(10_200, utilisation=2 / 3), ("power",)),
-    "evidence.TimedCollective": (
-        lambda: predict_collective("all-reduce", 14e9, 256),
-        ("time", "bus bandwidth"),
-    ),
+    "evidence.TimedCollective": (lambda: predict_collective("all-reduce", 14e9, 256), ("time", "bus bandwidth")),
     "evidence.LinkFit": (timed, ("bandwidth",)),
-    "evidence.Explanation": (
-        lambda: explain(published_runs()[0][:10], published_runs()[0][0].row),
-        ("predicted",),
-    ),
+    "evidence.Explanation": (lambda: explain(published_runs()[0][:10], published_runs()[0][0].row), ("predicted",)),
     "evidence.Claim": (gpu_hours, ("computed",)),
     "planning.Design": (lambda: plan().design, ("step", "MFU")),
     "planning.Point": (lambda: plan().front[0], ("time", "cost", "power")),

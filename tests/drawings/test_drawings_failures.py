@@ -17,11 +17,7 @@ JOB = Job(interval=1080, write=56.7, mtbf=system_mtbf(LIFE, 16_384), detection=2
 WAIT = spare_pool(24, nodes=2048, node_mtbf=LIFE / 8, repair=2 * day).wait
 SHARES = goodput(replace(JOB, repair=WAIT, maintenance=0.01))
 FAILURES = [[1 * year, 6 * year], [2.5 * year], [], [9 * year]]
-WAYS = {
-    "one rank": {"rate": 50 * GB},
-    "sharded": {"rate": 100 * GB},
-    "two levels": {"rate": 100 * GB, "local": 5 * GB},
-}
+WAYS = {"one rank": {"rate": 50 * GB}, "sharded": {"rate": 100 * GB}, "two levels": {"rate": 100 * GB, "local": 5 * GB}}
 
 
 def saved(way):

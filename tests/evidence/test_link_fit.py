@@ -752,10 +752,7 @@ def test_json_holds_these_keys_and_no_others(command, capsys):
     results = json.loads(capsys.readouterr().out)
     keys = KEYS if command == "fit" else [*KEYS[:4], *SURE, *KEYS[4:], "coverage", "predictions"]
     assert all(list(one) == keys for one in results)
-    expected = {
-        "fit": [fit_links(rows) for rows in SOURCES.values()],
-        "predict": predicted_each(),
-    }[command]
+    expected = {"fit": [fit_links(rows) for rows in SOURCES.values()], "predict": predicted_each()}[command]
     for one, result in zip(results, expected, strict=True):
         values = (result.source, len(result.errors), result.alpha, result.bandwidth, result.wire_fraction)
         assert tuple(one[key] for key in KEYS) == (*values, result.mean_abs_error)

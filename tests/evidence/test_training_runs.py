@@ -324,10 +324,7 @@ def test_a_utilisation_without_a_peak_is_one_of_the_datasheet(table):
         (FINE + ",", "line 2: 16 fields, but the heading has 15; a comma too many?"),
         (FINE + ",1", "line 2: 16 fields, but the heading has 15; a cell with a comma in it needs quotes"),
         (FINE[:-1], "line 2: 14 fields, but the heading has 15"),
-        (
-            FINE.replace("64,none", "1,024,none"),
-            "line 2: 16 fields, but the heading has 15; a comma too many?",
-        ),
+        (FINE.replace("64,none", "1,024,none"), "line 2: 16 fields, but the heading has 15; a comma too many?"),
     ],
 )
 def test_a_row_that_cannot_be_predicted_is_named_with_the_reason(table, line, why):
@@ -656,11 +653,7 @@ def test_every_published_run_fits_or_is_refused_for_a_reason():
     """All of them ran. Of 643 the law refuses 33; 18 fit with activations that the host holds, as their recipes do."""
     reasons = [why_refused(run) for run in RUNS]
     found = {why: reasons.count(why) for why in dict.fromkeys(reasons) if why}
-    assert found == {
-        training_close.UNSTATED: 27,
-        training_close.INTERLEAVED: 5,
-        training_close.STATE: 1,
-    }
+    assert found == {training_close.UNSTATED: 27, training_close.INTERLEAVED: 5, training_close.STATE: 1}
     assert sum(run.filled.get("memory", "").startswith(training_close.HOST) for run in RUNS) == 18
 
 

@@ -11,17 +11,7 @@ from hypothesis import strategies as st
 from clusterlab import operations
 from clusterlab.evidence import published
 from clusterlab.interconnect import multi_node_ring
-from clusterlab.operations import (
-    Cluster,
-    Jobs,
-    Use,
-    compare,
-    drain,
-    draw_jobs,
-    expected_wait,
-    replay,
-    simulate,
-)
+from clusterlab.operations import Cluster, Jobs, Use, compare, drain, draw_jobs, expected_wait, replay, simulate
 from clusterlab.operations.state import fits
 from clusterlab.serving import batch_queue, impatient_queue
 from clusterlab.units import hour, year

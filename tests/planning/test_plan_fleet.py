@@ -11,16 +11,7 @@ from hypothesis import strategies as st
 
 from clusterlab import interconnect
 from clusterlab.catalogue import SPREADS, price_list
-from clusterlab.planning import (
-    CENTRAL,
-    FLEET_METRICS,
-    SWITCHES,
-    InfeasibleError,
-    Serving,
-    Site,
-    samples,
-    serve,
-)
+from clusterlab.planning import CENTRAL, FLEET_METRICS, SWITCHES, InfeasibleError, Serving, Site, samples, serve
 from clusterlab.planning.recount import recount
 from clusterlab.scaling import redundancy
 from clusterlab.units import hour, year

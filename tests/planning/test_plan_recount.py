@@ -20,11 +20,7 @@ def llama():
     return design(LLAMA, Site(), H100, META)
 
 
-MODELS = {
-    "Llama 3.1 8B": (8, 64),
-    "Llama 3.1 70B": (128, 512),
-    "Mixtral 8x7B": (64, 256),
-}
+MODELS = {"Llama 3.1 8B": (8, 64), "Llama 3.1 70B": (128, 512), "Mixtral 8x7B": (64, 256)}
 
 
 CHIPS = ("H100 SXM", "GB200", "A100 80GB")

@@ -8,12 +8,7 @@ from clusterlab.interconnect import Collective
 from clusterlab.units import fmt
 from explorable import Arrow, Band, Box, Label, Part, Scene, legend
 
-RANKS = (
-    "ochre",
-    "violet",
-    "red",
-    "grey",
-)  # colours of four ranks: they mean nothing else in the book
+RANKS = ("ochre", "violet", "red", "grey")  # colours of four ranks: they mean nothing else in the book
 GPUS = len(RANKS)  # of a ring, and of the collectives
 STEPS = 2 * (GPUS - 1)  # of a ring all-reduce
 CHUNKS = "abcd"
@@ -24,28 +19,13 @@ _CELL, _APART = (30, 28), 37  # size of a chunk in the ring, and from chunk to c
 Held = list[list[frozenset[int]]]  # of each rank, whose values each of its pieces sums; none where it holds nothing
 
 
-def _piece(
-    x: float,
-    y: float,
-    width: float,
-    height: float,
-    ranks: Collection[int],
-    key: str = "",
-) -> list[Box]:
+def _piece(x: float, y: float, width: float, height: float, ranks: Collection[int], key: str = "") -> list[Box]:
     """A piece of a buffer: a stripe for each rank whose values it sums, an empty box where it is not there."""
     if not ranks:
         return [Box(x, y, width, height)]
     each = width / len(ranks)
     return [
-        Box(
-            x + i * each,
-            y,
-            each,
-            height,
-            kind=RANKS[rank],
-            solid=True,
-            key=f"{key}{rank}" if key else "",
-        )
+        Box(x + i * each, y, each, height, kind=RANKS[rank], solid=True, key=f"{key}{rank}" if key else "")
         for i, rank in enumerate(sorted(ranks))
     ]
 
@@ -78,20 +58,13 @@ def states(name: str) -> dict[str, Held]:
     scattered = [[everyone if piece == rank else none for piece in ranks] for rank in ranks]
     summed = [[everyone] * GPUS for _ in ranks]
     return {
-        "all-reduce": {
-            "before": own,
-            "reduce-scatter": scattered,
-            "all-gather": summed,
-        },
+        "all-reduce": {"before": own, "reduce-scatter": scattered, "all-gather": summed},
         "reduce-scatter": {"before": own, "after": scattered},
         "all-gather": {
             "before": [[frozenset({rank}) if piece == rank else none for piece in ranks] for rank in ranks],
             "after": [[frozenset({piece}) for piece in ranks] for _ in ranks],
         },
-        "all-to-all": {
-            "before": own,
-            "after": [[frozenset({piece}) for piece in ranks] for _ in ranks],
-        },
+        "all-to-all": {"before": own, "after": [[frozenset({piece}) for piece in ranks] for _ in ranks]},
         "broadcast": {
             "before": [[frozenset({0}) if rank == 0 else none for _ in ranks] for rank in ranks],
             "after": [[frozenset({0})] * GPUS for _ in ranks],
@@ -196,36 +169,18 @@ def ring(step: int) -> Scene:
     moving: list[Part] = []
     moves = []
     for gpu, (x, y) in enumerate(_CORNERS):
-        parts += [
-            Box(x, y, 160, 62),
-            Label(x, y - 11, f"GPU {gpu}", "start", strong=True),
-        ]
+        parts += [Box(x, y, 160, 62), Label(x, y - 11, f"GPU {gpu}", "start", strong=True)]
         for chunk, ranks in enumerate(held[gpu]):
             left, top = ring_cell(gpu, chunk)
             parts.append(Label(left + _CELL[0] / 2, y + 13, CHUNKS[chunk]))
             if (gpu - step) % GPUS == chunk:
                 key = CHUNKS[chunk]
                 frame = "wire" if more else "ink"
-                moving.append(
-                    Box(
-                        left - 4,
-                        top - 4,
-                        _CELL[0] + 8,
-                        _CELL[1] + 8,
-                        kind=frame,
-                        solid=more,
-                        key=key,
-                    )
-                )
+                moving.append(Box(left - 4, top - 4, _CELL[0] + 8, _CELL[1] + 8, kind=frame, solid=more, key=key))
                 moving += _piece(left, top, *_CELL, ranks, key)
             else:
                 parts += _piece(left, top, *_CELL, ranks)
-    paths = (
-        (164, 53, 236, 53),
-        (320, 88, 320, 126),
-        (236, 179, 164, 179),
-        (80, 126, 80, 88),
-    )
+    paths = ((164, 53, 236, 53), (320, 88, 320, 126), (236, 179, 164, 179), (80, 126, 80, 88))
     for gpu, path in enumerate(paths):
         name = CHUNKS[(gpu - step) % GPUS]
         if more:
@@ -284,10 +239,7 @@ def tree(ranks: int = 8) -> Scene:
         parts.append(Label(0, 12 + high * row, f"round {row}, {way}", "start"))
         for source, to in pairs:
             held[to] = held[to] | held[source]
-            for rank, end in (
-                (source, high * (row - 1) + 24),
-                (to, high * row),
-            ):  # what it has waits there
+            for rank, end in ((source, high * (row - 1) + 24), (to, high * row)):  # what it has waits there
                 if end > 24 + high * last[rank]:
                     at = left + pitch * rank
                     parts.append(Arrow(at, 24 + high * last[rank], at, end, kind="ink", heads=0))
@@ -299,17 +251,7 @@ def tree(ranks: int = 8) -> Scene:
         last |= {to: row for _, to in pairs}
     for rank, row, count in boxes:
         done = count == ranks
-        parts.append(
-            Box(
-                left + pitch * rank - 14,
-                high * row,
-                28,
-                24,
-                f"{count}",
-                "memory",
-                solid=done,
-            )
-        )
+        parts.append(Box(left + pitch * rank - 14, high * row, 28, 24, f"{count}", "memory", solid=done))
     alt = (
         f"A tree all-reduce of {ranks} ranks takes {len(rounds)} rounds, {len(rounds) // 2} up and "
         f"{len(rounds) // 2} down; every message is the whole buffer."
@@ -317,12 +259,7 @@ def tree(ranks: int = 8) -> Scene:
     return Scene(400, 24 + high * len(rounds) + 4, parts, alt=alt)
 
 
-STAGES = (
-    "before",
-    "reduce-scatter inside",
-    "all-reduce on each rail",
-    "all-gather inside",
-)
+STAGES = ("before", "reduce-scatter inside", "all-reduce on each rail", "all-gather inside")
 
 
 def rails(stage: int, inside: Collective, across: Collective) -> Scene:
@@ -355,34 +292,15 @@ def rails(stage: int, inside: Collective, across: Collective) -> Scene:
     parts: list[Part] = []
     for i in range(2):
         x = 208 * i
-        parts += [
-            Label(x, 8, f"Server {i}", "start", strong=True),
-            Box(x, 20, 192, 146),
-        ]
+        parts += [Label(x, 8, f"Server {i}", "start", strong=True), Box(x, 20, 192, 146)]
         bar = f"NVLink: {sent} each" if up else "NVLink"
         parts.append(Box(x + 6, 26, 180, 24, bar, "nvlink", solid=up))
         for gpu in range(4):
             left = x + 6 + 46.4 * gpu
             mid = left + 20.5
+            parts.append(Arrow(mid, 50, mid, 66, kind="nvlink" if up else "ink", heads=2 if up else 0))
             parts.append(
-                Arrow(
-                    mid,
-                    50,
-                    mid,
-                    66,
-                    kind="nvlink" if up else "ink",
-                    heads=2 if up else 0,
-                )
-            )
-            parts.append(
-                Arrow(
-                    mid,
-                    166,
-                    49 + 100.7 * gpu,
-                    200,
-                    kind="network" if net else "ink",
-                    heads=2 if net else 0,
-                )
+                Arrow(mid, 166, 49 + 100.7 * gpu, 200, kind="network" if net else "ink", heads=2 if net else 0)
             )
             parts.append(Box(left, 66, 41, 94, kind="compute"))
             for piece in range(4):
@@ -444,31 +362,12 @@ def all_to_all(hierarchical: bool, servers: int = 3, gpus: int = 4) -> Scene:
         parts.append(Box(316, row(server, 0) - 4, 84, gpus * pitch + 4))
         for gpu in range(gpus):
             hit = (server, gpu) in targets
-            parts.append(
-                Box(
-                    320,
-                    row(server, gpu),
-                    76,
-                    high,
-                    f"GPU {server * gpus + gpu}",
-                    "compute",
-                    solid=hit,
-                )
-            )
+            parts.append(Box(320, row(server, gpu), 76, high, f"GPU {server * gpus + gpu}", "compute", solid=hit))
     for gpu in range(gpus):
         y = start + gpu * pitch
         parts.append(Box(38, y, 62, high, f"GPU {gpu}", "compute", solid=gpu == 0))
         if hierarchical and gpu:
-            parts.append(
-                Arrow(
-                    38,
-                    start + high / 2,
-                    38,
-                    y + high / 2,
-                    kind="nvlink",
-                    bend=-0.4 / gpu**0.2,
-                )
-            )
+            parts.append(Arrow(38, start + high / 2, 38, y + high / 2, kind="nvlink", bend=-0.4 / gpu**0.2))
     count = len(targets)
     size = f"S/{servers}" if hierarchical else f"S/{n}"
     parts.append(Label(0, tall + 34, f"{count} messages of {size} cross", "start"))

@@ -14,10 +14,7 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def _links(machine: catalogue.Node) -> tuple[catalogue.Link, catalogue.Link]:
     """Scale-up link and network port of each accelerator."""
-    up, port = (
-        catalogue.accelerator(machine.accelerator).scale_up_link,
-        machine.network_link,
-    )
+    up, port = (catalogue.accelerator(machine.accelerator).scale_up_link, machine.network_link)
     if not (up and port and machine.network_ports == machine.accelerators):
         got = f"{machine.name} with {machine.network_ports} of {port} and {up}"
         raise ValueError(f"a machine needs a scale-up link and a network port for each accelerator, got {got}")
@@ -49,18 +46,8 @@ def server(node: catalogue.Node, pcie: catalogue.Link) -> Scene:
     up, port = _links(node)
     count, left, wide = node.accelerators, 272, 27.0
     pitch = left / count
-    rows = {
-        "switch": (0, 24),
-        "gpu": (66, 34),
-        "pcie": (134, 24),
-        "card": (180, 24),
-        "leaf": (246, 24),
-    }
-    (gpu, gpu_high), (bus, bus_high), (card, card_high) = (
-        rows["gpu"],
-        rows["pcie"],
-        rows["card"],
-    )
+    rows = {"switch": (0, 24), "gpu": (66, 34), "pcie": (134, 24), "card": (180, 24), "leaf": (246, 24)}
+    (gpu, gpu_high), (bus, bus_high), (card, card_high) = (rows["gpu"], rows["pcie"], rows["card"])
     parts: list[Part] = []
 
     def wire(at: float, link: catalogue.Link, kind: str, top: float, bottom: float) -> Box:
@@ -77,10 +64,7 @@ def server(node: catalogue.Node, pcie: catalogue.Link) -> Scene:
             Box(at - 15, gpu, 30, gpu_high, f"{i}", "compute", solid=True),
             Box(at - 15, card, 30, card_high, "NIC", "network"),
         ]
-    bars = {
-        "switch": ("NVSwitch", "nvlink"),
-        "pcie": ("PCIe switches and CPUs", "wire"),
-    }
+    bars = {"switch": ("NVSwitch", "nvlink"), "pcie": ("PCIe switches and CPUs", "wire")}
     for row, (text, kind) in (bars | {"leaf": ("leaf switches, one for each rail", "network")}).items():
         parts.append(Box(0, rows[row][0], left, rows[row][1], text, kind))
     beside = {
@@ -90,10 +74,7 @@ def server(node: catalogue.Node, pcie: catalogue.Link) -> Scene:
         225: (port.name, fmt(port.bandwidth, "B/s")),
     }
     for y, (name, rate) in beside.items():
-        parts += [
-            Label(282, y - 8, name, "start", strong=True),
-            Label(282, y + 8, rate, "start"),
-        ]
+        parts += [Label(282, y - 8, name, "start", strong=True), Label(282, y + 8, rate, "start")]
     alt = (
         f"{node.name}: each of {count} GPUs reaches the others by {up.name} at {fmt(up.bandwidth, 'B/s')}, and the "
         f"network by {pcie.name} at {fmt(pcie.bandwidth, 'B/s')} and an {port.name} port at "
@@ -142,14 +123,7 @@ def domains(node: catalogue.Node, rack: catalogue.Rack, switches: ScaleUp) -> Sc
         parts += [
             Arrow(152, top + high / 2, 166, top + high / 2, kind="network", heads=0),
             Box(0, top, 152, high),
-            Box(
-                4,
-                top + 4,
-                144,
-                18,
-                f"{rates[0]} to {node.accelerators - 1} others",
-                "nvlink",
-            ),
+            Box(4, top + 4, 144, 18, f"{rates[0]} to {node.accelerators - 1} others", "nvlink"),
         ]
         for gpu in range(node.accelerators):
             parts.append(Box(4 + 18.25 * gpu, top + 26, 16, 16, kind="compute", solid=True))
@@ -211,11 +185,7 @@ def rack(machine: catalogue.Rack, switches: ScaleUp) -> Scene:
         got = f"{switches.cables_per_switch} links of a switch for {machine.accelerators}"
         raise ValueError(f"each accelerator of a rack has one link to each switch, got {got}")
     up, port = _links(machine)
-    count, trays, links = (
-        machine.accelerators,
-        machine.nodes or 1,
-        int(switches.switches),
-    )
+    count, trays, links = (machine.accelerators, machine.nodes or 1, int(switches.switches))
     rate, ndr = fmt(up.bandwidth / links, "B/s"), fmt(port.bandwidth, "B/s")
     top, low, high, gpu, leaf = (
         20,
@@ -238,20 +208,10 @@ def rack(machine: catalogue.Rack, switches: ScaleUp) -> Scene:
         parts.append(Box(x - 1.4, high, 2.8, gpu, kind="compute", solid=i == one))
     parts += [
         Box(0, leaf, 400, 24, "leaf switches of the network", "network"),
-        Label(
-            0,
-            8,
-            f"{links} NVLink switches, {fmt(count * up.bandwidth / links, 'B/s')} each",
-            "start",
-        ),
+        Label(0, 8, f"{links} NVLink switches, {fmt(count * up.bandwidth / links, 'B/s')} each", "start"),
         Label(0, leaf + 38, f"Up: {up.name}, {links} {TIMES} {rate} a GPU", "start"),
         Label(0, leaf + 55, f"Down: {port.name}, {ndr} a GPU", "start"),
-        Label(
-            0,
-            leaf + 72,
-            f"{trays} trays of {deep} GPUs; a thin line is {deep} links",
-            "start",
-        ),
+        Label(0, leaf + 72, f"{trays} trays of {deep} GPUs; a thin line is {deep} links", "start"),
     ]
     alt = (
         f"{machine.name}: every GPU has {links} links of {up.name}, {rate} each, one to each of {links} switches. Out "
@@ -283,10 +243,7 @@ def ways(servers: int, gpus: int, times: Sequence[float]) -> Scene:
         parts.append(Label(left, 8, title, "start", strong=True))
         for i in range(2):
             x = left + 100 * i
-            parts += [
-                Box(x, 22, 88, 54),
-                Box(x + 4, 26, 80, 18, "NVLink", "nvlink", solid=bool(panel)),
-            ]
+            parts += [Box(x, 22, 88, 54), Box(x + 4, 26, 80, 18, "NVLink", "nvlink", solid=bool(panel))]
             for gpu in range(gpus):
                 at = x + 4 + 80 / gpus * (gpu + 0.5)
                 kind = "network" if gpu < used else "ink"

@@ -72,10 +72,7 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
         here, left_over = min(down, left_over), left_over - min(down, left_over)
         for i in range(here):
             at = x + (i - (here - 1) / 2) * min(10, 38 / here)
-            parts += [
-                Arrow(x, 176, at, 196, kind="ink", heads=0),
-                Box(at - 2, 196, 4, 14, kind="compute", solid=True),
-            ]
+            parts += [Arrow(x, 176, at, 196, kind="ink", heads=0), Box(at - 2, 196, 4, 14, kind="compute", solid=True)]
     for tier, y in tops.items():
         plural = "leaves" if tier == "leaf" else f"{tier}s"
         parts.append(Label(0, y + 12, f"{counts[tier]} {plural}", "start"))
@@ -153,9 +150,6 @@ def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
         f"the edges join the ends of every row and column."
     )
     bottom = top + down * (rows - 1) + high
-    entries = [
-        (f"links of one chip, {text} each", "nvlink", True),
-        ("wraparound", "violet", True),
-    ]
+    entries = [(f"links of one chip, {text} each", "nvlink", True), ("wraparound", "violet", True)]
     parts += legend(12, bottom + 20, entries)
     return Scene(400, bottom + 30, parts, alt=alt)

@@ -66,22 +66,15 @@ _GRADIENTS = Move("all-reduce", "dW1 dW2", 4)
 
 _STAYS = "Nothing to send."
 _DP = (
-    Phase(
-        "W1 W2 X:rows",
-        "Every GPU has all weights\nand a quarter of the tokens:\nX[B_dp, D]",
-    ),
+    Phase("W1 W2 X:rows", "Every GPU has all weights\nand a quarter of the tokens:\nX[B_dp, D]"),
     Phase("W1 W2 X:rows", _STAYS),
     Phase("W1 W2 X:rows *H:rows", "H[B_dp, F] =\nrelu(X[B_dp, D] W1[D, F])"),
     Phase("W1 W2 X:rows H:rows *Y:rows", "Y[B_dp, D] =\nH[B_dp, F] W2[F, D]"),
     Phase("W1 W2 X:rows H:rows Y:rows", _STAYS),
     Phase(
-        "W1 X:rows *dH:rows *dW2+ dY:rows",
-        "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over dp.",
+        "W1 X:rows *dH:rows *dW2+ dY:rows", "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over dp."
     ),
-    Phase(
-        "*dX:rows *dW1+ dH:rows dW2+ dY:rows",
-        "dW1[D, F] likewise:\na part of the sum over dp.",
-    ),
+    Phase("*dX:rows *dW1+ dH:rows dW2+ dY:rows", "dW1[D, F] likewise:\na part of the sum over dp."),
     Phase("@dW1 @dW2", "All-reduce the gradients:\nevery GPU has the sums.", (_GRADIENTS,)),
     Phase("*W1 *W2", "Every GPU makes the same\nupdate to its own replica."),
 )
@@ -93,11 +86,7 @@ _ZERO_1 = (
         "Reduce-scatter: each GPU\ngets the sum of the quarter\nthat it will update.",
         (Move("reduce-scatter", "dW1 dW2", 4),),
     ),
-    Phase(
-        "@W1 @W2",
-        "Update a quarter, then\nall-gather the new weights.",
-        (Move("all-gather", "W1 W2"),),
-    ),
+    Phase("@W1 @W2", "Update a quarter, then\nall-gather the new weights.", (Move("all-gather", "W1 W2"),)),
 )
 _ZERO_2 = (
     Phase(_DP[0].holds, "As ZeRO 1, but each GPU\nkeeps a quarter of the\ngradients, too."),
@@ -116,24 +105,10 @@ _ZERO_2 = (
     _ZERO_1[8],
 )
 _ZERO_3 = (
-    Phase(
-        "W1:rows W2:rows X:rows",
-        "A quarter of everything:\nW1[D_dp, F], W2[F_dp, D],\nX[B_dp, D]",
-    ),
-    Phase(
-        "@W1 W2:rows X:rows",
-        "All-gather W1,\njust in time.",
-        (Move("all-gather", "W1"),),
-    ),
-    Phase(
-        "W1 W2:rows X:rows *H:rows",
-        "H[B_dp, F] =\nrelu(X[B_dp, D] W1[D, F])\nThen drop W1.",
-    ),
-    Phase(
-        "W1:rows @W2 X:rows H:rows *Y:rows",
-        "All-gather W2. Y = H W2.\nThen drop W2.",
-        (Move("all-gather", "W2"),),
-    ),
+    Phase("W1:rows W2:rows X:rows", "A quarter of everything:\nW1[D_dp, F], W2[F_dp, D],\nX[B_dp, D]"),
+    Phase("@W1 W2:rows X:rows", "All-gather W1,\njust in time.", (Move("all-gather", "W1"),)),
+    Phase("W1 W2:rows X:rows *H:rows", "H[B_dp, F] =\nrelu(X[B_dp, D] W1[D, F])\nThen drop W1."),
+    Phase("W1:rows @W2 X:rows H:rows *Y:rows", "All-gather W2. Y = H W2.\nThen drop W2.", (Move("all-gather", "W2"),)),
     Phase("W1:rows W2:rows X:rows H:rows Y:rows", _STAYS),
     Phase(
         "W1:rows X:rows *dH:rows @dW2:rows dY:rows",
@@ -149,31 +124,19 @@ _ZERO_3 = (
     Phase("*W1:rows *W2:rows", "Each GPU updates the\nquarter that it keeps."),
 )
 _TP = (
-    Phase(
-        "W1:columns W2:rows X",
-        "W1 by columns: W1[D, F_tp].\nW2 by rows: W2[F_tp, D].\nEvery GPU has all tokens.",
-    ),
+    Phase("W1:columns W2:rows X", "W1 by columns: W1[D, F_tp].\nW2 by rows: W2[F_tp, D].\nEvery GPU has all tokens."),
     Phase("W1:columns W2:rows X", _STAYS),
-    Phase(
-        "W1:columns W2:rows X *H:columns",
-        "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nrelu needs no other column.",
-    ),
+    Phase("W1:columns W2:rows X *H:columns", "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nrelu needs no other column."),
     Phase(
         "W1:columns W2:rows X H:columns *Y+",
         "H[B, F_tp] W2[F_tp, D] sums\nover a quarter of F only:\na part of Y[B, D].",
     ),
     Phase(
-        "W1:columns W2:rows X H:columns @Y",
-        "All-reduce: every GPU has\nthe sum over tp.",
-        (Move("all-reduce", "Y"),),
+        "W1:columns W2:rows X H:columns @Y", "All-reduce: every GPU has\nthe sum over tp.", (Move("all-reduce", "Y"),)
     ),
+    Phase("W1:columns X *dH:columns *dW2:rows dY", "dH[B, F_tp], dW2[F_tp, D]:\nthe GPU's own, complete."),
     Phase(
-        "W1:columns X *dH:columns *dW2:rows dY",
-        "dH[B, F_tp], dW2[F_tp, D]:\nthe GPU's own, complete.",
-    ),
-    Phase(
-        "*dX+ *dW1:columns dH:columns dW2:rows dY",
-        "dW1[D, F_tp] is complete.\ndX[B, D] is a part of\nits sum over tp.",
+        "*dX+ *dW1:columns dH:columns dW2:rows dY", "dW1[D, F_tp] is complete.\ndX[B, D] is a part of\nits sum over tp."
     ),
     Phase(
         "@dX dW1:columns dW2:rows",
@@ -183,15 +146,9 @@ _TP = (
     Phase("*W1:columns *W2:rows", "Each GPU updates its own\nslice of the weights."),
 )
 _SP = (
-    Phase(
-        "W1:columns W2:rows X:rows",
-        "Weights as TP. Between the\nGEMMs the tokens are cut\ntoo: X[B_tp, D]",
-    ),
+    Phase("W1:columns W2:rows X:rows", "Weights as TP. Between the\nGEMMs the tokens are cut\ntoo: X[B_tp, D]"),
     Phase("W1:columns W2:rows @X", "All-gather X.", (Move("all-gather", "X"),)),
-    Phase(
-        "W1:columns W2:rows X *H:columns",
-        "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nThen keep a quarter of X.",
-    ),
+    Phase("W1:columns W2:rows X *H:columns", "H[B, F_tp] =\nrelu(X[B, D] W1[D, F_tp])\nThen keep a quarter of X."),
     Phase("W1:columns W2:rows X:rows H:columns *Y+", _TP[3].says),
     Phase(
         "W1:columns W2:rows X:rows H:columns @Y:rows",
@@ -208,38 +165,22 @@ _SP = (
         "All-gather X once more\nfor dW1: nobody kept it.",
         (Move("all-gather", "X"),),
     ),
-    Phase(
-        "@dX:rows dW1:columns dW2:rows",
-        "Reduce-scatter dX:\ndX[B_tp, D]",
-        (Move("reduce-scatter", "dX"),),
-    ),
+    Phase("@dX:rows dW1:columns dW2:rows", "Reduce-scatter dX:\ndX[B_tp, D]", (Move("reduce-scatter", "dX"),)),
     _TP[8],
 )
 _FIRST, _SECOND = "W1 X:half", "W2"
 _HAND_ON = Move("send", "H:half", ranks=2)
 _PP = (
-    Phase(
-        (_FIRST, _SECOND) * 2,
-        "GPUs 0 and 2 have W1,\nGPUs 1 and 3 have W2.\nTwo such pipelines: DP2.",
-    ),
+    Phase((_FIRST, _SECOND) * 2, "GPUs 0 and 2 have W1,\nGPUs 1 and 3 have W2.\nTwo such pipelines: DP2."),
     Phase((_FIRST, _SECOND) * 2, _STAYS),
-    Phase(
-        (_FIRST + " *H:half", _SECOND) * 2,
-        "The first stage computes H,\none microbatch at a time.",
-    ),
+    Phase((_FIRST + " *H:half", _SECOND) * 2, "The first stage computes H,\none microbatch at a time."),
     Phase(
         (_FIRST + " H:half", _SECOND + " @H:half *Y:half") * 2,
         "Hand H on to the second\nstage, which computes Y.",
         (_HAND_ON,),
     ),
-    Phase(
-        (_FIRST + " H:half", _SECOND + " H:half Y:half") * 2,
-        "No sum is pending:\nnothing else to send.",
-    ),
-    Phase(
-        (_FIRST + " H:half", "*dH:half *dW2+ dY:half") * 2,
-        "The second stage computes\ndH and its gradient dW2.",
-    ),
+    Phase((_FIRST + " H:half", _SECOND + " H:half Y:half") * 2, "No sum is pending:\nnothing else to send."),
+    Phase((_FIRST + " H:half", "*dH:half *dW2+ dY:half") * 2, "The second stage computes\ndH and its gradient dW2."),
     Phase(
         ("*dX:half *dW1+ @dH:half", "dW2+") * 2,
         "Hand dH back. The first\nstage computes dX and dW1.",
@@ -248,15 +189,7 @@ _PP = (
     Phase(
         ("@dW1", "@dW2") * 2,
         "All-reduce between the two\nreplicas: GPUs 0 and 2 dW1,\nGPUs 1 and 3 dW2.",
-        (
-            Move(
-                "all-reduce",
-                "dW1",
-                4,
-                ranks=2,
-                told="dW1 of GPUs 0 and 2, dW2 of 1 and 3",
-            ),
-        ),
+        (Move("all-reduce", "dW1", 4, ranks=2, told="dW1 of GPUs 0 and 2, dW2 of 1 and 3"),),
     ),
     Phase(("*W1", "*W2") * 2, "Each stage updates its own\nmatrix."),
 )
@@ -268,10 +201,7 @@ _CP = (
         (Move("all-gather", _KV),),
     ),
     *(Phase(phase.holds, phase.says.replace("B_dp", "B_cp")) for phase in _DP[2:5]),
-    Phase(
-        _DP[5].holds,
-        "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over cp.",
-    ),
+    Phase(_DP[5].holds, "dW2[F, D] sums over this\nGPU's tokens only: a part\nof the sum over cp."),
     Phase(_DP[6].holds, "dW1[D, F] likewise.\nNext comes attention."),
     Phase(
         "@dW1 @dW2",
@@ -281,19 +211,9 @@ _CP = (
     _DP[8],
 )
 _EP = (
-    Phase(
-        "W1 W2 X:rows",
-        "Another expert on each GPU:\nW1[E_ep, D, F]. Tokens as\nin DP: X[B_ep, D]",
-    ),
-    Phase(
-        "W1 W2 @X:routed",
-        "Dispatch: each token to the\nGPU of its expert.",
-        (Move("all-to-all", "X"),),
-    ),
-    Phase(
-        "W1 W2 X:routed *H:routed",
-        "H = relu(X W1) with the\nexpert's own W1, over the\ntokens that chose it.",
-    ),
+    Phase("W1 W2 X:rows", "Another expert on each GPU:\nW1[E_ep, D, F]. Tokens as\nin DP: X[B_ep, D]"),
+    Phase("W1 W2 @X:routed", "Dispatch: each token to the\nGPU of its expert.", (Move("all-to-all", "X"),)),
+    Phase("W1 W2 X:routed *H:routed", "H = relu(X W1) with the\nexpert's own W1, over the\ntokens that chose it."),
     Phase("W1 W2 X:routed H:routed *Y:routed", "Y = H W2, complete for\nthese tokens."),
     Phase(
         "W1 W2 X:routed H:routed @Y:rows",
@@ -306,11 +226,7 @@ _EP = (
         (Move("all-to-all", "dY"),),
     ),
     Phase("*dX:routed *dW1 dH:routed dW2 dY:routed", "dW1 is complete too."),
-    Phase(
-        "@dX:rows dW1 dW2",
-        "Combine dX. The experts'\ngradients stay.",
-        (Move("all-to-all", "dX"),),
-    ),
+    Phase("@dX:rows dW1 dW2", "Combine dX. The experts'\ngradients stay.", (Move("all-to-all", "dX"),)),
     Phase("*W1 *W2", "Each GPU updates its own\nexpert."),
 )
 WAYS = {
@@ -343,14 +259,7 @@ class Sizes(NamedTuple):
         (128, 64)
         """
         b, d, f = self.tokens, self.width, self.hidden
-        whole = {
-            "X": b * d,
-            "W1": d * f,
-            "H": b * f,
-            "W2": f * d,
-            "Y": b * d,
-            "K": b * self.kv // 2,
-        }
+        whole = {"X": b * d, "W1": d * f, "H": b * f, "W2": f * d, "Y": b * d, "K": b * self.kv // 2}
         whole["V"] = whole["K"]
         total = 0
         for array in arrays.split():

@@ -59,58 +59,18 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
                 left = x + 5 + across * (gpu % (tp / 2))
                 parts.append(Box(left, top, across - gap, side, kind="compute", solid=True))
             if i < 2:
-                parts.append(
-                    Arrow(
-                        x + wide + 2,
-                        y + high / 2,
-                        columns[i + 1] - 2,
-                        y + high / 2,
-                        kind="network",
-                    )
-                )
+                parts.append(Arrow(x + wide + 2, y + high / 2, columns[i + 1] - 2, y + high / 2, kind="network"))
             if j < 2:
-                parts.append(
-                    Arrow(
-                        x + wide / 2,
-                        y + high + 2,
-                        x + wide / 2,
-                        rows[j + 1] - 2,
-                        kind="network",
-                        heads=2,
-                    )
-                )
+                parts.append(Arrow(x + wide / 2, y + high + 2, x + wide / 2, rows[j + 1] - 2, kind="network", heads=2))
     first, second = ((columns[i] + wide + columns[i + 1]) / 2 for i in (0, 1))  # between the stages
     parts.append(Label(first, rows[0] + high / 2 - 12, wires["pipeline"]))
+    parts.append(Label(second, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
+    parts.append(Label(columns[0] + wide / 2 + 8, rows[0] + high + 14, wires["data"], anchor="start"))
     parts.append(
-        Label(
-            second,
-            rows[0] + high / 2 - 12,
-            "\N{MIDLINE HORIZONTAL ELLIPSIS}",
-            strong=True,
-        )
-    )
-    parts.append(
-        Label(
-            columns[0] + wide / 2 + 8,
-            rows[0] + high + 14,
-            wires["data"],
-            anchor="start",
-        )
-    )
-    parts.append(
-        Label(
-            columns[0] + wide / 2 + 10,
-            rows[1] + high + 14,
-            "\N{VERTICAL ELLIPSIS}",
-            anchor="start",
-            strong=True,
-        )
+        Label(columns[0] + wide / 2 + 10, rows[1] + high + 14, "\N{VERTICAL ELLIPSIS}", anchor="start", strong=True)
     )
     lines = [
-        (
-            f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}",
-            "nvlink",
-        ),
+        (f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}", "nvlink"),
         (f"PP{pp}: {pp} servers share the layers; {wires['pipeline']}", "network"),
         (f"DP{dp}: {dp} replicas share the batch; {wires['data']}", "network"),
     ]
@@ -181,36 +141,16 @@ def placement(layout: Layout, domain: int = 8) -> Scene:
     parts: list[Part] = []
     for server in range(4):
         x, y = 204 * (server % 2), 22 + 92 * (server // 2)
-        parts += [
-            Box(x, y, 196, 62),
-            Label(x, y - 11, f"server {server}", anchor="start", strong=True),
-        ]
+        parts += [Box(x, y, 196, 62), Label(x, y - 11, f"server {server}", anchor="start", strong=True)]
         for i in range(domain):
             gpu = server * domain + i
             kind = "compute" if gpu == 0 else "nvlink" if server == 0 else "network"
             known = gpu == 0 or gpu in letter
             across = 188 / (domain / 2)
-            left, top = (
-                x + 4 + across * (i % (domain // 2)),
-                y + 5 + 27 * (i // (domain // 2)),
-            )
+            left, top = (x + 4 + across * (i % (domain // 2)), y + 5 + 27 * (i // (domain // 2)))
             text = letter.get(gpu, str(gpu) if gpu == 0 else "")
-            parts.append(
-                Box(
-                    left + 1,
-                    top,
-                    across - 2,
-                    25,
-                    text,
-                    kind if known else "ink",
-                    solid=known,
-                )
-            )
-    entries = [
-        ("GPU 0", "compute", True),
-        ("talks over NVLink", "nvlink", True),
-        ("over the network", "network", True),
-    ]
+            parts.append(Box(left + 1, top, across - 2, 25, text, kind if known else "ink", solid=known))
+    entries = [("GPU 0", "compute", True), ("talks over NVLink", "nvlink", True), ("over the network", "network", True)]
     parts += legend(2, 198, entries, gap=22)
     parts.append(Label(2, 220, "T tensor, D data, P next stage", anchor="start"))
     away = sum(gpu >= domain for gpu in found["tensor"])
@@ -282,31 +222,16 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
             parts.append(Box(x, foot - tall - 10, wide, 6, kind=_HOLDS["activations"], solid=True))
             y = foot - tall - 10
         digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        parts.append(
-            Label(
-                middle,
-                y - 10,
-                fmt(held.total, "B", digits),
-                strong=bool(held.total <= capacity),
-            )
-        )
+        parts.append(Label(middle, y - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
     end = 8 + pitch * len(columns) - (pitch - wide) + 4
-    parts += [
-        Arrow(0, line, end, line, kind="red", heads=0),
-        Label(end + 3, line, fmt(capacity, "B"), anchor="start"),
-    ]
+    parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
     names = list(_HOLDS)
     parts += legend(4, foot + 54, [(name, _HOLDS[name], True) for name in names[:3]], gap=24)
     parts += legend(4, foot + 74, [(name, _HOLDS[name], True) for name in names[3:]], gap=24)
-    return Scene(
-        400,
-        foot + 84,
-        parts,
-        alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.",
-    )
+    return Scene(400, foot + 84, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
 
 
 # --- Pipelines -------------------------------------------------------------------------------------------------------
@@ -360,10 +285,7 @@ def pipeline_now(run: Timeline, now: float) -> Scene:
         ]
         across = wide / 4 / run.chunks
         for j, (_, microbatch) in enumerate(held):
-            left, top = (
-                x + across * (j % (4 * run.chunks)),
-                72 + 24 * (j // (4 * run.chunks)),
-            )
+            left, top = (x + across * (j % (4 * run.chunks)), 72 + 24 * (j // (4 * run.chunks)))
             name = str(microbatch + 1) if run.chunks == 1 else ""
             parts.append(Box(left + 0.5, top, across - 1, 22, name, "activations"))
         if stage < run.stages - 1:
@@ -432,32 +354,13 @@ def key_value_ring(step: int, block: float) -> Scene:
     corners = [(0, 24), (136, 24), (136, 122), (0, 122)]
     parts: list[Part] = []
     for rank, (x, y) in enumerate(corners):
-        parts += [
-            Box(x, y, 84, 46),
-            Label(x, y - 11, f"rank {rank}", anchor="start", strong=True),
-        ]
+        parts += [Box(x, y, 84, 46), Label(x, y - 11, f"rank {rank}", anchor="start", strong=True)]
         parts.append(Box(x + 6, y + 9, 32, 28, f"Q{rank}", "compute"))
     for rank in range(n):
         owner = (rank - step) % n
         x, y = corners[rank]
-        parts.append(
-            Box(
-                x + 42,
-                y + 9,
-                36,
-                28,
-                f"KV{owner}",
-                "cache",
-                solid=True,
-                key=f"kv{owner}",
-            )
-        )
-    ways = [
-        (87, 47, 133, 47),
-        (204, 73, 204, 119),
-        (133, 145, 87, 145),
-        (66, 119, 66, 73),
-    ]
+        parts.append(Box(x + 42, y + 9, 36, 28, f"KV{owner}", "cache", solid=True, key=f"kv{owner}"))
+    ways = [(87, 47, 133, 47), (204, 73, 204, 119), (133, 145, 87, 145), (66, 119, 66, 73)]
     for way in ways:
         parts.append(Arrow(*way, kind="network" if step < n - 1 else "ink"))
     parts.append(Label(135, 93, fmt(block, "B")))
@@ -472,15 +375,7 @@ def key_value_ring(step: int, block: float) -> Scene:
             text = str(age + 1) if age <= step else ""
             shown = kind if age <= step else "ink"
             parts.append(
-                Box(
-                    left + side * j + 1,
-                    top + side * i + 1,
-                    side - 2,
-                    side - 2,
-                    text,
-                    shown,
-                    solid=age <= step,
-                )
+                Box(left + side * j + 1, top + side * i + 1, side - 2, side - 2, text, shown, solid=age <= step)
             )
     parts.append(Label(left + n * side, 186, "number: its round; bright: now", anchor="end"))
     alt = (
@@ -490,12 +385,7 @@ def key_value_ring(step: int, block: float) -> Scene:
     return Scene(400, 196, parts, alt=alt)
 
 
-_ROUTES = (
-    (0, 2, 1, 3),
-    (1, 0, 3, 2),
-    (3, 1, 2, 0),
-    (2, 3, 0, 1),
-)  # experts of the tokens of each GPU
+_ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU
 
 
 def experts(step: int, sent: float) -> Scene:
@@ -534,10 +424,7 @@ def experts(step: int, sent: float) -> Scene:
     parts: list[Part] = []
     for gpu in range(4):
         x = pitch * gpu
-        parts += [
-            Label(x, 9, f"GPU {gpu}", anchor="start", strong=True),
-            Box(x, 20, wide, 32),
-        ]
+        parts += [Label(x, 9, f"GPU {gpu}", anchor="start", strong=True), Box(x, 20, wide, 32)]
         parts.append(Box(x, 132, wide, 56, kind="weights", solid=step == 2))
         parts.append(Label(x, 200, f"expert {_EXPERTS[gpu]}", anchor="start", strong=True))
     tokens = [(gpu, j, expert) for gpu, routes in enumerate(_ROUTES) for j, expert in enumerate(routes)]
@@ -552,22 +439,8 @@ def experts(step: int, sent: float) -> Scene:
         home = step in (0, 3)
         x = pitch * (gpu if home else expert) + 5 + slot * (j if home else gpu)
         y = 25 if home else 149
-        parts.append(
-            Box(
-                x,
-                y,
-                18,
-                22,
-                _EXPERTS[expert],
-                "activations",
-                solid=step > 1,
-                key=f"{gpu}{j}",
-            )
-        )
-    label = {
-        1: f"dispatch: {fmt(sent, 'B')} from each GPU",
-        3: f"combine: {fmt(sent, 'B')} back",
-    }
+        parts.append(Box(x, y, 18, 22, _EXPERTS[expert], "activations", solid=step > 1, key=f"{gpu}{j}"))
+    label = {1: f"dispatch: {fmt(sent, 'B')} from each GPU", 3: f"combine: {fmt(sent, 'B')} back"}
     if step in label:
         text = label[step]
         room = 7.6 * len(text) + 10
@@ -578,14 +451,7 @@ def experts(step: int, sent: float) -> Scene:
 # --- What hides what -------------------------------------------------------------------------------------------------
 
 
-def hiding(
-    *,
-    forward: float,
-    backward: float,
-    gradients: float,
-    weights: float,
-    contention: float,
-) -> Scene:
+def hiding(*, forward: float, backward: float, gradients: float, weights: float, contention: float) -> Scene:
     """The end of a step and the start of the next: compute over network, and what of the exchange shows.
 
     Gradients hide behind the last backward pass and new weights behind the next forward pass, by
@@ -621,11 +487,7 @@ def hiding(
     said = []
     for name, kind, work, exchange, carried, rest in passes:
         slowed = contention * min(exchange, work)
-        for size, text, colour in (
-            (work, name, kind),
-            (slowed, "", "lost"),
-            (rest - slowed, "", "idle"),
-        ):
+        for size, text, colour in ((work, name, kind), (slowed, "", "lost"), (rest - slowed, "", "idle")):
             if size * scale > 0.5:
                 names = [text, text.split()[-1]] if text else []
                 fits = next((t for t in names if LETTER * len(t) + 6 < size * scale), "")
@@ -643,12 +505,7 @@ def hiding(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "
             f"{fmt(work, 's')}: {fmt(rest, 's')} show."
         )
-    parts += legend(
-        0,
-        164,
-        [("work slowed by the exchange", "lost", True), ("waiting", "idle", True)],
-        gap=44,
-    )
+    parts += legend(0, 164, [("work slowed by the exchange", "lost", True), ("waiting", "idle", True)], gap=44)
     return Scene(400, 174, parts, alt=" ".join(said))
 
 

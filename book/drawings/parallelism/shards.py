@@ -9,21 +9,11 @@ from explorable import Arrow, Box, Label, Part, Scene, legend
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, of_gpu_0, sent_bytes, sent_so_far
 
-_B, _D, _F = (
-    32.0,
-    20.0,
-    40.0,
-)  # of a GPU's tile: tokens, width and hidden width; a schema, not to scale
+_B, _D, _F = (32.0, 20.0, 40.0)  # of a GPU's tile: tokens, width and hidden width; a schema, not to scale
 _GAP = 4.0
 _TILE = _D + _F + _D + 2 * _GAP
 _ROUTED = {rank: [(3 * t + 1) % 8 for t in (rank, rank + 4)] for rank in range(GPUS)}  # of eight pieces of the tokens
-_KINDS = {
-    "X": "activations",
-    "H": "activations",
-    "Y": "activations",
-    "W1": "weights",
-    "W2": "weights",
-}
+_KINDS = {"X": "activations", "H": "activations", "Y": "activations", "W1": "weights", "W2": "weights"}
 _HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|half|routed))?(\+?)")
 
 
@@ -59,17 +49,10 @@ def _tile(x: float, y: float, rank: int, holds: str, optimizer: float, scale: fl
     places = _places(x, y, scale)
     parts: list[Part] = [Box(*place) for place in places.values()]
     for how, gradient, name, cut, partial in _HELD.findall(holds):
-        kind = {
-            "*": "compute",
-            "@": "wire",
-            "": "gradients" if gradient else _KINDS[name],
-        }[how]
+        kind = {"*": "compute", "@": "wire", "": "gradients" if gradient else _KINDS[name]}[how]
         pieces = _pieces(places[name], cut or None, rank)
         parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
-    return [
-        *parts,
-        *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale),
-    ]
+    return [*parts, *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale)]
 
 
 def layer(way: str, step: int, sizes: Sizes) -> Scene:
@@ -105,12 +88,7 @@ def layer(way: str, step: int, sizes: Sizes) -> Scene:
         x = rank * (400 - _TILE) / (GPUS - 1)
         parts.append(Label(x, 150, f"GPU {rank}", anchor="start", strong=True))
         parts += _tile(x, 162, rank, holds[rank], _share(cut, 1))
-    return Scene(
-        400,
-        342,
-        [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)],
-        alt=_alt(way, step, phase),
-    )
+    return Scene(400, 342, [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)], alt=_alt(way, step, phase))
 
 
 def overview(sizes: Sizes) -> Scene:
@@ -135,43 +113,18 @@ def overview(sizes: Sizes) -> Scene:
         holds = cut.phases[0].holds
         names = [_named(move.what) for move in of_gpu_0(way, last)]
         sends = dict.fromkeys(name.rstrip("12") for name in ", ".join(names).split(", "))
-        kept, sent = (
-            fmt(kept_bytes(way, sizes), "B"),
-            fmt(sent_so_far(way, last, sizes), "B"),
-        )
+        kept, sent = (fmt(kept_bytes(way, sizes), "B"), fmt(sent_so_far(way, last, sizes), "B"))
         parts += [
-            Label(
-                x,
-                y + 8,
-                {"EP": "EP, own expert", "PP": "PP2, DP2"}.get(way, way),
-                anchor="start",
-                strong=True,
-            ),
-            *_tile(
-                x,
-                y + 17,
-                0,
-                holds if isinstance(holds, str) else holds[0],
-                _share(cut, 1),
-                scale,
-            ),
-            *_bar(
-                x,
-                y + 17 + (_F + _B + 2 * _GAP + 11) * scale,
-                _share(cut, 2),
-                "gradients",
-                scale=scale,
-            ),
+            Label(x, y + 8, {"EP": "EP, own expert", "PP": "PP2, DP2"}.get(way, way), anchor="start", strong=True),
+            *_tile(x, y + 17, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1), scale),
+            *_bar(x, y + 17 + (_F + _B + 2 * _GAP + 11) * scale, _share(cut, 2), "gradients", scale=scale),
             Label(x + _TILE * scale + 5, y + 66, f"keeps\n{kept}", anchor="start"),
             Box(x, y + 102, across - 8, 34, f"{', '.join(sends)}\n{sent}", "wire"),
         ]
         told.append(f"{way}: keeps {kept}, sends {sent}")
     y = 3 * down + 4
     kinds = [(name, name, True) for name in ("weights", "activations", "gradients", "optimizer")]
-    parts += [
-        *legend(0, y, kinds, 12),
-        *legend(0, y + 20, [("sent in a step", "wire", False)]),
-    ]
+    parts += [*legend(0, y, kinds, 12), *legend(0, y + 20, [("sent in a step", "wire", False)])]
     return Scene(400, y + 30, parts, alt="; ".join(told))
 
 
@@ -183,19 +136,12 @@ def _share(cut: Way, zero: int) -> float:
 def _bar(x: float, y: float, share: float, kind: str, rank: int = 0, scale: float = 1.0) -> list[Part]:
     """A bar below a tile, filled as far as a GPU has its share."""
     wide, high = _TILE * scale, 8 * scale
-    return [
-        Box(x, y, wide, high),
-        Box(x + wide * (rank * share % 1), y, wide * share, high, kind=kind, solid=True),
-    ]
+    return [Box(x, y, wide, high), Box(x + wide * (rank * share % 1), y, wide * share, high, kind=kind, solid=True)]
 
 
 def _meaning(y: float) -> list[Part]:
     """What the colours say, in two rows."""
-    first = [
-        ("weights", "weights", True),
-        ("activations", "activations", True),
-        ("gradients", "gradients", True),
-    ]
+    first = [("weights", "weights", True), ("activations", "activations", True), ("gradients", "gradients", True)]
     second = [("computed now", "compute", True), ("received now", "wire", True)]
     return [
         *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),

@@ -18,14 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ..checks import positive
-from ..quantities import (
-    BytesPerSecond,
-    Count,
-    FlopsPerSecond,
-    PositiveBytes,
-    PositiveSeconds,
-    PositiveWatts,
-)
+from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, PositiveSeconds, PositiveWatts
 from ..records import Explained, Rows, words
 from ..units import parse
 from .sources import Fact, find, read_records, stored

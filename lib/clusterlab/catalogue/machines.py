@@ -11,14 +11,7 @@ from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, S
 from ..records import Explained, Rows, words
 from ..units import fmt
 from . import hardware
-from .efficiencies import (
-    EFFICIENCIES,
-    FABRICS,
-    LINK_EFFICIENCY,
-    PROTOCOLS,
-    Efficiency,
-    LinkEfficiency,
-)
+from .efficiencies import EFFICIENCIES, FABRICS, LINK_EFFICIENCY, PROTOCOLS, Efficiency, LinkEfficiency
 
 # --- The machine -----------------------------------------------------------------------------------------------------
 

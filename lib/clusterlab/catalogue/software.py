@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..quantities import (
-    Amount,
-    Bytes,
-    BytesPerSecond,
-    Count,
-    Number,
-    PositiveShare,
-    Seconds,
-    Share,
-)
+from ..quantities import Amount, Bytes, BytesPerSecond, Count, Number, PositiveShare, Seconds, Share
 from .sources import Sourced
 
 

@@ -98,10 +98,7 @@ def _fields(record: type[Any]) -> list[tuple[str, str, Quantity | None]]:
 
 
 def read_records(
-    document: Mapping,
-    subject: str,
-    build: Mapping[str, Callable],
-    faults: Callable[[dict], list[str]] = lambda _: [],
+    document: Mapping, subject: str, build: Mapping[str, Callable], faults: Callable[[dict], list[str]] = lambda _: []
 ) -> dict[str, dict[str, Any]]:
     """Build the records of a parsed data file, refusing whatever rests on nothing: the base of every catalogue.
 

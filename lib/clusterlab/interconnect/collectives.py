@@ -29,17 +29,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..checks import WHOLE, check, larger, nonnegative, pick, positive, smaller
-from ..quantities import (
-    Amount,
-    Bytes,
-    BytesPerSecond,
-    Count,
-    Law,
-    PositiveSeconds,
-    Seconds,
-    Share,
-    law,
-)
+from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
 

@@ -8,16 +8,7 @@ from typing import NamedTuple
 
 from ..catalogue import Software
 from ..checks import pick, smaller, some
-from ..model import (
-    ForwardFlops,
-    Layout,
-    Output,
-    Rank,
-    Transformer,
-    Workload,
-    alternate_share,
-    forward_flops,
-)
+from ..model import ForwardFlops, Layout, Output, Rank, Transformer, Workload, alternate_share, forward_flops
 from ..quantities import Bytes, Flops, Number, Seconds
 from ..roofline import kernel_time
 from .rates import Rates

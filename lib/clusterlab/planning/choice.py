@@ -401,12 +401,7 @@ def _best_layouts(
 
 
 def _front(
-    all_of: Candidates,
-    limits: Mapping[str, float],
-    training: Training,
-    site: Site,
-    scenario: Scenario,
-    drawn: Scenario,
+    all_of: Candidates, limits: Mapping[str, float], training: Training, site: Site, scenario: Scenario, drawn: Scenario
 ) -> tuple[Point, ...]:
     """Plans within the limits of which none is both faster and cheaper, the fastest first."""
     good = np.flatnonzero(all_of.within(limits, site))

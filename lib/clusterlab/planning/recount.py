@@ -78,12 +78,7 @@ def of_run(made: Design, done: Outcome, scenario: Scenario) -> list[Sum]:
         Sum("failures of the run = running time / MTBF", done.failures, up / done.mtbf, ""),
         Sum("bytes of a checkpoint = bytes of all shards", made.checkpoint.size, shards * each.checkpoint, "B"),
         Sum("bytes/s to storage = bytes of a checkpoint / lag", made.storage_bandwidth, drained, "B/s"),
-        Sum(
-            "servers in repair = failures a second x repair",
-            done.pool.load,
-            little_law(failing, scenario.repair),
-            "",
-        ),
+        Sum("servers in repair = failures a second x repair", done.pool.load, little_law(failing, scenario.repair), ""),
     ]
     if done.bill is not None:
         rate = training.workload.tokens / (timed.time * slower * made.gpus)
