@@ -101,6 +101,15 @@ def test_without_a_deadline_the_fastest_within_the_limits_is_taken(table):
     assert more.outcome.time < made.outcome.time
 
 
+def test_the_front_has_the_chosen_plan_with_its_intervals(small):
+    (one,), sure = small.front, small.intervals
+    assert (one.gpus, one.accelerator, one.racks) == (64, "H100 SXM", small.design.racks)
+    for name, of in (("time", "time"), ("cost", "cost"), ("power", "site_power")):
+        ends = [getattr(one, f"{name}{end}") for end in ("", "_low", "_high")]
+        assert ends == pytest.approx([sure[of].value, sure[of].low, sure[of].high])
+    assert [row[:2] for row in small.choices().rows[1:]] == [("H100 SXM", "64")]
+
+
 # --- What binds ------------------------------------------------------------------------------------------------------
 
 

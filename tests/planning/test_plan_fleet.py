@@ -188,6 +188,20 @@ def test_the_front_of_fleets_is_a_front(promised):
     assert all(a.time < b.time and a.cost > b.cost for a, b in itertools.pairwise(front))
 
 
+def test_the_front_of_fleets_has_the_chosen_one_with_its_intervals(promised):
+    """A user who gets fewest tokens a second waits longest for one."""
+    sure = promised.intervals
+    (one,) = [point for point in promised.front if point.cost == promised.cost]
+    assert one.time == promised.service.time_per_token
+    assert (one.time_low, one.time_high) == pytest.approx((1 / sure["speed"].high, 1 / sure["speed"].low))
+    assert (one.cost_low, one.cost_high) == (sure["cost_a_year"].low, sure["cost_a_year"].high)
+    assert (one.power, one.power_low, one.power_high) == (
+        promised.site.total,
+        sure["site_power"].low,
+        sure["site_power"].high,
+    )
+
+
 def test_the_tornado_of_a_fleet_carries_the_same_load_in_each_scenario(promised):
     bars = {bar.name: bar for bar in promised.tornado}
     assert {"step", "capital", "utilisation", "pue"} <= set(bars)

@@ -233,7 +233,7 @@ def _racks(servers: Amount, server: Server, site: Site, scenario: Scenario) -> A
     """Racks of so many servers; infinitely many where a rack cannot feed what it must hold."""
     if server.rack:
         fed = site.rack_power is None or site.rack_power >= server.power * server.in_rack
-        return (np.ceil(servers / (server.rack / server.gpus)) if fed else np.inf * servers)[()]
+        return (np.ceil(servers / server.in_rack) if fed else np.inf * servers)[()]
     in_rack = float(site.servers_per_rack or max(scenario.servers_per_rack * 8 // server.gpus, 1))
     if site.rack_power is not None:
         in_rack = float(np.minimum(in_rack, power.capacity(power=(site.rack_power, server.power)).count))

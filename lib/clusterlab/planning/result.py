@@ -308,7 +308,8 @@ class Result(Explained):
         """
         if of not in ("cost", "time"):
             raise ValueError(f"of must be 'cost' or 'time', got {of!r}")
-        centre = self.central[1 if of == "cost" else 0]
+        time, cost = self.central
+        centre = cost if of == "cost" else time
         if not math.isfinite(centre):
             raise ValueError("this plan has no price; ask for its time")
         moves = [Move(bar.name, *(end / centre - 1 for end in sorted(getattr(bar, of)))) for bar in self.tornado]
@@ -332,9 +333,9 @@ class Result(Explained):
         """The front; every so many of its points, where there are more than ``most``."""
         points = self.front if most is None else self.front[:: -(-len(self.front) // most)]
         heading = ("accelerator", "GPUs", self.timed, self.billed, "power", "racks")
-        said = (tuple(one.say(name) for name in ("time", "cost", "power")) for one in points)
-        rows = zip(points, said, strict=True)
-        return Table((heading, *((p.accelerator, counted(p.gpus), *words_, counted(p.racks)) for p, words_ in rows)))
+        said = [[one.say(name) for name in ("time", "cost", "power")] for one in points]
+        rows = [(p.accelerator, counted(p.gpus), *s, counted(p.racks)) for p, s in zip(points, said, strict=True)]
+        return Table((heading, *rows))
 
     def beside_published(self) -> Table:
         """Each published number beside the plan's."""
