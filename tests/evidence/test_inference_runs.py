@@ -272,6 +272,18 @@ def test_the_four_kinds_of_measurements():
     assert prefill.replica.software.name == "SGLang"
 
 
+def test_a_time_alone_is_that_of_a_pass():
+    """Of a token with a batch, half way through the answers; of a first token, with none, a pass over the prompt."""
+    token = one("Llama 3.1 8B,H100,1,1,1,,fp8,TensorRT-LLM,,8,1000,500,,6,,")
+    assert (token.kind, token.seconds, token.sequences, token.context) == ("decode", 6e-3, 8, 1250)
+    first = one("Llama 3.1 8B,H100,1,1,1,,fp8,TensorRT-LLM,,,2000,100,,,,,50", HEAD + ",ttft_ms")
+    assert (first.kind, first.seconds, first.tokens) == ("prefill", 0.05, 2000)
+
+
+def test_a_replica_has_one_sequence_at_least():
+    assert one("Llama 3.1 8B,H100,8,1,1,,fp8,,,4,1000,1000,,,900,").sequences == 1
+
+
 def test_counts_of_gpus_become_replicas_and_layouts():
     two = one("Llama 3.1 8B,H100,8,4,1,,fp8,,,,1000,1000,,,9000,")
     assert (two.replica.layout.tp, two.seconds) == (4, pytest.approx(2 / 9000))
@@ -282,6 +294,7 @@ def test_counts_of_gpus_become_replicas_and_layouts():
     assert wide.seconds == pytest.approx(7200 / 150_000)
     node = one("DeepSeek-V3,H800,8,,,144,fp8,DeepSeek,decode,,,,4989,45-50,14800,")
     assert node.replica.layout.dp == 144
+    assert node.filled["tpot_ms"] == "47.5 (middle of 45-50)"
     assert node.sequences == pytest.approx(18 * 14_800 * 0.0475)
     padded = one("PaLM 540B,TPU v4,64,,,,int8,,decode,64,,,2048,29,,weights only")
     assert padded.replica.model.heads == 64

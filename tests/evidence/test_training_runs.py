@@ -682,6 +682,13 @@ def test_sharding_over_ranks_that_do_not_divide_is_said(table):
     assert read_one(table, FINE + ",4", HEAD + ",fsdp").layout.shard_group == 4
 
 
+def test_weights_stay_gathered_in_a_pipeline_and_a_row_that_may_have_none_is_sharded(table):
+    """FSDP with stages takes the time of stage 1; where the row leaves stages open it is stage 3."""
+    head, run = FAST.replace("pp,", "pp,dp,fsdp,"), "Llama 3.1 8B,H100,8,1,{},{},fsdp,64,8192,8.5"
+    staged, alone, unsaid = (read_runs(table(head, run.format(*split)))[0][0] for split in ((2, 4), (1, 8), ("", "")))
+    assert (staged.layout.zero, alone.layout.zero, unsaid.layout.zero) == (1, 3, 3)
+
+
 def test_a_row_that_a_law_refuses_does_not_spoil_those_asked_about_with_it(table, monkeypatch):
     law = training_close.footprint
 

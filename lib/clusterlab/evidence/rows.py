@@ -42,8 +42,8 @@ class Skipped:
 class Form:
     """The columns of a kind of table.
 
-    ``text`` cells name something, ``notes`` are kept as they are, ``counts`` are whole numbers, and so are no
-    ``measures``, of which a table has one at least, nor ``others``. ``aliases`` are what people call columns. With
+    ``text`` names things, and ``notes`` are kept as they are. ``counts`` are whole numbers; ``measures``, of which a
+    table has one at least, and ``others`` are any. ``aliases`` are other names that people give to columns. With
     ``ranges`` a number may be "45-50", which is taken at its middle.
     """
 
