@@ -291,7 +291,7 @@ def server(site):
         thread.join()
 
 
-@pytest.mark.parametrize("name", ["book/index", "book/roofline", "book/reference/training", "search"])
+@pytest.mark.parametrize("name", ["book/index", "book/roofline", "book/reference/parallelism", "search"])
 def test_a_page_opens_complete_from_a_server_too(server, visit, name):
     page = visit(f"{server}/{name}.html")
     widgets_ready(page)
