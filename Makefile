@@ -25,7 +25,7 @@ book: $(SITE)  ## Set up, execute the chapters and build the site
 	@echo "Open the book: $(CURDIR)/$(SITE)"
 
 test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, the site in a browser
-	$(PYTEST)
+	$(PYTEST) --nbval
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
 	$(PYTEST) --ignore tests/book --ignore tests/explorable
@@ -42,7 +42,7 @@ slides: $(VENV)/book  ## Write slides of the chapters' drawings and questions, t
 round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test leaves out
 	$(BIN)/pytest tests/book/test_course_round.py
 
-lab: $(VENV)/lab  ## Open the chapters in JupyterLab
+lab: $(VENV)/test  ## Open the chapters in JupyterLab
 	$(BIN)/jupyter lab book
 
 refresh: $(VENV)/test  ## Execute the notebooks and store their text outputs
@@ -51,7 +51,8 @@ refresh: $(VENV)/test  ## Execute the notebooks and store their text outputs
 
 # A page is narrower than an editor, so the code of a chapter is broken earlier.
 lint: $(VENV)/test  ## Check style, format and types
-	$(BIN)/ruff check
+	$(BIN)/ruff check --exclude "book/*.ipynb"
+	$(BIN)/ruff check --line-length 88 book/*.ipynb
 	$(BIN)/ruff format --check --exclude "book/*.ipynb"
 	$(BIN)/ruff format --check --line-length 88 book/*.ipynb
 	$(BIN)/mypy
@@ -63,16 +64,16 @@ bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if
 	$(BIN)/python bench/sweep.py
 	$(BIN)/python bench/widget.py
 
-# The widest lock comes first, and the others are parts of it. Binder's image has JupyterLab, at the versions that fit it:
-# a chapter needs only these on top.
+# The widest lock comes first, and the others are parts of it: what builds the book, and what a teacher marks with.
+# Binder's image has JupyterLab, at the versions that fit it: a chapter needs only these on top.
 BINDER := anywidget|contourpy|cycler|fonttools|jupyterlab-myst|kiwisolver|matplotlib|numpy|pillow|psygnal|pyparsing
 lock: $(VENV)/book  ## Compile the locks again from pyproject.toml, with the newest versions
 	$(BIN)/pip install --quiet $(UV)
-	$(compile) --upgrade --extra book --extra lab --extra test --output-file requirements-test.txt
-	$(compile) --upgrade --extra book --extra lab --constraint requirements-test.txt --output-file requirements-lab.txt
-	$(compile) --upgrade --extra book --constraint requirements-test.txt --output-file requirements.txt
-	$(compile) --upgrade --extra book --extra course --constraint requirements-test.txt --output-file requirements-course.txt
-	sed -nE 's/^(($(BINDER))==[^ ;]+).*/\1/p' requirements-lab.txt > binder/requirements.txt
+	$(compile) --upgrade --extra book --extra lab --extra test --output-file requirements.txt
+	$(compile) --upgrade --extra book --constraint requirements.txt --output-file requirements-book.txt
+	$(compile) --upgrade --extra book --extra course --constraint requirements.txt --output-file requirements-course.txt
+	sed -nE 's/^(($(BINDER))==[^ ;]+).*/\1/p' requirements.txt > binder/requirements.txt
+	echo "-e ." >> requirements.txt
 
 clean:  ## Remove what was built; keep the environment
 	rm -rf _build
@@ -82,13 +83,17 @@ $(SITE): $(VENV)/book $(SOURCES)
 	@$(BIN)/jupyter-book build . --all -W --keep-going || { rm -f $@; exit 1; }
 	@touch $@
 
-$(VENV)/book: requirements.txt pyproject.toml
+$(VENV)/book: requirements-book.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv $(VENV)
 	-$(BIN)/pip install --quiet --only-binary :all: $(UV)
-	$(call install,--requirement requirements.txt --editable .)
+	$(call install,--requirement requirements-book.txt --editable .)
 	@touch $@
 
-$(VENV)/lab $(VENV)/test $(VENV)/course: $(VENV)/%: requirements-%.txt $(VENV)/book
+$(VENV)/test: requirements.txt $(VENV)/book
+	$(call install,--requirement $<)
+	@touch $@
+
+$(VENV)/course: requirements-course.txt $(VENV)/book
 	$(call install,--requirement $<)
 	@touch $@

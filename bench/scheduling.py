@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).parents[1] / room) for room in ("book", "tests", "tests/operations"))
 
-from drawings.schedule import MIXES
+from drawings.operations import MIXES
 from test_scheduling import by_witness
 
 from clusterlab.operations import Cluster, draw_jobs, replay, simulate

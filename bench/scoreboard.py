@@ -21,8 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from clusterlab.evidence.training_runs import predict_runs, published_runs
-from clusterlab.evidence.validation import rivals, unseen_times
+from clusterlab.evidence import predict_runs, published_runs, rivals, unseen_times
 from clusterlab.model import parameters
 
 INSTALL = {

@@ -21,7 +21,7 @@ STEPS, LOADS = 40, 7
 
 CURVE = """
 import numpy as np
-from explorable.explorer import Axis, Explorer, Picture, Slider
+from explorable import Axis, Explorer, Picture, Slider
 from clusterlab.roofline import attainable
 from clusterlab.units import fmt
 

@@ -6,7 +6,7 @@ import json
 
 import nbformat
 
-from explorable.check import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
+from explorable import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
 from explorable.question import Question, base
 
 from .marking import lettered
@@ -71,9 +71,7 @@ def plain(problems: ProblemSet, student: Student, key: bytes) -> nbformat.Notebo
     """A notebook that checks itself, for courses without nbgrader. Its sealed answers are hidden, not secret."""
     cells = [
         nbformat.v4.new_markdown_cell(opening(problems, student)),
-        nbformat.v4.new_code_cell(
-            _IMPORTS + "\nfrom explorable.check import Check\nfrom explorable.question import Question"
-        ),
+        nbformat.v4.new_code_cell(_IMPORTS + "\nfrom explorable import Check, Question"),
     ]
     for number, problem in enumerate(problems.problems, 1):
         cells.append(nbformat.v4.new_markdown_cell(told(number, problem, key)))

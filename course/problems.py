@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from explorable.question import Question
+from explorable import Question
 
 SETS = (
     "roofline",

@@ -21,10 +21,9 @@ from unittest import mock
 import nbformat
 from nbclient import NotebookClient
 
-from explorable import check, explorer
+from explorable import Question, check, explorer
 from explorable._widget import escape
 from explorable.explorer._markup import Figure
-from explorable.question import Question
 
 CHAPTERS = ("roofline", "interconnect", "parallelism", "serving", "failures", "operations", "power", "scaling", "plan")
 ROOT = Path(__file__).parents[1]

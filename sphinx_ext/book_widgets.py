@@ -24,6 +24,8 @@ LIBRARIES = HERE.parent / "lib", HERE.parent / "book" / "drawings"
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = re.compile(r'<script type="application/vnd\.jupyter\.widget-view\+json">(.*?)</script>', re.DOTALL)
 
+SHORTEST = 50  # characters of a description that says something
+
 log = logging.getLogger(__name__)
 
 
@@ -83,7 +85,10 @@ def part_citations(app, docname, source):
 def tidy_page(app, pagename, templatename, context, doctree):
     """Give the page a description, and mend what the theme and its extensions leave wrong."""
     if doctree is not None:
-        opening = next((p.astext() for p in doctree.findall(nodes.paragraph)), "")
+        opening = ""
+        for paragraph in doctree.findall(nodes.paragraph):
+            if len(opening) < SHORTEST:
+                opening += f" {paragraph.astext()}"
         description = html.escape(" ".join(opening.split())[:200], quote=True)
         context["metatags"] = context.get("metatags", "") + f'<meta name="description" content="{description}">'
     if "body" in context:  # docutils gives each reference a role that a list may not contain

@@ -12,8 +12,9 @@ import ast
 import importlib
 import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from docutils import nodes
 from docutils.statemachine import StringList
@@ -22,12 +23,13 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
 
-from explorable import palette
-from explorable.explorer import Explorer, Picture
-from explorable.scene import Box, Scene
+from clusterlab import quantities
+from clusterlab.quantities import Quantity
+from explorable import Box, Explorer, Picture, Scene, palette
 
 HEADING = re.compile(r"# --- (.+?) -+$")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
+
 
 SECTIONS = napoleon.Config(napoleon_google_docstring=False, napoleon_use_param=False, napoleon_use_rtype=False)
 
@@ -43,6 +45,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", set_sections)
     app.connect("autodoc-process-signature", show_factories)
     app.connect("autodoc-skip-member", skip)
+    app.connect("missing-reference", link_names)
     app.connect("html-page-context", show_names)
     app.connect("html-page-context", tidy, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
@@ -55,6 +58,7 @@ def configure(app, config):
     config.python_display_short_literal_types = True
     config.autodoc_member_order = "bysource"
     config.autodoc_preserve_defaults = True
+    config.autodoc_type_aliases |= {name: name for name in QUANTITIES}  # by name: what each allows, its entry says
     config.html_domain_indices = False  # the map lists the modules
     config.toc_object_entries_show_parents = "hide"
     config.codeautolink_concat_default = True  # the cells of a notebook share their names
@@ -128,7 +132,9 @@ def public(module) -> list[Public]:
         if isinstance(node, ast.ImportFrom) and node.level == 1 and hasattr(module, "__path__"):
             shared = {alias.name for alias in node.names} & set(getattr(module, "__all__", ()))
             room = importlib.import_module(f".{node.module}", module.__name__)
-            found += [item for item in public(room) if shared & set(item.names)]
+            found += [
+                replace(item, heading=item.heading or title(room)) for item in public(room) if shared & {*item.names}
+            ]
             continue
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             kind, names = ("class" if isinstance(node, ast.ClassDef) else "function"), [node.name]
@@ -137,11 +143,45 @@ def public(module) -> list[Public]:
             kind, names = "data", [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
         else:
             continue
-        if shown := tuple(name for name in names if not name.startswith("_")):
+        if shown := tuple(name for name in names if not (name.startswith("_") or is_for_types(module, name))):
             source = "\n".join(lines[node.lineno - 1 : node.end_lineno])
             found.append(Public(kind, shown, heading, _comment(lines, node.lineno - 1), source))
     order = {name: place for place, name in enumerate(getattr(module, "__all__", ()))}
-    return sorted(found, key=lambda item: min(order.get(name, len(order)) for name in item.names))
+    found.sort(key=lambda item: min(order.get(name, len(order)) for name in item.names))
+    headings = list(dict.fromkeys(item.heading for item in found))  # what belongs together stays together
+    return sorted(found, key=lambda item: headings.index(item.heading))
+
+
+def title(module) -> str:
+    """Return what a module is about, as a heading: its docstring up to the first colon or stop."""
+    return re.split(r"[:.](?:\s|$)", summary(module), maxsplit=1)[0]
+
+
+def is_for_types(module, name) -> bool:
+    """Tell whether a name stands for a type in signatures, which is of no use to a reader."""
+    return isinstance(getattr(module, name, None), TypeVar | ParamSpec)
+
+
+def quantity_of(annotation) -> Quantity | None:
+    """Return the quantity that an annotation says."""
+    return next((one for one in getattr(annotation, "__metadata__", ()) if isinstance(one, Quantity)), None)
+
+
+QUANTITIES = {name for name, annotation in vars(quantities).items() if quantity_of(annotation)}
+
+
+def link_names(app, env, node, contnode):
+    """Lead from a name to its entry, wherever that is: a docstring is written in one room and read in another.
+
+    Sphinx looks for what a signature is annotated with among classes; a quantity is none.
+    """
+    if node.get("refdomain") != "py":
+        return None
+    domain, name = env.get_domain("py"), node["reftarget"]
+    found = [full for full in domain.objects if full.endswith(f".{name}") and full.count(".") == 2 + name.count(".")]
+    if len(found) != 1:
+        return None
+    return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, contnode)
 
 
 def summary(thing) -> str:
@@ -167,7 +207,7 @@ class Reference(SphinxDirective):
             if item.heading != heading:
                 heading = item.heading
                 lines += [heading, "-" * len(heading), ""]
-            lines += _constants(item) if item.kind == "data" else _documented(item)
+            lines += _constants(item, module) if item.kind == "data" else _documented(item)
         found = _parsed(self, lines, module.__file__)
         for section in found:
             section["names"] = []  # a label that another page may have too
@@ -260,12 +300,15 @@ def _documented(item) -> list[str]:
     return [f".. auto{item.kind}:: {item.names[0]}", *["   :members:"] * (item.kind == "class"), ""]
 
 
-def _constants(item) -> list[str]:
+def _constants(item, module) -> list[str]:
     head, *others = item.names
     lines = [f".. py:data:: {head}", *(f"             {name}" for name in others)]
     lines += ["   :no-contents-entry:", ""]
     if item.about:
         lines += [f"   {item.about}", ""]
+    if quantity := quantity_of(getattr(module, head, None)):
+        unit = f"in ``{quantity.unit}``" if quantity.unit else "a plain number"
+        lines += [f"   A number or an array, {unit}: {quantity.rule.text}.", ""]
     source = item.source.splitlines()
     if len(source) <= LONGEST:
         lines += ["   .. code-block:: python", "", *(f"      {line}" for line in source), ""]

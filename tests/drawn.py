@@ -4,8 +4,7 @@ from clusterlab import interconnect
 from clusterlab.interconnect import ring_all_reduce
 from clusterlab.units import GB, fmt
 from drawings import interconnect as fabric
-from explorable.explorer import Axis, Explorer, Picture, Select, Step
-from explorable.scene import Arrow, Box, Label, Scene
+from explorable import Arrow, Axis, Box, Explorer, Label, Picture, Scene, Select, Step
 
 STEPS = fabric.STEPS
 SIZE, BANDWIDTH = 1 * GB, 50 * GB

@@ -14,9 +14,17 @@ import numpy as np
 
 from clusterlab import failures, power, serving
 from clusterlab.catalogue import SOFTWARE, machine
-from clusterlab.evidence import inference_runs, link_fit, nccl_tests
-from clusterlab.evidence import training_runs as runs_
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import (
+    by_source,
+    fit_links,
+    predict_held_out,
+    predict_inference,
+    predict_run,
+    published,
+    published_inference,
+    published_runs,
+    published_timings,
+)
 from clusterlab.model import (
     RECOMPUTE,
     Layout,
@@ -39,19 +47,19 @@ FILE = Path(__file__).with_suffix(".json")
 
 def training_runs() -> dict[str, float]:
     """Seconds of a step of every published run that can be predicted, and the measured seconds read from its row."""
-    runs, skipped = runs_.published_runs()
-    found = {f"{run.row} predicted": float(runs_.predict_run(run).time) for run in runs}
+    runs, skipped = published_runs()
+    found = {f"{run.row} predicted": float(predict_run(run).time) for run in runs}
     found |= {f"{run.row} measured": float(run.seconds) for run in runs}
     return found | {f"{one.row} skipped": 0.0 for one in skipped}
 
 
 def collectives() -> dict[str, float]:
     """Seconds of every published collective: as fitted, and as predicted from other machines."""
-    rows = nccl_tests.published_timings()
+    rows = published_timings()
     found = {}
     for kind, results in {
-        "fitted": [link_fit.fit_links(some) for some in link_fit.by_source(rows).values()],
-        "predicted": link_fit.predict_held_out(rows, rows),
+        "fitted": [fit_links(some) for some in by_source(rows).values()],
+        "predicted": predict_held_out(rows, rows),
     }.items():
         for result in results:
             found |= {f"{result.source} {kind} {i}": seconds for i, seconds in enumerate(result.times)}
@@ -139,8 +147,8 @@ def layouts() -> dict[str, float]:
 
 def inference() -> dict[str, float]:
     """Seconds of every published inference run that can be predicted."""
-    runs, _ = inference_runs.published_inference()
-    times = inference_runs.predict_inference(runs)
+    runs, _ = published_inference()
+    times = predict_inference(runs)
     return {run.row: float(time) for run, time in zip(runs, times, strict=True)}
 
 

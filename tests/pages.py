@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -22,6 +23,7 @@ CHROMIUMS = (
     "google-chrome",
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
+HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 CONTROLS = ".cl-controls :is(input, select)"
 
 # Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
@@ -91,6 +93,82 @@ def run_all_cells(page, widget=".cl-explorer"):
     page.locator(f".jp-Notebook {widget}[data-ready]").first.wait_for(state="attached")
     page.locator(".jp-Notebook-ExecutionIndicator[data-status='idle']").wait_for()
     page.wait_for_function("![...document.querySelectorAll('.jp-InputPrompt')].some(p => p.textContent.includes('*'))")
+
+
+class Window:
+    """A page of the browser, in a context of its own, that notes what goes wrong in it."""
+
+    def __init__(self, browser, options):
+        context = browser.new_context(**options)
+        for event in ("console", "weberror", "request", "requestfailed"):
+            context.on(event, getattr(self, event))
+        self.options, self.page = options, context.new_page()
+        self.page.set_default_timeout(60_000)
+        self.trouble = []
+
+    def open(self, url, blame, asked):
+        self.url, self.blame, self.asked, self.trouble = url, blame, asked, []
+        self.page.goto(url)
+
+    def console(self, message):
+        error = f"{message.text} ({message.location['url']})"
+        if message.type == "error" and re.search(self.blame, error):
+            self.trouble.append(f"{self.url}: console: {error}")
+
+    def weberror(self, error):
+        error = error.error.stack or str(error.error)
+        if re.search(self.blame, error):
+            self.trouble.append(f"{self.url}: {error}")
+
+    def request(self, request):
+        if self.asked is not None:
+            self.asked.add(request.url)
+        if not HOME.match(request.url):
+            self.trouble.append(f"{self.url}: asked for {request.url}")
+
+    def requestfailed(self, request):
+        # A page without scripts loads none, and a page that closes loads nothing more.
+        if request.failure not in ("csp", "net::ERR_ABORTED"):
+            self.trouble.append(f"{self.url}: could not load {request.url}: {request.failure}")
+
+    def forget(self):
+        """Leave the page as if nobody had been there."""
+        if self.options.get("java_script_enabled", True):
+            self.page.evaluate("try { localStorage.clear(); sessionStorage.clear(); } catch { /* it has none */ }")
+        self.page.goto("about:blank")
+        self.page.set_viewport_size(self.options["viewport"])
+        scheme, motion = self.options.get("color_scheme", "light"), self.options.get("reduced_motion", "no-preference")
+        self.page.emulate_media(media="null", color_scheme=scheme, reduced_motion=motion)
+
+
+@contextlib.contextmanager
+def watched(browser, windows=None):
+    """Give ``visit(url, blame=pattern, asked=set, own=False, **context options)``, which opens a page and watches it.
+
+    At the end it fails the test if any page asked another host for anything, could not load something, logged an error
+    or threw one. Of errors count those whose text or address matches ``blame``; without it all do. A new window is
+    dearer than all that most tests do in it: where ``windows`` is a dictionary, the next visit with the same options
+    takes an old one. A visit that gives a page scripts, routes or a clock says ``own``.
+    """
+    taken = []
+
+    def opened(url, blame="", asked=None, own=False, **options):
+        options = {"viewport": {"width": 1000, "height": 900}} | options
+        kind = None if own or windows is None else repr(sorted(options.items()))
+        window = (windows or {}).pop(kind, None) or Window(browser, options)
+        taken.append((kind, window))
+        window.open(url, blame, asked)
+        return window.page
+
+    yield opened
+    for kind, window in taken:
+        if kind and not window.page.is_closed():
+            window.forget()
+            windows[kind] = window
+        else:
+            window.page.context.close()
+    trouble = dict.fromkeys(line for _, window in taken for line in window.trouble)
+    assert not trouble, "\n".join(trouble)
 
 
 def static_page(*widgets) -> str:

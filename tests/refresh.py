@@ -22,6 +22,7 @@ FOLDED = {
     "hide-cell": ("source_hidden", "outputs_hidden"),
     "remove-cell": ("source_hidden", "outputs_hidden"),
 }
+LAB = "lab"  # the tag of a cell that a page leaves out because it needs a kernel, and JupyterLab shows
 FOLDS = {"hide-input": "the imports", "hide-cell": "the solution"}  # what a bar on the page shows
 
 
@@ -33,7 +34,8 @@ def clean(notebook):
         cell.metadata.pop("execution", None)
         cell.metadata.pop("jupyter", None)
         if cell.cell_type == "code":
-            if folded := {key: True for tag in cell.metadata.get("tags", ()) for key in FOLDED.get(tag, ())}:
+            tags = cell.metadata.get("tags", ())
+            if folded := {} if LAB in tags else {key: True for tag in tags for key in FOLDED.get(tag, ())}:
                 cell.metadata["jupyter"] = folded
             for what in (FOLDS[tag] for tag in cell.metadata.get("tags", ()) if tag in FOLDS):
                 bar = {"code_prompt_show": f"Show {what}", "code_prompt_hide": f"Hide {what}"}

@@ -79,6 +79,7 @@ class EventDriven:
         self.jobs = [dict(job, name=i, work=job["gpus"] * job["duration"], extra=0.0) for i, job in enumerate(jobs)]
         for job in self.jobs:
             job["asked"] = job["gpus"] * job["limit"]
+            job["evicted"] = False
         self.queue, self.running, self.stays = [], [], []
         self.due = False
         for job in self.jobs:
@@ -110,7 +111,7 @@ class EventDriven:
             extra, places = job["extra"], job["places"]
             size = sum(places.values())
             job["promised"] = begin + extra + job["asked"] / size
-            job["resized"] = False
+            job["resized"] = job["evicted"] = False
             if self.elastic and job["least"] < job["gpus"]:
                 self.env.process(self.wake(self.elastic[1]))
             try:
@@ -128,7 +129,7 @@ class EventDriven:
             elif self.preemption:
                 job["extra"] = self.preemption[0]
             where = tuple(sorted((r * self.rack + n, c) for (r, n), c in places.items()))
-            self.stays.append((job["name"], begin, self.env.now, restart, where))
+            self.stays.append((job["name"], begin, self.env.now, restart, where, job["evicted"]))
             self.look()
 
     def free(self, job):
@@ -300,6 +301,7 @@ class EventDriven:
                 trial.change(job["places"], +1)
         for job in out:
             self.free(job)
+            job["evicted"] = True
             job["process"].interrupt()
         return True
 

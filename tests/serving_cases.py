@@ -5,16 +5,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import SERVING, machine
-from clusterlab.model import (
-    Layout,
-    transformer,
-)
+from clusterlab.model import Layout, transformer
 from clusterlab.roofline import kernel_time
-from clusterlab.serving import (
-    Batch,
-    Formats,
-    Replica,
-)
+from clusterlab.serving import Batch, Formats, Replica
 
 H100 = machine("H100 SXM")
 SMALL, LARGE, MIXTURE, DEEPSEEK = (

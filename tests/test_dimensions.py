@@ -15,8 +15,8 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import catalogue, failures, interconnect, model, operations, parallelism, planning, serving
-from clusterlab.catalogue import SOFTWARE, price_list, prices
+from clusterlab import failures, interconnect, model, operations, parallelism, planning, serving
+from clusterlab.catalogue import SOFTWARE, price_list
 from clusterlab.failures import (
     Job,
     checkpoint,
@@ -36,38 +36,9 @@ from clusterlab.interconnect import (
     torus,
     tree_all_reduce,
 )
-from clusterlab.model import (
-    Layout,
-    SlidingWindow,
-    Transformer,
-    Workload,
-    trained,
-)
-from clusterlab.operations import (
-    any_slow,
-    best_check_interval,
-    best_timeout,
-    cache_hits,
-    drain,
-    fair_shares,
-    file_system,
-    heartbeat,
-    least_tests,
-    pair_tests,
-    reading_rate,
-    repetitions,
-    result_checks,
-    servers_needed,
-    slowest,
-    step_alarm,
-    time_to_starve,
-)
-from clusterlab.parallelism import (
-    data_parallel_ratio,
-    layer_activations,
-    tensor_parallel_ratio,
-)
-from clusterlab.planning import planner
+from clusterlab.model import Layout, SlidingWindow, Transformer, Workload, trained
+from clusterlab.operations import fair_shares, file_system, servers_needed
+from clusterlab.parallelism import data_parallel_ratio, layer_activations, tensor_parallel_ratio
 from clusterlab.power import (
     Coolant,
     best_cap,
@@ -83,26 +54,8 @@ from clusterlab.power import (
     power_swing,
     site,
 )
-from clusterlab.roofline import (
-    Work,
-    attainable,
-    iron_law,
-    lower_bound,
-    matmul,
-)
-from clusterlab.scaling import (
-    bill,
-    capital,
-    chain,
-    kept_per_doubling,
-    strong_scaling,
-    waiting_bill,
-    yearly_bill,
-)
-from clusterlab.serving import (
-    little_law,
-    network_time,
-)
+from clusterlab.roofline import Work, attainable, iron_law, lower_bound, matmul
+from clusterlab.scaling import bill, capital, chain, kept_per_doubling, strong_scaling, waiting_bill, yearly_bill
 from laws import registry
 
 
@@ -115,10 +68,7 @@ PEAK, BANDWIDTH = q("FLOP/s"), q("octet/s")
 BUFFER, RANKS, LINK = q("octet"), q("", 8), {"bandwidth": BANDWIDTH, "latency": q("s")}
 SHAPE = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, others=((1, SlidingWindow(4)),))
 WORKLOAD = Workload(sequence=8, global_batch=2)
-IN_BYTES = replace(
-    SOFTWARE["2024"],
-    **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")},
-)
+IN_BYTES = replace(SOFTWARE["2024"], **{name: q("octet") for name in vars(SOFTWARE["2024"]) if name.endswith("_bytes")})
 NODE = {"node_size": q("", 4), "node_bandwidth": BANDWIDTH, "node_latency": q("s")}
 SECONDS = q("s")
 JOB = Job(
@@ -148,7 +98,6 @@ IN_DOLLARS = replace(
 )
 
 FILES = {"drives": q("", 8), "drive_read": BANDWIDTH, "drive_write": BANDWIDTH, "drive_capacity": BUFFER}
-DETECTOR = {"delay": "s", "false_alarms": "1/s", "late": "", "false": "", "lost": ""}
 
 # Law: (result, {part of the result: unit}). "" is dimensionless. The empty part is the result itself.
 DIMENSIONS = {
@@ -168,10 +117,7 @@ DIMENSIONS = {
     series_mtbf: (lambda: series_mtbf(gpu=(SECONDS, q("", 8)), switch=(SECONDS, 2)), {"mtbf": "s"}),
     first_order_goodput: (lambda: first_order_goodput(JOB), {"": ""}),
     goodput: (lambda: goodput(JOB), dict.fromkeys(PARTS, "")),
-    expected_run_time: (
-        lambda: expected_run_time(q("s", 90), JOB),
-        dict.fromkeys(PARTS, "s") | {"goodput": ""},
-    ),
+    expected_run_time: (lambda: expected_run_time(q("s", 90), JOB), dict.fromkeys(PARTS, "s") | {"goodput": ""}),
     overhead_budget: (lambda: overhead_budget(a=q("", 0.1), b=0.2), {"summed": "", "multiplied": ""}),
     layer_activations: (
         lambda: layer_activations(SHAPE, WORKLOAD, Layout(tp=2), software=IN_BYTES),
@@ -212,14 +158,6 @@ DIMENSIONS = {
         {"mean": "W", "peak": "W", "trough": "W", "swing": "W", "period": "s", "buffer": "J"},
     ),
     capacity: (lambda: capacity(power=(q("W", 9.0), WATTS), space=(q("m", 9.0), q("m"))), {"count": ""}),
-    little_law: (lambda: little_law(q("1/s"), SECONDS), {"": ""}),
-    network_time: (lambda: network_time(q("m"), speed=q("m/s")), {"": "s"}),
-    reading_rate: (lambda: reading_rate(q(""), BUFFER, SECONDS), {"": "octet/s"}),
-    cache_hits: (lambda: cache_hits(BUFFER, q("octet", 9), epochs=q("")), {"": ""}),
-    file_system: (
-        lambda: file_system(q(""), **FILES, network=BANDWIDTH, clients=BANDWIDTH),
-        {"read": "octet/s", "write": "octet/s", "capacity": "octet"},
-    ),
     servers_needed: (
         lambda: servers_needed(
             file_system(q(""), **FILES, network=BANDWIDTH), read=BANDWIDTH, write=BANDWIDTH, capacity=BUFFER
@@ -227,21 +165,6 @@ DIMENSIONS = {
         {"": ""},
     ),
     fair_shares: (lambda: fair_shares(BANDWIDTH, BANDWIDTH[0]), {"": "octet/s"}),
-    time_to_starve: (lambda: time_to_starve(BUFFER, demand=q("octet/s", 9.0), supply=BANDWIDTH), {"": "s"}),
-    slowest: (lambda: slowest([2, 4], spread=0.1), {"": ""}),
-    any_slow: (lambda: any_slow(q(""), 0.1), {"": ""}),
-    repetitions: (lambda: repetitions(0.1, 0.1), {"": ""}),
-    heartbeat: (lambda: heartbeat(SECONDS, pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), DETECTOR),
-    best_timeout: (lambda: best_timeout(pause=SECONDS, every=SECONDS, mtbf=SECONDS, restart=SECONDS), {"": "s"}),
-    step_alarm: (
-        lambda: step_alarm(0.1, steps=2, slowdown=0.1, spread=0.1, step_time=SECONDS, mtbf=SECONDS, false_cost=SECONDS),
-        DETECTOR,
-    ),
-    result_checks: (lambda: result_checks(SECONDS, cost=SECONDS, mtbf=SECONDS, coverage=0.5), DETECTOR),
-    best_check_interval: (lambda: best_check_interval(cost=SECONDS, mtbf=SECONDS), {"": "s"}),
-    least_tests: (lambda: least_tests(8, 2), {"": ""}),
-    pair_tests: (lambda: pair_tests(8, 2), {"": ""}),
-    drain: (lambda: drain(8, SECONDS, needed=4), {"time": "s", "idle": "s", "share": ""}),
 }
 # Modules that hold no laws: what things are, what was measured and fitted, what is drawn.
 NOT_LAWS = {
@@ -252,6 +175,8 @@ NOT_LAWS = {
     "catalogue",
     "model.published",
     "model.layout",
+    "operations.making_room",
+    "operations.state",
     "evidence",
     "cli",
     "__main__",
@@ -265,20 +190,14 @@ NO_LAWS = {
     parallelism.kind,
     serving.kind,
     parallelism.sent_bytes,
-    prices.load,
-    catalogue.price_list,
     parallelism.step,
     parallelism.reached,
     parallelism.scan_time,
     model.alternate_share,
     parallelism.axes,
     parallelism.search,
-    *(
-        getattr(planner, name)
-        for name in ("certificate", "checks", "compare", "design", "from_inputs", "load", "outcome")
-    ),
-    *(getattr(planner, name) for name in ("fleet_from_inputs", "least_memory", "plan", "preset", "quantity")),
-    *(getattr(planner, name) for name in ("serve", "worlds", "yearly_cost")),
+    *(getattr(planning, name) for name in ("checks", "compare", "design", "from_inputs", "outcome", "least_memory")),
+    *(getattr(planning, name) for name in ("plan", "preset", "quantity", "samples", "serve", "yearly_cost")),
     planning.as_object,
     planning.page,
     planning.run_chunk,
@@ -286,8 +205,8 @@ NO_LAWS = {
 }
 NO_LAWS |= {serving.faults, serving.forward_pass, serving.saturation, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {operations.feed, operations.find_bad, outside_envelope}  # degrees Celsius
-NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.expected_wait, operations.compare}
-NO_LAWS |= {operations.packing_bound, operations.makespan_bound, operations.internal_fragmentation}
+NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.compare}
+NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput}
 NO_LAWS |= {serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}
 
 

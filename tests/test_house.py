@@ -4,7 +4,9 @@ import ast
 
 import pytest
 
-from test_import import KIT, KIT_MODULES, LIBRARY, MODULES, code_lines, is_package
+from test_import import BOOK, KIT, KIT_MODULES, LIBRARY, MODULES, code_lines, is_package
+
+DRAWINGS = BOOK / "drawings"
 
 LINES = 450  # of code, in a module
 ARGUMENTS = 9  # of a public function
@@ -30,29 +32,36 @@ def parameters(function, method) -> list[ast.arg]:
     return [*named, *spec.kwonlyargs, *filter(None, [spec.vararg, spec.kwarg])]
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_can_be_read_at_a_sitting(module):
-    assert code_lines(path(LIBRARY, module).read_text(encoding="utf-8")) <= LINES
+EVERY = [(LIBRARY, module, tree) for module, tree in MODULES.items()]
+EVERY += [(KIT, module, tree) for module, tree in KIT_MODULES.items()]
+every_module = pytest.mark.parametrize(
+    ("package", "module", "tree"), EVERY, ids=[".".join(filter(None, [p.name, module])) for p, module, _ in EVERY]
+)
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_every_parameter_and_every_result_is_annotated(module):
+@every_module
+def test_a_module_can_be_read_at_a_sitting(package, module, tree):
+    assert code_lines(path(package, module).read_text(encoding="utf-8")) <= LINES
+
+
+@every_module
+def test_every_parameter_and_every_result_is_annotated(package, module, tree):
     bare = [
         f"{function.name}({argument.arg})"
-        for function, method in functions(MODULES[module])
+        for function, method in functions(tree)
         for argument in parameters(function, method)
         if argument.annotation is None
     ]
-    bare += [f"{function.name} ->" for function, _ in functions(MODULES[module]) if function.returns is None]
+    bare += [f"{function.name} ->" for function, _ in functions(tree) if function.returns is None]
     assert bare == []
 
 
-@pytest.mark.parametrize("module", KIT_MODULES)
-def test_a_module_of_the_widget_kit_can_be_read_at_a_sitting(module):
-    assert code_lines(path(KIT, module).read_text(encoding="utf-8")) <= LINES
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_no_public_function_takes_too_much(module):
-    counts = {f.name: len(parameters(f, method)) for f, method in functions(MODULES[module]) if f.name[0] != "_"}
+@every_module
+def test_no_public_function_takes_too_much(package, module, tree):
+    counts = {f.name: len(parameters(f, method)) for f, method in functions(tree) if f.name[0] != "_"}
     assert {name: count for name, count in counts.items() if count > ARGUMENTS} == {}
+
+
+@pytest.mark.parametrize("path", sorted(DRAWINGS.rglob("*.py")), ids=lambda path: str(path.relative_to(DRAWINGS)))
+def test_a_module_of_drawings_can_be_read_at_a_sitting(path):
+    assert code_lines(path.read_text(encoding="utf-8")) <= LINES

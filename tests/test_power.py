@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import catalogue, power
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.power import (
     AIR,
     GLYCOL,

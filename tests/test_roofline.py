@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import catalogue
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.roofline import (
     Work,
     attainable,
@@ -227,9 +227,7 @@ def test_works_scale_by_an_array_of_times():
 
 
 demands = st.dictionaries(
-    st.sampled_from(["compute", "memory", "network", "disk"]),
-    st.tuples(st.just(0.0) | quantity, quantity),
-    min_size=1,
+    st.sampled_from(["compute", "memory", "network", "disk"]), st.tuples(st.just(0.0) | quantity, quantity), min_size=1
 )
 
 

@@ -16,15 +16,13 @@ from clusterlab.roofline import Work, lower_bound
 from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling
 
 # A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
+MODULES = ["model.shape", "roofline", "interconnect.topology", "scaling.speedup", "scaling.economics"]
 MODULES = ["model.counts", "roofline", "operations.monitoring", "operations.stragglers"]
 
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
 # Arguments for which an array of ones would be nonsense.
 ARRAYS = {
     "n": lambda n: np.full(n, 8),
-    "spread": lambda n: np.full(n, 0.1),
-    "false_alarms": lambda n: np.full(n, 0.01),
-    "misses": lambda n: np.full(n, 0.01),
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }

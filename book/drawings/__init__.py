@@ -1,1 +1,1 @@
-"""Drawings of the book: scenes made of the library's own records and laws, a module for each subject."""
+"""The book's drawings, made of the library's own records and laws: a room for each chapter."""

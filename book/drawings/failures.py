@@ -13,7 +13,7 @@ import numpy as np
 
 from clusterlab.failures import Checkpoint, Goodput, Job
 from clusterlab.units import day, fmt
-from explorable.scene import Arrow, Band, Box, Label, Part, Scene, grid, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, grid, legend
 
 # What the parts of a goodput are called in a drawing, and their colours.
 PARTS = {
@@ -68,23 +68,9 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
         return fmt(share * calendar, "d", 2)
 
     training = PARTS["useful"][0]
-    flow(
-        top,
-        top,
-        useful,
-        "useful",
-        f"{days(useful)} {training}: {fmt(useful, '%')}",
-        strong=True,
-    )
+    flow(top, top, useful, "useful", f"{days(useful)} {training}: {fmt(useful, '%')}", strong=True)
     low, high_end = (fmt(float(end), "%") for end in (shares.low, shares.high))
-    drawn.append(
-        Label(
-            right + 16,
-            top + high * useful / 2 + 16,
-            f"80 % interval: {low} to {high_end}",
-            anchor="start",
-        )
-    )
+    drawn.append(Label(right + 16, top + high * useful / 2 + 16, f"80 % interval: {low} to {high_end}", anchor="start"))
     below, at = top + high * useful, top + high * useful + 24
     drawn.append(Label(right + 16, at, f"{days(1 - useful)} lost", anchor="start", strong=True))
     for name, share in lost:
@@ -97,13 +83,7 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     return Scene(400, at + 14, drawn, alt=alt)
 
 
-def series(
-    failures: Sequence[Sequence[float]],
-    window: float,
-    *,
-    rows: int = 8,
-    name: str = "GPU",
-) -> Scene:
+def series(failures: Sequence[Sequence[float]], window: float, *, rows: int = 8, name: str = "GPU") -> Scene:
     """Failures of parts that are all needed, each on its own line, and of the job that needs them all.
 
     Parameters
@@ -139,13 +119,7 @@ def series(
         y = pitch * row + 4
         lines += [
             Label(0, y + tall / 2, f"{name} {row}", anchor="start"),
-            Box(
-                left,
-                y,
-                right - left,
-                tall,
-                kind="compute" if row < len(failures) else "ink",
-            ),
+            Box(left, y, right - left, tall, kind="compute" if row < len(failures) else "ink"),
         ]
         for time in times:
             drops.append(Arrow(x(time), y + tall, x(time), bottom, kind="ink", heads=0))
@@ -236,11 +210,7 @@ def setback(job: Job, step: int = STEPS) -> Scene:
     now, done = 0.0, 0.0
     for name, seconds, work in _pieces(job)[:step]:
         kind, text = looks[name]
-        length = fmt(
-            abs(work) if name == "failure" else seconds,
-            "min" if max(seconds, abs(work)) > 90 else "s",
-            2,
-        )
+        length = fmt(abs(work) if name == "failure" else seconds, "min" if max(seconds, abs(work)) > 90 else "s", 2)
         glue = "; " if name == "failure" else ", "
         said.append((glue if said else "") + text.format(length))
         curve.append(Arrow(x(now), y(done), x(now + seconds), y(done + work), kind=kind, heads=0))
@@ -256,14 +226,7 @@ def setback(job: Job, step: int = STEPS) -> Scene:
             inside = f"{name}\n{length}" if 6.4 * len(length) + 6 < wide and name in ("work", "redo") else ""
             curve.append(Box(x(now), floor + 10, wide, 38, inside, kind, solid=name != "redo"))
         if name == "write" and done <= tau:
-            parts.append(
-                Label(
-                    x(now + seconds) + 4,
-                    level + 15,
-                    f"{length} to write:",
-                    anchor="start",
-                )
-            )
+            parts.append(Label(x(now + seconds) + 4, level + 15, f"{length} to write:", anchor="start"))
             parts.append(Label(x(now + seconds) + 4, level + 31, "safe to here", anchor="start"))
         if name == "detection":
             at = x(now + seconds)
@@ -273,15 +236,7 @@ def setback(job: Job, step: int = STEPS) -> Scene:
         now, done = now + seconds, done + work
     cost = half + job.detection + job.restart
     if step > 6:
-        parts.append(
-            Label(
-                right,
-                floor + 84,
-                f"The failure cost {fmt(cost, 'min', 2)}.",
-                anchor="end",
-                strong=True,
-            )
-        )
+        parts.append(Label(right, floor + 84, f"The failure cost {fmt(cost, 'min', 2)}.", anchor="end", strong=True))
     alt = f"Progress of the job against the clock: {''.join(said) or 'nothing yet'}."
     return Scene(400, floor + 92, [*parts, *curve], alt=alt)
 
@@ -321,43 +276,12 @@ def interval_rows(jobs: Sequence[Job]) -> Scene:
         parts.append(Box(0, y + 36, 398, tall - 4, kind="compute"))
         for end in ends:
             start = max(0.0, end - float(job.write))
-            parts.append(
-                Box(
-                    start * per,
-                    y + 36,
-                    (end - start) * per,
-                    tall - 4,
-                    kind="memory",
-                    solid=True,
-                )
-            )
-        parts.append(
-            Box(
-                (span - lost) * per,
-                y + 36,
-                lost * per,
-                tall - 4,
-                kind="lost",
-                solid=True,
-            )
-        )
+            parts.append(Box(start * per, y + 36, (end - start) * per, tall - 4, kind="memory", solid=True))
+        parts.append(Box((span - lost) * per, y + 36, lost * per, tall - 4, kind="lost", solid=True))
     high = pitch * len(jobs) + 12
-    parts += legend(
-        0,
-        high - 12,
-        [
-            ("work", "compute", False),
-            ("writing", "memory", True),
-            ("lost", "lost", True),
-        ],
-    )
+    parts += legend(0, high - 12, [("work", "compute", False), ("writing", "memory", True), ("lost", "lost", True)])
     before = fmt(jobs[0].mtbf, "min")
-    return Scene(
-        400,
-        high,
-        parts,
-        alt=f"One failure and the {before} before it. {'; '.join(said)}.",
-    )
+    return Scene(400, high, parts, alt=f"One failure and the {before} before it. {'; '.join(said)}.")
 
 
 def checkpoint_path(saved: Checkpoint, ranks: int, way: str, *, rate: float, local: float = 0.0) -> Scene:
@@ -513,17 +437,7 @@ def lineages() -> Scene:
             left, top = x + 52 * column, 24 + 44 * row
             failed = i == 1
             text = "fails" if failed else ("waits" if kind == "idle" else "runs")
-            parts.append(
-                Box(
-                    left,
-                    top,
-                    42,
-                    32,
-                    text,
-                    "lost" if failed else kind,
-                    solid=failed or kind == "compute",
-                )
-            )
+            parts.append(Box(left, top, 42, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
         if kind == "idle":  # what is coupled
             parts += [
                 Arrow(x + 42, 40, x + 52, 40, heads=0),
@@ -532,10 +446,7 @@ def lineages() -> Scene:
                 Arrow(x + 73, 56, x + 73, 68, heads=0),
             ]
         parts += [Label(x + 47, 122 + 16 * i, line) for i, line in enumerate(outcome.split("\n"))]
-    parts += [
-        Box(358, 24, 42, 32, "spare", "compute"),
-        Arrow(354, 40, 334, 40, kind="compute"),
-    ]
+    parts += [Box(358, 24, 42, 32, "spare", "compute"), Arrow(354, 40, 334, 40, kind="compute")]
     alt = (
         "One server of four fails. A simulation stops whole; a web service goes on with three quarters; "
         "a training job stops whole, swaps in a spare and goes on from its checkpoint."
@@ -567,23 +478,11 @@ def silent_error(job: Job, unnoticed: float, before: float) -> Scene:
     whole, period = before + unnoticed, float(job.period)
     per = 400 / whole
     fault = before * per
-    parts: list[Part] = [
-        Box(0, 40, fault, 26, "good", "compute"),
-        Box(fault, 40, 400 - fault, 26, "wrong", "lost"),
-    ]
+    parts: list[Part] = [Box(0, 40, fault, 26, "good", "compute"), Box(fault, 40, 400 - fault, 26, "wrong", "lost")]
     ends = np.arange(before % period + period / 2, whole + 1e-6, period)
     for end in ends:
         spoilt = end > before
-        parts.append(
-            Box(
-                end * per - 0.6,
-                72,
-                1.2,
-                16,
-                kind="lost" if spoilt else "memory",
-                solid=True,
-            )
-        )
+        parts.append(Box(end * per - 0.6, 72, 1.2, 16, kind="lost" if spoilt else "memory", solid=True))
     spoilt = int(np.sum(ends > before))
     last = float(ends[ends <= before][-1]) * per
     parts += [
@@ -592,12 +491,7 @@ def silent_error(job: Job, unnoticed: float, before: float) -> Scene:
         Label(400, 8, f"noticed {fmt(unnoticed, 'h')} later", anchor="end", strong=True),
         Arrow(398, 18, 398, 38, kind="ink"),
         Arrow(392, 94, last, 92, kind="wire", bend=0.05),
-        Label(
-            (400 + fault) / 2 + 8,
-            126,
-            f"{spoilt} checkpoints are spoilt",
-            anchor="middle",
-        ),
+        Label((400 + fault) / 2 + 8, 126, f"{spoilt} checkpoints are spoilt", anchor="middle"),
     ]
     alt = (
         f"A silent error is noticed after {fmt(unnoticed, 'h')}. The {spoilt} checkpoints written since then hold it; "

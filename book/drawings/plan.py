@@ -11,24 +11,12 @@ import math
 from clusterlab import catalogue
 from clusterlab.failures import Estimate
 from clusterlab.model import training_flops
-from clusterlab.planning import (
-    Fleet,
-    InfeasibleError,
-    Plan,
-    Site,
-    Training,
-    least_memory,
-)
+from clusterlab.planning import Fleet, InfeasibleError, Plan, Site, Training, least_memory
 from clusterlab.records import with_interval, words
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Box, Label, Part, Scene
+from explorable import Arrow, Box, Label, Part, Scene
 
-_LEFT, _WIDE, _SIDE, _NARROW = (
-    0.0,
-    206.0,
-    246.0,
-    154.0,
-)  # the spine of boxes, and what hangs on it
+_LEFT, _WIDE, _SIDE, _NARROW = (0.0, 206.0, 246.0, 154.0)  # the spine of boxes, and what hangs on it
 _HIGH, _GAP = 46.0, 32.0
 
 
@@ -51,7 +39,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated. 13 of 13 joints hold.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
@@ -61,11 +49,7 @@ def chain(made: Plan) -> Scene:
     cost = _sure(made, "cost") if math.isfinite(float(done.cost)) else "no price known"
     spine = [
         (f"{training.model.name}\n{tokens}", "ink", _flops(flops)),
-        (
-            f"{one.gpus:,.0f} {one.accelerator}\n{cut}",
-            "compute",
-            f"{_sure(made, 'step_time')} a step",
-        ),
+        (f"{one.gpus:,.0f} {one.accelerator}\n{cut}", "compute", f"{_sure(made, 'step_time')} a step"),
         (
             f"{_sure(made, 'time')}\n{_sure(made, 'effective_time', 2)} useful",
             "compute",
@@ -80,18 +64,9 @@ def chain(made: Plan) -> Scene:
     ]
     racks = f"{one.racks:,.0f} rack{'s' if one.racks != 1 else ''}"
     sides = [
-        (
-            f"{fmt(float(one.checkpoint.size), 'B')} saved\nevery {fmt(float(one.interval), 's')}",
-            "optimizer",
-        ),
-        (
-            f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables",
-            "network",
-        ),
-        (
-            f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers",
-            "lost",
-        ),
+        (f"{fmt(float(one.checkpoint.size), 'B')} saved\nevery {fmt(float(one.interval), 's')}", "optimizer"),
+        (f"{one.fabric.switches:,.0f} switches\n{one.fabric.cables:,.0f} cables", "network"),
+        (f"{float(done.failures):,.3g} failures\n{one.spares:,.0f} spare servers", "lost"),
         (f"{racks}\n{fmt(float(done.energy.carbon) / 1000, 't CO2e')}", "grey"),
         None if done.capital is None else ("{} to build\n{}".format(*_two(made.intervals["capital"])), "ochre"),
     ]
@@ -100,35 +75,15 @@ def chain(made: Plan) -> Scene:
         y = i * (_HIGH + _GAP)
         parts.append(Box(_LEFT, y, _WIDE, _HIGH, text, kind, solid=i in (0, len(spine) - 1)))
         if through:
-            parts.append(
-                Arrow(
-                    _WIDE / 4,
-                    y + _HIGH + 2,
-                    _WIDE / 4,
-                    y + _HIGH + _GAP - 2,
-                    kind="ink",
-                )
-            )
+            parts.append(Arrow(_WIDE / 4, y + _HIGH + 2, _WIDE / 4, y + _HIGH + _GAP - 2, kind="ink"))
             parts.append(Label(_WIDE / 4 + 10, y + _HIGH + _GAP / 2, through, "start"))
         if side:
-            parts.append(
-                Arrow(
-                    _WIDE + 4,
-                    y + _HIGH / 2,
-                    _SIDE - 4,
-                    y + _HIGH / 2,
-                    kind="grey",
-                    heads=0,
-                )
-            )
+            parts.append(Arrow(_WIDE + 4, y + _HIGH / 2, _SIDE - 4, y + _HIGH / 2, kind="grey", heads=0))
             parts.append(Box(_SIDE, y, _NARROW, _HIGH, *side))
-    good = sum(joint.holds for joint in made.joints)
-    held = f"{good} of {len(made.joints)} joints hold"
     bottom = len(spine) * (_HIGH + _GAP) - _GAP
-    parts.append(Label(_LEFT, bottom + 16, held, "start", strong=True))
     said = f"{tokens} of {training.model.name} on {one.gpus:,.0f} {one.accelerator}: {_sure(made, 'time')}, "
-    said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated. {held}."
-    return Scene(400, bottom + 26, parts, alt=said)
+    said += f"{cost.partition(' (')[0]}, {fmt(float(done.site.total), 'W')} rated."
+    return Scene(400, bottom, parts, alt=said)
 
 
 _ACROSS, _GUTTER, _BETWEEN, _APART = 140.0, 98.0, 22.0, 18.0  # of the chain with links
@@ -143,44 +98,18 @@ _CHAPTERS = (
     ("Serving", "serving"),
 )
 _LAWS = (
-    (
-        "model.md#clusterlab.model.training_flops",
-        "parallelism.md#clusterlab.parallelism.footprint",
-    ),
-    (
-        "parallelism.md#clusterlab.parallelism.search",
-        "parallelism.md#clusterlab.parallelism.step",
-    ),
-    (
-        "interconnect.md#clusterlab.interconnect.fat_tree",
-        "planning.md#clusterlab.planning.design",
-    ),
-    (
-        "failures.md#clusterlab.failures.expected_run_time",
-        "failures.md#clusterlab.failures.RunTime",
-    ),
-    (
-        "power.md#clusterlab.power.facility",
-        "power.md#clusterlab.power.energy_footprint",
-    ),
-    (
-        "scaling.md#clusterlab.scaling.capital",
-        "scaling.md#clusterlab.scaling.yearly_bill",
-    ),
-    (
-        "serving.md#clusterlab.serving.frontier",
-        "scaling.md#clusterlab.scaling.cost_per",
-    ),
+    ("model.md#clusterlab.model.training_flops", "parallelism.md#clusterlab.parallelism.footprint"),
+    ("parallelism.md#clusterlab.parallelism.search", "parallelism.md#clusterlab.parallelism.step"),
+    ("interconnect.md#clusterlab.interconnect.fat_tree", "planning.md#clusterlab.planning.design"),
+    ("failures.md#clusterlab.failures.expected_run_time", "failures.md#clusterlab.failures.RunTime"),
+    ("power.md#clusterlab.power.facility", "power.md#clusterlab.power.energy_footprint"),
+    ("scaling.md#clusterlab.scaling.capital", "scaling.md#clusterlab.scaling.yearly_bill"),
+    ("serving.md#clusterlab.serving.frontier", "scaling.md#clusterlab.scaling.cost_per"),
 )
 _NOTHING = "\N{EN DASH}"
 
 
-def answer(
-    training: Training,
-    site: Site,
-    made: Plan | InfeasibleError,
-    fleet: Fleet | InfeasibleError,
-) -> Scene:
+def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: Fleet | InfeasibleError) -> Scene:
     """A model on so many accelerators, from its FLOPs to the price of a token: each box leads to its law.
 
     What is predicted has the ends of its 80 % interval on the line below it. The names on the left lead to the
@@ -211,14 +140,8 @@ def answer(
     start = (f"{model}\n{_flops(float(flops))}", "ink")
     if isinstance(made, InfeasibleError):
         held, why = _misfit(training, site)
-        rows = [
-            [start, (f"{gpus}\n{held}", "lost")],
-            *([(_NOTHING, "grey")] * 2 for _ in range(5)),
-        ]
-        verdict = [
-            f"It does not fit: {why}.",
-            f"The nearest number that does is {made.nearest['gpus']:,.0f}.",
-        ]
+        rows = [[start, (f"{gpus}\n{held}", "lost")], *([(_NOTHING, "grey")] * 2 for _ in range(5))]
+        verdict = [f"It does not fit: {why}.", f"The nearest number that does is {made.nearest['gpus']:,.0f}."]
         said = f"{model} on {gpus} does not fit: {why}. {verdict[1]}"
     else:
         first, *others = _numbers(made)
@@ -285,10 +208,7 @@ def _misfit(training: Training, site: Site) -> tuple[str, str]:
     need = least_memory(training, site)
     if not math.isfinite(need):
         return "no equal parts", "model and batch have no such parts"
-    return (
-        f"{fmt(need, 'B')} of {fmt(room, 'B')}",
-        f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use",
-    )
+    return (f"{fmt(need, 'B')} of {fmt(room, 'B')}", f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use")
 
 
 def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
@@ -383,45 +303,23 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
     >>> tornado(plan(run, Site("H100 SXM", gpus=64), draws=10), most=2).alt
     'The cost moves by -14% to +52% with capital; by -9.8% to +39% with life.'
     """
-    if of not in ("cost", "time"):
-        raise ValueError(f"of must be 'cost' or 'time', got {of!r}")
-    centre = float(made.outcome.cost if of == "cost" else made.outcome.time)
-    if not math.isfinite(centre):
-        raise ValueError("this plan has no price; draw its time")
-    bars = [(words(bar.name), [end / centre - 1 for end in getattr(bar, of)]) for bar in made.tornado]
-    bars = sorted(bars, key=lambda bar: -abs(bar[1][1] - bar[1][0]))[:most]
-    low = min(min(ends) for _, ends in bars)
-    high = max(max(ends) for _, ends in bars)
+    moves = made.moves(of)[:most]
+    low, high = min(one.less for one in moves), max(one.more for one in moves)
     left, right, row = 116.0, 312.0, 24.0
     scale = (right - left) / (max(high, 0.0) - min(low, 0.0) or 1.0)
     zero = left - min(low, 0.0) * scale
     parts: list[Part] = []
     said = []
-    for i, (name, ends) in enumerate(bars):
+    for i, one in enumerate(moves):
         y = i * row
-        start, end = zero + min(ends) * scale, zero + max(ends) * scale
-        text = f"{_share(min(ends))} to {_share(max(ends))}"
-        parts.append(Label(0, y + 10, name, "start"))
-        parts.append(
-            Box(
-                start,
-                y,
-                max(end - start, 1.0),
-                20,
-                kind="ochre" if of == "cost" else "waste",
-                solid=True,
-            )
-        )
-        parts.append(Label(400, y + 10, f"{_share(max(ends))}", "end"))
-        if _share(min(ends)) != _share(max(ends)):
-            said.append(f"by {text} with {name}")
-    bottom = row * len(bars)
+        start, end = zero + one.less * scale, zero + one.more * scale
+        parts.append(Label(0, y + 10, words(one.name), "start"))
+        parts.append(Box(start, y, max(end - start, 1.0), 20, kind="ochre" if of == "cost" else "waste", solid=True))
+        less, more = one.said
+        parts.append(Label(400, y + 10, more, "end"))
+        if less != more:
+            said.append(f"by {less} to {more} with {words(one.name)}")
+    bottom = row * len(moves)
     parts.append(Arrow(zero, 0, zero, bottom, kind="ink", heads=0))
-    parts.append(Label(zero, bottom + 10, fmt(centre, "$" if of == "cost" else "s")))
+    parts.append(Label(zero, bottom + 10, fmt(made.central[of == "cost"], "$" if of == "cost" else "s")))
     return Scene(400, bottom + 20, parts, alt=f"The {of} moves {'; '.join(said)}.")
-
-
-def _share(value: float) -> str:
-    if abs(value) < 5e-4:
-        return "0%"
-    return f"{value:+.0%}" if abs(value) >= 0.1 else f"{100 * value:+.2g}%"

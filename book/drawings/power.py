@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.power import AIR, WATER, EnergyFootprint, Load, coolant_flow
 from clusterlab.units import fmt
-from explorable.scene import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RACK = 0.6, 2.0  # m, the front of a rack
@@ -18,11 +18,7 @@ _UNITS, _UNIT = 48, 3.5  # rack units, and how high one is drawn
 
 
 def load_bars(
-    loads: Mapping[str, Load],
-    kinds: Mapping[str, str],
-    *,
-    limit: float | None = None,
-    meanings: Mapping[str, str],
+    loads: Mapping[str, Load], kinds: Mapping[str, str], *, limit: float | None = None, meanings: Mapping[str, str]
 ) -> Scene:
     """Loads as bars of their parts, one below the other, and a limit through all of them.
 
@@ -72,11 +68,7 @@ def load_bars(
 
 
 def chip_to_grid(
-    drawn: Load,
-    stages: Mapping[str, Sequence[str]],
-    kinds: Mapping[str, str],
-    *,
-    largest: float,
+    drawn: Load, stages: Mapping[str, Sequence[str]], kinds: Mapping[str, str], *, largest: float
 ) -> Scene:
     """Flow of watts from the grid to the chip, as wide as the watts; at each stage some parts leave it.
 
@@ -120,15 +112,7 @@ def chip_to_grid(
         kind = kinds.get(names[0], "grey") if arrived else "ochre"
         trunk.append(Band(i * step, top, (i + 1) * step, top, left * unit, left * unit, kind))
         if arrived:
-            trunk.append(
-                Label(
-                    end + 7,
-                    top + left * unit / 2,
-                    f"{place}\n{fmt(left, 'W')}",
-                    "start",
-                    strong=True,
-                )
-            )
+            trunk.append(Label(end + 7, top + left * unit / 2, f"{place}\n{fmt(left, 'W')}", "start", strong=True))
         else:
             trunk.append(Label((i + 0.5) * step, 12, place, strong=True))
             trunk.append(Label((i + 0.5) * step, top + 12, fmt(left, "W")))
@@ -136,11 +120,7 @@ def chip_to_grid(
                 left -= there[name]
                 branches.insert(0, ((i + 1) * step, top + left * unit, name))
     parts, y = trunk, top + left * unit
-    for (
-        x,
-        start,
-        name,
-    ) in branches:  # from the top down: the last to leave comes first, so none crosses another
+    for x, start, name in branches:  # from the top down: the last to leave comes first, so none crosses another
         y += gap
         width = there[name] * unit
         parts.append(Band(x, start, end, y, width, width, kinds.get(name, "grey")))
@@ -185,10 +165,7 @@ def air_and_water(heat: float, rise: float, *, largest: float) -> Scene:
         Box(14, floor - down, across, down, "rack", "compute"),
         Label(14 + across / 2, floor + 14, fmt(heat, "W"), strong=True),
     ]
-    for x, volume, kind, text in (
-        (86, air, "grey", "air"),
-        (340, water, "violet", "water"),
-    ):
+    for x, volume, kind, text in ((86, air, "grey", "air"), (340, water, "violet", "water")):
         edge = _METRE * volume ** (1 / 3)
         right, back, up = x + edge, edge * deep, floor - edge
         corners = [(x, up), (right, up), (right, floor)]
@@ -210,9 +187,7 @@ def air_and_water(heat: float, rise: float, *, largest: float) -> Scene:
 
 
 def racks(
-    filled: Mapping[str, tuple[float, int, Sequence[tuple[int, int, str]]]],
-    *,
-    meanings: Mapping[str, str],
+    filled: Mapping[str, tuple[float, int, Sequence[tuple[int, int, str]]]], *, meanings: Mapping[str, str]
 ) -> Scene:
     """Racks with what stands in them, each beside a bar of its watts.
 
@@ -250,13 +225,7 @@ def racks(
     return Scene(400, floor + 64, parts, alt=f"Racks by their power: {said}.")
 
 
-def bars(
-    values: Mapping[str, float],
-    unit: str,
-    kinds: Mapping[str, str],
-    *,
-    room: float = 130,
-) -> Scene:
+def bars(values: Mapping[str, float], unit: str, kinds: Mapping[str, str], *, room: float = 130) -> Scene:
     """Values as bars to one scale, with their names before and their values behind them.
 
     Parameters
@@ -288,14 +257,7 @@ def bars(
 
 
 def becomes(
-    used: EnergyFootprint,
-    *,
-    work: str,
-    it_power: str,
-    ratio: float,
-    price: str,
-    carbon: str,
-    water: str,
+    used: EnergyFootprint, *, work: str, it_power: str, ratio: float, price: str, carbon: str, water: str
 ) -> Scene:
     """What a run's energy becomes: from accelerator time to energy, and on to dollars, carbon and water.
 
@@ -319,11 +281,7 @@ def becomes(
     >>> becomes(run, work="240,000 GPU-hours", it_power="1 kW", ratio=1.1, **rates).alt
     '240,000 GPU-hours are 240 MWh of IT and 264 MWh at the meter: $0, 0 t of CO2e and 0 m³ of water.'
     """
-    it, meter, tonnes = (
-        fmt(used.it_energy, "MWh"),
-        fmt(used.energy, "MWh"),
-        f"{used.carbon / 1000:,.0f} t",
-    )
+    it, meter, tonnes = (fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), f"{used.carbon / 1000:,.0f} t")
     dollars, litres = fmt(used.cost, "$"), fmt(used.water, "m³")
     wide, high, far = 128, 40, 284
     parts: list[Part] = [

@@ -7,17 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.catalogue import Accelerator, Link, Memory
 from clusterlab.model import Transformer, kv_cache_bytes, parameters
-from clusterlab.roofline import (
-    Work,
-    attainable,
-    attention,
-    decode,
-    lower_bound,
-    matmul,
-    ridge_point,
-)
+from clusterlab.roofline import Work, attainable, attention, decode, lower_bound, matmul, ridge_point
 from clusterlab.units import fmt
-from explorable.scene import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line
@@ -25,10 +17,7 @@ _FORMATS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}  # by width i
 _TOKEN = 4.0  # units from the left edge to where a time line starts
 _DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
 _LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
-_GEMM, _SLAB = (
-    1024,
-    128,
-)  # sides of the matrices of a tiled GEMM, and how much of k a step works through
+_GEMM, _SLAB = (1024, 128)  # sides of the matrices of a tiled GEMM, and how much of k a step works through
 _HBM = 392.0  # units of the whole memory, in a decoding step
 
 
@@ -64,14 +53,7 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         Arrow(138, 53, 244, 53, kind="memory"),
         Label(191, 40, fmt(chip.hbm_bandwidth, "B/s")),
         Label(324, 10, "Compute units", strong=True),
-        Box(
-            250,
-            22,
-            148,
-            62,
-            f"{fmt(work.flops, 'FLOP')}\nat {fmt(chip.peak('bf16'), 'FLOP/s')}",
-            "compute",
-        ),
+        Box(250, 22, 148, 62, f"{fmt(work.flops, 'FLOP')}\nat {fmt(chip.peak('bf16'), 'FLOP/s')}", "compute"),
     ]
     lanes = [
         (f"Read every weight once: {fmt(read, 's')}", [(0.0, read, "memory", "")]),
@@ -81,10 +63,7 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         ),
         (
             f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
-            [
-                (0.0, read, "memory", "physics"),
-                (read, wait, "waste", f"the rest: {rest}"),
-            ],
+            [(0.0, read, "memory", "physics"), (read, wait, "waste", f"the rest: {rest}")],
         ),
     ]
     for i, (text, spans) in enumerate(lanes):
@@ -92,17 +71,7 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         parts.append(Label(_TOKEN, top + 8, text, anchor="start"))
         for start, end, kind, inside in spans:
             width = max((end - start) * unit, _THIN)
-            parts.append(
-                Box(
-                    _TOKEN + start * unit,
-                    top + 18,
-                    width,
-                    20,
-                    inside,
-                    kind,
-                    solid=kind != "waste",
-                )
-            )
+            parts.append(Box(_TOKEN + start * unit, top + 18, width, 20, inside, kind, solid=kind != "waste"))
     alt = (
         f"Of the {fmt(wait, 's')} of a token, reading {weights} of weights takes {fmt(read, 's')}, "
         f"and the arithmetic {fmt(compute, 's')}."
@@ -132,25 +101,13 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
     'From registers to network, the rate falls from 535 TB/s to 50 GB/s, and the ridge rises from 1.85 to 19,800.'
     """
     levels: list[tuple[str, float | None, float, str]] = [
-        (
-            _level(memory.name.removeprefix(chip.name).strip()),
-            memory.capacity,
-            memory.bandwidth,
-            "memory",
-        )
+        (_level(memory.name.removeprefix(chip.name).strip()), memory.capacity, memory.bandwidth, "memory")
         for memory in memories
     ]
     levels.append(("HBM", chip.hbm_capacity, chip.hbm_bandwidth, "memory"))
     if chip.scale_up_bandwidth and chip.scale_up_domain:
         others = chip.scale_up_domain - 1
-        levels.append(
-            (
-                f"HBM of {others} other GPUs",
-                others * chip.hbm_capacity,
-                chip.scale_up_bandwidth,
-                "nvlink",
-            )
-        )
+        levels.append((f"HBM of {others} other GPUs", others * chip.hbm_capacity, chip.scale_up_bandwidth, "nvlink"))
     levels.append(("The network", None, network.bandwidth, "network"))
     axis, top = 200.0, 50.0
     parts: list[Part] = [
@@ -187,11 +144,7 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
 
 def _level(name: str) -> str:
     """How the drawing names a memory of the die."""
-    return {
-        "registers": "Registers",
-        "L1": "Shared memory and L1",
-        "L2": "L2 cache",
-    }.get(name, name)
+    return {"registers": "Registers", "L1": "Shared memory and L1", "L2": "L2 cache"}.get(name, name)
 
 
 def best_peak(chip: Accelerator, bits: int) -> float:
@@ -203,10 +156,7 @@ def best_peak(chip: Accelerator, bits: int) -> float:
     >>> best_peak(catalogue.accelerator("A100 80GB"), 8) / 1e12, best_peak(catalogue.accelerator("A100 80GB"), 4)
     (624.0, nan)
     """
-    return max(
-        (chip.peaks[name] for name in _FORMATS[bits] if name in chip.peaks),
-        default=math.nan,
-    )
+    return max((chip.peaks[name] for name in _FORMATS[bits] if name in chip.peaks), default=math.nan)
 
 
 def ridge_points(chips: Sequence[Accelerator]) -> Scene:
@@ -223,23 +173,14 @@ def ridge_points(chips: Sequence[Accelerator]) -> Scene:
     >>> ridge_points([catalogue.accelerator(name) for name in ("V100 SXM2", "B200")]).alt
     'Ridge points at 16 bits, in FLOP/byte: V100 SXM2 139, B200 281. Narrower numbers have higher ones.'
     """
-    rows = sorted(
-        chips,
-        key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name),
-    )
+    rows = sorted(chips, key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name))
     left, right, top, low, high = 140.0, 390.0, 50.0, 100.0, 2000.0
 
     def at(ridge: float) -> float:
         return left + (right - left) * math.log(ridge / low) / math.log(high / low)
 
     parts: list[Part] = legend(
-        left,
-        8,
-        [
-            ("16 bits", "compute", True),
-            ("8 bits", "compute", False),
-            ("4 bits", "violet", False),
-        ],
+        left, 8, [("16 bits", "compute", True), ("8 bits", "compute", False), ("4 bits", "violet", False)]
     )
     y, vendor, said, lines = top, rows[0].vendor, [], []
     for chip in rows:
@@ -250,23 +191,10 @@ def ridge_points(chips: Sequence[Accelerator]) -> Scene:
         parts.append(Label(left - 10, y, f"{chip.name}, {chip.year}", anchor="end"))
         if max(there) > min(there):
             parts.append(Arrow(at(min(there)), y, at(max(there)), y, kind="ink", heads=0))
-        for bits, kind, size in (
-            (8, "compute", 11.0),
-            (4, "violet", 11.0),
-            (16, "compute", 7.0),
-        ):
+        for bits, kind, size in ((8, "compute", 11.0), (4, "violet", 11.0), (16, "compute", 7.0)):
             if not math.isnan(ridges[bits]):
                 x = at(ridges[bits])
-                parts.append(
-                    Box(
-                        x - size / 2,
-                        y - size / 2,
-                        size,
-                        size,
-                        kind=kind,
-                        solid=bits == 16,
-                    )
-                )
+                parts.append(Box(x - size / 2, y - size / 2, size, size, kind=kind, solid=bits == 16))
         said.append(f"{chip.name} {fmt(ridges[16])}")
         y += 18
     for ridge in (100, 200, 500, 1000, 2000):
@@ -316,22 +244,8 @@ def gemm_tile(tile: int, step: int) -> Scene:
     for s in range(_GEMM // _SLAB):
         now = s == step
         parts += [
-            Box(
-                left + s * deep,
-                y + at,
-                deep,
-                across,
-                kind="ink" if now else "activations",
-                solid=s <= step,
-            ),
-            Box(
-                x + at,
-                top + s * deep,
-                across,
-                deep,
-                kind="ink" if now else "weights",
-                solid=s <= step,
-            ),
+            Box(left + s * deep, y + at, deep, across, kind="ink" if now else "activations", solid=s <= step),
+            Box(x + at, top + s * deep, across, deep, kind="ink" if now else "weights", solid=s <= step),
         ]
     texts = [
         f"tile of {tile} {TIMES} {tile}",
@@ -342,13 +256,7 @@ def gemm_tile(tile: int, step: int) -> Scene:
     texts.append(f"{tile / 2:.0f} FLOP/byte")
     parts += [Label(left, top + 14 + 20 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
     parts += legend(
-        left,
-        y + side + 36,
-        [
-            ("from A", "activations", True),
-            ("from B", "weights", True),
-            ("now", "ink", True),
-        ],
+        left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "ink", True)]
     )
     said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
     alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
@@ -380,14 +288,7 @@ def gemm_rows(rows: int, side: int) -> Scene:
         Label(128, middle, TIMES),
         Label(272, middle, "="),
         Box(0, middle - high / 2, room, high, kind="activations", solid=True),
-        Box(
-            144,
-            middle - room / 2,
-            room,
-            room,
-            f"each used\n{rows:,} {'times' if rows > 1 else 'time'}",
-            "weights",
-        ),
+        Box(144, middle - room / 2, room, room, f"each used\n{rows:,} {'times' if rows > 1 else 'time'}", "weights"),
         Box(288, middle - high / 2, room, high, kind="compute", solid=True),
         Label(56, 158, f"{fmt(thin, 'B')} read"),
         Label(200, 158, f"{fmt(2 * side**2, 'B')} read"),
@@ -497,23 +398,9 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     fits = weights.bytes + batch * each <= chip.hbm_capacity
     end = min(x + batch * wide, 4 + _HBM)
     parts: list[Part] = [
-        Label(
-            4,
-            8,
-            f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale",
-            anchor="start",
-            strong=True,
-        ),
+        Label(4, 8, f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale", anchor="start", strong=True),
         Box(4, 20, _HBM, 44, kind="ink"),
-        Box(
-            4,
-            20,
-            weights.bytes * unit,
-            44,
-            f"weights\n{fmt(weights.bytes, 'B')}",
-            "weights",
-            solid=True,
-        ),
+        Box(4, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
     ]
     if not fits:
         parts.append(Box(x, 20, end - x, 44, f"{batch:,} caches do not fit", "waste"))
@@ -526,14 +413,7 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     parts += [
         Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
         Arrow(middle, 70, 298, 104, kind="cache"),
-        Box(
-            4,
-            108,
-            184,
-            42,
-            f"weights, read once\n{weights.intensity:,.0f} FLOP/byte",
-            "compute",
-        ),
+        Box(4, 108, 184, 42, f"weights, read once\n{weights.intensity:,.0f} FLOP/byte", "compute"),
         Box(
             204,
             108,
@@ -545,14 +425,7 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     ]
     both = (weights + caches).intensity
     ridge = fmt(ridge_point(chip.peak("bf16"), chip.hbm_bandwidth), "", 3)
-    parts.append(
-        Label(
-            200,
-            166,
-            f"together {fmt(both, 'FLOP/byte')}, and the ridge is at {ridge}",
-            strong=True,
-        )
-    )
+    parts.append(Label(200, 166, f"together {fmt(both, 'FLOP/byte')}, and the ridge is at {ridge}", strong=True))
     alt = (
         f"{users} at {context:,} tokens: {fmt(weights.bytes, 'B')} of weights are read once, "
         f"and {batch:,} {'caches' if batch > 1 else 'cache'} of {fmt(each, 'B')}, {fmt(both, 'FLOP/byte')} in all."

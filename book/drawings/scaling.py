@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.scaling import Bill, Chain, Redundancy
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Band, Box, Label, Part, Scene
+from explorable import Arrow, Band, Box, Label, Part, Scene
 
 _LINE = 16.0  # units from line to line
 
@@ -41,25 +41,11 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
         Band(92, top, 186, top, high, high, "grey"),
         Label(139, 11, f"peak {peak}", strong=True),
         Band(186, top, 280, top, kept, kept, "compute"),
-        Label(
-            287,
-            top + max(kept / 2, 14),
-            f"{left}\nuseful, {share}",
-            "start",
-            strong=True,
-        ),
+        Label(287, top + max(kept / 2, 14), f"{left}\nuseful, {share}", "start", strong=True),
     ]
     if high - kept > 0.1:
         parts += [
-            Band(
-                186,
-                top + kept,
-                280,
-                top + kept + gap,
-                high - kept,
-                high - kept,
-                "waste",
-            ),
+            Band(186, top + kept, 280, top + kept + gap, high - kept, high - kept, "waste"),
             Label(287, top + max(kept, 28) + gap + (high - kept) / 2, "lost", "start"),
         ]
     width = (400 - 8 * (len(facts) - 1)) / max(len(facts), 1)
@@ -68,12 +54,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
         parts.append(Box(i * (width + 8), y, width, 40, f"{text}\n{name}", "ochre"))
     have = "GPU has" if gpus == 1 else "GPUs have"
     said = f"{gpus:,} {have} a peak of {peak}; {left} of it are useful, {share}."
-    return Scene(
-        400,
-        y + 40 if facts else y,
-        parts,
-        alt=" ".join([said, *(f"{n}: {t}." for n, t in facts.items())]),
-    )
+    return Scene(400, y + 40 if facts else y, parts, alt=" ".join([said, *(f"{n}: {t}." for n, t in facts.items())]))
 
 
 def cascade(chain: Chain, unit: str = "FLOP/s") -> Scene:
@@ -103,34 +84,15 @@ def cascade(chain: Chain, unit: str = "FLOP/s") -> Scene:
         left = float(chain.rates[name])
         trunk.append(Band(x, top, x + step, top, left * scale, left * scale, "compute"))
         leaving.insert(0, (x, top + left * scale, name))
-    trunk.append(
-        Label(
-            end + 8,
-            top + max(left * scale / 2, 15),
-            f"useful\n{fmt(left, unit)}",
-            "start",
-            strong=True,
-        )
-    )
+    trunk.append(Label(end + 8, top + max(left * scale / 2, 15), f"useful\n{fmt(left, unit)}", "start", strong=True))
     y = top + max(left * scale, 34)
     gap = 10.0
-    for (
-        start,
-        at,
-        name,
-    ) in leaving:  # the last to leave is drawn highest, so none crosses another
+    for start, at, name in leaving:  # the last to leave is drawn highest, so none crosses another
         width = float(chain.lost[name]) * scale
         y += gap
         if width > 0:
             trunk.append(Band(start, at, end, y, width, width, "waste"))
-        trunk.append(
-            Label(
-                end + 8,
-                y + max(width, 12) / 2,
-                f"{name}: {fmt(float(chain.lost[name]), unit)}",
-                "start",
-            )
-        )
+        trunk.append(Label(end + 8, y + max(width, 12) / 2, f"{name}: {fmt(float(chain.lost[name]), unit)}", "start"))
         y += max(width, 12)
     share = fmt(float(chain.share), "%", 2)
     lost = ", ".join(f"{name} {fmt(float(rate), unit)}" for name, rate in chain.lost.items())
@@ -167,31 +129,15 @@ def items(bill: Bill, kinds: Mapping[str, str], *, largest: float | None = None,
         y, share = i * row, fmt(part, "%", 2 if part >= 0.01 else 1)
         parts.append(Label(0, y + 10, name, "start"))
         parts.append(
-            Box(
-                named,
-                y,
-                max(room * float(dollars) / most, 1.0),
-                20,
-                "",
-                kinds.get(name, "ochre"),
-                solid=True,
-            )
+            Box(named, y, max(room * float(dollars) / most, 1.0), 20, "", kinds.get(name, "ochre"), solid=True)
         )
         parts.append(Label(348, y + 10, fmt(float(dollars), "$"), "end"))
         parts.append(Label(400, y + 10, share, "end"))
         said.append(f"{name} {fmt(float(dollars), '$')}, {share}")
     y = row * len(bill.parts) + 8
-    parts += [
-        Arrow(0, y - 5, 400, y - 5, kind="ink", heads=0),
-        Label(0, y + 8, "total", "start", strong=True),
-    ]
+    parts += [Arrow(0, y - 5, 400, y - 5, kind="ink", heads=0), Label(0, y + 8, "total", "start", strong=True)]
     parts.append(Label(400, y + 8, fmt(float(bill.total), "$") + per, "end", strong=True))
-    return Scene(
-        400,
-        y + 18,
-        parts,
-        alt=f"The bill is {fmt(float(bill.total), '$')}{per}: {'; '.join(said)}.",
-    )
+    return Scene(400, y + 18, parts, alt=f"The bill is {fmt(float(bill.total), '$')}{per}: {'; '.join(said)}.")
 
 
 def spares(kinds: Mapping[str, Redundancy]) -> Scene:
@@ -214,24 +160,12 @@ def spares(kinds: Mapping[str, Redundancy]) -> Scene:
     parts: list[Part] = [Label(400, 8, "short of power", "end", strong=True)]
     said = []
     for i, (name, kind) in enumerate(kinds.items()):
-        y, short = (
-            22 + i * row,
-            fmt(float(kind.downtime), "h" if kind.downtime >= 3600 else "min"),
-        )
+        y, short = (22 + i * row, fmt(float(kind.downtime), "h" if kind.downtime >= 3600 else "min"))
         parts.append(Label(0, y + 12, name, "start", strong=True))
         for unit in range(int(kind.installed)):
             carries = unit < kind.needed
             at = left + unit * width
-            parts.append(
-                Box(
-                    at,
-                    y,
-                    width - 2,
-                    24,
-                    kind="ochre" if carries else "idle",
-                    solid=carries,
-                )
-            )
+            parts.append(Box(at, y, width - 2, 24, kind="ochre" if carries else "idle", solid=carries))
         parts.append(Label(400, y + 12, f"{short} a year", "end"))
         said.append(f"{name}: {int(kind.installed)} units for {int(kind.needed)}, {short} a year without enough.")
     return Scene(400, 22 + row * len(kinds), parts, alt=" ".join(said))

@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterlab.serving import PipelinedDecode
 from clusterlab.units import fmt
-from explorable.scene import Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, legend
 
 _LINE = 16.0  # units from line to line
 
@@ -55,31 +55,14 @@ def memory(machines: Sequence[Held]) -> Scene:
             used = each.weights * unit
             parts.append(Box(1, y + 18, max(used, 2.0), high, kind="weights", solid=True))
             if each.caches > 0:
-                parts.append(
-                    Box(
-                        1 + used,
-                        y + 18,
-                        max(each.caches * unit, 1.0),
-                        high,
-                        kind="cache",
-                        solid=True,
-                    )
-                )
+                parts.append(Box(1 + used, y + 18, max(each.caches * unit, 1.0), high, kind="cache", solid=True))
             held = f"weights {fmt(each.weights, 'B')}, caches {fmt(each.caches, 'B')}"
         else:
             held = f"{fmt(each.weights, 'B')} of weights do not fit"
         parts.append(Label(0, y + 18 + high + 10, each.note, "start"))
         said.append(f"{each.name}, {size}: {held}." + (f" {each.note}." if fits else ""))
     y = row * len(machines) + 2
-    parts += legend(
-        1,
-        y,
-        [
-            ("weights", "weights", True),
-            ("caches of users", "cache", True),
-            ("free", "ink", False),
-        ],
-    )
+    parts += legend(1, y, [("weights", "weights", True), ("caches of users", "cache", True), ("free", "ink", False)])
     return Scene(400, y + 8, parts, alt=" ".join(said))
 
 
@@ -148,17 +131,7 @@ def batches(lengths: Sequence[int], slots: int) -> Scene:
             width = (seat.end - seat.start) * unit - 1
             at = y + top + seat.slot * (high + 2)
             text = str(seat.request + 1) if width > 16 else ""
-            parts.append(
-                Box(
-                    left + seat.start * unit,
-                    at,
-                    width,
-                    high,
-                    text,
-                    "compute",
-                    solid=True,
-                )
-            )
+            parts.append(Box(left + seat.start * unit, at, width, high, text, "compute", solid=True))
     share = [fmt(each, "%", 2) for each in empty]
     alt = (
         f"A batch that ends together takes {ends[0]} passes and leaves {share[0]} of its slots empty; "
@@ -167,15 +140,7 @@ def batches(lengths: Sequence[int], slots: int) -> Scene:
     return Scene(400, 2 * (top + slots * (high + 2)) + 18, parts, alt=alt)
 
 
-def dispatch(
-    chosen: Sequence[int],
-    gpus: int,
-    domain: int,
-    *,
-    size: float,
-    back: bool,
-    time: float,
-) -> Scene:
+def dispatch(chosen: Sequence[int], gpus: int, domain: int, *, size: float, back: bool, time: float) -> Scene:
     """One token on its way to the GPUs that have its experts, or its results on their way back.
 
     Parameters
@@ -219,39 +184,21 @@ def dispatch(
         parts.append(Label(x + inside * cell / 2, low + 40, name))
     for gpu in range(gpus):
         x = middle(gpu) - cell / 2
-        parts.append(
-            Box(
-                x + 0.5,
-                low,
-                cell - 1,
-                24,
-                kind="compute" if gpu in chosen else "grey",
-                solid=gpu in chosen,
-            )
-        )
+        parts.append(Box(x + 0.5, low, cell - 1, 24, kind="compute" if gpu in chosen else "grey", solid=gpu in chosen))
     for gpu in chosen:
         kind = "nvlink" if gpu < domain else "network"
         ends = (200 + 90 * (middle(gpu) - 200) / 200, top + 30, middle(gpu), low - 6)
         parts.append(Arrow(*((*ends[2:], *ends[:2]) if back else ends), kind=kind))
     y = low + 64
     far = len(chosen) - near
-    found = [
-        (f"over NVLink: {near}", "nvlink", True),
-        (f"over the network: {far}", "network", True),
-    ]
+    found = [(f"over NVLink: {near}", "nvlink", True), (f"over the network: {far}", "network", True)]
     parts += legend(2, y, found, 24)
     alt = f"{said} {way} GPU 0: {near} over NVLink, {far} over the network. All tokens of a layer: {fmt(time, 's')}."
     return Scene(400, y + 10, parts, alt=alt)
 
 
 def racks(
-    stages: int,
-    microbatches: int,
-    slot: int,
-    *,
-    run: PipelinedDecode,
-    stage_time: float,
-    hand_off: str,
+    stages: int, microbatches: int, slot: int, *, run: PipelinedDecode, stage_time: float, hand_off: str
 ) -> Scene:
     """Racks that hold the layers of a model one after the other, and microbatches that pass through them.
 
@@ -296,29 +243,9 @@ def racks(
             parts.append(Arrow(x - gap + 3, top + high / 2, x - 3, top + high / 2, kind="network"))
     for s, j in inside.items():
         x = s * (wide + gap)
-        parts.append(
-            Box(
-                x + 8,
-                top + 30,
-                wide - 16,
-                32,
-                f"batch {j + 1}",
-                "compute",
-                solid=True,
-                key=f"batch {j + 1}",
-            )
-        )
+        parts.append(Box(x + 8, top + 30, wide - 16, 32, f"batch {j + 1}", "compute", solid=True, key=f"batch {j + 1}"))
     y = top + high + 22
-    parts.append(
-        Arrow(
-            400 - wide / 2,
-            top + high + 3,
-            wide / 2,
-            top + high + 3,
-            kind="network",
-            bend=0.06,
-        )
-    )
+    parts.append(Arrow(400 - wide / 2, top + high + 3, wide / 2, top + high + 3, kind="network", bend=0.06))
     token, busy = fmt(float(run.token_time), "s"), fmt(float(run.busy), "%", 2)
     parts.append(Label(200, y + 20, f"each arrow: {hand_off} a token"))
     parts.append(Label(0, y + 44, f"a user's next token: {token}", "start", strong=True))
@@ -358,15 +285,7 @@ def pools(readers: float, writers: float, *, cache: float, rate: float, passes: 
         Label(wide[0] / 2, 9, "prefill", strong=True),
         Label(room - wide[1] / 2, 9, "decode", strong=True),
         Box(0, top, wide[0], 76, f"{readers:,.0f}\n{passes[0]}", "forward", solid=False),
-        Box(
-            room - wide[1],
-            top,
-            wide[1],
-            76,
-            f"{writers:,.0f}\n{passes[1]}",
-            "cache",
-            solid=False,
-        ),
+        Box(room - wide[1], top, wide[1], 76, f"{writers:,.0f}\n{passes[1]}", "cache", solid=False),
         Arrow(wide[0] + 4, top + 38, room - wide[1] - 4, top + 38, kind="network"),
         Label(wide[0] + gap / 2, top + 14, fmt(cache, "B")),
         Label(wide[0] + gap / 2, top + 62, fmt(cache / rate, "s")),

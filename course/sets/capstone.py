@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterlab import failures, power, scaling
 from clusterlab.units import GB, TFLOP, billion, day, fmt, hour, kWh, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("capstone", "Capstone: a run on 16k GPUs")
 
@@ -66,10 +66,7 @@ def interruptions(draw: Draw) -> Question:
         f" {days} days?",
         right,
         "failures",
-        mistakes={
-            "The MTTF is of a GPU; you counted servers.": right / 8,
-            "That is in a day.": right / days,
-        },
+        mistakes={"The MTTF is of a GPU; you counted servers.": right / 8, "That is in a day.": right / days},
         hints=["MTBF of the job first."],
         way=f"One every {fmt(gap, 'h')}.",
     )

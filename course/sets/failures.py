@@ -7,7 +7,7 @@ from dataclasses import replace
 from clusterlab import failures
 from clusterlab.units import GB, billion, day, fmt, hour, minute
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("failures", "Failures: MTBF, checkpoints, goodput")
 

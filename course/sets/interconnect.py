@@ -7,7 +7,7 @@ import math
 from clusterlab import interconnect
 from clusterlab.units import GB, MB, fmt, us
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("interconnect", "Interconnect: what it costs to exchange")
 

@@ -7,7 +7,7 @@ import numpy as np
 from clusterlab import operations
 from clusterlab.units import GB, fmt, hour, minute
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("operations", "Operations: feed it, share it, watch it")
 

@@ -6,7 +6,7 @@ from clusterlab import interconnect, parallelism, scaling
 from clusterlab.model import Layout, Workload, parameters, transformer
 from clusterlab.units import GB, TFLOP, billion, day, fmt, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("parallelism", "Parallelism: one model on many GPUs")
 

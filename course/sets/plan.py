@@ -7,7 +7,7 @@ import math
 from clusterlab import power, scaling, serving
 from clusterlab.units import TFLOP, billion, day, fmt, hour, kW, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("plan", "A plan: what to build, and how sure")
 
@@ -39,7 +39,7 @@ def joint(draw: Draw) -> Question:
 
 @SET.problem("Who pays for the spares")
 def paid(draw: Draw) -> Question:
-    """Dollars of a run, when the certificate says GPUs paid for = GPUs built."""
+    """Dollars of a run, when a joint says GPUs paid for = GPUs built."""
     servers = draw.number(128, 2200, 8)
     spares = servers * draw.number(4, 12) // 100
     days, rent = draw.number(20, 120), draw.number(160, 380, 5) / 100
@@ -192,7 +192,7 @@ def tighter(draw: Draw) -> Question:
 @SET.essay(
     "A decision",
     {
-        "A plan made by `planner.plan` or by hand, with what binds and what one more of it would buy": 2,
+        "A plan made by `planning.plan` or by hand, with what binds and what one more of it would buy": 2,
         "Its interval, and the assumption that makes most of it": 2,
         "One joint checked in two independent ways": 2,
         "What would change the answer": 2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterlab import catalogue, power
 from clusterlab.units import MW, TFLOP, MWh, day, fmt, hour, kW, kWh, minute
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("power", "Power: from the chip to the grid")
 

@@ -6,7 +6,7 @@ from clusterlab import roofline
 from clusterlab.model import kv_cache_bytes, parameters, transformer
 from clusterlab.units import GB, TB, TFLOP, fmt
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("roofline", "Roofline: what one accelerator can do")
 
@@ -72,11 +72,7 @@ def product(draw: Draw) -> Question:
 def decode(draw: Draw) -> Question:
     """The upper bound of decode at batch 1 over several GPUs."""
     model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Llama 3.1 405B", "Qwen3 32B", "Mistral 7B")))
-    count, bandwidth, gpus = (
-        parameters(model).total,
-        draw.number(140, 800, 2) * TB / 100,
-        draw.one_of((4, 8, 16)),
-    )
+    count, bandwidth, gpus = (parameters(model).total, draw.number(140, 800, 2) * TB / 100, draw.one_of((4, 8, 16)))
     work = roofline.decode(1, parameters=count)
     rate = gpus * bandwidth / work.bytes
     return Question(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clusterlab import scaling
 from clusterlab.units import TFLOP, billion, day, fmt, hour, million, trillion
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("scaling", "Scaling: what more GPUs bring")
 

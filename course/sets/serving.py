@@ -6,7 +6,7 @@ from clusterlab import catalogue, roofline, serving
 from clusterlab.model import kv_bytes_per_token, parameters, transformer
 from clusterlab.units import day, fmt, hour, million
 from course.problems import Draw, ProblemSet
-from explorable.question import Question
+from explorable import Question
 
 SET = ProblemSet("serving", "Serving: users, speed and price")
 

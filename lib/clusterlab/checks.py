@@ -233,9 +233,24 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
     >>> pick(2 > 1, 10**20, 0), pick(np.array([True, False]), 1, 0)
     (100000000000000000000, array([1, 0]))
     """
-    if isinstance(condition, bool | np.bool_) or not np.ndim(condition):
-        return yes if condition else no
-    return np.where(condition, yes, no)
+    if condition is True:
+        return yes
+    if condition is False:
+        return no
+    if (isinstance(condition, np.ndarray) and condition.ndim) or np.ndim(condition):
+        return np.where(condition, yes, no)
+    return yes if condition else no
+
+
+def some(mask: Any) -> bool:
+    """``np.any``, which costs nothing where there is one.
+
+    Examples
+    --------
+    >>> some(2 > 1), some(np.array([False, True]))
+    (True, True)
+    """
+    return bool(mask.any()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
 def larger(one: Any, other: Any) -> Any:
@@ -246,7 +261,7 @@ def larger(one: Any, other: Any) -> Any:
     >>> larger(1.0, 2.0), larger([1.0, 3.0], 2.0)
     (2.0, array([2., 3.]))
     """
-    if isinstance(one, float) and isinstance(other, float):
+    if type(one) is float is type(other) or (isinstance(one, float) and isinstance(other, float)):
         return one if one >= other else other
     return np.maximum(one, other)
 
@@ -259,6 +274,28 @@ def smaller(one: Any, other: Any) -> Any:
     >>> smaller(1.0, 2.0), smaller([1.0, 3.0], 2.0)
     (1.0, array([1., 2.]))
     """
-    if isinstance(one, float) and isinstance(other, float):
+    if type(one) is float is type(other) or (isinstance(one, float) and isinstance(other, float)):
         return one if one <= other else other
     return np.minimum(one, other)
+
+
+def ceiling(value: Any) -> Any:
+    """``np.ceil``, at the price of a division where the value is a plain number.
+
+    Examples
+    --------
+    >>> ceiling(2.5), ceiling(np.array([2.5, 3.0]))
+    (3.0, array([3., 3.]))
+    """
+    return -(-value // 1) if type(value) is float else np.ceil(value)
+
+
+def floor(value: Any) -> Any:
+    """``np.floor``, at the price of a division where the value is a plain number.
+
+    Examples
+    --------
+    >>> floor(2.5), floor(np.array([2.5, 3.0]))
+    (2.0, array([2., 3.]))
+    """
+    return value // 1 if type(value) is float else np.floor(value)

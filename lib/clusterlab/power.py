@@ -5,7 +5,7 @@ servers, a site from its hall) only adds parts: the power that enters is the sum
 
 Everything is in steady state: a rack's heat is its electrical power, and coolants have constant properties. A chip
 draws a static part and a dynamic part :math:`\propto f V^2`, and its voltage follows its clock down to a floor. Prices,
-carbon and water are averages per joule, as published; :func:`~clusterlab.evidence.tables.published` has them with
+carbon and water are averages per joule, as published; :func:`~clusterlab.evidence.published` has them with
 sources.
 """
 
@@ -770,12 +770,7 @@ def power_cap(
 
 @law
 def best_cap(
-    *,
-    static: PositiveWatts,
-    dynamic: PositiveWatts,
-    voltage_floor: PositiveShare,
-    fixed: Share = 0,
-    rest: Watts = 0,
+    *, static: PositiveWatts, dynamic: PositiveWatts, voltage_floor: PositiveShare, fixed: Share = 0, rest: Watts = 0
 ) -> Capped:
     r"""Power cap at which a task takes the least energy.
 
@@ -831,13 +826,7 @@ def _clock(power: Watts, *, static: Watts, dynamic: Watts, voltage_floor: Positi
 
 
 def _at_clock(
-    frequency: PositiveShare,
-    *,
-    static: Watts,
-    dynamic: Watts,
-    voltage_floor: PositiveShare,
-    fixed: Share,
-    rest: Watts,
+    frequency: PositiveShare, *, static: Watts, dynamic: Watts, voltage_floor: PositiveShare, fixed: Share, rest: Watts
 ) -> Capped:
     power = clocked_power.unchecked(frequency, static=static, dynamic=dynamic, voltage_floor=voltage_floor)
     time = fixed + (1 - fixed) / frequency

@@ -27,18 +27,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
 
-from .checks import (
-    AT_LEAST_ONE,
-    CELSIUS,
-    FRACTION,
-    NONNEGATIVE,
-    POSITIVE,
-    SHARE,
-    WHOLE,
-    Rule,
-    broadcastable,
-    check,
-)
+from .checks import AT_LEAST_ONE, CELSIUS, FRACTION, NONNEGATIVE, POSITIVE, SHARE, WHOLE, Rule, broadcastable, check
 
 
 @dataclass(frozen=True)
@@ -67,8 +56,21 @@ FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
 PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
 PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
 DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
+DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
+PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
+PositiveDollarsPerWatt = Annotated[Any, Quantity("$/W", POSITIVE)]
+PositiveDollarsPerJoule = Annotated[Any, Quantity("$/J", POSITIVE)]
+# Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
+CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
+PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
 
-# Heat, carbon and water, and what a joule costs.
+# Rates of what flows or comes, if anything does, and ways.
+Traffic = Annotated[Any, Quantity("B/s", NONNEGATIVE)]
+Arrivals = Annotated[Any, Quantity("1/s", NONNEGATIVE)]
+Metres = Annotated[Any, Quantity("m", NONNEGATIVE)]
+MetresPerSecond = Annotated[Any, Quantity("m/s", POSITIVE)]
+
+# Heat, carbon and water.
 Kelvins = Annotated[Any, Quantity("K", POSITIVE)]
 Kilograms = Annotated[Any, Quantity("kg", NONNEGATIVE)]
 CubicMetres = Annotated[Any, Quantity("m^3", NONNEGATIVE)]
@@ -76,13 +78,8 @@ CubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", NONNEGATIVE)]
 PositiveCubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", POSITIVE)]
 KilogramsPerCubicMetre = Annotated[Any, Quantity("kg/m^3", POSITIVE)]
 JoulesPerKilogramKelvin = Annotated[Any, Quantity("J/kg/K", POSITIVE)]
-DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
 KilogramsPerJoule = Annotated[Any, Quantity("kg/J", NONNEGATIVE)]
 CubicMetresPerJoule = Annotated[Any, Quantity("m^3/J", NONNEGATIVE)]
-PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
-# Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
-CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
-PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
 
 # Plain numbers.
 Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero

@@ -13,12 +13,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from .checks import (
-    nonnegative,
-)
-from .units import (
-    fmt,
-)
+from .checks import nonnegative
+from .units import fmt
 
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 

@@ -452,12 +452,7 @@ def attainable(intensity: PositiveFlopsPerByte, peak: FlopsPerSecond, bandwidth:
 
 @law
 def kernel_time(
-    flops: Flops,
-    bytes_moved: Bytes,
-    *,
-    peak: FlopsPerSecond,
-    bandwidth: BytesPerSecond,
-    overlap_loss: Share = 0,
+    flops: Flops, bytes_moved: Bytes, *, peak: FlopsPerSecond, bandwidth: BytesPerSecond, overlap_loss: Share = 0
 ) -> Seconds:
     r"""Time of a kernel that computes and moves memory, between the roofline and the sum of both.
 

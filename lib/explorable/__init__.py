@@ -5,41 +5,13 @@ marks or a :class:`Scene`. A :class:`Question` knows its answer and the mistakes
 it. The kit knows nothing of clusters: of the library beside it, it uses the units alone.
 """
 
+from ._widget import Widget
 from .check import Check
-from .explorer import (
-    Axis,
-    Explorer,
-    Picture,
-    Predict,
-    Select,
-    Slider,
-    Step,
-    Toggle,
-    stacked,
-    waterfall,
-)
+from .explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
 from .question import Question
-from .scene import Arrow, Band, Box, Label, Part, Scene, grid, legend
+from .scene import LETTER, Arrow, Band, Box, Label, Part, Scene, grid, legend
 
 __all__ = [
-    "Arrow",
-    "Axis",
-    "Band",
-    "Box",
-    "Check",
-    "Explorer",
-    "Label",
-    "Part",
-    "Picture",
-    "Predict",
-    "Question",
-    "Scene",
-    "Select",
-    "Slider",
-    "Step",
-    "Toggle",
-    "grid",
-    "legend",
-    "stacked",
-    "waterfall",
-]
+    "LETTER", "Arrow", "Axis", "Band", "Box", "Check", "Explorer", "Label", "Part", "Picture", "Predict", "Question",
+    "Scene", "Select", "Slider", "Step", "Toggle", "Widget", "grid", "legend", "stacked", "waterfall",
+]  # fmt: skip

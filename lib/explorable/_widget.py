@@ -15,10 +15,13 @@ import html
 import re
 from pathlib import Path
 
-import anywidget
-import traitlets
-
 from . import palette
+
+try:
+    import anywidget
+    import traitlets
+except ImportError as missing:
+    raise ImportError(f"explorable needs {missing.name}: pip install 'clusterlab[book]'") from None
 
 
 class Widget(anywidget.AnyWidget):

@@ -144,10 +144,7 @@ class Arrow:
     def _knee(self) -> tuple[float, float]:
         """The control point of the curve."""
         across, down = self.x1 - self.x0, self.y1 - self.y0
-        return (
-            (self.x0 + self.x1) / 2 + 2 * self.bend * down,
-            (self.y0 + self.y1) / 2 - 2 * self.bend * across,
-        )
+        return ((self.x0 + self.x1) / 2 + 2 * self.bend * down, (self.y0 + self.y1) / 2 - 2 * self.bend * across)
 
     def _middle(self) -> tuple[float, float]:
         """The place halfway along the curve."""

@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from conftest import table_of_contents, watched
-from pages import CONTROLS, DRAWN, commit_prediction, keys, widgets_ready
+from building import table_of_contents
+from pages import CONTROLS, DRAWN, commit_prediction, keys, watched, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen

@@ -16,8 +16,7 @@ from course.problems import SETS, DegenerateDrawError, Draw, Problem, load, stud
 from course.roster import Student
 
 from clusterlab.units import parse
-from explorable.check import Check
-from explorable.question import Question
+from explorable import Check, Question
 
 SECRET = "correct horse battery"
 STUDENTS = [f"student{number}" for number in range(1000)]

@@ -16,16 +16,23 @@ import nbformat
 import pytest
 
 import clusterlab
-from clusterlab import failures, parallelism, planning, power, serving
+from clusterlab import catalogue, failures, parallelism, planning, power, serving
 from clusterlab.catalogue import SPREADS, machine
-from clusterlab.cli import _COMMANDS, main
-from clusterlab.evidence import cost, explain, link_fit, nccl_tests
-from clusterlab.evidence.training_runs import published_runs
+from clusterlab.cli import COMMANDS, main
+from clusterlab.evidence import (
+    explain,
+    link_prediction,
+    predict_collective,
+    predict_held_out,
+    published_runs,
+    published_timings,
+    stated_hours,
+)
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import search, training
-from clusterlab.planning import planner
+from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
-from clusterlab.serving import replica as passes
+from clusterlab.serving import batches, passes
 from clusterlab.units import fmt
 
 DATA = Path(clusterlab.__file__).parent / "evidence" / "data"
@@ -51,19 +58,21 @@ PLAIN = {
         "PowerSwing",
         "Capacity",
     },  # of given watts
-    "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "World", "Fabric", "Joint", "Serving"},
-    "evidence.benchmark": {"Rate"},  # measured
-    "evidence.calibration": {"Calibrated"},  # how far off, and how wide
-    "evidence.fleet": {"Comparison"},  # what an interval is learned from
-    "evidence.link_fit": {"LinkEfficiencyFit", "CollectiveCoverage"},
-    "evidence.validation": {"Score", "Coverage"},
+    "planning": {"Assumption", "Switch", "Price", "Preset", "Training", "Site", "Scenario", "Fabric", "Serving"},
+    "evidence": {
+        "Rate",  # measured
+        "Comparison",  # what an interval is learned from
+        "LinkEfficiencyFit",  # from which TimedCollective follows
+        *("Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
+    },
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
-PLAIN["planning"] |= {"_Row", "Outcome", "Binding", "Swing"}  # of one world, and what moves from one to another
-ABSTRACT = {"records.Explained", "records.Predicted"}
+PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
+PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
+ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 
 
 @cache
@@ -98,12 +107,12 @@ def atlas():
 
 
 def timed():
-    rows = [row for row in nccl_tests.published_timings() if row.source == "h200_sharp_ramp"]
-    return link_fit.predict_held_out(rows, nccl_tests.published_timings())[0]
+    rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
+    return predict_held_out(rows, published_timings())[0]
 
 
 def gpu_hours():
-    return next(claim for claim in cost.training_hours() if claim.low is not None)
+    return next(claim for claim in stated_hours() if claim.low is not None)
 
 
 # What predicts: one of each, and the rows of its table that are predictions. "|" is any row that begins so.
@@ -125,16 +134,10 @@ PREDICTS = {
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
     "power.Draw": (lambda: power.mean_draw(10_200, utilisation=2 / 3), ("power",)),
-    "evidence.link_fit.TimedCollective": (
-        lambda: link_fit.predict_collective("all-reduce", 14e9, 256),
-        ("time", "bus bandwidth"),
-    ),
-    "evidence.link_fit.LinkFit": (timed, ("bandwidth",)),
-    "evidence.explain.Explanation": (
-        lambda: explain.explain(published_runs()[0][:10], published_runs()[0][0].row),
-        ("predicted",),
-    ),
-    "evidence.cost.Claim": (gpu_hours, ("computed",)),
+    "evidence.TimedCollective": (lambda: predict_collective("all-reduce", 14e9, 256), ("time", "bus bandwidth")),
+    "evidence.LinkFit": (timed, ("bandwidth",)),
+    "evidence.Explanation": (lambda: explain(published_runs()[0][:10], published_runs()[0][0].row), ("predicted",)),
+    "evidence.Claim": (gpu_hours, ("computed",)),
     "planning.Design": (lambda: plan().design, ("step", "MFU")),
     "planning.Point": (lambda: plan().front[0], ("time", "cost", "power")),
     "planning.Check": (lambda: planning.preset("Llama 3 405B", draws=100).published[0], ("planned",)),
@@ -155,8 +158,7 @@ def records():
     while left:
         for kind in left.pop().__subclasses__():
             if kind.__module__.startswith("clusterlab."):
-                path = kind.__module__.split(".")[1:]
-                found.add(f"{'.'.join(path if path[0] == 'evidence' else path[:1])}.{kind.__qualname__}")
+                found.add(f"{kind.__module__.split('.')[1]}.{kind.__qualname__}")
                 left.append(kind)
     return found
 
@@ -191,13 +193,8 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in SPREADS.items()
     }
-    for one in [
-        importlib.import_module(f"clusterlab.{name}")
-        for name in ("catalogue", "parallelism.training", "serving.replica")
-    ]:
-        monkeypatch.setattr(one, "SPREADS", wide)
-    monkeypatch.setattr(link_fit, "SPREADS", wide)
-    monkeypatch.setattr(planner, "SPREADS", wide)
+    for module in (training, passes, batches, link_prediction, scenario, catalogue):
+        monkeypatch.setattr(module, "SPREADS", wide)
 
 
 FROM_SPREADS = [name for name in PREDICTS if name.split(".")[0] != "planning" and "cost" not in name]
@@ -211,7 +208,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, passes, link_fit, planner, importlib.import_module("clusterlab.catalogue")):
+        for module in (training, passes, batches, link_prediction, scenario, catalogue):
             as_learned.setattr(module, "SPREADS", SPREADS)
         usual = shown(made(), names)
     step.cache_clear()
@@ -259,12 +256,12 @@ CALLS = {
 # Numbers that predict, where an object has them, and how it names their ends.
 NUMBERS = {"predicted": "{}", "planned": "{}", "value": "{}", "bandwidth_bytes_per_second": "bandwidth_{}"}
 NUMBERS |= {name: name + "_{}" for name in ("time", "cost", "power", "mfu", "effective_time", "site_power", "carbon")}
-INDEPENDENT = {"parts", "assumptions", "tornado", "binding", "suspects", "joints", "asked"}  # of one world, or given
+INDEPENDENT = {"parts", "assumptions", "tornado", "binding", "suspects", "joints", "asked"}  # of one scenario, or given
 INDEPENDENT |= {"sources", "overall"}  # how many, and how far off
 
 
 def test_every_command_predicts_or_prints():
-    assert {call.split(",")[0] for call in CALLS} | PRINT == set(_COMMANDS)
+    assert {call.split(",")[0] for call in CALLS} | PRINT == set(COMMANDS)
 
 
 @cache

@@ -8,13 +8,13 @@ import nbformat
 import pytest
 from jupyter_client import BlockingKernelClient
 
-from conftest import ROOT, watched
-from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells
+from building import ROOT
+from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells, watched
 
 # Every explorer of the kernel, by title: its traits, and its read-outs at their present values.
 ASK = """
 import gc, json
-from explorable.explorer import Explorer
+from explorable import Explorer
 print(json.dumps({
     e._title: {"guess": e.guess, "values": {c.name: getattr(e, c.name) for c in e._controls}, "readouts": e.at()}
     for e in gc.get_objects() if isinstance(e, Explorer)
@@ -23,7 +23,7 @@ print(json.dumps({
 
 
 CHECK = (
-    "from explorable.check import Check\nfrom explorable.question import Question\n"
+    "from explorable import Check, Question\n"
     "check = Check(Question('100 GB over 400 Gbit/s?', 2.0, 's', mistakes={'Bits for bytes.': 0.25}))\ncheck"
 )
 

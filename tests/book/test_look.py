@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 
 import look
-from conftest import ROOT
+from building import ROOT
 from refresh import clean
 
 

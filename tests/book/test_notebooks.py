@@ -8,8 +8,10 @@ import nbformat
 import pytest
 from nbval.plugin import IPyNbFile, NbCellError
 
-from conftest import ROOT, build_book, table_of_contents
+from building import ROOT, build_book, table_of_contents
 from kernels import OwnSockets
+from refresh import LAB
+from replay import NOT_STORED, Replay, executed
 
 # What every chapter holds: (what, where to look, pattern). The opening is the text before the first code.
 PARTS = [
@@ -18,6 +20,7 @@ PARTS = [
     ("prerequisites", "opening", r"\bprerequisites?\b|\byou need\b"),
     ("numbers to remember", "headings", r"^numbers to remember\b"),
     ("misconceptions", "headings", r"^misconceptions\b"),
+    ("a worked example", "headings", r"^worked examples?: "),
     ("exercises", "headings", r"^exercises\b"),
     ("the limits of its model", "headings", r"^what this model leaves out\b"),
     ("sources", "headings", r"^sources\b"),
@@ -27,10 +30,6 @@ OTHERS = {"index", "evidence", "evidence_rows", "corrections", "sheet"} | ROUTES
 MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
 SENTENCE = re.compile(r"[A-Z`].{15,}\.$")
 TIMING = {"execution", "ExecuteTime", "papermill"}
-# What committed notebooks leave out, so that nbval compares text alone.
-PICTURES = "image/svg+xml", "text/html"
-NOT_STORED = (*PICTURES, *(f"application/papermill.record/{kind}" for kind in PICTURES))
-ID = "build"
 
 
 def chapters() -> list[Path]:
@@ -68,39 +67,6 @@ def complaints(notebook) -> list[str]:
     return wrong
 
 
-class Replay:
-    """What the build's kernel answered to a notebook, cell by cell, in place of a kernel of nbval's own."""
-
-    def __init__(self, executed):
-        self.cells = iter([cell for cell in executed.cells if cell.cell_type == "code"])
-        self.messages = []
-
-    def is_alive(self):
-        return True
-
-    def await_reply(self, _, **__):
-        pass
-
-    def await_idle(self, *_):
-        self.messages.clear()
-
-    def get_message(self, _, **__):
-        return self.messages.pop(0)
-
-    def execute_cell_input(self, source, **_):
-        cell = next(self.cells)
-        assert cell.source == source, f"the build ran another cell:\n{cell.source}"
-        assert cell.execution_count, f"the build did not run:\n{source}"
-        self.messages += [message(output.output_type, **output) for output in cell.outputs]
-        self.messages.append(message("status", execution_state="idle"))
-        return ID
-
-
-def message(kind, **content):
-    """Return a kernel's message."""
-    return {"msg_type": kind, "parent_header": {"msg_id": ID}, "content": content}
-
-
 def nbval(session, path, executed) -> list[str]:
     """Compare, as nbval does, what a notebook holds with what it printed when it was executed; return what differs."""
     file = IPyNbFile.from_parent(session, path=path)
@@ -113,12 +79,6 @@ def nbval(session, path, executed) -> list[str]:
             differences.append(f"{error}\n{error.source}\n{error.inner_traceback}")
     assert next(file.kernel.cells, None) is None, "the build ran more cells than the notebook has"
     return differences
-
-
-@pytest.fixture
-def executed(site):
-    """Return a notebook as the cold build executed it, in a fresh kernel."""
-    return lambda path: nbformat.read(site.parent / "jupyter_execute" / path.relative_to(ROOT), as_version=4)
 
 
 def test_every_notebook_of_the_book_is_in_its_table_of_contents():
@@ -142,6 +102,27 @@ def test_a_chapter_has_every_part(path):
     }
     missing = [what for what, where, pattern in PARTS if not re.search(pattern, look[where], re.IGNORECASE | re.M)]
     assert missing == []
+
+
+@pytest.mark.parametrize("path", [p for p in chapters() if p.stem not in OTHERS], ids=lambda path: path.stem)
+def test_a_chapter_has_a_figure_that_moves(path):
+    """An explorer with controls prints what it says at both ends of its table."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    shown = [output.get("data", {}).get("text/plain", "") for cell in cells for output in cell.outputs]
+    assert [text for text in shown if re.match(r"Explorer: .*\n  .*\n(.*\n)*  first: ", text)]
+
+
+def test_one_cell_links_a_figure_to_a_control_of_ipywidgets_where_there_is_a_kernel():
+    linked = [
+        cell
+        for path in chapters()
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code" and re.search(r"ipywidgets\.(js)?link\(", cell.source)
+    ]
+    assert linked
+    for cell in linked:  # a page has no kernel, and its host runs the book's own widgets alone
+        assert {"remove-cell", LAB} <= set(cell.metadata.tags)
+        assert "jupyter" not in cell.metadata, "JupyterLab folds it"
 
 
 @pytest.mark.parametrize("path", [p for p in chapters() if "Predict(" in p.read_text()], ids=lambda path: path.stem)
@@ -194,13 +175,7 @@ def test_a_clean_notebook_passes():
 
 
 @pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-def test_a_chapter_still_prints_what_it_holds(path, executed, request):
-    differences = nbval(request.session, path, executed(path))
-    assert not differences, "\n".join(differences)
-
-
-@pytest.mark.parametrize("path", chapters(), ids=lambda path: path.stem)
-def test_a_chapter_with_one_wrong_digit_fails(path, executed, request, tmp_path):
+def test_a_chapter_with_one_wrong_digit_fails(path, site, request, tmp_path):
     """The last digit that a chapter holds, for nbval compares all before it too."""
     notebook = nbformat.read(path, as_version=4)
     holder, key, cell = [
@@ -213,7 +188,7 @@ def test_a_chapter_with_one_wrong_digit_fails(path, executed, request, tmp_path)
     ][-1]
     holder[key] = re.sub(r"\d(?=\D*$)", lambda digit: str((int(digit[0]) + 1) % 10), holder[key], count=1)
     nbformat.write(notebook, tmp_path / path.name)
-    (difference,) = nbval(request.session, tmp_path / path.name, executed(path))
+    (difference,) = nbval(request.session, tmp_path / path.name, executed(site, path))
     assert "Cell outputs differ" in difference
     assert cell.source in difference
 

@@ -8,7 +8,7 @@ from pybtex.backends.html import Backend
 from pybtex.database import Entry, Person, parse_file
 
 import citations
-from conftest import ROOT
+from building import ROOT
 
 ENTRIES = parse_file(ROOT / "book" / "references.bib").entries
 

@@ -1,4 +1,4 @@
-"""What is installed where: three locks of one resolution, and Binder's few lines of it."""
+"""What is installed where: one lock for all that a reader does, its parts, and Binder's few lines of it."""
 
 import ast
 import importlib.metadata
@@ -10,22 +10,22 @@ import nbformat
 import pytest
 
 import clusterlab
-from conftest import ROOT
+from building import ROOT
 
 
 def pins(name: str) -> dict[str, set[str]]:
     """Return the versions that a lock allows (more than one where they hang on the Python), by package."""
     found: dict[str, set[str]] = {}
     for line in (ROOT / name).read_text().splitlines():
-        if line and line[0] not in "# ":
+        if line and line[0] not in "# -":
             package, version = re.match(r"([a-z0-9._-]+)==([^ ;]+)", line).groups()
             found.setdefault(package, set()).add(version)
     return found
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-lab.txt", "binder/requirements.txt"])
+@pytest.mark.parametrize("name", ["requirements-book.txt", "binder/requirements.txt"])
 def test_every_lock_is_a_part_of_the_widest(name):
-    widest = pins("requirements-test.txt")
+    widest = pins("requirements.txt")
     assert pins(name)
     assert {package: versions for package, versions in pins(name).items() if widest.get(package) != versions} == {}
 
@@ -33,8 +33,8 @@ def test_every_lock_is_a_part_of_the_widest(name):
 @pytest.mark.parametrize(
     ("name", "extras"),
     [
-        ("requirements.txt", ["book"]),
-        ("requirements-test.txt", ["book", "lab", "test"]),
+        ("requirements.txt", ["book", "lab", "test"]),
+        ("requirements-book.txt", ["book"]),
         ("requirements-course.txt", ["book", "course"]),
     ],
 )
@@ -45,13 +45,18 @@ def test_a_lock_holds_all_that_the_package_asks_for(name, extras):
 
 
 def test_a_teacher_s_lock_has_the_widest_one_s_versions_of_all_that_both_hold():
-    widest, course = pins("requirements-test.txt"), pins("requirements-course.txt")
+    widest, course = pins("requirements.txt"), pins("requirements-course.txt")
     assert "nbgrader" not in widest, "a reader and a test need none"
     assert {package: course[package] for package in course.keys() & widest if course[package] != widest[package]} == {}
 
 
+def test_one_lock_is_enough_to_open_the_chapters_to_compare_them_and_to_import_the_library():
+    assert {"jupyterlab", "jupyterlab-myst", "nbval", "pytest", "jupyter-book"} <= set(pins("requirements.txt"))
+    assert (ROOT / "requirements.txt").read_text().splitlines()[-1] == "-e ."
+
+
 def test_the_book_is_built_without_jupyterlab_and_without_a_browser():
-    assert not set(pins("requirements.txt")) & {"jupyterlab", "playwright", "pytest", "mypy"}
+    assert not set(pins("requirements-book.txt")) & {"jupyterlab", "playwright", "pytest", "mypy"}
 
 
 def test_binder_gets_what_the_chapters_and_the_library_import_and_keeps_its_own_jupyterlab():
@@ -62,9 +67,10 @@ def test_binder_gets_what_the_chapters_and_the_library_import_and_keeps_its_own_
     modules = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     modules |= {node.module for node in nodes if isinstance(node, ast.ImportFrom)}
     imported = {module.partition(".")[0] for module in modules} - set(sys.stdlib_module_names)
-    assert imported - {"clusterlab", "drawings", "explorable"} | {"anywidget", "jupyterlab-myst"} <= set(ours)
     # The image brings these itself, in versions that fit one another.
-    assert not set(ours) & {"jupyterlab", "jupyter-server", "notebook", "ipykernel", "ipywidgets"}
+    image = {"jupyterlab", "jupyter-server", "notebook", "ipykernel", "ipywidgets"}
+    assert not set(ours) & image
+    assert imported - {"clusterlab", "drawings", "explorable"} - image | {"anywidget", "jupyterlab-myst"} <= set(ours)
 
 
 def test_the_version_is_said_once():

@@ -7,11 +7,8 @@ import pytest
 from course import slides
 from course.problems import SETS
 
-from conftest import ROOT
-from explorable.check import Check
-from explorable.explorer import Axis, Explorer, Picture, Predict, Slider
-from explorable.question import Question
-from explorable.scene import Box, Scene
+from building import ROOT
+from explorable import Axis, Box, Check, Explorer, Picture, Predict, Question, Scene, Slider
 
 CHAPTER = [
     "# Rings <&>\n\n:::{admonition} The question\n:class: tip\n"

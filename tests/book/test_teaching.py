@@ -9,8 +9,8 @@ import pytest
 from course.problems import SETS
 
 import reading
+from building import ROOT
 from clusterlab import catalogue, interconnect, parallelism, roofline, scaling
-from conftest import ROOT
 
 TEACHING = (ROOT / "book" / "teaching.md").read_text()
 

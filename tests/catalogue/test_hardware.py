@@ -134,7 +134,7 @@ def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, cap
 @pytest.mark.parametrize("document", [{"link": 7}, {"sources": [1]}, {"accelerator": "text"}, {"sources": {"a": 3}}])
 def test_a_table_that_is_none_is_refused_by_its_name(document):
     with pytest.raises(ValueError, match=f"{next(iter(document))}.* must be a table, got"):
-        hardware.load(document)
+        hardware.read_hardware(document)
 
 
 @pytest.mark.parametrize("text", [None, "[link"], ids=["no file", "not TOML"])

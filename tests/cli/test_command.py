@@ -20,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import catalogue
-from clusterlab.cli import _CATALOGUES, _COMMANDS, audit, main
+from clusterlab.cli import COMMANDS, audit, main
+from clusterlab.cli.commands.audit import CATALOGUES
 from clusterlab.model import entry
 
 DATA = files("clusterlab.catalogue") / "data"
@@ -37,7 +38,7 @@ def run(*arguments, module="clusterlab", **options):
 # --- help and version ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", _COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_an_example_and_says_what_a_program_may_read(name, capsys):
     with pytest.raises(SystemExit) as ended:
         main([name, "--help"], prog="clusterlab")
@@ -57,7 +58,7 @@ def test_the_help_says_which_columns_of_nccl_tests_are_read(name, capsys):
 def test_the_commands_and_the_version_are_told():
     done = run("--help", text=True)
     assert done.stdout.startswith("usage: python -m clusterlab ")
-    assert all(re.search(rf"^    {name} ", done.stdout, re.MULTILINE) for name in _COMMANDS)
+    assert all(re.search(rf"^    {name} ", done.stdout, re.MULTILINE) for name in COMMANDS)
     assert "exit status: 0 done; 1 an audit found a gap; 2 called wrongly" in " ".join(done.stdout.split())
     assert run("--version", text=True).stdout == f"clusterlab {version('clusterlab')}\n"
 
@@ -80,7 +81,7 @@ def test_the_audit_counts_what_it_prints(capsys):
     lines = heard.out.splitlines()
     facts = [line for line in lines if re.match(r"  \S+ +.* (specified|measured|derived|fitted|assumed) ", line)]
     counts = [int(re.search(r": ([\d]+) values", line)[1]) for line in lines if "every one with a source" in line]
-    assert len(counts) == len(_CATALOGUES)
+    assert len(counts) == len(CATALOGUES)
     assert sum(counts) == len(facts) > 500
     assert heard.err == ""
 
@@ -88,13 +89,13 @@ def test_the_audit_counts_what_it_prints(capsys):
 def test_the_audit_as_json_has_every_value_with_its_kind_and_its_source(capsys):
     assert main(["audit", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
-    assert {value["file"] for value in values} == set(_CATALOGUES)
+    assert {value["file"] for value in values} == set(CATALOGUES)
     assert all(value["kind"] in catalogue.KINDS and value["source_title"] and value["source_date"] for value in values)
     h100 = {v["field"]: v["value"] for v in values if (v["table"], v["name"]) == ("accelerator", "H100 SXM")}
     assert h100["hbm_bandwidth"] == "3.35 TB/s"
 
 
-@pytest.mark.parametrize("catalogue", _CATALOGUES)
+@pytest.mark.parametrize("catalogue", CATALOGUES)
 def test_a_file_is_audited_as_the_catalogue_whose_tables_it_has(catalogue):
     text = (DATA / catalogue).read_text(encoding="utf-8")
     assert [value.fact for value in audit(text)] == [value.fact for value in audit(text, catalogue=catalogue)]
@@ -156,7 +157,7 @@ def shipped(catalogue):
     return {table: dict(list(rows.items())[:2]) for table, rows in whole.items()}
 
 
-@pytest.mark.parametrize("catalogue", _CATALOGUES)
+@pytest.mark.parametrize("catalogue", CATALOGUES)
 @given(data=st.data())
 @settings(max_examples=40)
 def test_whatever_stands_in_a_catalogue_is_read_or_refused(catalogue, data):
@@ -176,7 +177,7 @@ def test_whatever_stands_in_a_catalogue_is_read_or_refused(catalogue, data):
         field = data.draw(st.sampled_from([*row, "kind", "source", "year", "parameters", "tolerance"]))
         document[table] = document[table] | {names[table]: row | {field: value}}
     try:
-        _CATALOGUES[catalogue](document)
+        CATALOGUES[catalogue](document)
     except ValueError as error:
         assert str(error).startswith(KINDS_OF_GAPS)  # noqa: PT017, some draws are sound
 
@@ -269,7 +270,8 @@ def test_a_terminal_without_unicode_gets_the_letters_that_it_has(capsys):
 def test_an_interruption_is_said_in_a_word():
     # A process started in the background ignores interruptions unless it says otherwise.
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    code += "import time, clusterlab.cli as m; m.read_text = lambda p: (print('on', flush=True), time.sleep(60)); "
+    code += "import time, clusterlab.cli as m; from clusterlab.cli.commands import audit\n"
+    code += "audit.read_text = lambda p: (print('on', flush=True), time.sleep(60))\n"
     code += "raise SystemExit(m.main(['audit', 'x']))"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as waiting:
         assert waiting.stdout.readline() == b"on\n"

@@ -9,9 +9,8 @@ from drawings.operations import burst, losses, pipe, profile, ranks, search
 from clusterlab.operations import fair_shares, file_system, find_bad
 from clusterlab.scaling import chain
 from clusterlab.units import GB, TB
-from explorable.scene import LETTER, Arrow, Band, Box, Label
+from explorable import Arrow, Band, Box
 
-WIDTH = 6.4  # of a letter, by eye
 PARTS = {"drives": 16, "drive_read": 7 * GB, "drive_write": 4 * GB, "drive_capacity": 15 * TB, "network": 50 * GB}
 SYSTEM = file_system(180, clients=12.5 * TB, copies=3, **PARTS)
 CHAIN = chain(2048, allocated=0.9, fed=0.91, together=0.85, noticed=0.944)
@@ -39,35 +38,6 @@ SCENES = {
 
 def of(scene, kind):
     return [part for part in scene.parts if isinstance(part, kind)]
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_labels_stay_inside_and_text_fits_its_box(name):
-    scene = SCENES[name]
-    for label in of(scene, Label):
-        wide = max(map(len, label.text.split("\n"))) * WIDTH
-        left = label.x - wide * {"start": 0, "middle": 0.5, "end": 1}[label.anchor]
-        assert left >= -1, label
-        assert left + wide <= scene.width + 1, label
-        assert 6 <= label.y <= scene.height - 4, label
-    for box in of(scene, Box):
-        if box.text:
-            assert len(box.text) * WIDTH <= box.width, box
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_no_two_labels_lie_on_each_other(name):
-    labels = of(SCENES[name], Label)
-    for i, one in enumerate(labels):
-        for other in labels[i + 1 :]:
-            spans = []
-            for label in (one, other):
-                wide = max(map(len, label.text.split("\n"))) * WIDTH
-                left = label.x - wide * {"start": 0, "middle": 0.5, "end": 1}[label.anchor]
-                half = 8 * len(label.text.split("\n"))
-                spans.append((left, left + wide, label.y - half, label.y + half))
-            (a, b, c, d), (e, f, g, h) = spans
-            assert b <= e or f <= a or d <= g or h <= c, (one, other)
 
 
 def test_bars_of_losses_are_what_the_chain_leaves():
@@ -132,4 +102,3 @@ def test_a_search_shows_the_groups_that_were_tested():
         assert scene.alt.count("Test") == shown
     assert search(16, tests, [11], 0).alt == "16 machines, none tested yet."
     assert not of(SCENES["search"], Arrow)
-    assert LETTER > WIDTH

@@ -9,7 +9,7 @@ from clusterlab import catalogue
 from clusterlab.power import AIR, WATER, coolant_flow, energy_footprint, facility, load, site
 from clusterlab.units import MW, day, kWh
 from drawings import power as draw
-from explorable.scene import Band, Box, Label
+from explorable import Band, Box, Label
 
 NVL72, DGX = catalogue.rack("GB200 NVL72"), catalogue.node("DGX H100")
 STAGES = {"grid": ["cooling", "distribution losses"], "IT": ["network"], "server": ["fans", "CPUs"], "GPU": ["GPU"]}
@@ -65,26 +65,6 @@ SCENES = {
 
 def of(scene, kind):
     return [part for part in scene.parts if isinstance(part, kind)]
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_every_text_has_its_room(name):
-    scene = SCENES[name]()
-    for box in of(scene, Box):
-        lines = box.text.split("\n")
-        assert max(map(len, lines)) * 6.4 <= box.width, box
-        assert 16 * len(lines) <= box.height or not box.text, box
-    spots = []
-    for label in of(scene, Label):
-        wide, high = max(map(len, label.text.split("\n"))) * 6.4, 16 * len(label.text.split("\n"))
-        left = label.x - {"start": 0, "middle": wide / 2, "end": wide}[label.anchor]
-        assert left >= -1, label
-        assert left + wide <= scene.width + 1, label
-        spots.append((left, label.y - high / 2, left + wide, label.y + high / 2, label.text))
-    for i, a in enumerate(spots):
-        for b in spots[i + 1 :]:
-            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] + 1 or b[3] <= a[1] + 1
-            assert apart, (a[4], b[4])
 
 
 def test_bars_are_as_long_as_their_watts_and_cross_their_limit_where_they_exceed_it():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterlab.serving import pipelined_decode, simulate
 from drawings import serving as draw
-from explorable.scene import Arrow, Box, Label
+from explorable import Arrow, Box
 
 RACKS = [
     draw.Held("8 H100s", 640e9, 1026e9, 0.0, "1.03 TB of weights: they don't fit"),
@@ -47,35 +47,6 @@ SCENES = {
     "pools": lambda: pools(95, 131),
     "pools, few that read": lambda: pools(10, 200),
 }
-
-
-def lines(part):
-    return part.text.split("\n") if part.text else []
-
-
-def reach(label):
-    """The room of a label: left, right, top, bottom."""
-    width, high = 7.0 * max(map(len, lines(label))), 16.0 * len(lines(label))
-    left = {"start": label.x, "middle": label.x - width / 2, "end": label.x - width}[label.anchor]
-    return left, left + width, label.y - high / 2, label.y + high / 2
-
-
-@pytest.mark.parametrize("name", SCENES)
-def test_every_text_has_its_room(name):
-    scene = SCENES[name]()
-    for box in (part for part in scene.parts if isinstance(part, Box) and part.text):
-        assert max(map(len, lines(box))) * 6.4 <= box.width, box.text
-        assert 16.0 * len(lines(box)) <= box.height + 2, box.text
-    labels = [part for part in scene.parts if isinstance(part, Label)]
-    for label in labels:
-        left, right, top, bottom = reach(label)
-        assert left >= -0.5, label.text
-        assert right <= scene.width + 14, label.text
-        assert top >= -6, label.text
-        assert bottom <= scene.height + 6, label.text
-    for one, other in combinations(labels, 2):
-        a, b = reach(one), reach(other)
-        assert a[1] <= b[0] or b[1] <= a[0] or a[3] <= b[2] + 0.5 or b[3] <= a[2] + 0.5, (one.text, other.text)
 
 
 def test_memories_are_drawn_to_one_scale():

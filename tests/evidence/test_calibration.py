@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import SCATTERS, Scatter
-from clusterlab.evidence import calibration, inference_validation
-from clusterlab.evidence.calibration import calibrated, expected_misses, learn, leave_one_run_out
-from clusterlab.evidence.training_runs import parse_runs, predict_runs
+from clusterlab.cli import _validate
+from clusterlab.evidence import calibration, parse_runs, predict_runs
+from clusterlab.evidence.calibration import calibrated, expected_misses, learn_scatter, leave_one_run_out
 from clusterlab.parallelism import PARTS
 
 HEAD = "model,gpu,n_gpus,tp,pp,global_batch,seq,precision,step_time_s"
@@ -88,7 +88,7 @@ def test_the_likelihood_is_that_of_correlated_normals():
 
 def test_four_drawn_runs_in_five_lie_inside():
     rng = np.random.default_rng(4)
-    law = scatter(*learn(rng.normal(0, 0.05, 300), np.arange(300) // 3, np.zeros(300)).values())
+    law = scatter(*learn_scatter(rng.normal(0, 0.05, 300), np.arange(300) // 3, np.zeros(300)).values())
     assert law.between_runs == pytest.approx(0.05, abs=0.01)
     law, inside = scatter(), []
     for _ in range(300):
@@ -158,8 +158,8 @@ def table(tmp_path):
 
 def command(*words):
     parser = argparse.ArgumentParser()
-    inference_validation.validation.add_arguments(parser)
-    return inference_validation.run(parser.parse_args(words))
+    _validate.add_arguments(parser)
+    return _validate.run(parser.parse_args(words))
 
 
 def test_the_command_corrects_narrows_and_says_what_that_is_worth(table, capsys):
@@ -186,9 +186,7 @@ def test_the_command_refuses_what_cannot_calibrate(table, tmp_path):
     with pytest.raises(ValueError, match=r"bad\.csv, --calibrate: no row could be predicted \(line 2: step_time_s"):
         command(planned, "--calibrate", bad)
     with pytest.raises(ValueError, match="cannot both be standard input"):
-        inference_validation.validation.run(
-            argparse.Namespace(template=False, file="-", calibrate="-", leave_one_out=0)
-        )
+        _validate.run(argparse.Namespace(template=False, file="-", calibrate="-", leave_one_out=0))
     with pytest.raises(ValueError, match="does not go with --leave-one-out"):
         command(planned, "--calibrate", planned, "--leave-one-out")
     with pytest.raises(OSError, match=r"none\.csv"):

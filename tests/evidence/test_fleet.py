@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from clusterlab import catalogue, power
-from clusterlab.evidence import fleet
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import fleet, published
+from clusterlab.evidence.intervals import MANY, further_source_interval, student_quantile
 from clusterlab.failures import (
     BURSTS,
     NODE_DISPERSION,
@@ -258,21 +258,21 @@ def test_servers_in_liquid_draw_a_fifth_more_than_their_accelerators_are_rated_a
 
 @pytest.fixture(scope="module")
 def kinds():
-    return {kind: of() for kind, of in fleet.KINDS.items()}
+    return {kind: of() for kind, of in fleet.FLEET_KINDS.items()}
 
 
 def test_the_stored_spreads_are_those_that_the_published_rows_teach(kinds):
     for kind, runs in kinds.items():
-        ends = fleet.interval([run.ratio for run in runs], [run.source for run in runs])
+        ends = further_source_interval([run.ratio for run in runs], [run.source for run in runs])
         stored = catalogue.SPREADS[kind]
         assert (stored.low, stored.high) == pytest.approx(ends, rel=5e-3)
 
 
 def test_accelerators_are_enough_to_test_coverage_and_the_others_are_not(kinds):
     runs = fleet.accelerator_draws()
-    assert len(runs) >= fleet.MANY
-    assert 0.75 <= fleet.covered(runs) <= 0.85
-    assert all(len(rows) < fleet.MANY for rows in kinds.values())
+    assert len(runs) >= MANY
+    assert 0.75 <= fleet.fleet_coverage(runs) <= 0.85
+    assert all(len(rows) < MANY for rows in kinds.values())
 
 
 def test_an_interval_is_narrower_than_a_constant_s_or_the_constant_s_holds_too_few():
@@ -280,33 +280,40 @@ def test_an_interval_is_narrower_than_a_constant_s_or_the_constant_s_holds_too_f
     for of, narrower in ((fleet.lemon_nodes, True), (fleet.accelerator_draws, True), (fleet.server_draws, False)):
         runs = of()
         sources = [run.source for run in runs]
-        law, constant = (fleet.interval([getattr(run, w) for run in runs], sources) for w in ("ratio", "constant"))
+        law, constant = (
+            further_source_interval([getattr(run, w) for run in runs], sources) for w in ("ratio", "constant")
+        )
         assert (law[1] / law[0] < constant[1] / constant[0]) == narrower
-        assert fleet.covered(runs) >= 0.75
-        assert narrower or fleet.covered(runs, "constant") < 0.6
+        assert fleet.fleet_coverage(runs) >= 0.75
+        assert narrower or fleet.fleet_coverage(runs, "constant") < 0.6
 
 
 def test_a_published_goodput_without_a_count_of_accelerators_is_not_compared():
     runs = {run.source for run in fleet.goodput_runs()}
     printed = {r["run"]: r["low"] for r in published("failures") if r["metric"] == "effective training time"}
     assert printed.keys() - runs == {"GLM-65B", "Gemini 1.0", "Kling-Omni"}
-    assert 0.75 <= fleet.covered(fleet.goodput_runs()) <= 0.85
+    assert 0.75 <= fleet.fleet_coverage(fleet.goodput_runs()) <= 0.85
 
 
-@pytest.mark.parametrize(("freedom", "table"), [(1, 3.078), (2, 1.886), (4, 1.533), (9, 1.383), (30, 1.310)])
-def test_students_quantiles_are_those_of_the_table(freedom, table):
-    assert fleet.student_quantile(0.9, freedom) == pytest.approx(table, abs=6e-4)
+# As printed in the tables of textbooks, with a decimal more.
+STUDENT = {(0.9, 1): 3.0777, (0.9, 2): 1.8856, (0.9, 4): 1.5332, (0.9, 9): 1.3830, (0.9, 30): 1.3104}
+STUDENT |= {(0.9, 120): 1.2886, (0.95, 10): 1.8125, (0.975, 5): 2.5706}
+
+
+@pytest.mark.parametrize(("share", "freedom"), STUDENT)
+def test_students_quantiles_are_those_of_the_table(share, freedom):
+    assert student_quantile(share, freedom) == pytest.approx(STUDENT[share, freedom], abs=6e-5)
 
 
 def test_an_interval_of_few_sources_holds_four_fifths_of_further_ones():
     random, inside, trials = np.random.default_rng(1), 0, 2000
     for _ in range(trials):
         drawn = np.exp(random.normal(0.3, 0.5, 6))
-        low, high = fleet.interval(drawn[:5], list("abcde"))
+        low, high = further_source_interval(drawn[:5], list("abcde"))
         inside += low <= drawn[5] <= high
     assert inside / trials == pytest.approx(0.8, abs=0.03)
     with pytest.raises(ValueError, match="sources must be at least two, got 1"):
-        fleet.interval([1.0, 1.1], ["a", "a"])
+        further_source_interval([1.0, 1.1], ["a", "a"])
 
 
 def test_a_goodput_and_a_draw_carry_their_intervals(kinds):

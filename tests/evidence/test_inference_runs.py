@@ -11,29 +11,28 @@ import pytest
 
 from clusterlab.catalogue import SERVING, SPREADS, machine
 from clusterlab.cli import main
+from clusterlab.cli.commands.validate import inference_table
 from clusterlab.evidence import inference_runs
-from clusterlab.evidence.fleet import MANY
 from clusterlab.evidence.inference_runs import (
-    COLUMNS,
+    FORM,
     at_peak,
     parse_inference,
-    predict,
     predict_inference,
+    predict_inference_run,
     published_inference,
     read_inference,
 )
 from clusterlab.evidence.inference_validation import (
     OF_SOFTWARE,
-    compare,
-    constant_widths,
-    coverage,
+    compare_inference,
+    constant_serving_widths,
     fit_serving,
-    interval,
-    kind,
-    learn_spreads,
-    leave_one_source_out,
-    run_table,
+    inference_kind,
+    learn_serving_spreads,
+    leave_one_inference_source_out,
+    serving_coverage,
 )
+from clusterlab.evidence.intervals import MANY, symmetric_interval
 from clusterlab.model import Layout, transformer
 from clusterlab.serving import (
     Batch,
@@ -68,7 +67,7 @@ def why(line, head=HEAD):
 
 def test_published_runs_are_predicted():
     """The best constant for each source is 54 % off; the goals are 15 % for all, 10 % for static dense batches."""
-    scores, overall = compare(RUNS, SKIPPED)
+    scores, overall = compare_inference(RUNS, SKIPPED)
     errors = {found.source: found.mean_abs_error for found in scores}
     assert overall.predicted == 247
     assert [(row.row, row.why) for row in SKIPPED] == [("I0357", "no isl and osl")]
@@ -82,14 +81,16 @@ def test_published_runs_are_predicted():
     # No constant was fitted to PaLM's rows. Cut along one axis of their weights the layers would be 74 % off.
     assert errors["pope_palm"] < 0.18
     palm = [run for run in RUNS if run.source == "pope_palm"]
-    along_one = [predict(run, replace(run.replica.software, two_axes=False)) / run.seconds - 1 for run in palm]
+    along_one = [
+        predict_inference_run(run, replace(run.replica.software, two_axes=False)) / run.seconds - 1 for run in palm
+    ]
     assert np.mean(np.abs(along_one)) > 0.7
 
 
 def test_four_fifths_of_a_source_that_nobody_has_fitted_are_inside_its_interval():
     """Neither constants nor interval have seen the source."""
-    found = coverage(RUNS)
-    rows = Counter(kind(run) for run in RUNS)
+    found = serving_coverage(RUNS)
+    rows = Counter(inference_kind(run) for run in RUNS)
     assert found.keys() == rows.keys() | {"all"}
     for name in [name for name in rows if rows[name] >= MANY] + ["all"]:
         assert 0.75 <= found[name] <= 0.85, (name, found[name])
@@ -98,11 +99,11 @@ def test_four_fifths_of_a_source_that_nobody_has_fitted_are_inside_its_interval(
 
 
 def test_stored_intervals_are_those_of_the_rows():
-    found = learn_spreads(RUNS)
+    found = learn_serving_spreads(RUNS)
     assert found.keys() == {name for name in SPREADS if name.startswith("serving")}
     for name, ends in found.items():
         assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=5e-3), name
-    widths = constant_widths(RUNS)
+    widths = constant_serving_widths(RUNS)
     assert all(high / low < widths[name] for name, (low, high) in found.items())
 
 
@@ -115,14 +116,14 @@ def test_an_interval_holds_four_fifths_of_a_further_source(sources):
     for _ in range(400):
         off = 0.2 * rng.standard_normal(sources + 1)
         known = off[names] + 0.05 * rng.standard_normal(names.size)
-        low, high = interval(np.exp(known), names)
+        low, high = symmetric_interval(np.exp(known), names)
         inside.append(low <= np.exp(off[-1]) <= high)
     assert 0.7 < np.mean(inside) < 0.9
 
 
 def test_racks_that_no_constant_has_seen():
     """MLPerf 5.1 and 6.0, DeepSeek-R1 on racks of 72: half a year of software is worth more than twice."""
-    off = {run.row: predict(run) / run.seconds - 1 for run in RUNS if run.row.startswith("P")}
+    off = {run.row: predict_inference_run(run) / run.seconds - 1 for run in RUNS if run.row.startswith("P")}
     assert len(off) == 9
     assert np.mean(np.abs(list(off.values()))) < 0.25
     assert -0.55 < off["P0004"] < off["P0005"] < -0.3
@@ -134,7 +135,7 @@ def test_racks_that_no_constant_has_seen():
 def test_every_prediction_carries_the_interval_of_its_kind():
     """Record, price and table: the same two numbers."""
     for run in RUNS[::17]:
-        spread, replica = SPREADS[kind(run)], run.replica
+        spread, replica = SPREADS[inference_kind(run)], run.replica
         if run.kind == "static":
             found = static_batch(replica, run.requests, sequences=run.sequences)
         elif run.kind == "saturated":
@@ -149,13 +150,13 @@ def test_every_prediction_carries_the_interval_of_its_kind():
 
 
 def test_where_constants_are_fitted_more_rows_are_inside():
-    _, overall = compare(RUNS)
+    _, overall = compare_inference(RUNS)
     assert 0.8 <= overall.coverage < 0.92
 
 
 def by_row(row):
     run = next(run for run in RUNS if run.row == row)
-    return predict(run) / run.seconds - 1
+    return predict_inference_run(run) / run.seconds - 1
 
 
 def test_deepseek_v3_on_96_h100_apart_in_prefill_and_decode():
@@ -176,8 +177,8 @@ def test_deepseeks_own_deployment_is_predicted_with_no_constant_fitted_to_it():
 def test_deepseeks_day_takes_as_many_servers_as_published_within_a_fifth():
     """608 billion tokens in, 342 of them from a cache, and 168 billion out: 226.75 servers of eight on average."""
     reading, writing = (next(run for run in RUNS if run.row == row) for row in ("I0355", "I0356"))
-    nodes = 266e9 / 86_400 / (8 * reading.tokens / predict(reading) / 32)
-    nodes += 168e9 / 86_400 / (8 * writing.sequences / predict(writing) / 144)
+    nodes = 266e9 / 86_400 / (8 * reading.tokens / predict_inference_run(reading) / 32)
+    nodes += 168e9 / 86_400 / (8 * writing.sequences / predict_inference_run(writing) / 144)
     assert nodes == pytest.approx(226.75, rel=0.2)
 
 
@@ -223,13 +224,13 @@ def test_stored_constants_are_those_of_the_fit(software):
         some = [run for run in some if run.replica.software.expert_skew]
     found = fit_serving(some, software, rounds=5)
     assert found.keys() == OF_SOFTWARE[software].keys()
-    here = [predict(run, replace(run.replica.software, **found)) for run in some]
+    here = [predict_inference_run(run, replace(run.replica.software, **found)) for run in some]
     stored = predict_inference(some)
     np.testing.assert_allclose(here, stored, rtol=0.06)
 
 
 def test_static_batches_are_predicted_by_constants_that_have_not_seen_them():
-    errors = leave_one_source_out([run for run in RUNS if run.replica.software.name == "LMDeploy"])
+    errors = leave_one_inference_source_out([run for run in RUNS if run.replica.software.name == "LMDeploy"])
     assert len(errors) == 3
     assert max(errors.values()) < 0.08
 
@@ -240,7 +241,7 @@ def test_static_batches_are_predicted_by_constants_that_have_not_seen_them():
 def test_the_shipped_table_has_the_columns_and_a_source_for_each_row():
     with CSV.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
-    assert set(rows[0]) == set(COLUMNS)
+    assert set(rows[0]) == set(FORM.columns)
     assert len({row["row_id"] for row in rows}) == len(rows) == 248
     assert all(row["source"] and row["source_check"] and row["quality"] for row in rows)
 
@@ -324,7 +325,7 @@ def test_what_a_cache_has_is_not_read_again_but_attended_to():
     line = "DeepSeek-V3,H100,32,,,32,fp8,SGLang,prefill,128,4096,,,,,{},40000"
     half, none = (one(line.format(note), head) for note in ("50 % hit", ""))
     assert (half.tokens, half.seconds) == (none.tokens / 2, none.seconds)
-    assert 0.5 < predict(half) / predict(none) < 0.6
+    assert 0.5 < predict_inference_run(half) / predict_inference_run(none) < 0.6
 
 
 def test_latents_ask_for_attention_data_parallelism():
@@ -343,7 +344,7 @@ def test_a_note_may_say_that_caches_have_16_bits():
 def test_more_sequences_than_fit_wait():
     many = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,9000,1000,1000,,,9000,")
     full = one("Llama 3.1 8B,H100,1,1,1,,fp8,,serving,,1000,1000,,,9000,")
-    assert predict(many) == predict(full)
+    assert predict_inference_run(many) == predict_inference_run(full)
 
 
 @pytest.mark.parametrize(
@@ -362,7 +363,7 @@ def test_more_sequences_than_fit_wait():
         ("a prefill row needs", "Llama 3.1 8B,H100,1,1,1,,,,prefill,4,100,,,,,"),
         ("osl must be a number", "Llama 3.1 8B,H100,1,1,1,,,,,,10,ten,,,9,"),
         ("osl must be above zero", "Llama 3.1 8B,H100,1,1,1,,,,,,10,-1,,,9,"),
-        ("not as many fields", "Llama 3.1 8B,H100"),
+        ("2 fields, but the heading has 16", "Llama 3.1 8B,H100"),
     ],
 )
 def test_a_row_that_cannot_be_predicted_says_why(message, line):
@@ -374,7 +375,7 @@ def test_a_row_that_cannot_be_predicted_says_why(message, line):
     [
         ("the file is empty", ""),
         ("no rows below the heading", HEAD),
-        ("unknown columns speed", "model,gpu,n_gpus,isl,speed\n"),
+        ("unknown columns 'speed'", "model,gpu,n_gpus,isl,speed\n"),
         ("columns there twice: isl", "model,gpu,n_gpus,isl,isl\n"),
         ("missing columns n_gpus", "model,gpu,isl\n"),
         ("no column with a measurement", "model,gpu,n_gpus,isl\n"),
@@ -403,7 +404,9 @@ def test_the_command_reads_tables_of_inference(tmp_path, capsys):
 
 
 def test_tables_print_and_peaks_bound_what_was_measured():
-    assert "I0251" in run_table(RUNS[159:161], predict_inference(RUNS[159:161])) or run_table(RUNS[:2], [1.0, 1.0])
+    some = RUNS[159:161]
+    lines = inference_table(some, predict_inference(some)).splitlines()
+    assert [line.split()[0] for line in lines] == ["row", *(run.row for run in some)]
     assert all(0 < at_peak(run) < run.seconds for run in RUNS)
     assert read_inference(CSV)[0][0].row == "I0001"
     assert inference_runs.published_inference() is published_inference()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.units import hour, kWh, parse
 
 TABLES = ("device_measurements", "failures", "operations", "power", "economics")

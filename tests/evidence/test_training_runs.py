@@ -5,8 +5,16 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from clusterlab.evidence import training_runs
-from clusterlab.evidence.training_runs import COLUMNS, REQUIRED, predict_run, predict_runs, published_runs, read_runs
+from clusterlab.evidence import (
+    predict_run,
+    predict_runs,
+    published_runs,
+    read_runs,
+    training_close,
+    training_open,
+    why_refused,
+)
+from clusterlab.evidence.training_tables import FORM
 from clusterlab.interconnect import pipelined_time
 from clusterlab.model import parameters
 
@@ -260,7 +268,7 @@ def test_what_a_rate_leaves_open_is_usual(table):
     ]
     assert errors[0] == pytest.approx(errors[1], rel=0.1)
     note = read_one(table, "R1,lab,22B dense,TPU v4,64,,,,,,,,bf16,,55,275,", TPU_HEAD)
-    assert note.workload.global_batch == 64 * training_runs.CHIP_BATCH
+    assert note.workload.global_batch == 64 * training_open.CHIP_BATCH
     assert note.workload.sequence == 2048
 
 
@@ -316,10 +324,7 @@ def test_a_utilisation_without_a_peak_is_one_of_the_datasheet(table):
         (FINE + ",", "line 2: 16 fields, but the heading has 15; a comma too many?"),
         (FINE + ",1", "line 2: 16 fields, but the heading has 15; a cell with a comma in it needs quotes"),
         (FINE[:-1], "line 2: 14 fields, but the heading has 15"),
-        (
-            FINE.replace("64,none", "1,024,none"),
-            "line 2: 16 fields, but the heading has 15; a comma too many?",
-        ),
+        (FINE.replace("64,none", "1,024,none"), "line 2: 16 fields, but the heading has 15; a comma too many?"),
     ],
 )
 def test_a_row_that_cannot_be_predicted_is_named_with_the_reason(table, line, why):
@@ -561,8 +566,8 @@ def test_a_model_that_is_not_the_one_of_the_catalogue_is_said(table):
 
 def test_what_does_not_fit_is_predicted_and_said(table):
     (run,), _ = read_runs(table(FAST, "GPT-3 175B,H100,1,1,1,64,2048,520"))
-    assert run.filled["memory"] == f"does not fit: 3.24 TB of 85.5 GB ({training_runs.STATE})"
-    assert training_runs.why_refused(run) == training_runs.STATE
+    assert run.filled["memory"] == f"does not fit: 3.24 TB of 85.5 GB ({training_close.STATE})"
+    assert why_refused(run) == training_close.STATE
     assert float(predict_run(run).time) > 0
     roomy, _ = read_runs(table(FAST, "GPT-3 175B,H100,128,8,8,64,2048,5"))
     assert "memory" not in roomy[0].filled
@@ -646,14 +651,10 @@ def test_a_note_says_what_a_recipe_switches():
 
 def test_every_published_run_fits_or_is_refused_for_a_reason():
     """All of them ran. Of 643 the law refuses 33; 18 fit with activations that the host holds, as their recipes do."""
-    reasons = [training_runs.why_refused(run) for run in RUNS]
+    reasons = [why_refused(run) for run in RUNS]
     found = {why: reasons.count(why) for why in dict.fromkeys(reasons) if why}
-    assert found == {
-        training_runs.UNSTATED: 27,
-        training_runs.INTERLEAVED: 5,
-        training_runs.STATE: 1,
-    }
-    assert sum(run.filled.get("memory", "").startswith(training_runs.HOST) for run in RUNS) == 18
+    assert found == {training_close.UNSTATED: 27, training_close.INTERLEAVED: 5, training_close.STATE: 1}
+    assert sum(run.filled.get("memory", "").startswith(training_close.HOST) for run in RUNS) == 18
 
 
 def test_rows_read_together_are_what_they_are_alone(table):
@@ -682,14 +683,14 @@ def test_sharding_over_ranks_that_do_not_divide_is_said(table):
 
 
 def test_a_row_that_a_law_refuses_does_not_spoil_those_asked_about_with_it(table, monkeypatch):
-    law = training_runs.footprint
+    law = training_close.footprint
 
     def picky(model, workload, layout, *, software):
         if np.any(workload.global_batch == 24):
             raise ValueError("not today")
         return law(model, workload, layout, software=software)
 
-    monkeypatch.setattr(training_runs, "footprint", picky)
+    monkeypatch.setattr(training_close, "footprint", picky)
     runs, (skipped,) = read_runs(table(FAST, FAST_RUN, FAST_RUN.replace(",64,", ",24,"), FAST_RUN))
     assert [run.row for run in runs] == ["line 2", "line 4"]
     assert (skipped.row, skipped.why) == ("line 3", "not today")
@@ -697,5 +698,5 @@ def test_a_row_that_a_law_refuses_does_not_spoil_those_asked_about_with_it(table
 
 def test_columns_are_those_of_the_shipped_table():
     with open(CSV, encoding="utf-8") as file:  # noqa: PTH123
-        assert sorted(file.readline().strip().split(",")) == sorted(COLUMNS)
-    assert set(REQUIRED) <= set(COLUMNS)
+        assert sorted(file.readline().strip().split(",")) == sorted(FORM.columns)
+    assert set(FORM.required) <= set(FORM.columns)

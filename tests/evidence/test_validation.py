@@ -15,28 +15,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import SCATTERS, SPREADS
-from clusterlab.evidence import validation
-from clusterlab.evidence.training_runs import predict_runs, published_runs, read_runs
-from clusterlab.evidence.validation import (
+from clusterlab.cli.commands import validate as _validate
+from clusterlab.cli.commands.validate import score_table
+from clusterlab.evidence import (
     calibration_worth,
-    compare,
-    coverage,
+    compare_runs,
     fit_efficiency,
     learn_scatters,
-    learn_spreads,
+    learn_training_spreads,
     leave_one_source_out,
     memory_fit,
+    predict_runs,
+    published_runs,
+    read_runs,
     relative_errors,
     rivals,
     score,
-    score_table,
+    training_coverage,
+    training_spreads,
 )
-from clusterlab.model import Mamba2
+from clusterlab.evidence.intervals import weighted_quantile
+from clusterlab.model import Recurrent
 from clusterlab.parallelism import kind, step
 
 CSV = str(files("clusterlab.evidence") / "data" / "training_throughput.csv")
 RUNS, SKIPPED = published_runs()
-SCORES, OVERALL = compare(RUNS, SKIPPED)
+SCORES, OVERALL = compare_runs(RUNS, SKIPPED)
 BY_SOURCE = {score.source: score for score in SCORES}
 KEYS = ["source", "rows", "predicted", "skipped", "mean_abs_error", "median_abs_error", "bias"]
 ROW_KEYS = ["row", "source", "measured", "predicted", "low", "high", "skipped", "filled"]
@@ -111,7 +115,9 @@ def test_the_error_of_a_source(source, most):
     assert found.skill > 0
 
 
-TRANSFORMERS, HYBRIDS = ([run for run in RUNS if bool(run.model.count(Mamba2)) == hybrid] for hybrid in (False, True))
+TRANSFORMERS, HYBRIDS = (
+    [run for run in RUNS if bool(run.model.count(Recurrent)) == hybrid] for hybrid in (False, True)
+)
 
 
 @pytest.mark.parametrize(("source", "most"), [("mbridge_gb200", 0.068), ("mbridge_gb300", 0.077)])
@@ -239,7 +245,7 @@ KINDS = set(SCATTERS)  # of training runs
 
 
 def test_four_runs_in_five_of_a_source_left_out_lie_inside_and_the_interval_is_narrower_than_a_constant_s():
-    found = coverage(RUNS)
+    found = training_coverage(RUNS)
     assert {one.kind for one in found} == KINDS
     for one in found:
         assert one.runs >= 30
@@ -248,7 +254,7 @@ def test_four_runs_in_five_of_a_source_left_out_lie_inside_and_the_interval_is_n
 
 
 def test_the_stored_spreads_are_those_that_the_published_runs_teach():
-    taught = learn_spreads(RUNS)
+    taught = learn_training_spreads(RUNS)
     assert taught.keys() == KINDS
     for name, ends in taught.items():
         assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=6e-4), name
@@ -294,7 +300,7 @@ def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():
     rng = np.random.default_rng(1)
     sources = np.repeat([f"lab {i}" for i in range(200)], 5)
     ratios = np.exp(np.repeat(rng.normal(0, 0.1, 200), 5) + rng.normal(0, 0.05, 1000))
-    share, width = validation._covered(ratios, sources)
+    share, width = training_spreads._covered(ratios, sources)
     assert share == pytest.approx(0.8, abs=0.02)
     assert width == pytest.approx(np.exp(2 * 1.2816 * np.hypot(0.1, 0.05)), rel=0.05)
 
@@ -302,7 +308,7 @@ def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():
 @given(st.lists(st.tuples(st.floats(0.5, 2), st.floats(0.1, 5)), min_size=1, max_size=30), st.floats(0.01, 0.99))
 def test_a_weighted_quantile_leaves_its_share_of_the_weight_below(rows, share):
     values, weights = np.array(rows).T
-    found = validation.weighted_quantile(values, weights, share)
+    found = weighted_quantile(values, weights, share)
     assert found in values
     assert weights[values < found].sum() <= share * weights.sum() * (1 + 1e-9)
     assert weights[values <= found].sum() >= share * weights.sum() * (1 - 1e-9)
@@ -381,8 +387,8 @@ def table(tmp_path):
 def command(*words):
     """The exit status of ``clusterlab validate``."""
     parser = argparse.ArgumentParser()
-    validation.add_arguments(parser)
-    return validation.run(parser.parse_args(words))
+    _validate.add_arguments(parser)
+    return _validate.run(parser.parse_args(words))
 
 
 def test_the_summary_prints_a_line_a_source_and_names_what_is_skipped():

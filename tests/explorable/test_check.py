@@ -13,8 +13,7 @@ from py_mini_racer import MiniRacer
 
 import explorable
 from clusterlab.units import parse, spellings
-from explorable.check import Check
-from explorable.explorer import Axis, Explorer, Picture, Slider
+from explorable import Axis, Check, Explorer, Picture, Slider
 from explorable.question import Question, hide
 from pages import static_page, widgets_ready
 

@@ -18,9 +18,22 @@ from hypothesis import strategies as st
 from py_mini_racer import MiniRacer
 
 from clusterlab.units import fmt, parse
-from explorable import explorer
-from explorable.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
-from explorable.scene import Box, Label, Scene
+from explorable import (
+    Axis,
+    Box,
+    Explorer,
+    Label,
+    Picture,
+    Predict,
+    Scene,
+    Select,
+    Slider,
+    Step,
+    Toggle,
+    explorer,
+    stacked,
+    waterfall,
+)
 from refusals import unreached
 
 LIBRARY = Path(explorer.__file__).parent

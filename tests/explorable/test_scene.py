@@ -10,8 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from explorable import scene
-from explorable.scene import Arrow, Band, Box, Label, Scene, grid, legend
+from explorable import Arrow, Band, Box, Label, Scene, grid, legend, scene
 from refusals import unreached
 
 place = st.floats(0, 400).map(lambda v: round(v, 1))

@@ -11,9 +11,22 @@ import pytest
 import drawn as pictures
 import explorable
 from clusterlab.units import fmt, parse
-from explorable.explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
+from explorable import (
+    Axis,
+    Box,
+    Explorer,
+    Label,
+    Picture,
+    Predict,
+    Scene,
+    Select,
+    Slider,
+    Step,
+    Toggle,
+    stacked,
+    waterfall,
+)
 from explorable.palette import colour
-from explorable.scene import Box, Label, Scene
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
 
 LIBRARY = Path(explorable.__file__).parent

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab import catalogue, failures
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.failures import (
     Job,
     checkpoint,

@@ -1,5 +1,6 @@
 """Scheduling: the same schedules in simpy, conservation, textbook queues as limits, and clusters that were measured."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,23 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import operations
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.interconnect import multi_node_ring
-from clusterlab.operations import (
-    Cluster,
-    Jobs,
-    Use,
-    compare,
-    drain,
-    draw_jobs,
-    expected_wait,
-    internal_fragmentation,
-    makespan_bound,
-    packing_bound,
-    replay,
-    scheduling,
-    simulate,
-)
+from clusterlab.operations import Cluster, Jobs, Use, compare, drain, draw_jobs, expected_wait, replay, simulate
+from clusterlab.operations.state import fits
 from clusterlab.serving import batch_queue, impatient_queue
 from clusterlab.units import hour, year
 from refusals import unreached
@@ -106,6 +94,26 @@ def test_simpy_goes_around_a_long_queue_in_the_same_way(placement, policy, chang
     for seed in range(3 if policy == "conservative" else 8):
         jobs, how = exact(long_queue(seed)), {"policy": policy, "placement": placement, **changes}
         assert [tuple(stay) for stay in simulate(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_simpy_evicts_and_resizes_as_often(policy):
+    """A stay that does not end its job ends in an eviction, or in a change of size; who is evicted may be back at once.
+
+    With as many GPUs, or with fewer: neither is a change of size.
+    """
+    back_at_once = set()
+    for seed, elastic in itertools.product(range(60), [None, (2, 3)]):
+        jobs, how = exact(few_jobs(seed)), {"policy": policy, "preemption": (2, 0), "elastic": elastic}
+        run, stays = simulate(jobs, SMALL, **how), by_witness(jobs, SMALL, **how, placement="pack")
+        evicted = np.bincount([job for job, *_, out in stays if out], minlength=len(jobs))
+        np.testing.assert_array_equal(run.evictions, evicted)
+        np.testing.assert_array_equal(run.resizes, np.bincount([stay[0] for stay in stays]) - 1 - evicted)
+        assert elastic or not run.resizes.any()
+        for one, after in itertools.permutations(run.attempts, 2):
+            if one.evicted and (one.job, one.finish) == (after.job, after.begin):
+                back_at_once.add("smaller" if after.gpus < one.gpus else "as large")
+    assert back_at_once == {"smaller", "as large"}
 
 
 def test_the_cases_that_simpy_holds_are_cases():
@@ -230,7 +238,7 @@ def test_backfill_never_delays_the_first_in_line(seed, placement):
                 free[node] -= count
         promised = front
         for stay in sorted(before, key=lambda s: s.begin + jobs.limit[s.job]):
-            if scheduling._fits(free, int(jobs.gpus[job]), SMALL.node_size, placement):
+            if fits(free, int(jobs.gpus[job]), SMALL.node_size, placement):
                 break
             for node, count in stay.places:
                 free[node] += count
@@ -282,14 +290,17 @@ def test_an_elastic_job_shrinks_for_another_and_grows_again():
     assert (early.begin, early.gpus) == (15, 8)  # once it has been there for 15 s
 
 
+@pytest.mark.parametrize("policy", ["backfill", "conservative"])
 @pytest.mark.parametrize(("restart", "back"), [(2, 3), (3, 11)])
-def test_an_evicted_job_goes_around_only_if_its_restart_leaves_time(restart, back):
+def test_an_evicted_job_goes_around_only_if_its_restart_leaves_time(restart, back, policy):
     """A job of all GPUs waits for 10; the one that was evicted at 2 with 5 s to go may come before it, or not."""
     jobs = Jobs([0, 1, 1, 2], [4, 8, 4, 4], [10, 1, 6, 1], priority=[0, 0, 0, 1])
-    run = simulate(jobs, Cluster(1, rack=1), preemption=(restart, 0))
+    how = {"policy": policy, "preemption": (restart, 0)}
+    run = simulate(jobs, Cluster(1, rack=1), **how)
     assert run.evictions.tolist() == [0, 0, 1, 0]
     assert run.start[1] == 10
     assert [stay.begin for stay in run.attempts if stay.job == 2] == [1, back]
+    assert [tuple(stay) for stay in run.attempts] == by_witness(jobs, Cluster(1, rack=1), **how, placement="pack")
 
 
 @fewer
@@ -300,7 +311,7 @@ def test_greedy_leaves_nothing_that_fits(seed, placement):
     moments, held = occupied(run)
     for moment, taken in zip(moments, held, strict=True):
         for job in np.flatnonzero((jobs.arrival <= moment) & (run.start > moment)):
-            assert not scheduling._fits(SMALL.node_size - taken, int(jobs.least[job]), SMALL.node_size, placement)
+            assert not fits(SMALL.node_size - taken, int(jobs.least[job]), SMALL.node_size, placement)
 
 
 @fewer
@@ -313,6 +324,11 @@ def test_more_nodes_never_delay_the_start_of_equal_jobs(seed):
     assert np.all(more <= few)
 
 
+def makespan_bound(jobs, gpus):
+    """Seconds from the first arrival to the last end at least; twice that holds any list (Garey and Graham 1975)."""
+    return max(np.sum(jobs.work) / gpus, np.max(jobs.arrival + jobs.duration) - jobs.arrival[0])
+
+
 @fewer
 @given(SEEDS, st.sampled_from(["fcfs", "greedy", "backfill"]))
 def test_no_schedule_beats_its_bound(seed, policy):
@@ -323,12 +339,6 @@ def test_no_schedule_beats_its_bound(seed, policy):
     together = Jobs(np.zeros(len(jobs)), jobs.gpus, jobs.duration)
     listed = simulate(together, SMALL, policy="greedy", placement="anywhere")
     assert listed.end.max() <= 2 * makespan_bound(together, SMALL.gpus)
-
-
-def test_nothing_ends_before_the_last_to_come_has_run():
-    late = Jobs([5, 40], [1, 8], [10, 7])
-    assert makespan_bound(late, 8) == 47 - 5
-    assert makespan_bound(Jobs([0, 0], [8, 4], [10, 10]), 8) == 15
 
 
 # --- Many runs at once -----------------------------------------------------------------------------------------------
@@ -552,57 +562,6 @@ def test_a_simulated_drain_is_the_law():
     assert np.mean(runs.use().gathering / 8) == pytest.approx(law.idle, rel=0.02)
 
 
-def fewest_nodes(sizes, node):
-    """Least nodes by trying every packing."""
-    best = len(sizes)
-
-    def put(rest, nodes):
-        nonlocal best
-        if len(nodes) >= best:
-            return
-        if not rest:
-            best = len(nodes)
-            return
-        for i, used in enumerate(nodes):
-            if used + rest[0] <= node:
-                put(rest[1:], [*nodes[:i], used + rest[0], *nodes[i + 1 :]])
-        put(rest[1:], [*nodes, rest[0]])
-
-    put(sorted(sizes, reverse=True), [])
-    return best
-
-
-@fewer
-@given(st.lists(st.integers(1, 8), min_size=1, max_size=7))
-def test_the_packing_bound_holds_and_is_often_reached(sizes):
-    bound = packing_bound(sizes, node_size=8)
-    assert math.ceil(sum(sizes) / 8) <= bound <= fewest_nodes(sizes, 8) <= bound + 1
-    first_fit = []
-    for size in sorted(sizes, reverse=True):
-        for i, used in enumerate(first_fit):
-            if used + size <= 8:
-                first_fit[i] += size
-                break
-        else:
-            first_fit.append(size)
-    assert len(first_fit) <= 11 / 9 * fewest_nodes(sizes, 8) + 6 / 9
-
-
-def test_powers_of_two_of_small_sizes_fill_nodes():
-    """Sizes that divide each other pack without loss: first come, first packed is as good as any."""
-    sizes = [4, 1, 2, 8, 1, 4, 2, 2]
-    assert packing_bound(sizes, node_size=8) == fewest_nodes(sizes, 8) == sum(sizes) / 8
-    assert packing_bound([3, 3, 3], node_size=8) == 2
-    assert packing_bound([5, 4, 4, 3], node_size=8) == 2
-    assert packing_bound([7, 7, 7, 3, 3, 3], node_size=8) == fewest_nodes([7, 7, 7, 3, 3, 3], 8) == 5
-
-
-def test_rounding_up_to_powers_of_two_loses_a_quarter():
-    assert internal_fragmentation(np.arange(2**15 + 1, 2**16 + 1)) == pytest.approx(0.25, abs=1e-4)
-    assert internal_fragmentation([1, 2, 4, 64]) == 0
-    assert internal_fragmentation([9], block=8) == pytest.approx(7 / 16)
-
-
 def test_what_a_policy_costs_in_a_year():
     use = Use(useful=3.0, restart=1.0, fragmented=2.0, gathering=0.0, idle=4.0)
     assert use.yearly(100)["fragmented"] / hour == pytest.approx(0.2 * 100 * 8766)
@@ -803,12 +762,13 @@ MISTAKES = {
     "gpus must be at least 2, those of the largest job; got 1": lambda: replay([JOBS], 1),
     "start must be before stop in every run": lambda: replay([JOBS], 8).use(5, 5),
     "needed must be at most places, got 5 of 4": lambda: drain(4, 1.0, needed=5),
-    "gpus must be at most node_size, 8; got 9": lambda: packing_bound([9], node_size=8),
+    "rate must be below servers / duration, got 1.2 of it": lambda: expected_wait(0.6, 4, servers=2),
 }
 
 
 def test_every_refusal_is_reached():
-    assert unreached(scheduling, MISTAKES) == set()
+    rooms = [getattr(operations, name) for name in ("jobs", "limits", "replays", "schedules", "simulation")]
+    assert unreached(rooms[0], MISTAKES, *rooms[1:]) == set()
     with pytest.raises(ValueError, match="policy must be one of fcfs, backfill, conservative, greedy; got 'fifo'"):
         simulate(JOBS, Cluster(4), policy="fifo")
     for jobs in (Jobs([0, 0], 1, 1, priority=[0, 1]), Jobs([0], 1, 1, limit=2)):

@@ -18,7 +18,7 @@ from clusterlab.parallelism import (
     simulate_dualpipe,
     stage_layers,
 )
-from explorable.explorer import Picture
+from explorable import Picture
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-9, "abs": 1e-9}
@@ -238,12 +238,7 @@ def test_dualpipe_refuses_what_it_cannot_run():
     np.testing.assert_allclose(found, [0, 2, 0])
 
 
-@given(
-    st.integers(1, 6),
-    st.integers(1, 10),
-    st.floats(0, 5),
-    st.data(),
-)
+@given(st.integers(1, 6), st.integers(1, 10), st.floats(0, 5), st.data())
 def test_gpipe_with_any_times_is_a_flow_shop_there_and_back(p, m, hop, data):
     """The first microbatch goes through all stages, then the slowest sets the pace; and the same on the way back."""
     stage = st.lists(st.floats(0.1, 5), min_size=p, max_size=p).map(np.array)

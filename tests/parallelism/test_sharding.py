@@ -7,12 +7,12 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
+from drawings.parallelism import shards
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.interconnect import pairwise_all_to_all, ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from clusterlab.parallelism import Ranks
-from drawings import shards
 
 FREE = {"bandwidth": 1.0, "latency": 0.0}
 CHAPTER = Path(__file__).parents[2] / "book" / "parallelism.ipynb"

@@ -1,19 +1,16 @@
 """Sweeps: the same atlas whatever runs it, kept as it is made, and gone on with where it was."""
 
-import csv
-import io
 import json
 import math
 import os
 import signal
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from clusterlab import planning
-from clusterlab.cli import main
-from clusterlab.planning import WORLD, Site, Training, plan, sweep
+from clusterlab.planning import CENTRAL, Site, Training, plan, sweep
 
 FEW = {"tp": 1, "pp": 1, "cp": 1, "zero": 3, "microbatch": 1}
 RUNS = [{"model": name, "tokens": 1e12, "global_batch": 512, **FEW} for name in ("Llama 3.1 8B", "Mistral 7B")]
@@ -120,7 +117,7 @@ def test_what_changes_a_plan_is_never_read_from_another(tmp_path):
     for changed in (
         {},
         {"draws": 11},
-        {"world": planning.World(**vars(WORLD) | {"pue": 1.5})},
+        {"scenario": replace(CENTRAL, pue=1.5)},
         {"runs": [RUNS[0] | {"tokens": 2e12}]},
         {"sizes": [8, 32]},
     ):
@@ -145,6 +142,7 @@ def test_progress_rises_to_all():
         ((RUNS, CHIPS, [8.5]), "sizes must be a whole number"),
         ((RUNS, ["H1000"], SIZES), "unknown accelerator 'H1000'"),
         (([{"model": "Lama"}], CHIPS, SIZES), "tokens must be given"),
+        (([{"model": "Llama 3.1 8B", "rate": 5}], CHIPS, SIZES), "a sweep is of training runs: leave out rate"),
         (([{"model": "Lama", "tokens": 1e12}], CHIPS, SIZES), "unknown model 'Lama'"),
     ],
 )
@@ -155,49 +153,8 @@ def test_what_cannot_be_swept_is_refused_before_anything_runs(arguments, why):
     assert counting.count == 0
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
-
-ASKED = ["sweep", "--models", "Llama 3.1 8B", "--accelerators", "H100 SXM", "--gpus", "8,101", "--tokens", "1T"]
-ASKED += ["--draws", "10", "--global-batch", "512"]
-
-
-def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
-    assert main([*ASKED, "--folder", str(tmp_path)]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(row["model"], row["gpus"]) for row in rows] == [("Llama 3.1 8B", "8"), ("Llama 3.1 8B", "101")]
-    assert rows[1]["time"] == ""
-    assert main([*ASKED, "--folder", str(tmp_path), "--json"]) == 0
-    objects = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-    assert objects[0]["time"] == float(rows[0]["time"])
-    assert objects[1]["why"]
-
-
-@pytest.mark.parametrize(
-    ("more", "why"),
-    [
-        (["--processes", "0"], "processes must be a whole number of at least 1"),
-        (["--processes", "some"], "cannot read 'some'"),
-        (["--gpus", "8,many"], "cannot read 'many'"),
-        (["--models", ","], "a sweep needs at least one run"),
-        (["--tokens", "-1"], "tokens"),
-        (["--folder", "/dev/null/atlas"], "Not a directory"),
-    ],
-)
-def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
-    assert main([*ASKED, *more]) == 2
-    heard = capsys.readouterr()
-    assert (heard.out, heard.err.count("\n")) == ("", 1)
-    assert why in heard.err
-
-
-def test_dask_is_asked_for_where_it_is_not_there(capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 2
-    assert capsys.readouterr().err == "--dask needs the package distributed: pip install 'clusterlab[dask]'\n"
-
-
 @pytest.mark.filterwarnings("default")  # what Dask itself warns of is its own
-def test_a_dask_cluster_gives_the_same_atlas(capsys, tmp_path):
+def test_a_dask_cluster_gives_the_same_atlas(tmp_path):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'clusterlab[dask]'")
     few = (RUNS[:1], CHIPS, SIZES)
     with (
@@ -207,8 +164,6 @@ def test_a_dask_cluster_gives_the_same_atlas(capsys, tmp_path):
         with client.get_executor() as executor:
             same(sweep(*few, draws=20, executor=executor, folder=tmp_path), sweep(*few, draws=20))
         assert len(list(tmp_path.iterdir())) == 4
-        assert main([*ASKED, "--dask", cluster.scheduler_address]) == 0
-    assert capsys.readouterr().out.count("\n") == 3
 
 
 @pytest.mark.filterwarnings("default")

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import RENTS, SCALING_LAWS, USEFUL_LIVES, price_list
-from clusterlab.catalogue.prices import load
-from clusterlab.evidence.tables import published
+from clusterlab.catalogue.prices import read_prices
+from clusterlab.evidence import published
 from clusterlab.model import parameters, training_flops, transformer
 from clusterlab.power import cluster_load
 from clusterlab.scaling import (
@@ -88,7 +88,7 @@ def test_a_price_that_is_none_is_a_gap(change, gap):
         row = {key: value for key, value in row.items() if key != "source"}
     document["price_list"]["GB200 NVL72"] = row
     with pytest.raises(ValueError, match=f"(?s)^economics data:\n.*{gap}"):
-        load(document)
+        read_prices(document)
 
 
 # --- bills: parts and published totals -------------------------------------------------------------------------------

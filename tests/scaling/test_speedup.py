@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clusterlab.evidence.tables import published
+from clusterlab.evidence import published
 from clusterlab.failures import overhead_budget
 from clusterlab.interconnect import ring_all_reduce
 from clusterlab.model import Transformer, parameters, training_flops

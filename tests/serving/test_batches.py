@@ -5,9 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clusterlab.model import (
-    Layout,
-)
+from clusterlab.model import Layout
 from clusterlab.serving import (
     Batch,
     Formats,

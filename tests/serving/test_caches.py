@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from clusterlab.catalogue import SERVING, machine
-from clusterlab.model import (
-    Experts,
-    LatentAttention,
-    Layout,
-    kv_cache_bytes,
-    parameters,
-    transformer,
-)
+from clusterlab.model import Experts, LatentAttention, Layout, kv_cache_bytes, parameters, transformer
 from clusterlab.serving import (
     Batch,
     Formats,

@@ -7,16 +7,8 @@ import numpy as np
 import pytest
 
 from clusterlab.catalogue import machine
-from clusterlab.model import (
-    transformer,
-)
-from clusterlab.serving import (
-    Formats,
-    Replica,
-    Requests,
-    continuous_batch,
-    frontier,
-)
+from clusterlab.model import transformer
+from clusterlab.serving import Formats, Replica, Requests, continuous_batch, frontier
 from serving_cases import DEEPSEEK, HYBRID_MIXTURE, LARGE
 
 

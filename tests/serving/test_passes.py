@@ -168,12 +168,7 @@ def test_ranks_that_split_an_expert_all_need_its_tokens():
     found = forward_pass(
         Replica(MIXTURE, H100, Layout(dp=8, etp=8), Formats("fp8"), software=BARE), Batch(sequences=8 * 64, context=10)
     )
-    links = {
-        "bandwidth": 1,
-        "latency": 0,
-        "node_bandwidth": 0.724 * 450e9,
-        "node_latency": H100.scale_up_latency,
-    }
+    links = {"bandwidth": 1, "latency": 0, "node_bandwidth": 0.724 * 450e9, "node_latency": H100.scale_up_latency}
     both = sum(
         expert_all_to_all(64 * 8 * 4096 * size, 8, experts_per_token=1, node_size=8, **links).time for size in (1, 2)
     )

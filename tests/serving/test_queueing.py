@@ -71,6 +71,19 @@ LENGTHS = {
 }
 
 
+@given(st.integers(0, 10**6), st.lists(st.integers(1, 30), min_size=1, max_size=12), st.integers(1, 5))
+def test_the_mean_batch_is_over_the_time_in_which_anybody_is_there(start, tokens, most):
+    """By Little's law: what requests spent in the batch, over the time from the first to come to the last to go.
+
+    When the clock starts is nobody's business.
+    """
+    times, come = 0.5 + 0.25 * np.arange(most), 0.75 * np.arange(len(tokens))
+    run, later = simulate(come, tokens, times), simulate(come + start, tokens, times)
+    whole = np.max(come + run.latency) - come[0]
+    assert run.batch == pytest.approx((run.latency - run.wait).sum() / whole)
+    assert later.batch == pytest.approx(run.batch)
+
+
 @pytest.mark.parametrize("kind", LENGTHS)
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_a_batch_with_room_does_not_see_the_distribution_of_lengths(kind, share):
@@ -225,8 +238,6 @@ MISTAKES = {
     "arrivals, tokens and pass_times must be rows": lambda: simulate([0, 1], [1], [1.0]),
     "arrivals must be in order": lambda: simulate([1, 0], [1, 1], [1.0]),
     "patience must be less, for a queue of ten million at most; got 1e+08": lambda: impatient_queue(2, 1, patience=1e8),
-    "detour must be at least 1": lambda: network_time(1, detour=0.5),
-    "rate must be zero or more": lambda: little_law(-1, 1),
 }
 
 

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from clusterlab.model import (
-    Layout,
-)
+from clusterlab.model import Layout
 from clusterlab.serving import (
     Batch,
     Formats,

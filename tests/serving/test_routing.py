@@ -7,10 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.serving import (
-    balanced_loads,
-    fullest_rank,
-)
+from clusterlab.serving import balanced_loads, fullest_rank
 
 
 @pytest.mark.parametrize("skew", [0.0, 0.3, 0.6])

@@ -9,7 +9,7 @@ Shares of a generation of accelerators (:class:`Efficiency`) and of links (:clas
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import fraction, nonnegative, positive
+from ..quantities import Amount, Number, PositiveShare, Seconds
 from .software import ServingSoftware, Software
 from .sources import Fact, Sourced, read_records, stored
 
@@ -29,24 +29,27 @@ class Efficiency(Sourced):
     """Shares of its datasheet that a generation of accelerators reaches in a training step.
 
     They are effective shares: launches, clocks and whatever the model lacks settle in them. Kernels alone reach more.
-    ``gemm``, ``gemm_8``, ``gemm_4``: of the dense peak in the large GEMMs of a step, at 16, 8 and 4 bits. ``memory``:
-    of the HBM bandwidth. ``overlap_loss``: of a kernel's memory time that its compute does not hide, and the other way
-    round. ``attention``: of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
 
     A fused attention kernel skips the half that the causal mask hides, while published FLOPs count it. A share above
     9/16 could so show more FLOPs than the peak, and is refused.
     """
 
-    gemm: float
-    gemm_8: float
-    gemm_4: float
-    memory: float
-    overlap_loss: float
-    attention: float
+    #: Of the dense peak at 16 bits, in the large GEMMs of a step.
+    gemm: PositiveShare
+    #: The same at 8 bits.
+    gemm_8: PositiveShare
+    #: The same at 4 bits.
+    gemm_4: PositiveShare
+    #: Of the HBM bandwidth.
+    memory: PositiveShare
+    #: Of a kernel's memory time that its compute does not hide, and the other way round.
+    overlap_loss: PositiveShare
+    #: Of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
+    attention: PositiveShare
 
     def __post_init__(self) -> None:
-        """Refuse what is no share."""
-        fraction(**{name: getattr(self, name) for name in EFFICIENCY_FIELDS})
+        """Refuse what is no share, and more than the mask allows."""
+        super().__post_init__()
         if np.any(np.asarray(self.attention) > 9 / 16):
             raise ValueError(f"attention must be at most 0.5625, got {self.attention}")
 
@@ -56,24 +59,16 @@ class Efficiency(Sourced):
         return self.name
 
 
-EFFICIENCY_FIELDS = tuple(f.name for f in fields(Efficiency)[2:])
-
-
 @dataclass(frozen=True, repr=False)
 class LinkEfficiency(Sourced):
-    """What collectives reach of the links' datasheets.
+    """Shares that collectives reach of the links' datasheets."""
 
-    ``scale_up_ring``, ``network_ring``: share of a scale-up link and of a network port that rings reach.
-    ``all_to_all``: share of either that an all-to-all reaches.
-    """
-
-    scale_up_ring: float
-    all_to_all: float
-    network_ring: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is no share."""
-        fraction(scale_up_ring=self.scale_up_ring, all_to_all=self.all_to_all, network_ring=self.network_ring)
+    #: Of a scale-up link, in rings.
+    scale_up_ring: PositiveShare
+    #: Of a scale-up link or a network port, in an all-to-all.
+    all_to_all: PositiveShare
+    #: Of a network port, in rings.
+    network_ring: PositiveShare
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,17 +78,15 @@ class NCCL(Sourced):
     The share of an NVLink's rate that switches sustain when they reduce (Hopper's NVLink 4, Blackwell's NVLink 5).
     """
 
-    nvlink_4_reduction: float
-    nvlink_5_reduction: float
+    nvlink_4_reduction: PositiveShare
+    nvlink_5_reduction: PositiveShare
 
 
 @dataclass(frozen=True, repr=False)
 class Protocol(Sourced):
     """How NCCL runs an algorithm: what it waits for and what is left of a wire's rate.
 
-    Seconds: ``base`` for any collective, ``nvlink``, ``pcie`` and ``network`` for each hop over such a wire. ``share``:
-    of the rate that the algorithm's largest messages reach. Low-latency protocols send a flag with the data, so that
-    nobody waits for a fence, and lose rate by it.
+    Low-latency protocols send a flag with the data, so that nobody waits for a fence, and lose rate by it.
 
     Examples
     --------
@@ -105,39 +98,35 @@ class Protocol(Sourced):
     ['15.6 µs', '160 µs']
     """
 
-    base: float
-    nvlink: float
-    pcie: float
-    network: float
-    share: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is no time and no share."""
-        nonnegative(base=self.base, nvlink=self.nvlink, pcie=self.pcie, network=self.network)
-        fraction(share=self.share)
+    #: For any collective.
+    base: Seconds
+    #: For each hop over NVLink.
+    nvlink: Seconds
+    #: For each hop over PCIe.
+    pcie: Seconds
+    #: For each hop across, without what the fabric adds (:class:`Fabric`).
+    network: Seconds
+    #: Of the rate that the algorithm's largest messages reach.
+    share: PositiveShare
 
     @property
     def crossings(self) -> int:
         """How often a hop across pays for the fabric: with a fence behind the data twice, as NCCL counts it."""
         return 2 if self.name.endswith("Simple") else 1
 
-    def hop(self, fabric: float) -> float:
+    def hop(self, fabric: Seconds) -> Seconds:
         """Seconds of a hop across a fabric that adds ``fabric`` seconds to a crossing."""
         return self.network + self.crossings * fabric
 
 
 @dataclass(frozen=True, repr=False)
 class Fabric(Sourced):
-    """What a network adds to NCCL's own latency of a hop: ``latency``, in seconds.
+    """What a network adds to NCCL's own latency of a hop.
 
     A message with a fence behind it pays it twice (:meth:`Protocol.hop`).
     """
 
-    latency: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is no time."""
-        nonnegative(latency=self.latency)
+    latency: Seconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,16 +135,16 @@ class Spread(Sourced):
 
     Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
     than ``high`` times it. Every source has a vote with the square root of its rows:
-    :func:`clusterlab.evidence.validation.learn_spreads` for steps,
-    :func:`clusterlab.evidence.link_fit.learn_spreads` for collectives.
+    :func:`clusterlab.evidence.learn_training_spreads` for steps,
+    :func:`clusterlab.evidence.learn_collective_spreads` for collectives.
     """
 
-    low: float
-    high: float
+    low: Number
+    high: Number
 
     def __post_init__(self) -> None:
         """Refuse what is no interval."""
-        positive(low=self.low, high=self.high)
+        super().__post_init__()
         if np.any(np.asarray(self.low) >= self.high):
             raise ValueError(f"low must be below high, got {self.low} and {self.high}")
 
@@ -164,24 +153,21 @@ class Spread(Sourced):
 class Scatter(Sourced):
     """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
 
-    Standard deviations of sources that no constant has seen (``between_sources``), of models within a source
-    (``between_models``), and of runs of a model (``between_runs``). ``reach``: so many of them on either side of what
-    is expected hold four fifths of the runs; 1.28 if they were normal, less where a few are far off. Every source has
-    one vote: :func:`clusterlab.evidence.validation.learn_scatters`.
+    Every source has one vote: :func:`clusterlab.evidence.learn_scatters`.
     """
 
-    between_sources: float
-    between_models: float
-    between_runs: float
-    reach: float
+    #: Standard deviation of sources that no constant has seen.
+    between_sources: Amount
+    #: Standard deviation of models within a source.
+    between_models: Amount
+    #: Standard deviation of runs of a model.
+    between_runs: Number
+    #: So many standard deviations on either side of what is expected hold four fifths of the runs: 1.28 if they were
+    #: normal, less where a few are far off.
+    reach: Number
 
-    def __post_init__(self) -> None:
-        """Refuse what is no standard deviation."""
-        nonnegative(between_sources=self.between_sources, between_models=self.between_models)
-        positive(between_runs=self.between_runs, reach=self.reach)
 
-
-_RECORDS: dict[str, type] = {
+_RECORDS: dict[str, type[Sourced]] = {
     "efficiency": Efficiency,
     "link_efficiency": LinkEfficiency,
     "nccl": NCCL,
@@ -192,14 +178,14 @@ _RECORDS: dict[str, type] = {
 _RECORDS |= {"spread": Spread, "scatter": Scatter, "serving": ServingSoftware}
 
 
-def load(document: Mapping) -> dict[str, dict[str, Any]]:
+def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
 
     Parameters
     ----------
-    document : mapping
+    document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``spread``, ``scatter`` and ``serving``, in the form of :func:`clusterlab.catalogue.hardware.load`; rows of
+        ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
         ``software`` and ``serving`` take from their row ``default`` what they do not say.
 
     Returns
@@ -213,10 +199,10 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
-    def built(table, record):
+    def built(table: str, record: type[Sourced]) -> Callable[..., Sourced | None]:
         usual: dict[str, Fact] = {}
 
-        def of(name, facts, _):
+        def of(name: str, facts: dict[str, Fact], _: Mapping) -> Sourced | None:
             if table in ("software", "serving") and name == "default":
                 usual.update(facts)
                 return None
@@ -231,7 +217,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
 
 @cache
 def _records() -> dict[str, dict[str, Any]]:
-    return load(tomllib.loads(stored("efficiencies.toml")))
+    return read_efficiencies(tomllib.loads(stored("efficiencies.toml")))
 
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])

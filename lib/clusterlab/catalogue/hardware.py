@@ -15,9 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from ..checks import positive
-from ..records import Explained, words
+from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, PositiveSeconds, PositiveWatts
+from ..records import Explained, Rows, words
 from ..units import parse
 from .sources import Fact, find, read_records, stored
 
@@ -29,38 +31,43 @@ class Part(Explained):
     name: str
     facts: Mapping[str, Fact] = field(compare=False)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(self.name, "value", "kind", "source")]
         for key, fact in self.facts.items():
-            now = self.peaks.get(key[5:]) if key.startswith("peak_") else getattr(self, key)
+            now = self._value(key)
             same = now == _value(key, fact.printed)
             # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
             row = (str(fact.printed), fact.kind, fact.source.title) if same else (f"{now:g}", "changed", "")
             rows.append((words(key), *row))
         return rows
 
+    def _value(self, key: str) -> Any:
+        return getattr(self, key)
+
 
 @dataclass(frozen=True, repr=False)
 class Accelerator(Part):
-    """One accelerator: peaks in FLOP/s (dense), capacity in bytes, bandwidths in bytes/s, power in watts.
-
-    A field that no source gives is ``None``, and a law refuses it by name.
-    """
+    """One accelerator. A field that no source gives is ``None``, and a law refuses it by name."""
 
     vendor: str
-    year: int
-    peaks: Mapping[str, float] = field(hash=False)
-    hbm_capacity: float
-    hbm_bandwidth: float
-    usable_capacity: float | None = None  # bytes that a program may allocate, where a tool shows them
-    hbm_latency: float | None = None
+    year: Count
+    #: Dense, by precision.
+    peaks: Mapping[str, FlopsPerSecond] = field(hash=False)
+    hbm_capacity: PositiveBytes
+    hbm_bandwidth: BytesPerSecond
+    #: What a program may allocate, where a tool shows it.
+    usable_capacity: PositiveBytes | None = None
+    hbm_latency: PositiveSeconds | None = None
     scale_up_link: str | None = None
-    scale_up_bandwidth: float | None = None  # per direction, all links of one accelerator together
-    scale_up_domain: int | None = None  # accelerators that reach one another at that bandwidth
-    tdp: float | None = None
-    trap: str = ""  # what is commonly misquoted
+    #: Per direction, all links of one accelerator together.
+    scale_up_bandwidth: BytesPerSecond | None = None
+    #: Accelerators that reach one another at that bandwidth.
+    scale_up_domain: Count | None = None
+    tdp: PositiveWatts | None = None
+    #: What is commonly misquoted.
+    trap: str = ""
 
-    def peak(self, precision: str) -> float:
+    def peak(self, precision: str) -> FlopsPerSecond:
         """Dense matrix peak in FLOP/s at a ``precision``: ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"`` and so on.
 
         Raises
@@ -78,52 +85,53 @@ class Accelerator(Part):
             raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
         return self.peaks[precision]
 
+    def _value(self, key: str) -> Any:
+        return self.peaks.get(key.removeprefix("peak_")) if key.startswith("peak_") else getattr(self, key)
+
 
 @dataclass(frozen=True, repr=False)
 class Memory(Part):
-    """One level of memory on an accelerator's die: bytes, bytes/s of the whole chip, seconds from load to use."""
+    """One level of memory on an accelerator's die: what the whole chip has, and the time from load to use."""
 
     accelerator: str
-    capacity: float
-    bandwidth: float
-    latency: float | None = None
+    capacity: PositiveBytes
+    bandwidth: BytesPerSecond
+    latency: PositiveSeconds | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Link(Part):
-    """One link: bytes/s per direction, and one-way latency in seconds where a source gives it.
+    """One link: its bandwidth per direction, and its one-way latency where a source gives it."""
 
-    ``peers``: accelerators that it goes straight to, a part of the bandwidth to each (a full mesh); none: to switches.
-    """
-
-    bandwidth: float
-    latency: float | None = None
-    peers: int | None = None
+    bandwidth: BytesPerSecond
+    latency: PositiveSeconds | None = None
+    #: Accelerators that it goes straight to, a part of the bandwidth to each (a full mesh); none: to switches.
+    peers: Count | None = None
 
     @property
-    def bandwidth_both_ways(self) -> float:
+    def bandwidth_both_ways(self) -> BytesPerSecond:
         """Both directions added: the figure that brochures print."""
         return 2 * self.bandwidth
 
 
 @dataclass(frozen=True, repr=False)
 class Node(Part):
-    """One server: its accelerators, its network ports and its rated power in watts."""
+    """One server: its accelerators, its network ports and its rated power."""
 
     vendor: str
-    year: int
+    year: Count
     accelerator: str
-    accelerators: int
+    accelerators: Count
     network_link: str | None = None
-    network_ports: int | None = None
-    power: float | None = None
+    network_ports: Count | None = None
+    power: PositiveWatts | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Rack(Node):
     """One rack sold as a unit: like a server, and the compute nodes in it."""
 
-    nodes: int | None = None
+    nodes: Count | None = None
 
 
 _RECORDS = {"accelerator": Accelerator, "memory": Memory, "link": Link, "node": Node, "rack": Rack}
@@ -141,14 +149,14 @@ _EXAMPLES = {
 _TEXT = ("vendor", "accelerator", "scale_up_link", "network_link")
 
 
-def load(document: Mapping) -> dict[str, dict[str, Part]]:
+def read_hardware(document: Mapping) -> dict[str, dict[str, Part]]:
     """Build every record of a parsed ``hardware.toml``, refusing whatever has no source.
 
     Parameters
     ----------
-    document : mapping
-        Tables ``sources`` and one for each of ``accelerator``, ``memory``, ``link``, ``node``, ``rack``. A row's own
-        ``source`` and ``kind`` hold for all its fields; a field written as a table may name its own.
+    document
+        Tables ``sources`` and one for each of ``accelerator``, ``memory``, ``link``, ``node``, ``rack``, in the form of
+        :func:`~clusterlab.catalogue.read_records`.
 
     Returns
     -------
@@ -185,7 +193,7 @@ def _value(key: str, printed: object) -> str | int | float:
     if not re.search(rf"\d\s*[a-zµ]?i?{_UNITS[quantity]}$", str(printed), re.IGNORECASE):
         raise ValueError(f"{key} must be a number and its unit, such as {_EXAMPLES[quantity]!r}, got {printed!r}")
     try:
-        value = parse(printed)
+        value = parse(str(printed))
     except ValueError as error:
         raise ValueError(f"{key}: {error}") from None
     return positive(**{key: value})[0]
@@ -218,8 +226,8 @@ def _dangling(records: Mapping[str, Mapping[str, Part]]) -> list[str]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Part]]:
-    return load(tomllib.loads(stored("hardware.toml")))
+def _records() -> dict[str, dict[str, Any]]:
+    return read_hardware(tomllib.loads(stored("hardware.toml")))
 
 
 def accelerator(name: str) -> Accelerator:

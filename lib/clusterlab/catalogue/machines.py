@@ -7,45 +7,42 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from ..checks import nonnegative, positive, whole
-from ..records import Explained, words
+from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, Seconds
+from ..records import Explained, Rows, words
 from ..units import fmt
 from . import hardware
-from .efficiencies import (
-    EFFICIENCIES,
-    FABRICS,
-    LINK_EFFICIENCY,
-    PROTOCOLS,
-    Efficiency,
-    LinkEfficiency,
-)
+from .efficiencies import EFFICIENCIES, FABRICS, LINK_EFFICIENCY, PROTOCOLS, Efficiency, LinkEfficiency
 
 # --- The machine -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
 class Machine(Explained):
-    """Accelerators and the wires between them: SI units, one direction, for one accelerator.
+    """Accelerators and the wires between them: one direction, for one accelerator.
 
-    ``domain`` accelerators reach one another over the scale-up link; beyond, each has a port of the network. ``peers``:
-    to how many the link goes straight, a part of its bandwidth to each (a full mesh); ``None``: to switches.
     Latencies are those of a hop of a long message: the scale-up link's own, and NCCL's with what the fabric adds
-    (:meth:`Protocol.hop`). ``dispatch_latency`` is NCCL's base of a collective. Collectives are queued ahead, behind
-    work; an exchange of tokens across the network pays it, for only the router says who sends to whom.
+    (:meth:`Protocol.hop`).
     """
 
     name: str
-    peaks: Mapping[str, float]
-    hbm_bandwidth: float
-    hbm_capacity: float
-    domain: int
-    scale_up_bandwidth: float
-    scale_up_latency: float
-    network_bandwidth: float
-    network_latency: float
-    dispatch_latency: float
+    #: Dense, by precision.
+    peaks: Mapping[str, FlopsPerSecond]
+    hbm_bandwidth: BytesPerSecond
+    hbm_capacity: PositiveBytes
+    #: Accelerators that reach one another over the scale-up link; beyond, each has a port of the network.
+    domain: Count
+    scale_up_bandwidth: BytesPerSecond
+    scale_up_latency: Seconds
+    network_bandwidth: BytesPerSecond
+    network_latency: Seconds
+    #: NCCL's base of a collective. Collectives are queued ahead, behind work; an exchange of tokens across the network
+    #: pays it, for only the router says who sends to whom.
+    dispatch_latency: Seconds
     efficiency: Efficiency
     link_efficiency: LinkEfficiency
-    peers: int | None = None
+    #: To how many the scale-up link goes straight, a part of its bandwidth to each (a full mesh); ``None``: to
+    #: switches.
+    peers: Count | None = None
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
@@ -56,7 +53,7 @@ class Machine(Explained):
         nonnegative(**{name: getattr(self, name) for name in latencies})
         whole(domain=self.domain, **({} if self.peers is None else {"peers": self.peers}))
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(self.name, "value")]
         rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
         units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
@@ -100,11 +97,11 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
 
     Parameters
     ----------
-    accelerator, network : str
+    accelerator, network
         As in :mod:`clusterlab.catalogue`. The network is a port for each accelerator; by default that of the reference
         servers: HDR InfiniBand for A100, NDR for Hopper and Blackwell, XDR for Blackwell Ultra; for TPUs a chip's share
         of the data centre's network.
-    domain : int, optional
+    domain : optional
         Accelerators that share a scale-up link: less than a rack holds where it is cut into partitions. By default
         those of a reference server or rack.
 

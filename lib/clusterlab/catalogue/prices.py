@@ -13,15 +13,22 @@ The ledger counts FLOPs: 6 for each parameter and token trained on, 2 for each o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from ..checks import positive
+from ..quantities import (
+    Number,
+    PositiveDollars,
+    PositiveDollarsPerJoule,
+    PositiveDollarsPerSecond,
+    PositiveDollarsPerWatt,
+    PositiveSeconds,
+)
 from ..units import hour, kWh, parse
-from .sources import Sourced, find, read_records, stored
+from .sources import Fact, Sourced, find, read_records, stored
 
 # --- Data: prices, lives, scaling laws -------------------------------------------------------------------------------
 
@@ -30,11 +37,7 @@ _PER = {"GPU": 1.0, "W": 1.0, "kWh": kWh, "GPU-hour": hour, "W and year": 1.0}
 
 @dataclass(frozen=True, repr=False)
 class _Priced(Sourced):
-    """Prices, lives and coefficients: numbers above zero."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be a price, a life or a coefficient."""
-        positive(**{f.name: getattr(self, f.name) for f in fields(self)[2:] if getattr(self, f.name) is not None})
+    """Prices, lives and coefficients, in SI units."""
 
     @staticmethod
     def read(key: str, printed: Any) -> float:
@@ -49,41 +52,48 @@ class _Priced(Sourced):
 
 @dataclass(frozen=True, repr=False)
 class PriceList(_Priced):
-    """Prices of a cluster: dollars a GPU, dollars a watt of the site, and what runs every year.
+    """Prices of a cluster: dollars a GPU, dollars a watt of the site, and what runs every year."""
 
-    ``gpus``, ``servers`` (without their GPUs), ``network`` and ``storage``: $ for each GPU. A list that knows no price
-    of a GPU alone has ``gpus`` None, and ``servers`` hold them. ``substation``, ``generators``, ``electrical`` (what
-    distributes power), ``cooling`` and ``building`` (the hall): $ for each watt of the site. ``energy`` and ``water``:
-    $ for each joule used. ``staff`` and ``operations`` (maintenance, taxes, insurance): $ a year for each watt.
-    """
-
-    servers: float
-    network: float
-    storage: float
-    substation: float
-    generators: float
-    electrical: float
-    cooling: float
-    building: float
-    energy: float
-    water: float
-    staff: float
-    operations: float
-    gpus: float | None = None
+    #: Servers without their GPUs, for each GPU.
+    servers: PositiveDollars
+    #: For each GPU.
+    network: PositiveDollars
+    #: For each GPU.
+    storage: PositiveDollars
+    #: For each watt of the site.
+    substation: PositiveDollarsPerWatt
+    #: For each watt of the site.
+    generators: PositiveDollarsPerWatt
+    #: What distributes power, for each watt of the site.
+    electrical: PositiveDollarsPerWatt
+    #: For each watt of the site.
+    cooling: PositiveDollarsPerWatt
+    #: The hall, for each watt of the site.
+    building: PositiveDollarsPerWatt
+    #: For each joule used.
+    energy: PositiveDollarsPerJoule
+    #: For each joule used.
+    water: PositiveDollarsPerJoule
+    #: A year, for each watt of the site.
+    staff: PositiveDollarsPerWatt
+    #: A year, for each watt of the site: maintenance, taxes, insurance.
+    operations: PositiveDollarsPerWatt
+    #: For each; None of a list that knows no price of a GPU alone: then ``servers`` hold them.
+    gpus: PositiveDollars | None = None
 
 
 @dataclass(frozen=True, repr=False)
 class Rent(_Priced):
-    """What a GPU is rented for: ``price`` in dollars for each second."""
+    """What a GPU is rented for: the price of a second."""
 
-    price: float
+    price: PositiveDollarsPerSecond
 
 
 @dataclass(frozen=True, repr=False)
 class UsefulLife(_Priced):
     """Over how long a company writes its servers off: ``years`` in seconds."""
 
-    years: float
+    years: PositiveSeconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,14 +103,14 @@ class ScalingLaw(_Priced):
     ``irreducible`` E, ``parameter_scale`` A, ``parameter_exponent`` alpha, ``token_scale`` B, ``token_exponent`` beta.
     """
 
-    irreducible: float
-    parameter_scale: float
-    parameter_exponent: float
-    token_scale: float
-    token_exponent: float
+    irreducible: Number
+    parameter_scale: Number
+    parameter_exponent: Number
+    token_scale: Number
+    token_exponent: Number
 
 
-_RECORDS: Mapping[str, type] = {
+_RECORDS: Mapping[str, type[_Priced]] = {
     "price_list": PriceList,
     "rent": Rent,
     "useful_life": UsefulLife,
@@ -108,14 +118,14 @@ _RECORDS: Mapping[str, type] = {
 }
 
 
-def load(document: Mapping) -> dict[str, dict[str, Any]]:
+def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
     """Build every record of a parsed ``economics.toml``, refusing whatever rests on nothing.
 
     Parameters
     ----------
-    document : mapping
+    document
         Tables ``sources``, ``price_list``, ``rent``, ``useful_life`` and ``scaling_law``, in the form of
-        :func:`clusterlab.catalogue.hardware.load`.
+        :func:`~clusterlab.catalogue.read_records`.
 
     Returns
     -------
@@ -128,8 +138,8 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
         With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
-    def built(record):
-        def of(name, facts, _):
+    def built(record: type[_Priced]) -> Callable[..., _Priced]:
+        def of(name: str, facts: Mapping[str, Fact], _: Mapping) -> _Priced:
             values = {key: record.read(key, fact.printed) for key, fact in facts.items()}
             return record(name=name, facts=MappingProxyType(facts), **values)
 
@@ -140,7 +150,7 @@ def load(document: Mapping) -> dict[str, dict[str, Any]]:
 
 @cache
 def _records() -> dict[str, dict[str, Any]]:
-    return load(tomllib.loads(stored("economics.toml")))
+    return read_prices(tomllib.loads(stored("economics.toml")))
 
 
 PRICE_LISTS: Mapping[str, PriceList] = MappingProxyType(_records()["price_list"])

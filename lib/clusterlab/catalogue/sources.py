@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from ..records import Explained, words
+from ..checks import broadcastable, check
+from ..quantities import Quantity, quantities_of
+from ..records import Explained, Rows, words
 from ..units import parse
+
+Found = TypeVar("Found")
 
 KINDS = ("specified", "measured", "derived", "fitted", "assumed")
 CHECKED = ("read", "cited", "memory")
@@ -53,6 +58,17 @@ class Sourced(Explained):
     name: str
     facts: Mapping[str, Fact] = field(compare=False)
 
+    def __post_init__(self) -> None:
+        """Refuse switches that are neither on nor off, and what a field's quantity is not."""
+        checked = {}
+        for name, annotation, quantity in _fields(type(self)):  # type: ignore[arg-type]  # a class is hashable
+            value = getattr(self, name)
+            if annotation == "bool" and not isinstance(value, bool):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
+            if quantity and not (value is None and annotation.endswith("| None")):
+                checked[name] = check(quantity.rule, name, value)
+        broadcastable(**checked)
+
     @staticmethod
     def read(key: str, printed: Any) -> Any:
         """Return a stored value as the record holds it: a switch, a share, a name, or a quantity in SI units."""
@@ -62,7 +78,7 @@ class Sourced(Explained):
             return None
         return parse(printed) if isinstance(printed, str) else printed
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [(self.name, "value", "kind", "date", "source")]
         for key, fact in self.facts.items():
             # A what-if made with dataclasses.replace must not borrow the source of the number that it replaced.
@@ -74,23 +90,28 @@ class Sourced(Explained):
         return rows
 
 
+@cache
+def _fields(record: type[Any]) -> list[tuple[str, str, Quantity | None]]:
+    """The name, the annotation and the quantity of each field of a record."""
+    quantities = quantities_of(record)
+    return [(f.name, str(f.type), quantities.get(f.name)) for f in fields(record)]
+
+
 def read_records(
-    document: Mapping,
-    subject: str,
-    build: Mapping[str, Callable],
-    faults: Callable[[dict], list[str]] = lambda _: [],
+    document: Mapping, subject: str, build: Mapping[str, Callable], faults: Callable[[dict], list[str]] = lambda _: []
 ) -> dict[str, dict[str, Any]]:
     """Build the records of a parsed data file, refusing whatever rests on nothing: the base of every catalogue.
 
     Parameters
     ----------
-    document : mapping
-        A table ``sources``, and others in the form of :func:`load`.
-    subject : str
+    document
+        A table ``sources``, and others of rows by name. A row's own ``source`` and ``kind`` hold for all its fields; a
+        field written as a table may name its own.
+    subject
         What the file is about, for the message.
-    build : mapping
+    build
         Table to a function of name, facts and row that makes a record, or None of a row that is none.
-    faults : callable
+    faults
         What is wrong with the records together: a list of lines.
 
     Returns
@@ -192,7 +213,7 @@ def stored(name: str) -> str:
     return (files(__package__) / "data" / name).read_text(encoding="utf-8")
 
 
-def find(what: str, name: str, rows: Mapping):
+def find(what: str, name: str, rows: Mapping[str, Found]) -> Found:
     """Look ``name`` up in ``rows``, or raise a ValueError that says the nearest right ones."""
     if isinstance(name, str) and name in rows:
         return rows[name]

@@ -1,1 +1,85 @@
-"""Evidence: published measurements, held against the laws. Nothing outside this package imports it."""
+"""Evidence: published measurements, and your own, held against the laws. No law looks at any of it."""
+
+from .benchmark import Rate, matmul_rate, triad_bandwidth
+from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out
+from .cost import (
+    Claim,
+    claim_table,
+    development_shares,
+    implied_mfu,
+    interest_of_epoch,
+    stated_bills,
+    stated_doublings,
+    stated_hours,
+)
+from .efficiency_fit import fit_efficiency, leave_one_source_out, unseen_times
+from .explanation import Explanation, Suspect, explain
+from .fleet import (
+    FLEET_KINDS,
+    Comparison,
+    accelerator_draws,
+    fleet_coverage,
+    goodput_runs,
+    learn_fleet_spreads,
+    lemon_nodes,
+    planned_goodput,
+    server_draws,
+)
+from .inference_runs import (
+    InferenceRun,
+    at_peak,
+    is_inference,
+    parse_inference,
+    predict_inference,
+    predict_inference_run,
+    published_inference,
+    read_inference,
+)
+from .inference_validation import (
+    compare_inference,
+    constant_serving_widths,
+    fit_serving,
+    inference_kind,
+    learn_serving_spreads,
+    leave_one_inference_source_out,
+    score_inference,
+    serving_coverage,
+)
+from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
+from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
+from .link_fit import LinkFit, fit_links
+from .link_prediction import TimedCollective, predict_collective, predict_held_out, predict_timings
+from .link_spreads import CollectiveCoverage, collective_coverage, collective_residuals, learn_collective_spreads
+from .nccl_tests import published_timings, read_timings
+from .rows import Skipped
+from .tables import published
+from .timings import Timing, by_source
+from .training_runs import Run, predict_run, predict_runs, why_refused
+from .training_spreads import (
+    Coverage,
+    calibration_worth,
+    learn_scatters,
+    learn_training_spreads,
+    training_coverage,
+    training_residuals,
+)
+from .training_tables import parse_runs, published_runs, read_runs
+from .validation import Score, compare_runs, memory_fit, relative_errors, rivals, score, score_runs
+
+__all__ = [
+    "published", "Skipped", "Run", "published_runs", "read_runs", "parse_runs", "predict_run", "predict_runs",
+    "why_refused", "Timing", "published_timings", "read_timings", "by_source", "InferenceRun", "published_inference",
+    "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak",
+    "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",
+    "unseen_times", "leave_one_source_out", "training_residuals", "learn_training_spreads", "Coverage",
+    "training_coverage", "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings",
+    "predict_held_out", "TimedCollective", "predict_collective", "collective_residuals", "learn_collective_spreads",
+    "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference", "fit_serving",
+    "leave_one_inference_source_out", "inference_kind", "learn_serving_spreads", "serving_coverage",
+    "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "lemon_nodes", "server_draws",
+    "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim", "claim_table", "stated_hours",
+    "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch", "quantile_interval",
+    "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation", "explain",
+    "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
+    "calibration_worth", "Rate", "matmul_rate", "triad_bandwidth",
+]  # fmt: skip

@@ -9,13 +9,16 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 
 from ..checks import positive, whole
-from ..records import Explained
+from ..records import Explained, Rows
 from ..roofline import matmul
 from ..units import fmt
+
+# --- A roof measured -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,7 +48,7 @@ class Rate(Explained):
         """Distance from the slowest to the fastest run, as a share of the median."""
         return (max(self.runs) - min(self.runs)) / self.median
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         return [
             (self.what, self.where),
             ("best", fmt(self.best, self.unit)),
@@ -62,9 +65,9 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
 
     Parameters
     ----------
-    m, k, n : int
+    m, k, n
         Shape of the GEMM.
-    seconds : float
+    seconds
         How long to keep measuring, at least three runs.
 
     Returns
@@ -83,7 +86,7 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.bfloat16) for shape in ((m, k), (k, n)))
         out = torch.empty(m, n, device="cuda", dtype=torch.bfloat16)
 
-        def run():
+        def run() -> None:
             torch.matmul(a, b, out=out)
 
     else:
@@ -91,7 +94,7 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
         a, b = (random.standard_normal(shape, dtype=np.float32) for shape in ((m, k), (k, n)))
         out = np.empty((m, n), np.float32)
 
-        def run():
+        def run() -> None:
             np.matmul(a, b, out=out)
 
     name = f"matmul {m} x {k} x {n}, {'BF16' if torch else 'FP32'}"
@@ -107,9 +110,9 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
 
     Parameters
     ----------
-    elements : int
+    elements
         Length of each array; the default (4 bytes each) is beyond the caches of most machines.
-    seconds : float
+    seconds
         How long to keep measuring, at least three runs.
 
     Returns
@@ -131,13 +134,13 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     if torch:
         a, b, c = (torch.ones(elements, device="cuda", dtype=torch.float32) for _ in range(3))
 
-        def run():
+        def run() -> None:
             torch.add(b, c, alpha=3.0, out=a)
 
     else:
         a, b, c = (np.ones(elements, np.float32) for _ in range(3))
 
-        def run():
+        def run() -> None:
             np.multiply(c, np.float32(3.0), out=a)
             np.add(a, b, out=a)
 
@@ -145,7 +148,7 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     return Rate(f"triad of {elements:,} FP32", _where(torch), "B/s", _rates(run, moved, seconds, torch))
 
 
-def _gpu():
+def _gpu() -> ModuleType | None:
     """PyTorch where it is installed and sees a GPU, else None."""
     try:
         import torch
@@ -154,11 +157,11 @@ def _gpu():
     return torch if torch.cuda.is_available() else None
 
 
-def _where(torch) -> str:
+def _where(torch: ModuleType | None) -> str:
     return torch.cuda.get_device_name() if torch else platform.processor() or platform.machine()
 
 
-def _rates(run: Callable[[], None], amount: float, seconds: float, torch) -> tuple[float, ...]:
+def _rates(run: Callable[[], None], amount: float, seconds: float, torch: ModuleType | None) -> tuple[float, ...]:
     """Amount per second of repeated runs, after one that warms up caches, threads and clocks."""
 
     def timed(times: int) -> float:
@@ -173,7 +176,7 @@ def _rates(run: Callable[[], None], amount: float, seconds: float, torch) -> tup
     # Group short runs, so that the clock and a kernel's launch are a small part of what is timed.
     times = max(1, int(seconds / 20 / max(timed(1), 1e-9)))
     end = time.perf_counter() + seconds
-    rates = []
+    rates: list[float] = []
     while len(rates) < 3 or time.perf_counter() < end:
         rates.append(amount / timed(times))
     return tuple(rates)

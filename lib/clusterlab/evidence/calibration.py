@@ -1,32 +1,30 @@
-r"""Calibration: what a machine's own measured runs say about its next prediction.
+"""Calibration: what a machine's own measured runs say about its next prediction.
 
 Published runs scatter in three ways, each learned for a kind of run and stored beside the intervals
 (:data:`clusterlab.catalogue.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
 within their model. So a few runs of one's own tell how much one's machine and one's models are off, and leave less to
 doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says what that is
 worth, by leaving out each of those runs in turn.
-
-The logarithm of measured over predicted time is expected as if it were normal about zero: with :math:`x` those of one's
-own runs of a kind, the next is expected at
-
-.. math:: c^T C^{-1} x, \qquad \text{with variance } \tau^2 + \omega^2 + \sigma^2 - c^T C^{-1} c
-
-where two runs have in common :math:`\tau^2`, the variance between sources, and :math:`\omega^2`, that between models,
-where they are of one model; :math:`C` adds :math:`\sigma^2`, that between runs, on its diagonal. A few runs are far
-off, so that four fifths lie nearer than a normal law has them: how near is learned too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..catalogue import SCATTERS, Scatter
 from ..parallelism import PARTS, Step, kind
+from ..quantities import Amount
 from ..records import Explained
+from .intervals import weighted_quantile
 from .training_runs import Run, predict_runs
+
+Floats = Sequence[float] | np.ndarray
+
+
+# --- Calibration -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,13 +46,13 @@ class Calibrated(Explained):
 
 
 def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
-    """Predict runs of a machine with the help of other runs that were measured on it.
+    r"""Predict runs of a machine with the help of other runs that were measured on it.
 
     Parameters
     ----------
-    runs : iterable of Run
+    runs
         What to predict; its measured times are not looked at.
-    mine : iterable of Run
+    mine
         Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.kind`), and
         most those of its model; one that is among ``runs`` too does not help itself.
 
@@ -64,11 +62,22 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
         Arrays in the order of ``runs``. Every part of a step is scaled alike; ``low`` and ``high`` are the ends of
         the narrower interval. A run of a kind that ``mine`` lacks is predicted as without it.
 
+    Notes
+    -----
+    The logarithm of measured over predicted time is expected as if it were normal about zero: with :math:`x` those of
+    one's own runs of a kind, the next is expected at
+
+    .. math:: c^T C^{-1} x, \qquad \text{with variance } \tau^2 + \omega^2 + \sigma^2 - c^T C^{-1} c
+
+    where two runs have in common :math:`\tau^2`, the variance between sources, and :math:`\omega^2`, that between
+    models, where they are of one model; :math:`C` adds :math:`\sigma^2`, that between runs, on its diagonal. A few runs
+    are far off, so that four fifths lie nearer than a normal law has them: how near is learned too.
+
     Examples
     --------
     LLM Foundry's 40 GB A100, each run by the help of the 77 others:
 
-    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> from clusterlab.evidence import published_runs
     >>> mine = [run for run in published_runs()[0] if run.source == "llmfoundry_a100_40gb"]
     >>> seconds = np.array([run.seconds for run in mine])
     >>> found = [predict_runs(mine).time, calibrated(mine, mine).time]
@@ -92,7 +101,7 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
     return replace(steps, **scaled, spread_low=low, spread_high=high)
 
 
-def _facts(run: Run) -> tuple:
+def _facts(run: Run) -> tuple[object, ...]:
     """What makes a run the same as another, in whatever table it stands."""
     layout = tuple(vars(run.layout).values())
     return run.model, run.machine.name, run.workload, layout, run.seconds
@@ -108,7 +117,7 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
 
     Parameters
     ----------
-    mine : iterable of Run
+    mine
         Runs of one machine and its software.
 
     Returns
@@ -118,7 +127,7 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
 
     Examples
     --------
-    >>> from clusterlab.evidence.training_runs import published_runs
+    >>> from clusterlab.evidence import published_runs
     >>> mine = [run for run in published_runs()[0] if run.source == "llmfoundry_a100_40gb"]
     >>> (found,) = leave_one_run_out(mine)
     >>> found.runs, round(found.error_before, 3), round(found.error, 3)
@@ -142,10 +151,10 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
     return found
 
 
-# --- The law ---------------------------------------------------------------------------------------------------------
+# --- What a source's other runs let expect ---------------------------------------------------------------------------
 
 
-def _shared(scatter: Scatter, same) -> np.ndarray:
+def _shared(scatter: Scatter, same: np.ndarray | bool) -> np.ndarray:
     """Covariance of two runs of one source; ``same``: whether they are of one model."""
     return scatter.between_sources**2 + scatter.between_models**2 * np.asarray(same, float)
 
@@ -154,9 +163,9 @@ def _covariance(scatter: Scatter, models: np.ndarray) -> np.ndarray:
     return _shared(scatter, models[:, None] == models) + scatter.between_runs**2 * np.eye(len(models))
 
 
-def _numbered(models: Iterable) -> np.ndarray:
+def _numbered(models: Iterable[Hashable]) -> np.ndarray:
     """Models as numbers, which are quickly told apart."""
-    numbers: dict = {}
+    numbers: dict[Hashable, int] = {}
     return np.array([numbers.setdefault(model, len(numbers)) for model in models])
 
 
@@ -167,16 +176,16 @@ def _expected(scatter: Scatter, misses: np.ndarray, same: np.ndarray, models: np
     return float(weights @ misses), float(np.sqrt(variance))
 
 
-def expected_misses(scatter: Scatter, misses, models: Sequence) -> tuple[np.ndarray, np.ndarray]:
+def expected_misses(scatter: Scatter, misses: Floats, models: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
     """What to expect of each run of a source, from its others.
 
     Parameters
     ----------
-    scatter : Scatter
+    scatter
         How runs of this kind scatter.
-    misses : array_like
+    misses
         Logarithms of measured over predicted time of the source's runs.
-    models : sequence
+    models
         The model of each.
 
     Returns
@@ -204,16 +213,16 @@ def expected_misses(scatter: Scatter, misses, models: Sequence) -> tuple[np.ndar
 _LEAST, _MOST, _STEPS, _ZOOMS = 0.005, 0.5, 9, 4  # standard deviations that are tried, on grids ever finer
 
 
-def learn(misses, sources: Sequence, models: Sequence) -> dict[str, float]:
+def learn_scatter(misses: Floats, sources: Sequence[Hashable], models: Sequence[Hashable]) -> dict[str, float]:
     """How runs of one kind scatter: the fields of a :class:`clusterlab.catalogue.Scatter` of greatest likelihood.
 
     Every source has one vote, shared by its rows.
 
     Parameters
     ----------
-    misses : array_like
+    misses
         Logarithms of measured over predicted time, under constants that have not seen the source.
-    sources, models : sequence
+    sources, models
         The source and the model of each.
 
     Returns
@@ -226,19 +235,19 @@ def learn(misses, sources: Sequence, models: Sequence) -> dict[str, float]:
 
     >>> rng = np.random.default_rng(0)
     >>> misses = np.repeat(rng.normal(0, 0.06, 100), 4) + np.repeat(rng.normal(0, 0.04, 200), 2)
-    >>> found = learn(misses + rng.normal(0, 0.02, 400), np.arange(400) // 4, np.arange(400) // 2)
+    >>> found = learn_scatter(misses + rng.normal(0, 0.02, 400), np.arange(400) // 4, np.arange(400) // 2)
     >>> {name: round(value, 2) for name, value in found.items()}
     {'between_sources': 0.06, 'between_models': 0.04, 'between_runs': 0.02, 'reach': 1.23}
     """
     misses = np.asarray(misses, float)
-    by_source: dict = {}
+    by_source: dict[Hashable, dict[Hashable, list[float]]] = {}
     for miss, source, model in zip(misses.tolist(), sources, models, strict=True):
         by_source.setdefault(source, {}).setdefault(model, []).append(miss)
     groups = [[np.array(of_model) for of_model in of_source.values()] for of_source in by_source.values()]
     ends = np.log([[_LEAST, _MOST]] * 3)
     best = ends.mean(axis=1)
     for _ in range(_ZOOMS):
-        axes = [np.linspace(*pair, _STEPS) for pair in ends]
+        axes = [np.linspace(low, high, _STEPS) for low, high in ends]
         grid = np.exp(np.meshgrid(*axes, indexing="ij"))
         found = _unlikelihood(groups, *grid)
         place = np.unravel_index(np.argmin(found), found.shape)
@@ -250,7 +259,7 @@ def learn(misses, sources: Sequence, models: Sequence) -> dict[str, float]:
     return found | {"reach": _reach(Scatter(name="", facts={}, **found, reach=1.0), by_source)}
 
 
-def _reach(scatter: Scatter, by_source: dict) -> float:
+def _reach(scatter: Scatter, by_source: Mapping[Hashable, Mapping[Hashable, Sequence[float]]]) -> float:
     """Deviations about what a source's other runs let expect that hold four fifths of the runs.
 
     Every source has one vote. As many runs as the votes are worth are few: the next one is as likely to lie beyond the
@@ -260,7 +269,7 @@ def _reach(scatter: Scatter, by_source: dict) -> float:
     for of_source in by_source.values():
         misses = np.concatenate([np.asarray(found) for found in of_source.values()])
         models = np.repeat(np.arange(len(of_source)), [len(found) for found in of_source.values()])
-        middle, deviation = expected_misses(scatter, misses, models)
+        middle, deviation = expected_misses(scatter, misses, models.tolist())
         far.append(np.abs(misses - middle) / deviation)
         votes.append(np.full(misses.size, 1 / misses.size))
     weights = np.concatenate(votes)
@@ -268,20 +277,15 @@ def _reach(scatter: Scatter, by_source: dict) -> float:
     return weighted_quantile(np.concatenate(far), weights, min(0.8 * (1 + 1 / count), 1.0))
 
 
-def weighted_quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """The least of the values at or below which lies a share of the weight."""
-    order = np.argsort(values)
-    heaped = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(heaped, share * heaped[-1])])
-
-
-def _unlikelihood(groups, of_sources, of_models, of_runs):
+def _unlikelihood(
+    groups: Sequence[Sequence[np.ndarray]], of_sources: Amount, of_models: Amount, of_runs: Amount
+) -> Amount:
     """Negative log-likelihood of the misses, a constant aside; the deviations broadcast.
 
     Means of models are independent but for what their source has in common: a matrix of rank one more, whose inverse
     and determinant are known.
     """
-    cost = 0.0
+    cost: Amount = 0.0
     for of_source in groups:
         count = sum(len(one) for one in of_source)
         ones = means = squares = logs = 0.0
@@ -293,33 +297,3 @@ def _unlikelihood(groups, of_sources, of_models, of_runs):
         logs = logs + np.log1p(of_sources**2 * ones)
         cost = cost + (logs + squares - means**2 / (ones + of_sources**-2)) / count / 2
     return cost
-
-
-# --- The command -----------------------------------------------------------------------------------------------------
-
-
-def calibration_table(worth: Iterable[Calibrated]) -> str:
-    """Return a line for each kind of run.
-
-    Examples
-    --------
-    >>> print(calibration_table([Calibrated("dense, 16 bits", 9, 0.08, 0.03, 0.7, 0.8, 1.25, 1.12)]))
-    calibration, left out in turn  runs  error without  with  inside without  with  width without  with
-    dense, 16 bits                    9           8.0%  3.0%             70%   80%           1.25  1.12
-    """
-    head = ("calibration, left out in turn", "runs")
-    head += ("error without", "with", "inside without", "with", "width without", "with")
-    rows = [head]
-    for one in worth:
-        errors, inside = (
-            (f"{one.error_before:.1%}", f"{one.error:.1%}"),
-            (f"{one.inside_before:.0%}", f"{one.inside:.0%}"),
-        )
-        rows.append((one.kind, str(one.runs), *errors, *inside, f"{one.width_before:.2f}", f"{one.width:.2f}"))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(size) for cell, size in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    )

@@ -16,13 +16,17 @@ import numpy as np
 from .. import catalogue
 from ..catalogue import RENTS, SOFTWARE, machine, price_list
 from ..model import Layout, Workload, transformer
-from ..parallelism import step
-from ..records import Explained, tabulate
-from ..scaling import annuity, capital, compute_ledger, kept_per_doubling, yearly_bill
+from ..parallelism import Step, step
+from ..quantities import Dollars
+from ..records import Explained, Rows, Table, tabulate
+from ..scaling import Bill, annuity, capital, compute_ledger, kept_per_doubling, yearly_bill
 from ..units import GW, fmt, hour, year
 from .fleet import planned_goodput
 from .tables import published
-from .training_runs import Run, parse_runs, predict_run, published_runs
+from .training_runs import Run, predict_run
+from .training_tables import parse_runs, published_runs
+
+# --- Stated costs ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +62,7 @@ class Claim(Explained):
     def columns(self) -> tuple[str, str, str, str, str]:
         """Name, stated, computed with its interval, error and reason, as they are printed."""
 
-        def printed(value):
+        def printed(value: float) -> str:
             if self.unit == "GPU-hours":
                 return fmt(value / 1e6, "million", 3)
             return fmt(value, self.unit, 3 if self.unit == "$" else 2)
@@ -71,12 +75,12 @@ class Claim(Explained):
         error = f"{100 * self.error:+.0f}%" if abs(self.error) >= 0.005 else "0%"
         return self.name, low if low == high else f"{low} to {high}", computed, error, self.why
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         names = ("", "stated", "computed", "error", "why")
         return list(zip(names, self.columns, strict=True))
 
 
-def claim_table(claims: Sequence[Claim], what: str = "what"):
+def claim_table(claims: Sequence[Claim], what: str = "what") -> Table:
     """Claims as a table, a row each: stated, computed with its interval, the error, and why.
 
     Examples
@@ -95,7 +99,7 @@ def _stated(name: str, quantity: str) -> float:
     return row["value"]
 
 
-# --- Training runs ---------------------------------------------------------------------------------------------------
+# --- Stated GPU-hours ------------------------------------------------------------------------------------------------
 
 # Where a run prints no number of accelerators, it is taken to have had these: what Llama 2's paper compares fabrics on.
 _UNSTATED = 2048
@@ -159,7 +163,7 @@ def _filled(name: str) -> Run:
     return runs[0]
 
 
-def _hours(name: str, stated: float, tokens: float, run: Run, found, gpus: int, *, holds=None) -> Claim:
+def _hours(name: str, stated: float, tokens: float, run: Run, found: Step, gpus: int, *, holds: bool = False) -> Claim:
     """GPU-hours of a run: its steps over the goodput of a plan, and the interval that both leave."""
     plan = planned_goodput(gpus)
     of_batch = float(run.workload.global_batch * run.workload.sequence)
@@ -175,7 +179,7 @@ def _hours(name: str, stated: float, tokens: float, run: Run, found, gpus: int, 
 
 
 @cache
-def training_hours() -> tuple[Claim, ...]:
+def stated_hours() -> tuple[Claim, ...]:
     """GPU-hours that published training runs state, beside those of the step model over the goodput of a plan.
 
     Layouts are the published ones where there are some. A run that prints no number of GPUs is taken to have had 2,048
@@ -183,7 +187,7 @@ def training_hours() -> tuple[Claim, ...]:
 
     Examples
     --------
-    >>> [(claim.name, round(claim.error, 1) + 0) for claim in training_hours()[:2]]
+    >>> [(claim.name, round(claim.error, 1) + 0) for claim in stated_hours()[:2]]
     [('Llama 3.1 405B', 0.0), ('BLOOM', -0.3)]
     """
     rows = {run.row: run for run in published_runs()[0]}
@@ -228,14 +232,14 @@ _PAIRS = {
 
 
 @cache
-def doublings() -> tuple[Claim, ...]:
+def stated_doublings() -> tuple[Claim, ...]:
     """How many times as much a doubling brought, on average between two published sizes, beside the step model.
 
     ``why`` names the sizes. Llama 3 405B is its paper's table 4, the others are Megatron-Core's README of 2024.
 
     Examples
     --------
-    >>> for claim in doublings():
+    >>> for claim in stated_doublings():
     ...     print(claim.name, claim.why, round(claim.stated[0], 2))
     Llama 3 405B, one batch 8,192 to 16,384 1.86
     177B, one batch 96 to 4,608 1.96
@@ -278,12 +282,12 @@ _FED = "our prices are read off it"
 
 
 @cache
-def bills() -> tuple[Claim, ...]:
+def stated_bills() -> tuple[Claim, ...]:
     """Published bills of racks, clusters, gigawatts and runs, beside ours at the prices of the lists, 8 % a year.
 
     Examples
     --------
-    >>> for claim in bills()[1:3]:
+    >>> for claim in stated_bills()[1:3]:
     ...     print(*claim.columns[:4])
     1 GW, Bernstein $35B $35B 0%
     1 GW, NVIDIA $50B to $60B $35B -30%
@@ -296,11 +300,11 @@ def bills() -> tuple[Claim, ...]:
     dearer = [(total - site) / (built.total - site) for total in nvidia]
     epoch = _stated("Epoch AI", "capital")
 
-    def one(name, who, quantity, computed, why):
+    def one(name: str, who: str, quantity: str, computed: Dollars, why: str) -> Claim:
         value = _stated(who, quantity)
         return Claim(name, "$", (value, value), float(computed), why)
 
-    def a_year(life=5):
+    def a_year(life: float = 5) -> Bill:
         return yearly_bill(gpus, GW, nvl72, rate=0.08, life=life * year)
 
     five = a_year()
@@ -358,21 +362,27 @@ def development_shares() -> tuple[Claim, ...]:
         for part in ("hardware", "energy", "interconnect")
         for end in ("low", "high")
     }
-    energy = tuple(
+    low, high = (
         theirs[f"energy_{end}"] / (theirs[f"energy_{end}"] + theirs[f"hardware_{other}"])
         for end, other in (("low", "high"), ("high", "low"))
     )
-    wires = tuple(sorted(theirs[f"interconnect_{end}"] / theirs[f"hardware_{end}"] for end in ("low", "high")))
+    least, most = sorted(theirs[f"interconnect_{end}"] / theirs[f"hardware_{end}"] for end in ("low", "high"))
     one = yearly_bill(16384, 16384 * 1400, price_list("H100 SXM"), rate=0.08).parts
     machines = sum(one[name] for name in ("servers", "network", "storage"))
     hall = sum(one[name] for name in _SITE)
     return (
         Claim(
-            *("energy, of it and hardware", "%", energy, float(one["energy"] / (one["energy"] + machines + hall))),
+            "energy, of it and hardware",
+            "%",
+            (low, high),
+            float(one["energy"] / (one["energy"] + machines + hall)),
             "the hall is in our bill, and not in theirs",
         ),
         Claim(
-            *("network, of hardware", "%", wires, float(one["network"] / machines)),
+            "network, of hardware",
+            "%",
+            (least, most),
+            float(one["network"] / machines),
             "our servers are priced with their NICs",
         ),
     )

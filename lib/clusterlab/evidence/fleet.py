@@ -5,20 +5,21 @@ A prediction of a row rests on no figure of its own source. A source has one vot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from .. import catalogue
 from ..failures import Goodput, Job, goodput, lemons, optimal_interval, system_mtbf
 from ..power import mean_draw
+from ..quantities import Count, PositiveSeconds
 from ..records import Explained
 from ..units import hour, minute
-from . import validation
+from .intervals import further_source_interval
 from .tables import published
+
+# --- Fleets ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,7 +49,7 @@ class Comparison(Explained):
 _LIFE, _NOTICE, _RESTART, _WRITE = 50_000 * hour, 8 * minute, 5 * minute, minute
 
 
-def planned_goodput(accelerators, mtbf=None) -> Goodput:
+def planned_goodput(accelerators: Count, mtbf: PositiveSeconds | None = None) -> Goodput:
     """Goodput that a plan promises where a source prints only how many accelerators there are, or what stopped them.
 
     50,000 h between failures of one accelerator, 8 minutes until one is noticed and 5 until all run again, checkpoints
@@ -56,9 +57,9 @@ def planned_goodput(accelerators, mtbf=None) -> Goodput:
 
     Parameters
     ----------
-    accelerators : array_like
+    accelerators
         How many run together.
-    mtbf : array_like, optional
+    mtbf
         Seconds between failures of all of them, where they are published.
 
     Examples
@@ -208,82 +209,38 @@ def accelerator_draws() -> list[Comparison]:
     return found
 
 
-# --- Intervals -------------------------------------------------------------------------------------------------------
+# --- Intervals of fleets ---------------------------------------------------------------------------------------------
 
-MANY = 30  # rows from which on an interval holds four fifths of them, and its coverage is tested
-
-
-@cache
-def student_quantile(share: float, freedom: int) -> float:
-    """Quantile of Student's t distribution, for a share above a half.
-
-    Examples
-    --------
-    >>> round(student_quantile(0.9, 4), 3), round(student_quantile(0.9, 1), 3)
-    (1.533, 3.078)
-    """
-    angle = np.linspace(0, math.pi / 2, 20_001)  # t = sqrt(freedom) tan(angle): the density becomes a power of a cosine
-    density = np.cos(angle) ** (freedom - 1)
-    grown = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    return math.sqrt(freedom) * math.tan(float(np.interp(2 * share - 1, grown / grown[-1], angle)))
+FLEET_KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_runs, "power": server_draws}
 
 
-def interval(ratios: Sequence[float], sources: Sequence[str]) -> tuple[float, float]:
-    """Ends of the 80 % interval of a further source's ratio.
-
-    From 30 rows on, what holds four fifths of them, as for training. With fewer, Student's t interval of a further
-    source's logarithm, each source being the mean of its own: wide on purpose, the wider the fewer.
-
-    Raises
-    ------
-    ValueError
-        The rows are of one source.
-
-    Examples
-    --------
-    Three sources that agree within 10 % say less of a fourth than they seem to:
-
-    >>> [round(end, 2) for end in interval([0.95, 1.0, 1.05], ["a", "b", "c"])]
-    [0.9, 1.11]
-    """
-    logs, names = np.log(ratios), np.asarray(sources)
-    if len(logs) >= MANY:
-        return validation._interval(np.exp(logs), names)
-    means = np.array([logs[names == name].mean() for name in dict.fromkeys(names.tolist())])
-    if means.size < 2:
-        raise ValueError(f"sources must be at least two, got {means.size}")
-    half = student_quantile(0.9, means.size - 1) * means.std(ddof=1) * math.sqrt(1 + 1 / means.size)
-    return math.exp(means.mean() - half), math.exp(means.mean() + half)
-
-
-KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_runs, "power": server_draws}
-
-
-def learn_spreads() -> dict[str, tuple[float, float]]:
+def learn_fleet_spreads() -> dict[str, tuple[float, float]]:
     """Learn the interval of each kind: what :data:`clusterlab.catalogue.SPREADS` holds of them.
 
     Examples
     --------
-    >>> {kind: [round(end, 2) for end in ends] for kind, ends in learn_spreads().items()}
+    >>> {kind: [round(end, 2) for end in ends] for kind, ends in learn_fleet_spreads().items()}
     {'goodput': [0.24, 19.09], 'power': [0.82, 1.15]}
     """
-    found = {kind: of() for kind, of in KINDS.items()}
-    return {kind: interval([r.ratio for r in runs], [r.source for r in runs]) for kind, runs in found.items()}
+    found = {kind: of() for kind, of in FLEET_KINDS.items()}
+    return {
+        kind: further_source_interval([r.ratio for r in runs], [r.source for r in runs]) for kind, runs in found.items()
+    }
 
 
-def covered(runs: Sequence[Comparison], of: str = "ratio") -> float:
+def fleet_coverage(runs: Sequence[Comparison], of: str = "ratio") -> float:
     """Share of rows inside the interval that was learned without their source; every source has one vote.
 
     ``of`` is ``"ratio"``, or ``"constant"`` for the same kind of interval around one number.
 
     Examples
     --------
-    >>> 0.75 <= covered(accelerator_draws()) <= 0.85
+    >>> 0.75 <= fleet_coverage(accelerator_draws()) <= 0.85
     True
     """
     shares = []
     for source in dict.fromkeys(run.source for run in runs):
         others = [run for run in runs if run.source != source]
-        low, high = interval([getattr(run, of) for run in others], [run.source for run in others])
+        low, high = further_source_interval([getattr(run, of) for run in others], [run.source for run in others])
         shares.append(np.mean([low <= getattr(run, of) <= high for run in runs if run.source == source]))
     return float(np.mean(shares))

@@ -2,20 +2,11 @@
 
 :func:`published_inference` and :func:`read_inference` turn rows into records of type :class:`InferenceRun`;
 :func:`predict_inference` predicts them with :mod:`clusterlab.serving`. A row that cannot be predicted is named, with
-the reason. Four kinds of measurements are read: a batch that starts and ends together (``static``), an endless queue of
-requests (``saturated``), and passes of replicas that only decode (``decode``) or only read prompts (``prefill``).
-
-What a row leaves open is filled in by rules that are the same for every row, and ``InferenceRun.filled`` says what and
-why. Software is that of ``framework``, or ``usual``. A batch that is not published is the largest that fits; where a
-throughput and a time per token are, it is their product (Little's law). Experts of a mixture are split as attention is
-unless ``ep`` says otherwise; "attention DP" in the note makes data-parallel ranks of tensor-parallel ones. Ranks left
-open are tensor-parallel; heads are padded where they do not divide. Caches have 8 bits where products have 8 or 4.
+the reason.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +19,7 @@ import numpy as np
 from .. import catalogue
 from ..catalogue import SERVING, Machine, ServingSoftware, machine
 from ..model import PRECISIONS, Layout, Transformer, forward_flops
+from ..quantities import Seconds
 from ..serving import (
     Batch,
     Formats,
@@ -39,16 +31,21 @@ from ..serving import (
     saturation,
     static_batch,
 )
-from .text import name_of, read_text
-from .training_runs import _EMPTY, Skipped, _model_of, _Skip
+from .naming import model_named
+from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
+from .text import Source, name_of, read_text
 
-TEXT = ("row_id", "group", "model", "gpu", "precision", "framework", "mode", "note")
-NOTES = ("derived", "source", "source_loc", "source_check", "quality")
-COUNTS = ("n_gpus", "tp", "pp", "ep", "batch", "concurrency", "isl", "osl", "context_len")
-MEASURES = ("ttft_ms", "tpot_ms", "latency_s", "output_tok_s_total", "output_tok_s_per_gpu", "input_tok_s_total")
-NUMBERS = ("params_b", "active_params_b", *COUNTS, *MEASURES, "mfu_pct")
-COLUMNS = (*TEXT, *NUMBERS, *NOTES)
-REQUIRED = ("model", "gpu", "n_gpus")
+# --- Inference runs --------------------------------------------------------------------------------------------------
+
+FORM = Form(
+    text=("row_id", "group", "model", "gpu", "precision", "framework", "mode", "note"),
+    notes=("derived", "source", "source_loc", "source_check", "quality"),
+    counts=("n_gpus", "tp", "pp", "ep", "batch", "concurrency", "isl", "osl", "context_len"),
+    measures=("ttft_ms", "tpot_ms", "latency_s", "output_tok_s_total", "output_tok_s_per_gpu", "input_tok_s_total"),
+    others=("params_b", "active_params_b", "mfu_pct"),
+    aliases={"gpus": "n_gpus", "num_gpus": "n_gpus", "batch_size": "batch", "input_len": "isl", "output_len": "osl"},
+    ranges=True,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,17 +90,18 @@ def is_inference(heading: Iterable[str]) -> bool:
     >>> is_inference(["model", "gpu", "isl", "osl"]), is_inference(["model", "gpu", "global_batch", "seq"])
     (True, False)
     """
-    own = {"isl", "osl", "framework", "concurrency", "context_len", *MEASURES}
+    own = {"isl", "osl", "framework", "concurrency", "context_len", *FORM.measures}
     return bool(own & {name.strip().casefold() for name in heading})
 
 
-def read_inference(path) -> tuple[list[InferenceRun], list[Skipped]]:
+def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
     """Read a table of runs.
 
     Parameters
     ----------
-    path : path-like
-        A CSV file with columns from ``COLUMNS``, in any case: those of ``REQUIRED`` and one of ``MEASURES`` at least.
+    path
+        A CSV file with columns such as those of ``data/inference.csv``, in any case: ``model``, ``gpu``, ``n_gpus`` and
+        one measurement at least.
         ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null`` mean not published; lines that begin with
         ``#`` are comments. Without ``row_id`` a row is called by its line, without ``group`` its source is ``"runs"``.
 
@@ -118,6 +116,18 @@ def read_inference(path) -> tuple[list[InferenceRun], list[Skipped]]:
         The file cannot be read.
     ValueError
         It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
+
+    Notes
+    -----
+    Four kinds of measurements are read: a batch that starts and ends together (``static``), an endless queue of
+    requests (``saturated``), and passes of replicas that only decode (``decode``) or only read prompts (``prefill``).
+
+    What a row leaves open is filled in by rules that are the same for every row, and ``InferenceRun.filled`` says what
+    and why. Software is that of ``framework``, or ``usual``. A batch that is not published is the largest that fits;
+    where a throughput and a time per token are, it is their product (Little's law). Experts of a mixture are split as
+    attention is unless ``ep`` says otherwise; "attention DP" in the note makes data-parallel ranks of tensor-parallel
+    ones. Ranks left open are tensor-parallel; heads are padded where they do not divide. Caches have 8 bits where
+    products have 8 or 4.
     """
     return parse_inference(read_text(path), name_of(path))
 
@@ -132,69 +142,8 @@ def parse_inference(text: str, name: str) -> tuple[list[InferenceRun], list[Skip
     >>> run.kind, dict(run.filled)["batch"]
     ('saturated', 'largest that fits')
     """
-    lines = csv.reader(io.StringIO(text))
-    heading: list[str] = []
-    runs, skipped = [], []
-    try:
-        for cells in lines:
-            cells = [cell.strip() for cell in cells]
-            if not any(cells) or cells[0].startswith("#"):
-                continue
-            if not heading:
-                heading = _heading(cells, f"{name}, line {lines.line_num}")
-                continue
-            row = _Row(lines.line_num, heading, cells)
-            try:
-                runs.append(_run(row))
-            except (_Skip, ValueError) as why:
-                skipped.append(Skipped(row.name, row.source, str(why)))
-    except csv.Error as error:
-        raise ValueError(f"{name}, line {lines.line_num}: {error}") from None
-    if not heading:
-        raise ValueError(f"{name}, line 1: the file is empty; it needs a heading and rows")
-    if not runs and not skipped:
-        raise ValueError(f"{name}, line {lines.line_num + 1}: no rows below the heading")
-    return runs, skipped
-
-
-def _heading(cells: list[str], where: str) -> list[str]:
-    names = [re.sub(r"[\s-]+", "_", cell.casefold()) for cell in cells]
-    if unknown := [name for name in names if name and name not in COLUMNS]:
-        raise ValueError(f"{where}: unknown columns {', '.join(unknown)}; known: {', '.join(COLUMNS)}")
-    if twice := sorted({name for name in names if name and names.count(name) > 1}):
-        raise ValueError(f"{where}: columns there twice: {', '.join(twice)}")
-    if missing := [name for name in REQUIRED if name not in names]:
-        raise ValueError(f"{where}: missing columns {', '.join(missing)}")
-    if not set(MEASURES) & set(names):
-        raise ValueError(f"{where}: no column with a measurement; it needs one of {', '.join(MEASURES)}")
-    return names
-
-
-class _Row:
-    """A row of the table: its cells as text and as numbers (None: not published), and what gets filled in for them."""
-
-    def __init__(self, line: int, heading: list[str], cells: list[str]) -> None:
-        self.line, self.whole = line, len(cells) == len(heading)
-        self.filled: dict[str, str] = {}
-        given = {name: cell for name, cell in zip(heading, cells, strict=False) if cell.casefold() not in _EMPTY}
-        self.text = dict.fromkeys(COLUMNS, "") | given
-        self.name, self.source = self.text["row_id"] or f"line {line}", self.text["group"] or "runs"
-
-    def __getitem__(self, name: str) -> float | None:
-        """Return a number; a range, "45-50", is its middle."""
-        text = self.text[name].replace(",", "")
-        if not text:
-            return None
-        ends = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:-|to)\s*(\d+(?:\.\d+)?)", text)
-        try:
-            value = (float(ends[1]) + float(ends[2])) / 2 if ends else float(text)
-        except ValueError:
-            raise _Skip(f"{name} must be a number, got {self.text[name]!r}") from None
-        if not 0 < value < 1e12:
-            raise _Skip(f"{name} must be above zero and below 1e12, got {self.text[name]!r}")
-        if ends:
-            self.filled[name] = f"{value:g} (middle of {text})"
-        return value
+    runs, refused = read_rows(text, name, FORM, _run)
+    return runs, skipped_in_order(refused)
 
 
 # --- What a row names ------------------------------------------------------------------------------------------------
@@ -209,7 +158,8 @@ _FRAMEWORKS = {
 }
 
 
-def _software(row: _Row) -> ServingSoftware:
+def _software(row: Row) -> ServingSoftware:
+    """The software that a row names, or the usual."""
     text = row.text["framework"].casefold()
     name = next((name for name, pattern in _FRAMEWORKS.items() if re.search(pattern, text)), "usual")
     if name == "usual":
@@ -233,7 +183,8 @@ def _plain_name(written: str) -> str:
     return _BEHIND.sub("", written)
 
 
-def _formats(row: _Row, chip: Machine) -> Formats:
+def _formats(row: Row, chip: Machine) -> Formats:
+    """Bits of products, weights and caches; products have those that the chip multiplies."""
     text = (row.text["precision"] or row.text["model"]).casefold()
     products = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), "bf16")
     weights = PRECISIONS[products][1]
@@ -251,7 +202,7 @@ def _formats(row: _Row, chip: Machine) -> Formats:
     return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and not wide else 2.0)
 
 
-def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
+def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
     """The layout of a replica, with heads padded where tp does not divide them; and the replicas of the row's GPUs."""
     gpus, tp, pp, ep = row["n_gpus"] or 1.0, row["tp"], row["pp"] or 1.0, row["ep"] or 1.0
     note = row.text["note"].casefold()
@@ -273,11 +224,11 @@ def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
         return model, Layout(dp=tp, pp=pp, etp=tp), gpus / (tp * pp)
     dp = ep / tp if ep > tp else 1.0
     if gpus % (tp * pp * dp) or dp % 1:
-        raise _Skip(f"tp {tp:g}, pp {pp:g} and ep {ep:g} do not divide {gpus:g} GPUs")
+        raise SkipRow(f"tp {tp:g}, pp {pp:g} and ep {ep:g} do not divide {gpus:g} GPUs")
     if model.heads % tp:
         padded = int(np.ceil(model.heads / tp) * tp)
         row.filled["heads"] = f"{padded} (padded from {model.heads})"
-        kv = model.kv_heads if padded % model.kv_heads == 0 else padded
+        kv = model.kv_heads if model.kv_heads and padded % model.kv_heads == 0 else padded
         model = replace(model, heads=padded, kv_heads=kv)
     return model, Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=None if ep > 1 else tp), gpus / (tp * pp * dp)
 
@@ -286,24 +237,23 @@ def _layout(row: _Row, model: Transformer) -> tuple[Transformer, Layout, float]:
 def _machine(text: str) -> Machine:
     chip = catalogue.match_accelerator(text)
     if chip is None:
-        raise _Skip(f"no data on the accelerator {text!r}")
+        raise SkipRow(f"no data on the accelerator {text!r}")
     return machine(chip.name)
 
 
-def _throughput(row: _Row) -> float | None:
+def _throughput(row: Row) -> float | None:
     """Tokens of answers a second of all GPUs of the row."""
     total, each = row["output_tok_s_total"], row["output_tok_s_per_gpu"]
     return total if total or not each else each * (row["n_gpus"] or 1.0)
 
 
-def _run(row: _Row) -> InferenceRun:
-    if not row.whole:
-        raise _Skip("it has not as many fields as the heading")
-    for name in REQUIRED:
+def _run(row: Row) -> InferenceRun:
+    """A row as a run: what it names, and what was measured."""
+    for name in FORM.required:
         if not row.text[name]:
-            raise _Skip(f"no {name}")
+            raise SkipRow(f"no {name}")
     chip, software = _machine(row.text["gpu"]), _software(row)
-    model, note = _model_of(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"], 1)
+    model, note = model_named(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"], 1)
     if note:
         row.filled["model"] = note
     shape, layout, replicas = _layout(row, model)
@@ -314,10 +264,21 @@ def _run(row: _Row) -> InferenceRun:
         row.filled["redundant experts"] = f"{redundant:g} (so that the ranks share them evenly)"
     halves = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
     replica = Replica(shape, chip, layout, _formats(row, chip), halves, redundant, software)
-    kind, seconds, requests, sequences, context, tokens = _measured(row, replica, replicas)
-    if kind in ("static", "saturated") and saturation(replica, requests) < 1:
-        raise _Skip("not one sequence fits into the memory")
-    return InferenceRun(row.name, row.source, kind, seconds, replica, requests, sequences, context, tokens, row.filled)
+    found = _measured(row, replica, replicas)
+    if found.kind in ("static", "saturated") and saturation(replica, found.requests) < 1:
+        raise SkipRow("not one sequence fits into the memory")
+    return InferenceRun(
+        row=row.name,
+        source=row.source,
+        kind=found.kind,
+        seconds=found.seconds,
+        replica=replica,
+        requests=found.requests,
+        sequences=found.sequences,
+        context=found.context,
+        tokens=found.tokens,
+        filled=row.filled,
+    )
 
 
 class _Measured(NamedTuple):
@@ -329,57 +290,74 @@ class _Measured(NamedTuple):
     tokens: float = 0.0
 
 
-def _measured(row: _Row, replica: Replica, replicas: float) -> _Measured:
-    """What was measured, of one replica."""
-    mode, batch = row.text["mode"].casefold(), row["batch"] or row["concurrency"]
-    isl, osl, rate, latency = row["isl"], row["osl"], _throughput(row), row["latency_s"]
-    each, first = row["tpot_ms"], row["ttft_ms"]
-    if batch and re.search(rf"\b{batch:g}\b[^;,.]*?(?:per|a|each|/) ?(?:gpu|device|rank)", row.text["note"].casefold()):
-        batch *= row["n_gpus"] or 1.0
-        row.filled["batch"] = f"{batch:g} (the note says for each GPU)"
-    if batch:
-        batch = max(batch / max(replicas, 1.0), 1.0)
+def _measured(row: Row, replica: Replica, replicas: float) -> _Measured:
+    """What was measured, of one replica: by the row's mode, or by what it has numbers of."""
+    row.filled |= row.ranges
+    mode, rate = row.text["mode"].casefold(), _throughput(row)
+    batch = _batch_of_replica(row, replicas)
+    isl, osl = row["isl"], row["osl"]
     if "prefill" in mode or (row["input_tok_s_total"] and not rate):
         return _prefill(row, batch, replicas)
     context = row["context_len"] or (isl + osl / 2 if isl and osl else isl)
     if "decode" in mode or (not isl and context):
         if not context:
-            raise _Skip("no context_len")
-        if rate:
-            rate = rate / replicas
-            if not batch and each:
-                batch = rate * each / 1e3
-                row.filled["batch"] = f"{batch:g} (throughput times time per token)"
-            if not batch:
-                most = replica.software.max_sequences * replica.layout.dp * replica.layout.pp
-                batch = float(np.minimum(largest_batch(replica, context), most))
-                row.filled["batch"] = f"{batch:g} (largest that fits)"
-            if batch < 1:
-                raise _Skip("not one sequence fits into the memory")
-            return _Measured("decode", batch / rate, Requests(context, 1), batch, context)
+            raise SkipRow("no context_len")
+        return _decode(row, replica, batch, rate and rate / replicas, context)
+    if not (isl and osl):
+        raise SkipRow("no isl and osl")
+    return _served(row, batch, rate, replicas, Requests(isl, osl))
+
+
+def _batch_of_replica(row: Row, replicas: float) -> float | None:
+    """Sequences at a time; the note may say that the number is that of each GPU."""
+    batch = row["batch"] or row["concurrency"]
+    if not batch:
+        return None
+    if re.search(rf"\b{batch:g}\b[^;,.]*?(?:per|a|each|/) ?(?:gpu|device|rank)", row.text["note"].casefold()):
+        batch *= row["n_gpus"] or 1.0
+        row.filled["batch"] = f"{batch:g} (the note says for each GPU)"
+    return max(batch / max(replicas, 1.0), 1.0)
+
+
+def _decode(row: Row, replica: Replica, batch: float | None, rate: float | None, context: float) -> _Measured:
+    """A pass in which every sequence gets a token: by the throughput of the replica, or by the time of a token."""
+    each = row["tpot_ms"]
+    if not rate:
         if each and batch:
             return _Measured("decode", each / 1e3, Requests(context, 1), batch, context)
-        raise _Skip("a decode row needs a throughput, or a time per token and a batch")
-    if not (isl and osl):
-        raise _Skip("no isl and osl")
-    requests = Requests(isl, osl)
-    if batch and (rate or latency or each):
-        static = "static" in mode or not rate
-        if static:
-            total = batch * osl / (rate / replicas) if rate else latency
-            if total:
-                return _Measured("static", total, requests, batch)
-            return _Measured("decode", each / 1e3, requests, batch, isl + osl / 2)
+        raise SkipRow("a decode row needs a throughput, or a time per token and a batch")
+    if not batch and each:
+        batch = rate * each / 1e3
+        row.filled["batch"] = f"{batch:g} (throughput times time per token)"
+    if not batch:
+        most = replica.software.max_sequences * replica.layout.dp * replica.layout.pp
+        batch = float(np.minimum(largest_batch(replica, context), most))
+        row.filled["batch"] = f"{batch:g} (largest that fits)"
+    if batch < 1:
+        raise SkipRow("not one sequence fits into the memory")
+    return _Measured("decode", batch / rate, Requests(context, 1), batch, context)
+
+
+def _served(row: Row, batch: float | None, rate: float | None, replicas: float, requests: Requests) -> _Measured:
+    """Whole requests: a batch that starts and ends together, or a queue without end; or a part of one request."""
+    latency, each, first = row["latency_s"], row["tpot_ms"], row["ttft_ms"]
+    if rate and not (batch and "static" in row.text["mode"].casefold()):
+        if not batch:
+            row.filled["batch"] = "largest that fits"
         return _Measured("saturated", replicas / rate, requests, batch)
-    if rate:
-        row.filled["batch"] = "largest that fits"
-        return _Measured("saturated", replicas / rate, requests)
+    if batch and rate:
+        return _Measured("static", batch * requests.output / (rate / replicas), requests, batch)
+    if batch and latency:
+        return _Measured("static", latency, requests, batch)
+    if batch and each:
+        return _Measured("decode", each / 1e3, requests, batch, requests.prompt + requests.output / 2)
     if first and not each and not latency:
-        return _Measured("prefill", first / 1e3, Requests(isl, 1), None, 1.0, isl)
-    raise _Skip("no batch, and no throughput at saturation")
+        return _Measured("prefill", first / 1e3, Requests(requests.prompt, 1), None, 1.0, requests.prompt)
+    raise SkipRow("no batch, and no throughput at saturation")
 
 
-def _prefill(row: _Row, batch: float | None, replicas: float) -> _Measured:
+def _prefill(row: Row, batch: float | None, replicas: float) -> _Measured:
+    """A pass that reads prompts: by the throughput of the row's GPUs, or by the time to a first token."""
     isl, rate, latency = row["isl"], row["input_tok_s_total"], row["latency_s"] or (row["ttft_ms"] or 0) / 1e3
     if not isl:
         isl = row["context_len"] or 4096.0
@@ -395,31 +373,31 @@ def _prefill(row: _Row, batch: float | None, replicas: float) -> _Measured:
         return _Measured("prefill", batch * isl / (rate / replicas), requests, None, 1.0, batch * requests.read)
     if latency and batch:
         return _Measured("prefill", latency, requests, None, 1.0, batch * requests.read)
-    raise _Skip("a prefill row needs a throughput, or a latency and a batch")
+    raise SkipRow("a prefill row needs a throughput, or a latency and a batch")
 
 
-# --- Predictions -----------------------------------------------------------------------------------------------------
+# --- Predictions of inference runs -----------------------------------------------------------------------------------
 
 
-def predict(run: InferenceRun, software: ServingSoftware | None = None):
+def predict_inference_run(run: InferenceRun, software: ServingSoftware | None = None) -> Seconds:
     """Seconds that the laws of serving give for what was measured.
 
     Parameters
     ----------
-    run : InferenceRun
+    run
         From :func:`read_inference`.
-    software : ServingSoftware, optional
+    software
         In place of the run's own; of arrays: as many predictions.
 
     Returns
     -------
-    array_like
+    float or array
 
     Examples
     --------
     >>> runs, _ = published_inference()
     >>> static = next(run for run in runs if run.kind == "static")
-    >>> bool(abs(predict(static) / static.seconds - 1) < 0.2)
+    >>> bool(abs(predict_inference_run(static) / static.seconds - 1) < 0.2)
     True
     """
     replica, requests = run.replica, run.requests
@@ -448,7 +426,7 @@ def predict_inference(runs: Sequence[InferenceRun]) -> np.ndarray:
     >>> predict_inference(runs[:3]).shape
     (3,)
     """
-    return np.array([float(predict(run)) for run in runs])
+    return np.array([float(predict_inference_run(run)) for run in runs])
 
 
 def at_peak(run: InferenceRun) -> float:

@@ -1,12 +1,13 @@
 """Published tables: one reader for the measurements that come with the library, each row with its source.
 
-Timed collectives and training runs have records of their own: :func:`clusterlab.evidence.nccl_tests.published_timings`
-and :func:`clusterlab.evidence.training_runs.published_runs`.
+Timed collectives and training runs have records of their own: :func:`clusterlab.evidence.published_timings`
+and :func:`clusterlab.evidence.published_runs`.
 """
 
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -29,11 +30,11 @@ _CUSTOMARY = {
 }
 
 
-def _in_si_units(row: dict) -> dict:
+def _in_si_units(row: Mapping[str, str]) -> dict[str, str | float]:
     """``value`` in SI units, and ``printed`` as the source has it."""
     printed = f"{row['value']} {row['unit']}".strip()
     scale = _CUSTOMARY.get(row["unit"])
-    return row | {"value": float(row["value"]) * scale if scale else parse(printed), "printed": printed}
+    return {**row, "value": float(row["value"]) * scale if scale else parse(printed), "printed": printed}
 
 
 # Of each table: its columns of numbers (None where the source prints none), and what else is done to a row.
@@ -50,12 +51,15 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
 _CONVERSIONS: Mapping[str, Callable[[dict], dict]] = {"power": _in_si_units, "economics": _in_si_units}
 
 
+# --- Published tables ------------------------------------------------------------------------------------------------
+
+
 def published(table: str, **where: str) -> tuple[Mapping, ...]:
     """Rows of a published table, each a mapping with its source; numbers are in SI units, or None where not printed.
 
     Parameters
     ----------
-    table : str
+    table
         ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"failures"`` (failures,
         repairs and checkpoints of large runs: ``run``), ``"operations"`` (jobs, waits and use of shared clusters:
         ``run``), ``"power"`` (power, cooling, energy, carbon, prices: ``group``) or ``"economics"`` (bills, training
@@ -100,6 +104,6 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
 @cache
 def _rows(table: str) -> tuple[Mapping, ...]:
     numbers, convert = _NUMBERS[table], _CONVERSIONS.get(table, dict)
-    with (files("clusterlab.evidence") / "data" / f"{table}.csv").open(encoding="utf-8", newline="") as stream:
-        rows = [convert(row) for row in csv.DictReader(stream)]
+    text = (files("clusterlab.evidence") / "data" / f"{table}.csv").read_text(encoding="utf-8")
+    rows = [convert(row) for row in csv.DictReader(io.StringIO(text))]
     return tuple(MappingProxyType(row | {n: float(row[n]) if row[n] else None for n in numbers}) for row in rows)

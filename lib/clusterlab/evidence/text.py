@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 import sys
+from importlib.resources.abc import Traversable
 from pathlib import Path
+
+Source = str | Path | Traversable  # "-" is standard input
 
 MOST_BYTES = 64_000_000  # a log of nccl-tests has some kilobytes, with all that NCCL can say some megabytes
 UNUSABLE = 2  # exit status of a command that was called wrongly (argparse's own), or whose input is refused
@@ -20,20 +23,21 @@ _UTF_16 = "is text in UTF-16: save it as UTF-8, or convert it with iconv -f UTF-
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-def name_of(path) -> str:
+def name_of(path: Source) -> str:
     """What to call a file in a message: ``-`` is standard input."""
     return "standard input" if str(path) == "-" else str(path)
 
 
-def read_text(path, *, errors: str = "strict") -> str:
+def read_text(path: Source, *, errors: str = "strict") -> str:
     """Read a text file in UTF-8, or standard input, without its byte order mark.
 
     Parameters
     ----------
-    path : str or path
+    path
         The file; ``"-"`` is standard input.
-    errors : {"strict", "replace"}
-        Whether bytes that are not UTF-8 are refused, or replaced by U+FFFD: the log of a program may hold a few.
+    errors
+        Whether bytes that are not UTF-8 are refused (``"strict"``), or replaced by U+FFFD (``"replace"``): the log of a
+        program may hold a few.
 
     Returns
     -------
@@ -75,12 +79,12 @@ def read_text(path, *, errors: str = "strict") -> str:
         raise ValueError(f"{where}; if it is Latin-1, convert it with iconv -f WINDOWS-1252 -t UTF-8") from None
 
 
-def _bytes(path, most: int) -> bytes:
+def _bytes(path: Source, most: int) -> bytes:
     if str(path) == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")
         return sys.stdin.buffer.read(most)
-    with (path if hasattr(path, "open") else Path(path)).open("rb") as stream:
+    with (Path(path) if isinstance(path, str) else path).open("rb") as stream:
         return stream.read(most)
 
 

@@ -29,17 +29,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from ..checks import WHOLE, check, larger, nonnegative, pick, positive, smaller
-from ..quantities import (
-    Amount,
-    Bytes,
-    BytesPerSecond,
-    Count,
-    Law,
-    PositiveSeconds,
-    Seconds,
-    Share,
-    law,
-)
+from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
 
@@ -1040,7 +1030,7 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
     -----
     Derived like :func:`double_tree_chunks`. The kappa is measured: with it two constants, fitted to each of eight
     published NCCL sweeps, leave 7 % mean absolute error, and 11 % without the root
-    (:mod:`clusterlab.evidence.link_fit`).
+    (:func:`clusterlab.evidence.fit_links`).
 
     Examples
     --------

@@ -71,7 +71,8 @@ class Traffic(NamedTuple):
 
     def __add__(self, other: Traffic) -> Traffic:  # type: ignore[override]  # no concatenation
         """Return both together."""
-        return Traffic(*(one + more for one, more in zip(self, other, strict=True)))
+        launches = self.launches + other.launches
+        return Traffic(self.forward + other.forward, self.backward + other.backward, launches)
 
 
 class Routing(NamedTuple):
@@ -169,10 +170,11 @@ class Block:
         """
         assert rank.software is not None
         stream, dropout = 2 * rank.tokens * shape.hidden / rank.stream, rank.software.dropout
-        norm = Traffic(stream * (5 + dropout / 2), stream * (8 + 3.5 * dropout))
-        # Whoever makes an operand below 16 bits writes it twice more, by rows and by columns.
-        casts = 2 * rank.tokens * shape.hidden * (rank.operand_bytes < 2)
-        return norm + Traffic(casts, casts)
+        forward, backward = stream * (5 + dropout / 2), stream * (8 + 3.5 * dropout)
+        if rank.operand_bytes == 2:
+            return Traffic(forward, backward)
+        casts = 2 * rank.tokens * shape.hidden  # an operand is written twice more, by rows and by columns
+        return Traffic(forward + casts, backward + casts)
 
     def middle(self, shape: Transformer) -> Number:
         """Return elements of a token between its matrices, on all ranks."""

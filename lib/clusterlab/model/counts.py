@@ -6,7 +6,7 @@ softmax are left out, as in every published FLOP count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -18,15 +18,6 @@ from .blocks import Embedding, Output
 from .shape import Transformer, trained
 
 # --- Parameters ------------------------------------------------------------------------------------------------------
-
-
-def _sum_parts(parts: Iterable[tuple[Number, Mapping[str, Number]]], names: Iterable[str]) -> dict[str, Number]:
-    """So many of the parts of each, added by name; 0 where there is none."""
-    found: dict[str, Number] = dict.fromkeys(names, 0)
-    for count, each in parts:
-        for name, amount in each.items():
-            found[name] = found[name] + count * amount
-    return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +88,11 @@ def parameters(model: Transformer) -> ParameterCount:
     """
     parts = [(stack.count, block.counts(model)) for stack in model.stacks for block in stack.blocks]
     parts += [(1, Embedding().counts(model)), (1, Output().counts(model))]
-    return ParameterCount(**_sum_parts(parts, (f.name for f in fields(ParameterCount))))
+    found: dict[str, Number] = dict.fromkeys((f.name for f in fields(ParameterCount)), 0)
+    for count, each in parts:
+        for name, amount in each.items():
+            found[name] = found[name] + count * amount
+    return ParameterCount(**found)
 
 
 # --- FLOPs of a token ------------------------------------------------------------------------------------------------
@@ -174,13 +169,18 @@ def forward_flops(model: Transformer, sequence: Number, *, causal: bool = False)
     model.broadcasts(sequence=sequence)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be True or False, got {causal!r}")
-    parts = []
+    found: dict[str, Flops] = dict.fromkeys(_FORWARD, 0)
     for stack in model.stacks:
         for block in stack.blocks:
-            mixed = {"scores": block.scores(model, sequence, causal=causal), "scan": block.scan(model)[0]}
-            parts.append((stack.count, block.flops(model) | mixed))
-    parts.append((1, {"logits": Output().flops(model)}))
-    return ForwardFlops(**_sum_parts(parts, (f.name for f in fields(ForwardFlops))))
+            for name, flops in block.flops(model).items():
+                found[name] = found[name] + stack.count * flops
+            found["scores"] = found["scores"] + stack.count * block.scores(model, sequence, causal=causal)
+            found["scan"] = found["scan"] + stack.count * block.scan(model)[0]
+    found["logits"] = Output().flops(model)
+    return ForwardFlops(**found)
+
+
+_FORWARD = tuple(f.name for f in fields(ForwardFlops))
 
 
 def alternate_share(model: Transformer) -> Number:

@@ -54,11 +54,11 @@ class FeedForward(Block):
 
     def traffic(self, shape: Transformer, rank: Rank) -> Traffic:
         """Return those of every block; the activation, which reads its inputs and writes its output; and casts."""
-        gates, wide = 1 + shape.gated, self.middle(shape)
-        split = 2 * rank.tokens / rank.tp
-        casts = 2 * rank.tokens / rank.tp * (rank.operand_bytes < 2)
-        moved = Traffic(split * (1 + gates) * wide, split * (2 * gates + 1) * wide)
-        return super().traffic(shape, rank) + moved + Traffic(casts * wide, casts * (1 + gates) * wide)
+        gates, moved = 1 + shape.gated, 2 * rank.tokens / rank.tp * self.middle(shape)
+        forward, backward = (1 + gates) * moved, (2 * gates + 1) * moved
+        if rank.operand_bytes < 2:
+            forward, backward = forward + moved, backward + (1 + gates) * moved
+        return super().traffic(shape, rank) + Traffic(forward, backward)
 
     def fused_elements(self, shape: Transformer) -> tuple[Number, Number]:
         return 4 * shape.hidden, (2 + shape.gated) * self.middle(shape)

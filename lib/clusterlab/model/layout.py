@@ -257,8 +257,7 @@ class Layout(Explained):
             "ep must divide tp cp dp": (t * c * d) % x != 0,
             "dp times microbatch must divide global_batch": workload.global_batch % (d * self.microbatch) != 0,
         }
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        values |= {"heads": model.heads, "layers": model.layers, "experts": model.experts}
+        values = vars(self) | {"heads": model.heads, "layers": model.layers, "experts": model.experts}
         values |= {"sequence": workload.sequence, "global_batch": workload.global_batch}
         if gpus is not None:
             (values["gpus"],) = whole(gpus=gpus)

@@ -83,9 +83,11 @@ class Attention(Block):
         split, fused = 2 * rank.tokens / tp, rank.software.fused_attention
         rotated = 2 * (shape.heads * shape.head_dim + kv * tp / 2) if not shape.positions else 0.0
         beside_forward, beside_backward = (0, 13) if fused else (2, 8)
-        moved = Traffic(split * (rotated + beside_forward * values), split * (rotated + beside_backward * values))
-        casts = 2 * rank.tokens * (rank.operand_bytes < 2)
-        return super().traffic(shape, rank) + moved + Traffic(casts * values / tp, casts * (values / tp + qkv))
+        forward, backward = split * (rotated + beside_forward * values), split * (rotated + beside_backward * values)
+        if rank.operand_bytes < 2:
+            made = 2 * rank.tokens * values / tp
+            forward, backward = forward + made, backward + made + 2 * rank.tokens * qkv
+        return super().traffic(shape, rank) + Traffic(forward, backward)
 
     def fused_elements(self, shape: Transformer) -> tuple[Number, Number]:
         return 4 * shape.hidden, 2 * (shape.heads + shape.kv_heads) * shape.head_dim

@@ -89,7 +89,7 @@ def _published(key: str, fact: Fact, tolerance: float | None) -> Published:
     return Published(fact.printed, count, unit if tolerance is None else tolerance * count)
 
 
-def load(document: Mapping) -> dict[str, Entry]:
+def read_models(document: Mapping) -> dict[str, Entry]:
     """Build every model of a parsed ``models.toml``, refusing whatever has no source or does not add up.
 
     Parameters
@@ -168,7 +168,7 @@ def _others(values: dict[str, Any]) -> tuple[tuple[int, Block], ...]:
 
 @cache
 def _entries() -> dict[str, Entry]:
-    return load(tomllib.loads(stored("models.toml")))
+    return read_models(tomllib.loads(stored("models.toml")))
 
 
 def normalize_name(name: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import broadcastable, nonnegative, pick, whole
+from ..checks import broadcastable, nonnegative, pick, some, whole
 from ..quantities import Number
 from ..records import Explained, Rows, summary, words
 from .blocks import Block, MultiToken
@@ -243,7 +243,7 @@ def trained(model: Transformer) -> Transformer:
     (88, 92, 42)
     """
     depth = model.mtp_depth
-    if not np.any(depth) or np.any(model.predicting):
+    if not some(depth != 0) or some(model.predicting != 0):
         return model
     if model.feed_forward_layers is None:
         return replace(model, layers=model.layers + depth, predicting=depth)

@@ -1,5 +1,7 @@
-"""Operations: jobs that wait, storage that feeds them, the slowest of many, alarms, the bad machine."""
+"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine."""
 
+from .jobs import Cluster, Jobs, draw_jobs
+from .limits import Drain, drain, expected_wait
 from .monitoring import (
     Detector,
     best_check_interval,
@@ -11,25 +13,9 @@ from .monitoring import (
     result_checks,
     step_alarm,
 )
-from .scheduling import (
-    CAUSES,
-    Attempt,
-    Cluster,
-    Drain,
-    Jobs,
-    Replays,
-    Schedule,
-    Use,
-    compare,
-    drain,
-    draw_jobs,
-    expected_wait,
-    internal_fragmentation,
-    makespan_bound,
-    packing_bound,
-    replay,
-    simulate,
-)
+from .replays import Replays, replay
+from .schedules import CAUSES, Attempt, Schedule, Use, compare
+from .simulation import simulate
 from .storage import (
     Feeding,
     FileSystem,
@@ -41,49 +27,12 @@ from .storage import (
     servers_needed,
     time_to_starve,
 )
-from .stragglers import (
-    any_slow,
-    repetitions,
-    slowest,
-)
+from .stragglers import any_slow, repetitions, slowest
 
 __all__ = [
-    "Cluster",
-    "Jobs",
-    "draw_jobs",
-    "Attempt",
-    "CAUSES",
-    "Use",
-    "Schedule",
-    "simulate",
-    "compare",
-    "Replays",
-    "replay",
-    "expected_wait",
-    "Drain",
-    "drain",
-    "packing_bound",
-    "makespan_bound",
-    "internal_fragmentation",
-    "reading_rate",
-    "cache_hits",
-    "FileSystem",
-    "file_system",
-    "servers_needed",
-    "fair_shares",
-    "time_to_starve",
-    "Feeding",
-    "feed",
-    "slowest",
-    "any_slow",
-    "repetitions",
-    "Detector",
-    "heartbeat",
-    "best_timeout",
-    "step_alarm",
-    "result_checks",
-    "best_check_interval",
-    "least_tests",
-    "pair_tests",
+    "reading_rate", "cache_hits", "FileSystem", "file_system", "servers_needed", "fair_shares", "time_to_starve",
+    "Feeding", "feed", "Cluster", "Jobs", "draw_jobs", "Attempt", "CAUSES", "Use", "Schedule", "simulate", "compare",
+    "Replays", "replay", "expected_wait", "Drain", "drain", "slowest", "any_slow", "repetitions", "Detector",
+    "heartbeat", "best_timeout", "step_alarm", "result_checks", "best_check_interval", "least_tests", "pair_tests",
     "find_bad",
-]
+]  # fmt: skip

@@ -8,12 +8,15 @@ and one that computes wrong results (:func:`result_checks`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from ..checks import broadcastable, fraction, positive, whole
-from ..records import Explained, summary
+from ..checks import whole
+from ..quantities import Amount, Arrivals, Count, Number, PositiveSeconds, PositiveShare, Seconds, Share, law
+from ..records import Explained, Rows, summary
 
 _TAIL = np.vectorize(lambda score: math.erfc(score / math.sqrt(2)) / 2, otypes=[float])  # of the standard normal
 
@@ -22,21 +25,21 @@ _TAIL = np.vectorize(lambda score: math.erfc(score / math.sqrt(2)) / 2, otypes=[
 class Detector(Explained):
     """What a detector costs a job, by share of its time.
 
-    ``delay`` is seconds from a fault to its alarm, on average, ``false_alarms`` those a second without a fault.
-    ``late`` is the share lost to the delays, ``false`` that lost to false alarms.
+    ``delay`` is from a fault to its alarm, on average, ``false_alarms`` are those a second without a fault. ``late`` is
+    the share lost to the delays, ``false`` that lost to false alarms.
     """
 
-    delay: float
-    false_alarms: float
-    late: float
-    false: float
+    delay: Seconds
+    false_alarms: Arrivals
+    late: Share
+    false: Share
 
     @property
-    def lost(self):
+    def lost(self) -> Share:
         """Share of time lost, to both."""
         return self.late + self.false
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         with np.errstate(divide="ignore"):
             apart = 1 / np.asarray(self.false_alarms)[()]
         rows = [("delay", summary(self.delay, "s")), ("between false alarms", summary(apart, "s"))]
@@ -44,31 +47,34 @@ class Detector(Explained):
         return [("", "value"), *rows, *shares]
 
 
-def heartbeat(timeout, *, pause, every, mtbf, restart) -> Detector:
+@law
+def heartbeat(
+    timeout: PositiveSeconds,
+    *,
+    pause: PositiveSeconds,
+    every: PositiveSeconds,
+    mtbf: PositiveSeconds,
+    restart: PositiveSeconds,
+) -> Detector:
     r"""A timeout for ranks that hang: short ones stop healthy jobs, long ones wait for dead ones.
 
     .. math:: \text{late} = \frac{T}{M}, \qquad \text{false} = \frac{R}{a}\, e^{-T/\theta}
 
     Parameters
     ----------
-    timeout : array_like
-        Seconds without a sign of life after which the job is stopped, T.
-    pause, every : array_like
-        Mean length of the pauses that a healthy job takes, theta, and mean time from one to the next, a, seconds.
-    mtbf : array_like
-        Mean time between the hangs, M, seconds.
-    restart : array_like
-        Seconds that a stop costs: lost work and the start, R.
+    timeout
+        Time without a sign of life after which the job is stopped, T.
+    pause, every
+        Mean length of the pauses that a healthy job takes, theta, and mean time from one to the next, a.
+    mtbf
+        Mean time between the hangs, M.
+    restart
+        What a stop costs: lost work and the start, R.
 
     Returns
     -------
     Detector
         Shares to first order: late and false are small.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
 
     Notes
     -----
@@ -91,31 +97,27 @@ def heartbeat(timeout, *, pause, every, mtbf, restart) -> Detector:
     >>> f"{heartbeat(600, **job).lost:.1%}"
     '5.6%'
     """
-    given = {"timeout": timeout, "pause": pause, "every": every, "mtbf": mtbf, "restart": restart}
-    wait, mean, gap, between, cost = positive(**given)
-    false_alarms = np.exp(-wait / mean) / gap
-    return Detector(wait, false_alarms, wait / between, cost * false_alarms)
+    false_alarms = np.exp(-timeout / pause) / every
+    return Detector(timeout, false_alarms, timeout / mtbf, restart * false_alarms)
 
 
-def best_timeout(*, pause, every, mtbf, restart):
+@law
+def best_timeout(
+    *, pause: PositiveSeconds, every: PositiveSeconds, mtbf: PositiveSeconds, restart: PositiveSeconds
+) -> Seconds:
     r"""The timeout that loses least.
 
     .. math:: T^* = \theta \ln\frac{R\,M}{a\,\theta}
 
     Parameters
     ----------
-    pause, every, mtbf, restart : array_like
+    pause, every, mtbf, restart
         As in :func:`heartbeat`.
 
     Returns
     -------
-    array_like
-        Seconds; 0 where pauses are so long and hangs so frequent that waiting never pays.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    Seconds
+        0 where pauses are so long and hangs so frequent that waiting never pays.
 
     Notes
     -----
@@ -128,12 +130,21 @@ def best_timeout(*, pause, every, mtbf, restart):
     >>> round(best), f"{heartbeat(best, **job).lost:.2%}"
     (134, '1.43%')
     """
-    mean, gap, between, cost = positive(pause=pause, every=every, mtbf=mtbf, restart=restart)
-    ratio = cost * between / (gap * mean)
-    return np.maximum(mean * np.log(ratio), 0 * mean)[()]
+    ratio = restart * mtbf / (every * pause)
+    return np.maximum(pause * np.log(ratio), 0 * pause)[()]
 
 
-def step_alarm(threshold, *, steps, slowdown, spread, step_time, mtbf, false_cost) -> Detector:
+@law
+def step_alarm(
+    threshold: Number,
+    *,
+    steps: Count,
+    slowdown: Number,
+    spread: Number,
+    step_time: PositiveSeconds,
+    mtbf: PositiveSeconds,
+    false_cost: PositiveSeconds,
+) -> Detector:
     r"""An alarm on the mean of several step times, for a job that has become slower.
 
     .. math:: \alpha = Q\!\left(\frac{h \sqrt k}{\sigma}\right), \quad
@@ -142,30 +153,25 @@ def step_alarm(threshold, *, steps, slowdown, spread, step_time, mtbf, false_cos
 
     Parameters
     ----------
-    threshold : array_like
+    threshold
         How much longer than usual the mean may be, over the usual step, h.
-    steps : array_like
+    steps
         Steps of each mean, k.
-    slowdown : array_like
+    slowdown
         How much longer a step takes after the fault, delta.
-    spread : array_like
+    spread
         Standard deviation of a healthy step over its mean, sigma.
-    step_time : array_like
-        Seconds of a healthy step, t.
-    mtbf : array_like
-        Mean time between such faults, seconds.
-    false_cost : array_like
-        Seconds of the job that a false alarm costs.
+    step_time
+        Time of a healthy step, t.
+    mtbf
+        Mean time between such faults.
+    false_cost
+        Time of the job that a false alarm costs.
 
     Returns
     -------
     Detector
         ``late`` is the share of work not done in the delay: slowdown / (1 + slowdown) of it.
-
-    Raises
-    ------
-    ValueError
-        ``steps`` is not a whole number of at least 1, or another argument is not positive and finite.
 
     Notes
     -----
@@ -186,44 +192,37 @@ def step_alarm(threshold, *, steps, slowdown, spread, step_time, mtbf, false_cos
     false                 0.00105%
     lost                  0.00353%
     """
-    whole(steps=steps)
-    given = {"threshold": threshold, "steps": steps, "slowdown": slowdown, "spread": spread}
-    limit, k, slower, noise, time, between, cost = positive(
-        **given, step_time=step_time, mtbf=mtbf, false_cost=false_cost
-    )
-    sharper = np.sqrt(k) / noise
-    wrong = _TAIL(limit * sharper)[()]
-    seen = np.maximum(_TAIL((limit - slower) * sharper), 1e-300)[()]
-    window = k * time
+    sharper = np.sqrt(steps) / spread
+    wrong = _TAIL(threshold * sharper)[()]
+    seen = np.maximum(_TAIL((threshold - slowdown) * sharper), 1e-300)[()]
+    window = steps * step_time
     delay = window * (0.5 + 1 / seen)
-    return Detector(delay, wrong / window, delay * (slower / (1 + slower)) / between, cost * wrong / window)
+    return Detector(delay, wrong / window, delay * (slowdown / (1 + slowdown)) / mtbf, false_cost * wrong / window)
 
 
-def result_checks(interval, *, cost, mtbf, coverage=1) -> Detector:
+@law
+def result_checks(
+    interval: PositiveSeconds, *, cost: PositiveSeconds, mtbf: PositiveSeconds, coverage: PositiveShare = 1
+) -> Detector:
     r"""Checks that compare results, for a rank that computes wrong ones without a sign of it.
 
     .. math:: \text{delay} = \tau \left(\frac1p - \frac12\right), \qquad \text{false} = \frac{c}{\tau}
 
     Parameters
     ----------
-    interval : array_like
-        Seconds from check to check, tau.
-    cost : array_like
-        Seconds of the job that one check takes, c.
-    mtbf : array_like
-        Mean time between silent errors, seconds.
-    coverage : array_like
+    interval
+        Time from check to check, tau.
+    cost
+        Time of the job that one check takes, c.
+    mtbf
+        Mean time between silent errors.
+    coverage
         Probability that a check finds a rank that errs, p.
 
     Returns
     -------
     Detector
         All work done in the ``delay`` is lost; ``false`` is the share that the checks take, not one of alarms.
-
-    Raises
-    ------
-    ValueError
-        ``coverage`` is not between 0 and 1, or another argument is not positive and finite.
 
     Notes
     -----
@@ -236,32 +235,25 @@ def result_checks(interval, *, cost, mtbf, coverage=1) -> Detector:
     >>> result_checks(6 * 3600, cost=60, mtbf=9 * 86400, coverage=0.9).delay / 3600
     3.666666666666667
     """
-    (coverage,) = fraction(coverage=coverage)
-    tau, check, between = positive(interval=interval, cost=cost, mtbf=mtbf)
-    broadcastable(interval=tau, cost=check, mtbf=between, coverage=coverage)
-    delay = tau * (1 / coverage - 0.5)
-    return Detector(delay, 0 / tau, delay / between, check / tau)
+    delay = interval * (1 / coverage - 0.5)
+    return Detector(delay, 0 / interval, delay / mtbf, cost / interval)
 
 
-def best_check_interval(*, cost, mtbf, coverage=1):
+@law
+def best_check_interval(*, cost: PositiveSeconds, mtbf: PositiveSeconds, coverage: PositiveShare = 1) -> Seconds:
     r"""The time from check to check that loses least.
 
     .. math:: \tau^* = \sqrt{\frac{c\,M}{1/p - 1/2}}
 
     Parameters
     ----------
-    cost, mtbf, coverage : array_like
+    cost, mtbf, coverage
         As in :func:`result_checks`.
 
     Returns
     -------
-    array_like
-        Seconds. With perfect checks it is Young's interval for checkpoints: the same trade.
-
-    Raises
-    ------
-    ValueError
-        As in :func:`result_checks`.
+    Seconds
+        With perfect checks it is Young's interval for checkpoints: the same trade.
 
     Notes
     -----
@@ -274,34 +266,32 @@ def best_check_interval(*, cost, mtbf, coverage=1):
     >>> (best / 3600).round(2).tolist(), float((young_interval(60, 9 * 86400) / 3600).round(2))
     ([2.68, 1.55], 2.68)
     """
-    (coverage,) = fraction(coverage=coverage)
-    check, between = positive(cost=cost, mtbf=mtbf)
-    broadcastable(cost=check, mtbf=between, coverage=coverage)
-    return np.sqrt(check * between / (1 / coverage - 0.5))
+    return np.sqrt(cost * mtbf / (1 / coverage - 0.5))
 
 
 # --- Who is it? ------------------------------------------------------------------------------------------------------
 
 
-def least_tests(n, bad=1):
+@law
+def least_tests(n: Count, bad: Count = 1) -> Amount:
     r"""Fewest yes-or-no tests of groups that can tell which of n machines are bad: a bound of information.
 
     .. math:: \left\lceil \log_2 \binom nb \right\rceil
 
     Parameters
     ----------
-    n, bad : array_like
+    n, bad
         Machines, n, and how many of them are bad, b.
 
     Returns
     -------
-    array_like
+    Amount
         Tests, one after another, of groups of any size.
 
     Raises
     ------
     ValueError
-        ``n`` or ``bad`` is not a whole number of at least 1, or more are bad than there are.
+        More are bad than there are.
 
     Notes
     -----
@@ -312,37 +302,37 @@ def least_tests(n, bad=1):
     >>> least_tests([16, 2048], 1).tolist(), float(least_tests(2048, 2))
     ([4.0, 11.0], 21.0)
     """
-    machines, culprits = whole(n=n, bad=bad)
-    if np.any(machines < culprits):
-        raise ValueError(f"bad must be at most n, got {np.max(culprits):g} of {np.min(machines):g}")
-    return np.ceil(_log2_choose(machines, culprits) - 1e-9)[()]
+    if np.any(n < bad):
+        raise ValueError(f"bad must be at most n, got {np.max(bad):g} of {np.min(n):g}")
+    return np.ceil(_log2_choose(n, bad) - 1e-9)[()]
 
 
 @np.vectorize
-def _log2_choose(n, k):
+def _log2_choose(n: float, k: float) -> float:
     return math.log2(math.comb(int(n), int(k)))
 
 
-def pair_tests(n, bad=1):
+@law
+def pair_tests(n: Count, bad: Count = 1) -> Count:
     r"""Most tests that find every bad machine in two rounds, where many pairs can be tested at once.
 
     .. math:: \left\lfloor \frac n2 \right\rfloor + 2\,b + (n \bmod 2)
 
     Parameters
     ----------
-    n, bad : array_like
+    n, bad
         Machines, n, and how many of them are bad at most, b: up to a quarter of them.
 
     Returns
     -------
-    array_like
+    Count
         Tests of two machines. The first round pairs all of them; the second pairs each suspect, and the odd one out,
         with a machine of its own that passed. Bad ones that were paired with each other save two tests.
 
     Raises
     ------
     ValueError
-        ``n`` or ``bad`` is not a whole number of at least 1, or there may be suspects without a machine that passed.
+        There may be suspects without a machine that passed.
 
     Notes
     -----
@@ -354,22 +344,20 @@ def pair_tests(n, bad=1):
     >>> pair_tests([16, 2048], 1).tolist(), float(pair_tests(2048, 8))
     ([10.0, 1026.0], 1040.0)
     """
-    machines, culprits = whole(n=n, bad=bad)
-    broadcastable(n=machines, bad=culprits)
-    odd = np.mod(machines, 2)
-    if np.any(4 * culprits + 2 * odd > machines):
-        raise ValueError(f"bad must be at most a quarter of n, got {np.max(culprits):g} of {np.min(machines):g}")
-    return (np.floor_divide(machines, 2) + 2 * culprits + odd)[()]
+    odd = np.mod(n, 2)
+    if np.any(4 * bad + 2 * odd > n):
+        raise ValueError(f"bad must be at most a quarter of n, got {np.max(bad):g} of {np.min(n):g}")
+    return np.floor_divide(n, 2) + 2 * bad + odd
 
 
-def find_bad(n, fails) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+def find_bad(n: Count, fails: Callable[[tuple[int, ...]], Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     r"""Find every bad machine among n by testing groups: halve a group that fails until one machine is left.
 
     Parameters
     ----------
-    n : int
+    n
         Machines, numbered from 0.
-    fails : callable
+    fails
         A test of a group, a tuple of numbers: whether any of it is bad, such as an all-reduce that is slow.
 
     Returns
@@ -396,11 +384,11 @@ def find_bad(n, fails) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     ((5,), 6)
     """
     whole(n=n)
-    left, bad, tests = tuple(range(int(n))), [], []
+    left, bad, tests = tuple(range(int(n))), list[int](), list[tuple[int, ...]]()
 
-    def test(group):
+    def test(group: tuple[int, ...]) -> bool:
         tests.append(group)
-        return fails(group)
+        return bool(fails(group))
 
     while left and test(left):
         group = left

@@ -9,38 +9,47 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from ..checks import at_least_one, broadcastable, nonnegative, positive, whole
-from ..records import Explained, summary
+from ..checks import nonnegative, positive
+from ..quantities import (
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Multiple,
+    Number,
+    PositiveBytes,
+    PositiveSeconds,
+    Seconds,
+    Share,
+    Traffic,
+    law,
+)
+from ..records import Explained, Rows, summary
 
 # --- What training reads ---------------------------------------------------------------------------------------------
 
 
-def reading_rate(samples, sample_bytes, step_time):
+@law
+def reading_rate(samples: Number, sample_bytes: PositiveBytes, step_time: PositiveSeconds) -> BytesPerSecond:
     r"""Bytes a second that a job reads while its GPUs never wait.
 
     .. math:: D = \frac{n\,s}{t}
 
     Parameters
     ----------
-    samples : array_like
+    samples
         Samples of a step on all GPUs together, n: tokens, images, clips.
-    sample_bytes : array_like
-        Bytes of one on storage, s: 4 for a token, 100 kB for a photograph.
-    step_time : array_like
-        Seconds that a step computes, t.
+    sample_bytes
+        Size of one on storage, s: 4 bytes for a token, 100 kB for a photograph.
+    step_time
+        Time that a step computes, t.
 
     Returns
     -------
-    array_like
-        Bytes/s.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
+    BytesPerSecond
 
     Notes
     -----
@@ -54,31 +63,26 @@ def reading_rate(samples, sample_bytes, step_time):
     >>> [f"{rate / 1e9:.3g} GB/s" for rate in rates]
     ['0.205 GB/s', '3.18 GB/s']
     """
-    n, size, time = positive(samples=samples, sample_bytes=sample_bytes, step_time=step_time)
-    return n * size / time
+    return samples * sample_bytes / step_time
 
 
-def cache_hits(cache, dataset, *, epochs):
+@law
+def cache_hits(cache: Bytes, dataset: PositiveBytes, *, epochs: Count) -> Share:
     r"""Share of reads that a cache near the GPUs serves, over a whole training run.
 
     .. math:: h = \left(1 - \frac1E\right) \min\!\left(1, \frac{c}{d}\right)
 
     Parameters
     ----------
-    cache, dataset : array_like
-        Bytes of the cache, c, and of all samples, d.
-    epochs : array_like
-        How often the run reads each sample, E: whole numbers.
+    cache, dataset
+        Sizes of the cache, c, and of all samples, d.
+    epochs
+        How often the run reads each sample, E.
 
     Returns
     -------
-    array_like
-        Share, below 1. The first epoch reads everything from storage, so one pass over the data has no hits at all.
-
-    Raises
-    ------
-    ValueError
-        ``cache`` is negative, ``dataset`` is not positive, or ``epochs`` is not a whole number of at least 1.
+    Share
+        Below 1: the first epoch reads everything from storage, so one pass over the data has no hits at all.
 
     Notes
     -----
@@ -90,11 +94,7 @@ def cache_hits(cache, dataset, *, epochs):
     >>> cache_hits(10e12, 40e12, epochs=[1, 2, 90]).round(3).tolist()
     [0.0, 0.125, 0.247]
     """
-    positive(dataset=dataset)
-    (epochs,) = whole(epochs=epochs)
-    kept, everything = nonnegative(cache=cache, dataset=dataset)
-    broadcastable(cache=cache, dataset=dataset, epochs=epochs)
-    return (1 - 1 / epochs) * np.minimum(kept / everything, 1)
+    return (1 - 1 / epochs) * np.minimum(cache / dataset, 1)
 
 
 # --- What a file system gives ----------------------------------------------------------------------------------------
@@ -104,54 +104,63 @@ def cache_hits(cache, dataset, *, epochs):
 class FileSystem(Explained):
     """A parallel file system, as :func:`file_system` sizes it.
 
-    ``drive_read``, ``drive_write`` and ``network`` are the bytes/s of all its drives and of all its servers' ports,
-    ``clients`` those of all who read it (None: no limit), ``raw`` its bytes before ``copies`` of each are kept.
+    ``drive_read``, ``drive_write`` and ``network`` are those of all its drives and of all its servers' ports,
+    ``clients`` that of all who read it (None: no limit), ``raw`` its bytes before ``copies`` of each are kept.
     """
 
-    servers: float
-    drive_read: float
-    drive_write: float
-    network: float
-    clients: float | None
-    raw: float
-    copies: float
+    servers: Count
+    drive_read: BytesPerSecond
+    drive_write: BytesPerSecond
+    network: BytesPerSecond
+    clients: BytesPerSecond | None
+    raw: PositiveBytes
+    copies: Multiple
 
     @property
-    def reads(self) -> dict:
+    def reads(self) -> dict[str, Any]:
         """Bytes/s of reads that each part could pass on."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_read, "network": self.network} | given
 
     @property
-    def writes(self) -> dict:
+    def writes(self) -> dict[str, Any]:
         """Bytes/s of writes that each part could pass on; every copy goes through a server's port to its drives."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_write / self.copies, "network": self.network / self.copies} | given
 
     @property
-    def read(self):
+    def read(self) -> BytesPerSecond:
         """Bytes/s of reads: the least of its parts."""
         return reduce(np.minimum, self.reads.values())
 
     @property
-    def write(self):
+    def write(self) -> BytesPerSecond:
         """Bytes/s of writes: the least of its parts."""
         return reduce(np.minimum, self.writes.values())
 
     @property
-    def capacity(self):
+    def capacity(self) -> PositiveBytes:
         """Bytes that it holds."""
         return self.raw / self.copies
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "read", "write")]
         rows += [(name, summary(self.reads[name], "B/s"), summary(self.writes[name], "B/s")) for name in self.reads]
         rows.append(("all", summary(self.read, "B/s"), summary(self.write, "B/s")))
         return [*rows, ("holds", summary(self.capacity, "B"), "")]
 
 
+@law
 def file_system(
-    servers, *, drives, drive_read, drive_write, drive_capacity, network, copies=1, clients=None
+    servers: Count,
+    *,
+    drives: Count,
+    drive_read: BytesPerSecond,
+    drive_write: BytesPerSecond,
+    drive_capacity: PositiveBytes,
+    network: BytesPerSecond,
+    copies: Multiple = 1,
+    clients: BytesPerSecond | None = None,
 ) -> FileSystem:
     r"""Bandwidth and capacity of a parallel file system: the least of its drives, its servers' ports and its clients.
 
@@ -160,26 +169,20 @@ def file_system(
 
     Parameters
     ----------
-    servers, drives : array_like
+    servers, drives
         Servers, n, and drives of each, k.
-    drive_read, drive_write, drive_capacity : array_like
-        Bytes/s that one drive reads, b_r, and writes, b_w, and its bytes.
-    network : array_like
-        Bytes/s of one server's ports, one way, b_n.
-    copies : array_like
+    drive_read, drive_write, drive_capacity
+        What one drive reads, b_r, writes, b_w, and holds.
+    network
+        One server's ports, one way, b_n.
+    copies
         Bytes kept for each byte of data, c: 2 or 3 copies, or (k + m)/k of an erasure code, k data and m parity parts.
-    clients : array_like, optional
-        Bytes/s of all clients' ports together, B_c; no limit by default.
+    clients : optional
+        All clients' ports together, B_c; no limit by default.
 
     Returns
     -------
     FileSystem
-
-    Raises
-    ------
-    ValueError
-        ``servers`` or ``drives`` is not a whole number of at least 1, ``copies`` is below 1, or another argument is
-        not positive and finite.
 
     Notes
     -----
@@ -199,34 +202,25 @@ def file_system(
     all         9 TB/s     3 TB/s
     holds      14.8 PB
     """
-    whole(servers=servers, drives=drives)
-    at_least_one(copies=copies)
-    given = {"drive_read": drive_read, "drive_write": drive_write, "drive_capacity": drive_capacity, "network": network}
-    n, k, factor, read, write, capacity, port = positive(servers=servers, drives=drives, copies=copies, **given)
-    if clients is not None:
-        (clients,) = positive(clients=clients)
-        broadcastable(servers=n * k * factor * read * write * capacity * port, clients=clients)
-    return FileSystem(n, n * k * read, n * k * write, n * port, clients, n * k * capacity, factor)
+    n, k = servers, servers * drives
+    return FileSystem(n, k * drive_read, k * drive_write, n * network, clients, k * drive_capacity, copies)
 
 
-def servers_needed(one: FileSystem, *, read=0, write=0, capacity=0):
+def servers_needed(one: FileSystem, *, read: Traffic = 0, write: Traffic = 0, capacity: Bytes = 0) -> Count:
     r"""Servers of a file system that is to read, write and hold so much: the need that asks for most decides.
 
     .. math:: n = \max_r \lceil \text{need}_r / \text{of one}_r \rceil
 
     Parameters
     ----------
-    one : FileSystem
+    one
         A file system of any number of servers of the kind; its clients set no limit here.
-    read, write : array_like
-        Bytes/s of reads and of writes.
-    capacity : array_like
-        Bytes to hold.
+    read, write, capacity
+        What they are to read, to write and to hold.
 
     Returns
     -------
-    array_like
-        Servers.
+    Count
 
     Raises
     ------
@@ -253,22 +247,22 @@ def servers_needed(one: FileSystem, *, read=0, write=0, capacity=0):
     return reduce(np.maximum, [np.ceil(need / amount * (1 - 1e-12)) for need, amount in zip(needs, each, strict=True)])
 
 
-def fair_shares(demands, capacity):
+def fair_shares(demands: Traffic, capacity: BytesPerSecond) -> Traffic:
     r"""What each flow gets of a shared link or file system: max-min fair shares.
 
     .. math:: x_i = \min(d_i, L), \qquad \sum_i \min(d_i, L) = C \text{ where the demands exceed } C
 
     Parameters
     ----------
-    demands : array_like
-        Bytes/s that each flow would take alone, d, along the last axis.
-    capacity : array_like
-        Bytes/s of what they share, C.
+    demands
+        What each flow would take alone, d, along the last axis.
+    capacity
+        What they share, C.
 
     Returns
     -------
-    array_like
-        Bytes/s of each, in the shape of ``demands``: small demands are met, the others get L, equal shares of the rest.
+    Traffic
+        In the shape of ``demands``: small demands are met, the others get L, equal shares of the rest.
 
     Raises
     ------
@@ -288,8 +282,7 @@ def fair_shares(demands, capacity):
     """
     if np.ndim(demands) == 0:
         raise ValueError(f"demands must be a list of flows, got {demands!r}")
-    positive(capacity=capacity)
-    wanted, whole_link = nonnegative(demands=demands)[0], nonnegative(capacity=capacity)[0]
+    (wanted,), (whole_link,) = nonnegative(demands=demands), positive(capacity=capacity)
     ordered = np.sort(wanted, axis=-1)
     before = np.cumsum(ordered, axis=-1) - ordered
     left = np.arange(ordered.shape[-1], 0, -1)
@@ -300,27 +293,23 @@ def fair_shares(demands, capacity):
 # --- Between the two -------------------------------------------------------------------------------------------------
 
 
-def time_to_starve(buffered, *, demand, supply):
+@law
+def time_to_starve(buffered: PositiveBytes, *, demand: BytesPerSecond, supply: Traffic) -> Seconds:
     r"""Seconds from the moment when storage slows until the GPUs wait: a buffer empties at what is missing.
 
     .. math:: T = \frac{b}{D - S}
 
     Parameters
     ----------
-    buffered : array_like
-        Bytes read ahead, b: a prefetch of k steps holds k times the bytes of a step.
-    demand, supply : array_like
-        Bytes/s that the job reads, D, and that it gets, S.
+    buffered
+        What is read ahead, b: a prefetch of k steps holds k times the bytes of a step.
+    demand, supply
+        What the job reads, D, and what it gets, S.
 
     Returns
     -------
-    array_like
-        Seconds; infinite where the supply meets the demand. At the same rates turned round, it is the time to fill up.
-
-    Raises
-    ------
-    ValueError
-        ``buffered`` or ``demand`` is not positive, ``supply`` is negative, or one is not finite.
+    Seconds
+        Infinite where the supply meets the demand. At the same rates turned round, it is the time to fill up.
 
     Notes
     -----
@@ -333,54 +322,52 @@ def time_to_starve(buffered, *, demand, supply):
     >>> time_to_starve(8 * 20e9, demand=20e9, supply=[15e9, 0]).tolist()
     [32.0, 8.0]
     """
-    positive(buffered=buffered, demand=demand)
-    held, wanted, given = nonnegative(buffered=buffered, demand=demand, supply=supply)
-    missing = wanted - given
+    missing = demand - supply
     enough = missing <= 0 * missing
-    return (np.where(enough, np.inf, 1.0) * (held / np.where(enough, wanted, missing)))[()]
+    return (np.where(enough, np.inf, 1.0) * (buffered / np.where(enough, demand, missing)))[()]
 
 
 @dataclass(frozen=True, repr=False)
 class Feeding(Explained):
     """A run of steps whose batches are read ahead: when each read and each step begins and ends, in seconds."""
 
-    read_start: np.ndarray
-    read_end: np.ndarray
-    step_start: np.ndarray
-    step_end: np.ndarray
+    read_start: Seconds
+    read_end: Seconds
+    step_start: Seconds
+    step_end: Seconds
 
     @property
-    def time(self):
+    def time(self) -> Seconds:
         """Seconds from the first read to the end of the last step."""
         return self.step_end[..., -1]
 
     @property
-    def compute(self):
+    def compute(self) -> Seconds:
         """Seconds in which the GPUs compute."""
         return np.sum(self.step_end - self.step_start, axis=-1)
 
     @property
-    def starved(self):
+    def starved(self) -> Share:
         """Share of the time in which the GPUs wait for data."""
         return 1 - self.compute / self.time
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("time", summary(self.time, "s")), ("compute", summary(self.compute, "s"))]
         return [("", "value"), *rows, ("starved", summary(self.starved, "%"))]
 
 
-def feed(reads, compute, *, prefetch) -> Feeding:
+def feed(reads: Seconds, compute: PositiveSeconds, *, prefetch: int) -> Feeding:
     r"""Steps that wait for their batch, while a reader fetches batches one after another, some of them ahead.
 
     .. math:: R_i = \max(R_{i-1},\, S_{i-k}) + r_i, \qquad S_i = \max(S_{i-1} + t,\, R_i)
 
     Parameters
     ----------
-    reads : array_like
-        Seconds that each batch takes to read, r, along the last axis.
-    compute : array_like
-        Seconds that a step computes, t.
-    prefetch : int
+    reads
+        Time that each batch takes to read, r, along the last axis.
+    compute
+        Time that a step computes, t.
+    prefetch
         Batches that may be read ahead, k: a place is free as soon as its step begins. 0 reads a batch only when the
         step before it has ended, so nothing overlaps.
 

@@ -12,7 +12,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from ..checks import broadcastable, choose, fraction, nonnegative, positive, whole
+from ..checks import choose
+from ..quantities import Count, Number, PositiveShare, Share, law
 
 _SCORES = np.linspace(-9, 12, 1051)  # standard normal scores: no 2^40 ranks have one beyond them
 _STEP = _SCORES[1] - _SCORES[0]
@@ -21,17 +22,17 @@ _LOG_BELOW = np.where(_SCORES < 0, np.log(_BELOW), np.log1p(-np.minimum(_ABOVE, 
 _QUANTILE = np.vectorize(NormalDist().inv_cdf, otypes=[float])
 
 
-def _normal(spread):
+def _normal(spread: np.ndarray) -> np.ndarray:
     """Time at each score, relative to the mean."""
     return 1 + spread * _SCORES
 
 
-def _lognormal(spread):
+def _lognormal(spread: np.ndarray) -> np.ndarray:
     variance = np.log1p(spread**2)
     return np.exp(np.sqrt(variance) * _SCORES - variance / 2)
 
 
-def _pareto(spread):
+def _pareto(spread: np.ndarray) -> np.ndarray:
     tail = 1 + np.sqrt(1 + 1 / spread**2)
     return (tail - 1) / tail * _ABOVE ** (-1 / tail)
 
@@ -39,33 +40,33 @@ def _pareto(spread):
 _SHAPES = {"normal": _normal, "lognormal": _lognormal, "pareto": _pareto}
 
 
-def slowest(n, *, spread, shape="normal", dropped=0):
+@law
+def slowest(n: Count, *, spread: PositiveShare, shape: str = "normal", dropped: int = 0) -> Number:
     r"""Mean time of a step that waits for its slowest rank, over the mean time of one rank.
 
     .. math:: \frac{E[t_{(n-k)}]}{E[t]} = n \binom{n-1}{k} \int t \; F^{\,n-k-1} (1 - F)^k \, dF
 
     Parameters
     ----------
-    n : array_like
+    n
         Ranks that wait for one another.
-    spread : array_like
+    spread
         Standard deviation of a rank's time over its mean, below 1. Ranks that only meet every m steps have the mean of
         m times: ``spread / sqrt(m)`` of the same shape, if they are normal.
-    shape : str
+    shape
         Distribution F of a rank's time: ``"normal"``, ``"lognormal"`` or ``"pareto"``, of the same mean and spread.
-    dropped : int
+    dropped
         How many of the slowest the step does not wait for, k: backup workers, or replicas left out of a sum.
 
     Returns
     -------
-    array_like
+    Number
         At least 1 where all are waited for. Its inverse is the share of the ranks' time that they compute.
 
     Raises
     ------
     ValueError
-        ``n`` is not a whole number of at least 1, ``spread`` is not positive and below 1, the shape is unknown, or
-        ``dropped`` is not a whole number below n.
+        ``spread`` is 1, the shape is unknown, or ``dropped`` is not a whole number below n.
 
     Notes
     -----
@@ -86,14 +87,11 @@ def slowest(n, *, spread, shape="normal", dropped=0):
     if not isinstance(shape, str):
         raise ValueError(f"shape must be one of {', '.join(_SHAPES)}; got {shape!r}")
     times = choose(_SHAPES, shape=shape)
-    (spread,) = fraction(spread=spread)
-    (ranks,) = whole(n=n)
     if np.any(spread >= 1):
         raise ValueError(f"spread must be below 1, got {np.max(spread):g}")
-    if isinstance(dropped, bool) or not isinstance(dropped, int | np.integer) or not 0 <= dropped < np.min(ranks):
+    if isinstance(dropped, bool) or not isinstance(dropped, int | np.integer) or not 0 <= dropped < np.min(n):
         raise ValueError(f"dropped must be a whole number below n, got {dropped!r}")
-    broadcastable(n=ranks, spread=spread)
-    ranks, spread = np.asarray(ranks)[..., None], np.asarray(spread)[..., None]
+    ranks, spread = np.asarray(n)[..., None], np.asarray(spread)[..., None]
     log = np.log(ranks) + dropped * np.log(_ABOVE) + (ranks - dropped - 1) * _LOG_BELOW - _SCORES**2 / 2
     for j in range(1, dropped + 1):
         log = log + np.log((ranks - j) / j)
@@ -101,27 +99,23 @@ def slowest(n, *, spread, shape="normal", dropped=0):
     return (times(spread) * np.exp(log)).sum(axis=-1)[()] * _STEP / math.sqrt(2 * math.pi)
 
 
-def any_slow(n, share):
+@law
+def any_slow(n: Count, share: Share) -> Share:
     r"""Probability that a step has at least one slow rank.
 
     .. math:: 1 - (1 - p)^n
 
     Parameters
     ----------
-    n : array_like
+    n
         Ranks.
-    share : array_like
+    share
         Probability that a rank is slow in a step, p.
 
     Returns
     -------
-    array_like
-        Probability. If a slow rank takes s times as long, the mean step takes 1 + (s - 1) times this.
-
-    Raises
-    ------
-    ValueError
-        ``n`` is not a whole number of at least 1, or ``share`` is not between 0 and 1.
+    Share
+        If a slow rank takes s times as long, the mean step takes 1 + (s - 1) times this.
 
     Notes
     -----
@@ -133,40 +127,42 @@ def any_slow(n, share):
     >>> any_slow([1, 100, 2000], [0.01, 0.01, 0.0001]).round(2).tolist()
     [0.01, 0.63, 0.18]
     """
-    whole(n=n)
-    (share,) = nonnegative(share=share)
-    if np.any(share > 1):
-        raise ValueError(f"share must be at most 1, got {np.max(share):g}")
-    ranks, share = nonnegative(n=n, share=share)
-    return 1 - (1 - share) ** ranks
+    return 1 - (1 - share) ** n
 
 
-def repetitions(slowdown, spread, *, ranks=1, false_alarms=0.01, misses=0.05):
+@law
+def repetitions(
+    slowdown: Number,
+    spread: Number,
+    *,
+    ranks: Count = 1,
+    false_alarms: PositiveShare = 0.01,
+    misses: PositiveShare = 0.05,
+) -> Count:
     r"""How often to time each rank to tell a slow one from noise.
 
     .. math:: k = \left\lceil \left( \frac{(z_{1 - \alpha/n} + z_{1-\beta})\, \sigma}{\delta} \right)^{\!2} \right\rceil
 
     Parameters
     ----------
-    slowdown : array_like
+    slowdown
         By how much the slow rank is slower, over the mean, delta: 0.05 for 5 %.
-    spread : array_like
+    spread
         Standard deviation of one timing over its mean, sigma.
-    ranks : array_like
+    ranks
         Ranks that are tested at once, n: each may raise a false alarm, so each must be more certain.
-    false_alarms, misses : array_like
+    false_alarms, misses
         Probability that any healthy rank is called slow, alpha, and that the slow one is not, beta.
 
     Returns
     -------
-    array_like
+    Count
         Timings of each rank, of which the mean is compared with (z_alpha sigma / sqrt k).
 
     Raises
     ------
     ValueError
-        ``slowdown`` or ``spread`` is not positive, ``ranks`` is not a whole number of at least 1, or a probability is
-        not between 0 and 1.
+        A probability is 1.
 
     Notes
     -----
@@ -179,12 +175,8 @@ def repetitions(slowdown, spread, *, ranks=1, false_alarms=0.01, misses=0.05):
     >>> repetitions(0.05, [0.02, 0.1]).tolist(), repetitions(0.05, [0.02, 0.1], ranks=16384).tolist()
     ([3.0, 64.0], [7.0, 169.0])
     """
-    whole(ranks=ranks)
-    effect, noise, n, alarm, miss = positive(
-        slowdown=slowdown, spread=spread, ranks=ranks, false_alarms=false_alarms, misses=misses
-    )
-    for name, value in {"false_alarms": alarm, "misses": miss}.items():
+    for name, value in {"false_alarms": false_alarms, "misses": misses}.items():
         if np.any(value >= 1):
             raise ValueError(f"{name} must be below 1, got {np.max(value):g}")
-    certain = -_QUANTILE(alarm / n) - _QUANTILE(miss)
-    return np.maximum(np.ceil((np.maximum(certain, 0) * noise / effect) ** 2), 1)[()]
+    certain = -_QUANTILE(false_alarms / ranks) - _QUANTILE(misses)
+    return np.maximum(np.ceil((np.maximum(certain, 0) * spread / slowdown) ** 2), 1)[()]

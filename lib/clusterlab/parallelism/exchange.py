@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..catalogue import Machine, Software
-from ..checks import larger, pick
+from ..checks import larger, pick, some
 from ..interconnect import exposed_time
 from ..model import Rank, Transformer
 from ..quantities import Bytes, Number, Seconds, Share
 from .rates import Rates
-from .work import Compute, Job, Weights, some
+from .work import Compute, Job, Weights
 
 # --- Inside the layers -----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import choose, larger, nonnegative, pick, positive, smaller, whole
+from ..checks import ceiling, choose, floor, larger, nonnegative, pick, positive, smaller, some, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, law
 from ..records import Explained, Rows, summary
 from ..units import fmt
@@ -421,7 +421,7 @@ def _weight_part(backward: Seconds, weight: Seconds | None) -> Seconds:
     """The part of a backward pass that is the gradient of the weights: half of it by default, and at most all."""
     if weight is None:
         return backward / 2
-    if np.any(weight > backward):
+    if some(weight > backward):
         raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
     return weight
 
@@ -467,7 +467,7 @@ def dualpipe_bubble(
     >>> float(dualpipe_bubble(16, forward=1, backward=2, weight=1))
     14.0
     """
-    if np.any(stages % 2):
+    if some(stages % 2 != 0):
         raise ValueError(f"stages must be even, got {stages}")
     gradient, pair = _weight_part(backward, weight), forward + backward if paired is None else paired
     return (stages / 2 - 1) * larger(pair + backward - 3 * gradient, 0.0)
@@ -523,23 +523,23 @@ def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Cou
 
 def check_stage(stage: Amount, stages: Count) -> None:
     """Raise a ValueError unless there are such stages."""
-    if np.any(stage >= stages) or np.any(stage != np.floor(stage)):
+    if some(stage >= stages) or some(stage != floor(stage)):
         got = f"{np.max(stage):g} of {np.min(stages):g}"
         raise ValueError(f"stage must be a whole number from 0 to stages - 1, got {got}")
 
 
 def _check_pieces(layers: Count, stages: Count, chunks: Count) -> None:
     pieces = stages * chunks
-    if np.any(pieces > layers + 2):
+    if some(pieces > layers + 2):
         got = f"{np.max(pieces):g} and {np.max(layers):g}"
         raise ValueError(f"stages times chunks must be at most layers + 2, got {got}")
 
 
 def short_pieces(layers: Count, p: Count, v: Count) -> tuple[Number, Number, Number]:
     """Layers of a piece of the model, and how many pieces at the front and at the back are one short of that."""
-    size = np.ceil(layers / (p * v))
+    size = ceiling(layers / (p * v))
     short = p * v * size - layers
-    return size, np.floor(short / 2), np.ceil(short / 2)
+    return size, floor(short / 2), ceiling(short / 2)
 
 
 def held_layers(size: Number, front: Number, back: Number, i: Amount, p: Count, v: Count) -> Number:
@@ -549,7 +549,7 @@ def held_layers(size: Number, front: Number, back: Number, i: Amount, p: Count, 
 
 def _pieces_before(limit: Number, i: Amount, p: Count, v: Count) -> Number:
     """Pieces of stage i that are among the first ``limit``."""
-    return larger(smaller(np.ceil((limit - i) / p), v), 0.0)
+    return larger(smaller(ceiling((limit - i) / p), v), 0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -629,7 +629,7 @@ def critical_stage(
     first_layers = held_layers(size, front, back, 0.0, p, v)
     last_layers = held_layers(size, front, back, p - 1, p, v)
     # Short pieces at the front end at this stage: of those between the ends none holds more.
-    fullest = larger(smaller(front - p * np.floor(front / p), p - 2), 1.0)
+    fullest = larger(smaller(front - p * floor(front / p), p - 2), 1.0)
     middle_layers = held_layers(size, front, back, fullest, p, v) * staged
     last_time = last_layers * layer_time + output_time + single * embedding_time
     first_time = (first_layers * layer_time + embedding_time) * staged

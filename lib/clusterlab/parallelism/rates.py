@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ..catalogue import Machine
-from ..checks import larger, pick
+from ..checks import ceiling, floor, larger, pick
 from ..interconnect import expert_all_to_all, multi_node_ring, pipelined_time
 from ..model import PRECISIONS
 from ..quantities import Bytes, BytesPerSecond, Flops, FlopsPerSecond, Number, Seconds, Share
@@ -48,8 +46,8 @@ class Rates(NamedTuple):
 
     def local_ranks(self, ranks: Number, stride: Number = 1.0) -> Number:
         """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
-        most = np.floor(self.domain / stride)
-        return ranks / np.ceil(ranks / larger(pick(most < ranks, most, ranks), 1.0))
+        most = floor(self.domain / stride)
+        return ranks / ceiling(ranks / larger(pick(most < ranks, most, ranks), 1.0))
 
     def ring(self, size: Bytes, ranks: Number, local_ranks: Number, messages: Number = 1.0) -> Seconds:
         """Seconds of an all-gather or a reduce-scatter of ``size`` bytes, ``local_ranks`` in each domain."""

@@ -15,6 +15,7 @@ its own.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -237,8 +238,9 @@ def step(
     job, rates = Job.of(workload, layout), reached(machine, workload.precision)
     share = software.gemm * (software.row_wise_gemm if workload.precision == "fp8-row" else 1.0)
     rates = rates._replace(gemm=share * rates.gemm, gemm_16=software.gemm * rates.gemm_16)
-    shape = np.broadcast_shapes(*(np.shape(one) for one in job if isinstance(one, np.ndarray)))
-    count = int(np.prod(shape))
+    arrays = [one for one in job if isinstance(one, np.ndarray)]
+    shape = np.broadcast_shapes(*(one.shape for one in arrays)) if arrays else ()
+    count = math.prod(shape)
     if count <= BLOCK:
         return _step(model, machine, rates, software, job)
     flat = [np.broadcast_to(one, shape).ravel() if np.ndim(one) else np.asarray(one) for one in job]

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
-import numpy as np
-
 from ..catalogue import Software
-from ..checks import pick, smaller
-from ..model import (
-    ForwardFlops,
-    Layout,
-    Output,
-    Rank,
-    Transformer,
-    Workload,
-    alternate_share,
-    forward_flops,
-)
+from ..checks import pick, smaller, some
+from ..model import ForwardFlops, Layout, Output, Rank, Transformer, Workload, alternate_share, forward_flops
 from ..quantities import Bytes, Flops, Number, Seconds
 from ..roofline import kernel_time
 from .rates import Rates
 
 # Times are seconds. Everything broadcasts over layouts. Laws are called unchecked: the layouts were checked once.
-
-
-def some(mask: Number) -> bool:
-    """``np.any``, which costs nothing where there is one layout."""
-    return bool(mask.any()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
 class Job(NamedTuple):
@@ -157,7 +142,7 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
     last = products.last / products.flops if software.skip_last_gemm_in_recompute else 0.0
     again = (1 - last) * products.forward + mixed_forward + moved_forward
     recompute_time = job.full * again + job.selective * (mixed_forward + softmax_forward)
-    wanted = forward_flops.unchecked(model, job.sequence)
+    wanted = _token_flops(model, job.sequence)
     if model.mtp_depth:
         wanted = replace(wanted, logits=wanted.logits * (1 + model.mtp_depth))
     recomputed_flops = job.selective * wanted.scores
@@ -174,6 +159,16 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
         recomputed_flops=job.full * flops_again + recomputed_flops,
         gradient_bytes=gradient_bytes,
     )
+
+
+def _token_flops(model: Transformer, sequence: Number) -> ForwardFlops:
+    """FLOPs of a token; those of the last few models and lengths are remembered, for they hang on no layout."""
+    return _remembered_flops(model, sequence) if type(sequence) is float else forward_flops.unchecked(model, sequence)
+
+
+@lru_cache(maxsize=64)
+def _remembered_flops(model: Transformer, sequence: float) -> ForwardFlops:
+    return forward_flops.unchecked(model, sequence)
 
 
 def _products(model: Transformer, rates: Rates, rank: Rank, gradient_bytes: Bytes) -> _Products:

@@ -23,8 +23,12 @@ from typing import Any
 import numpy as np
 
 from ..checks import whole
-from ..records import Explained, say, words
-from .planner import METRICS, WORLD, InfeasibleError, World, from_inputs, plan
+from ..quantities import Count
+from ..records import Explained, Rows, say, words
+from .choice import plan
+from .result import InfeasibleError
+from .scenario import CENTRAL, Scenario, Site, Training, from_inputs
+from .training import METRICS
 
 RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 
@@ -33,7 +37,7 @@ RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 class Cell(Explained):
     """One plan of an atlas: its numbers in SI units (``carbon`` in tonnes), or ``why`` there is none.
 
-    ``low`` and ``high`` of each hold eight of ten drawn worlds.
+    ``low`` and ``high`` of each hold eight of ten drawn scenarios.
     """
 
     model: str
@@ -66,9 +70,9 @@ class Cell(Explained):
 
     def say(self, name: str) -> str:
         """One of its ``RESULTS`` with the interval, in words; nothing where it is not known."""
-        return say(self, name, METRICS[name][0])
+        return say(self, name, METRICS[name].unit)
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "value"), ("model", self.model), ("accelerator", self.accelerator), ("GPUs", f"{self.gpus:,}")]
         shown = ((words(name), self.say(name)) for name in RESULTS) if self.feasible else [("none", self.why)]
         return rows + [(name, text) for name, text in shown if text]
@@ -93,7 +97,7 @@ class Atlas(Explained):
             raise ValueError(f"column must be one of {', '.join(known)}; got {name!r}")
         return np.array([getattr(cell, name) for cell in self.cells])
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("model", "accelerator", "GPUs", "time", "cost")]
         for cell in self.cells:
             numbers = cell.say("time"), cell.say("cost")
@@ -115,15 +119,23 @@ class _Chunk:
 
     inputs: tuple[tuple[str, Any], ...]
     sizes: tuple[tuple[str, int], ...]  # accelerator and number
-    world: tuple[tuple[str, float], ...]
+    scenario: tuple[tuple[str, float], ...]
     draws: int
     seed: int
 
     @property
     def name(self) -> str:
         """A name that changes with whatever changes the result."""
-        text = json.dumps([_rests_on(), self.inputs, self.sizes, self.world, self.draws, self.seed])
+        text = json.dumps([_rests_on(), self.inputs, self.sizes, self.scenario, self.draws, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def _run_on(inputs: Mapping[str, Any], accelerator: str, gpus: int) -> tuple[Training, Site]:
+    """One run on so many accelerators."""
+    asked, site = from_inputs({**inputs, "accelerator": accelerator, "gpus": gpus})
+    if not isinstance(asked, Training):
+        raise ValueError("a sweep is of training runs: leave out rate")
+    return asked, site
 
 
 def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
@@ -139,18 +151,18 @@ def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
     list of dict
         The fields of each :class:`Cell`.
     """
-    world = World(**dict(chunk.world))
+    scenario = Scenario(**dict(chunk.scenario))
     cells = []
     for accelerator, gpus in chunk.sizes:
         said: dict[str, Any] = {"accelerator": accelerator, "gpus": gpus}
-        training, site = from_inputs(dict(chunk.inputs) | said)
+        training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
         said["model"] = training.model.name
         try:
-            made = plan(training, site, world=world, draws=chunk.draws, seed=chunk.seed)
+            made = plan(training, site, scenario=scenario, draws=chunk.draws, seed=chunk.seed)
         except InfeasibleError as error:
             cells.append(said | {"why": str(error)})
             continue
-        said |= {name: float(METRICS[name][1](made.design, made.outcome)) for name in RESULTS}
+        said |= {name: made.parts[name] for name in RESULTS}
         for name in RESULTS:
             one = made.intervals.get(name)
             said |= {f"{name}_low": one.low, f"{name}_high": one.high} if one else {}
@@ -161,34 +173,34 @@ def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
 def sweep(
     runs: Iterable[Mapping[str, Any]],
     accelerators: Sequence[str],
-    sizes: Iterable[int],
+    sizes: Iterable[float],
     *,
     executor: Executor | None = None,
     folder: str | os.PathLike | None = None,
-    draws: int = 200,
-    world: World | None = None,
+    draws: Count = 200,
+    scenario: Scenario | None = None,
     progress: Callable[[float, str], None] | None = None,
 ) -> Atlas:
     """Plan every run on every accelerator in every size.
 
     Parameters
     ----------
-    runs : iterable of mapping
+    runs
         Inputs of each run as in :func:`clusterlab.planning.from_inputs`, without accelerator and gpus.
-    accelerators : sequence of str
+    accelerators
         As in :mod:`clusterlab.catalogue`.
-    sizes : iterable of int
+    sizes
         Accelerators of a cluster.
-    executor : concurrent.futures.Executor, optional
+    executor : optional
         What runs the chunks; this process by default.
-    folder : path, optional
+    folder : optional
         Where what is done is kept: one file for each chunk. A sweep with the same arguments, on the same data of
         the library, reads what is there; after a change of its laws, take an empty folder.
-    draws : int
-        Worlds drawn for each interval.
-    world : World, optional
+    draws
+        Scenarios drawn for each interval.
+    scenario : optional
         As in :func:`clusterlab.planning.plan`; of numbers.
-    progress : callable, optional
+    progress : optional
         Called with the share that is done and a word about it.
 
     Returns
@@ -208,7 +220,7 @@ def sweep(
     >>> [cell.say("time") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
     ['23.7 d (22.5 to 25.9)', '12 d (11.4 to 13.1)']
     """
-    chunks = _chunks(runs, accelerators, sizes, draws, WORLD if world is None else world)
+    chunks = _chunks(runs, accelerators, sizes, draws, CENTRAL if scenario is None else scenario)
     kept = None if folder is None else Path(folder)
     if kept:
         kept.mkdir(parents=True, exist_ok=True)
@@ -232,14 +244,20 @@ def sweep(
 _SIZES = 4  # sizes of a chunk: some seconds of work, so that sending it costs little and losing it too
 
 
-def _chunks(runs, accelerators: Sequence[str], sizes, draws: int, world: World) -> list[_Chunk]:
+def _chunks(
+    runs: Iterable[Mapping[str, Any]],
+    accelerators: Sequence[str],
+    sizes: Iterable[float],
+    draws: Count,
+    scenario: Scenario,
+) -> list[_Chunk]:
     counts = [int(one) for one in np.atleast_1d(whole(sizes=list(sizes) or [0])[0])]
     (number,) = whole(draws=draws)
-    assumed = tuple((f.name, float(getattr(world, f.name))) for f in fields(World))
+    assumed = tuple((f.name, float(getattr(scenario, f.name))) for f in fields(Scenario))
     chunks = []
     for inputs in runs:
         for accelerator in accelerators:
-            from_inputs(dict(inputs) | {"accelerator": accelerator, "gpus": counts[0]})  # refuses what cannot be
+            _run_on(inputs, accelerator, counts[0])  # refuses what cannot be
             for i in range(0, len(counts), _SIZES):
                 named = tuple((accelerator, n) for n in counts[i : i + _SIZES])
                 chunks.append(_Chunk(tuple(sorted(inputs.items())), named, assumed, int(number), 0))

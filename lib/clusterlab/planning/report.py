@@ -12,64 +12,54 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..catalogue import SPREADS
-from ..failures import Estimate, RunTime
+from ..catalogue import SPREADS, Fact
+from ..failures import Estimate
+from ..quantities import Number
 from ..records import Explained, words
 from ..scaling import Bill
 from ..units import fmt
-from .planner import (
-    ASSUMPTIONS,
-    FLEET_METRICS,
-    LEARNED,
-    METRICS,
-    Binding,
-    Check,
-    Fleet,
-    Joint,
-    Plan,
-    Point,
-    Swing,
-    World,
-)
+from .choice import Plan
+from .fleet import Fleet
+from .recount import Sum, recount, said
+from .result import Binding, Check, Point, Sensitivity
+from .scenario import ASSUMPTIONS, LEARNED, Scenario
 
 # --- An object -------------------------------------------------------------------------------------------------------
 
 
-def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
+def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
     """Return a plan as what JSON can hold.
 
     Parameters
     ----------
-    made : Plan or Fleet
+    made
         From :func:`clusterlab.planning.plan` or :func:`clusterlab.planning.serve`.
-    world : World
+    scenario
         In which it was made.
 
     Returns
     -------
     dict
-        ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (``name``, ``left``,
-        ``right``, ``unit``, ``holds``), ``front``, ``binding``, ``tornado``, ``assumptions``, and ``published`` where
-        it is a preset; of a training run also ``time``. SI units; None where a number is not known.
+        ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (sums made again by another
+        law: ``name``, ``left``, ``right``, ``unit``, ``holds``), ``front``, ``binding``, ``tornado``, ``assumptions``,
+        and ``published`` where it is a preset; of a training run also ``time``. SI units; None where a number is not
+        known.
 
     Examples
     --------
-    >>> from clusterlab.planning import WORLD, Site, Training, plan
+    >>> from clusterlab.planning import CENTRAL, Site, Training, plan
     >>> made = plan(Training("Llama 3.1 8B", 1e11, global_batch=512), Site("H100 SXM", gpus=8), draws=10)
-    >>> as_object(made, WORLD)["joints"][0]["name"]
+    >>> as_object(made, CENTRAL)["joints"][0]["name"]
     'FLOPs of the steps = FLOPs of the tokens'
     """
     found: dict[str, Any] = {
         "kind": "training" if isinstance(made, Plan) else "serving",
         "asked": _asked(made),
-        "parts": {name: {"value": _plain(value), "unit": unit} for name, (value, unit) in _parts(made).items()},
-        "intervals": {
-            name: {"value": _plain(one.value), "low": _plain(one.low), "high": _plain(one.high), "unit": one.unit}
-            for name, one in made.intervals.items()
-        },
-        "joints": [_joint(joint) for joint in made.joints],
+        "parts": {name: {"value": _plain(value), "unit": unit} for name, (unit, value) in made.results.items()},
+        "intervals": {name: _record(one) for name, one in made.intervals.items()},
+        "joints": [_sum(one) for one in recount(made, scenario)],
         "front": [_record(point) for point in made.front],
-        "assumptions": {f.name: _plain(getattr(world, f.name)) for f in fields(world)},
+        "assumptions": _record(scenario),
     }
     if made.binding:
         found["binding"] = _record(made.binding)
@@ -77,16 +67,11 @@ def as_object(made: Plan | Fleet, world: World) -> dict[str, Any]:
     if isinstance(made, Plan):
         found["time"] = {name: _plain(seconds) for name, seconds in made.outcome.run.parts.items()}
     if made.published:
-        found["published"] = [
-            {name: _plain(getattr(one, name)) for name in ("name", "unit", "planned", "low", "high", "published")}
-            | {"error": _plain(one.error), "source": one.fact.source.title, "url": one.fact.source.url}
-            | {"date": one.fact.source.date, "kind": one.fact.kind, "note": one.fact.note}
-            for one in made.published
-        ]
+        found["published"] = [_check(one) for one in made.published]
     return found
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     """A number that JSON has, text, or a list of them."""
     if isinstance(value, str | bool) or value is None:
         return value
@@ -96,29 +81,27 @@ def _plain(value):
     return number if math.isfinite(number) else None
 
 
-def _record(one: Any) -> dict[str, Any]:
+def _record(one: Estimate | Point | Binding | Sensitivity | Scenario) -> dict[str, Any]:
     return {f.name: _plain(getattr(one, f.name)) for f in fields(one)}
 
 
-def _joint(joint: Joint) -> dict[str, Any]:
-    return _record(joint) | {"holds": joint.holds}
+def _sum(one: Sum) -> dict[str, Any]:
+    return {name: _plain(value) for name, value in one._asdict().items()} | {"holds": one.holds}
+
+
+def _check(one: Check) -> dict[str, Any]:
+    names = ("name", "unit", "planned", "low", "high", "published", "error")
+    source = {"source": one.fact.source.title, "url": one.fact.source.url, "date": one.fact.source.date}
+    return {n: _plain(getattr(one, n)) for n in names} | source | {"kind": one.fact.kind, "note": one.fact.note}
 
 
 def _asked(made: Plan | Fleet) -> dict[str, Any]:
-    asked: Any = made.training if isinstance(made, Plan) else made.serving
-    site: Any = made.site if isinstance(made, Plan) else made.place
-    said = {f.name: getattr(asked, f.name) for f in fields(asked)} | {"model": asked.model.name}
-    said |= {f.name: getattr(site, f.name) for f in fields(site) if f.name != "layout"}
-    chosen = made.design.layout if isinstance(made, Plan) else made.layout
-    said["layout"] = {f.name: _plain(getattr(chosen, f.name)) for f in fields(chosen)}
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _parts(made: Plan | Fleet) -> dict[str, tuple[Any, str]]:
-    """Everything that is to be built or comes of it: value and unit."""
-    if isinstance(made, Plan):
-        return {name: (get(made.design, made.outcome), unit) for name, (unit, get) in METRICS.items()}
-    return {name: (get(made), unit) for name, (unit, get) in FLEET_METRICS.items()}
+    asked, site = (made.training, made.site) if isinstance(made, Plan) else (made.serving, made.place)
+    told = {f.name: getattr(asked, f.name) for f in fields(asked)} | {"model": asked.model.name}
+    told |= {f.name: getattr(site, f.name) for f in fields(site) if f.name != "layout"}
+    layout = made.design.layout if isinstance(made, Plan) else made.layout
+    told["layout"] = {f.name: _plain(getattr(layout, f.name)) for f in fields(layout)}
+    return {key: value for key, value in told.items() if value is not None}
 
 
 # --- A page ----------------------------------------------------------------------------------------------------------
@@ -156,14 +139,14 @@ class _Markup(str):
     __slots__ = ()
 
 
-def page(made: Plan | Fleet, world: World) -> str:
+def page(made: Plan | Fleet, scenario: Scenario) -> str:
     """Return a plan as one HTML page: what to build, what it does and costs, how sure, and everything to check it by.
 
     Parameters
     ----------
-    made : Plan or Fleet
+    made
         From :func:`clusterlab.planning.plan` or :func:`clusterlab.planning.serve`.
-    world : World
+    scenario
         In which it was made.
 
     Returns
@@ -173,13 +156,19 @@ def page(made: Plan | Fleet, world: World) -> str:
 
     Examples
     --------
-    >>> from clusterlab.planning import WORLD, Site, Training, plan
+    >>> from clusterlab.planning import CENTRAL, Site, Training, plan
     >>> made = plan(Training("Llama 3.1 8B", 1e11, global_batch=512), Site("H100 SXM", gpus=8), draws=10)
-    >>> page(made, WORLD).startswith("<!doctype html>")
+    >>> page(made, CENTRAL).startswith("<!doctype html>")
     True
     """
-    title, parts = _training(made) if isinstance(made, Plan) else _serving(made)
-    parts += [_joints(made.joints), _front(made.front, isinstance(made, Plan)), _assumed(world)]
+    title, answer = _training(made) if isinstance(made, Plan) else _serving(made)
+    parts = [f"<p>{answer} Each range holds eight of ten drawn scenarios.</p>"]
+    parts += [f"<p>{html.escape(made.binding.sentence)}.</p>"] if made.binding else []
+    parts += _published(made)
+    parts += _run(made) if isinstance(made, Plan) else _fleet(made)
+    if made.tornado:
+        parts.append(_section("Which assumption matters most", _tornado(made)))
+    parts += [_front(made), f"<p>{said(recount(made, scenario))}.</p>", _assumed(scenario)]
     body = "\n".join(parts)
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -189,61 +178,54 @@ def page(made: Plan | Fleet, world: World) -> str:
     )
 
 
-def _training(made: Plan) -> tuple[str, list[str]]:
-    training, done, money = made.training, made.outcome, made.intervals.get("cost")
+def _training(made: Plan) -> tuple[str, str]:
+    """What is asked of a run, and the answer."""
+    training, money = made.training, made.intervals.get("cost")
     title = f"{training.model.name}, {training.tokens / 1e12:.3g} trillion tokens: "
     title += f"{made.design.gpus:,.0f} {made.design.accelerator}"
-    time = made.intervals["time"]
-    answer = f"It takes <b>{_span(time)}</b>"
+    answer = f"It takes <b>{_span(made.intervals['time'])}</b>"
     answer += f" and costs <b>{_span(money)}</b>" if money else "; no price is known for it"
-    answer += f", at {_span(made.intervals['mean_power'])}. Each range holds eight of ten drawn worlds."
-    parts = [f"<p>{answer}</p>", f"<p>{_bound(made.binding)}</p>"]
-    parts += _published(made.published)
-    parts.append(_section("What to build", _record_table(made.design)))
-    parts.append(_section("The fabric", _record_table(made.design.fabric)))
-    parts.append(_section("What it does, and how sure", _results(made.intervals)))
+    return title, f"{answer}, at {_span(made.intervals['mean_power'])}."
+
+
+def _serving(made: Fleet) -> tuple[str, str]:
+    """What is asked of a fleet, and the answer."""
+    asked, money = made.serving, made.intervals.get("cost_a_year")
+    title = f"{asked.model.name}, {asked.rate:,.3g} requests a second: {made.gpus:,.0f} {made.accelerator}"
+    answer = f"Each user gets <b>{_span(made.intervals['speed'])}</b>"
+    answer += f"; a year costs <b>{_span(money)}</b>" if money else "; no price is known for it"
+    return title, f"{answer}."
+
+
+def _run(made: Plan) -> list[str]:
+    done, (heading, *spent, _) = made.outcome, made.outcome.run._rows()  # the total has its interval above
     shares = {name: float(s) for name, s in done.run.parts.items() if s > 0}
-    parts.append(_section("Where the time goes", _bars(shares, "s") + _table(*_spent(done.run))))
-    parts.append(_section("Where the power goes", _bars(_floats(done.site.parts), "W") + _record_table(done.site)))
-    parts += _money(**{"Where the money goes": done.bill, "What it takes to build": done.capital})
-    if made.tornado:
-        parts.append(_section("Which assumption matters most", _tornado(made)))
-    return title, parts
+    results = [(words(name), one.with_interval) for name, one in made.intervals.items()]
+    return [
+        _section("What to build", _record_table(made.design)),
+        _section("The fabric", _record_table(made.design.fabric)),
+        _section("What it does, and how sure", _table(("", "value"), results)),
+        _section("Where the time goes", _bars(shares, "s") + _table(heading, spent)),
+        _section("Where the power goes", _bars(_floats(done.site.parts), "W") + _record_table(done.site)),
+        *_money(**{"Where the money goes": done.bill, "What it takes to build": done.capital}),
+    ]
 
 
-def _serving(made: Fleet) -> tuple[str, list[str]]:
-    asked = made.serving
-    title = f"{asked.model.name}, {asked.rate:,.3g} requests a second: {made.gpus:,.0f} {made.machine.name}"
-    speed, cost = made.intervals["speed"], made.intervals.get("cost_a_year")
-    answer = f"Each user gets <b>{_span(speed)}</b>"
-    answer += f"; a year costs <b>{_span(cost)}</b>" if cost else "; no price is known for it"
-    parts = [f"<p>{answer}. Each range holds eight of ten drawn worlds.</p>"]
-    parts += [f"<p>{_bound(made.binding)}</p>"] if made.binding else []
-    parts += _published(made.published)
-    parts.append(_section("What to build, what it does, how sure", _record_table(made)))
-    parts.append(_section("The fabric", _record_table(made.fabric)))
-    parts.append(_section("Where the power goes", _bars(_floats(made.site.parts), "W") + _record_table(made.site)))
-    parts += _money(**{"What a year costs": made.bill, "What it takes to build": made.capital})
-    if made.tornado:
-        parts.append(_section("Which assumption matters most", _tornado(made)))
-    return title, parts
+def _fleet(made: Fleet) -> list[str]:
+    return [
+        _section("What to build, what it does, how sure", _record_table(made)),
+        _section("The fabric", _record_table(made.fabric)),
+        _section("Where the power goes", _bars(_floats(made.site.parts), "W") + _record_table(made.site)),
+        *_money(**{"What a year costs": made.bill, "What it takes to build": made.capital}),
+    ]
 
 
-def _published(checks: Sequence[Check]) -> list[str]:
-    if not checks:
+def _published(made: Plan | Fleet) -> list[str]:
+    if not made.published:
         return []
-    rows = []
-    for one in checks:
-        numbers = one.with_interval, fmt(one.published, one.unit), f"{one.error:+.1%}"
-        rows.append((words(one.name), *numbers, _source(one.fact), one.fact.note))
-    heading = ("", "planned", "published", "error", "source", "note")
-    return [_section("Beside what was published", _table(heading, rows, 2))]
-
-
-def _spent(run: RunTime) -> tuple[Sequence[str], list[Sequence[str]]]:
-    """What a run's time is spent on, without its total: that stands above, with the interval of the plan."""
-    heading, *parts, _ = run._rows()
-    return heading, parts
+    heading, *rows = made.beside_published().rows
+    more = [(*row, _source(one.fact), one.fact.note) for row, one in zip(rows, made.published, strict=True)]
+    return [_section("Beside what was published", _table((*heading, "source", "note"), more, 2))]
 
 
 def _money(**bills: Bill | None) -> list[str]:
@@ -252,26 +234,12 @@ def _money(**bills: Bill | None) -> list[str]:
     ]
 
 
-def _floats(parts: Mapping[str, Any]) -> dict[str, float]:
+def _floats(parts: Mapping[str, Number]) -> dict[str, float]:
     return {name: float(value) for name, value in parts.items() if float(value) > 0}
 
 
 def _span(one: Estimate) -> str:
     return html.escape(one.with_interval)
-
-
-def _bound(one: Binding) -> str:
-    """What keeps the plan where it is, in a sentence."""
-    unit = fmt(one.unit, one.dimension) if one.dimension else f"{one.unit:.0f}"
-    unit += " more of it" if one.dimension else " more"
-    changes = []
-    for value, dimension, name in ((one.gpus, "", "GPUs"), (one.time, "s", "of time"), (one.cost, "$", "of cost")):
-        if math.isfinite(value) and value and not (one.name == "deadline" and dimension == "s"):
-            count = f"{value:+,.0f}" if abs(value) >= 10 else f"{value:+.2g}"
-            shown = count if not dimension else ("+" if value > 0 else "") + fmt(value, dimension)
-            changes.append(f"{shown} {name}")
-    said = ", ".join(changes) or "nothing"
-    return f"What binds is <b>{html.escape(words(one.name))}</b>; {unit} would change: {said}."
 
 
 def _section(title: str, inside: str) -> str:
@@ -300,10 +268,6 @@ def _record_table(one: Explained) -> str:
     return _table(heading, rows)
 
 
-def _results(intervals: Mapping[str, Estimate]) -> str:
-    return _table(("", "value"), [(words(name), one.with_interval) for name, one in intervals.items()])
-
-
 def _bars(parts: Mapping[str, float], unit: str) -> str:
     """Parts of a whole as bars, the largest first."""
     total, step = sum(parts.values()) or 1.0, 24
@@ -326,75 +290,35 @@ def _drawing(height: int, alt: str, lines: Sequence[str]) -> str:
 
 def _tornado(made: Plan | Fleet) -> str:
     """Bars of what each assumption does to the cost (or the time, where no price is known), and their ends."""
-    if isinstance(made, Plan):
-        paid, cost, time, what = made.outcome.bill is not None, made.outcome.cost, made.outcome.time, "time"
-    else:
-        paid, cost, time, what = made.bill is not None, made.cost, made.service.time_per_token, "time of a token"
-    centre = float(cost if paid else time)
-    ends = [bar.cost if paid else bar.time for bar in made.tornado]
-    furthest = max(abs(end / centre - 1) for pair in ends for end in pair) or 1.0
+    of = "cost" if made.paid else "time"
+    moves = made.moves(of)
+    furthest = max(abs(end) for one in moves for end in (one.less, one.more)) or 1.0
     lines, step = [], 24
-    for i, (bar, pair) in enumerate(zip(made.tornado, ends, strict=True)):
-        low, high = (440 + 170 * (end / centre - 1) / furthest for end in pair)
-        left, y = min(low, high), i * step
-        lines.append(f'<text x="0" y="{y + 16}">{html.escape(words(bar.name))}</text>')
-        lines.append(
-            f'<rect class="soft" x="{left:.1f}" y="{y + 4}" width="{max(abs(high - low), 1):.1f}" height="16"/>'
-        )
-        shown = f"{min(pair) / centre - 1:+.1%} to {max(pair) / centre - 1:+.1%}"
-        lines.append(f'<text x="130" y="{y + 16}">{shown}</text>')
-    height = len(ends) * step + 4
+    for i, one in enumerate(moves):
+        low, high = (440 + 170 * end / furthest for end in (one.less, one.more))
+        y = i * step
+        lines.append(f'<text x="0" y="{y + 16}">{html.escape(words(one.name))}</text>')
+        lines.append(f'<rect class="soft" x="{low:.1f}" y="{y + 4}" width="{max(high - low, 1):.1f}" height="16"/>')
+        lines.append(f'<text x="130" y="{y + 16}">{" to ".join(one.said)}</text>')
+    height = len(moves) * step + 4
     lines.append(f'<line class="rule" x1="440" y1="0" x2="440" y2="{height}"/>')
-    what = "cost" if paid else what
-    first = made.tornado[0]
-    alt = html.escape(f"{first.name} moves the {what} most, from {_ends(ends[0], paid)}", quote=True)
-    rows = []
-    for bar in made.tornado:
-        costs = (fmt(end, "$") if math.isfinite(end) else "" for end in bar.cost)
-        times = (fmt(end, "s") for end in bar.time)
-        rows.append((words(bar.name), *_printed(bar), *times, *costs))
-    heading = ("assumption", "low", "high", "time at low", "time at high", "cost at low", "cost at high")
-    said = f"<p>The {what} with one assumption at each end of its interval, all others at their centre.</p>"
-    return said + _drawing(height, alt, lines) + _table(heading, rows)
+    what = "cost" if made.paid else "time" if isinstance(made, Plan) else "time of a token"
+    alt = html.escape(f"{moves[0].name} moves the {what} most, by {' to '.join(moves[0].said)}", quote=True)
+    told = f"<p>The {what} with one assumption at each end of its interval, all others at their centre.</p>"
+    heading, *rows = made.tornado_table().rows
+    return told + _drawing(height, alt, lines) + _table(heading, rows)
 
 
-def _printed(bar: Swing) -> tuple[str, str]:
-    """The ends of an interval as the data prints them, where they are those of the data."""
-    one = ASSUMPTIONS.get(bar.name)
-    if one and one.low and one.high and math.isclose(bar.low, one.low) and math.isclose(bar.high, one.high):
-        return str(one.facts["low"].printed), str(one.facts["high"].printed)
-    return f"{bar.low:.4g}", f"{bar.high:.4g}"
+def _front(made: Plan | Fleet) -> str:
+    told = "<p>None of these is both faster and cheaper than another.</p>"
+    heading, *rows = made.choices().rows
+    return _section("The plans to choose from", told + _table(heading, rows))
 
 
-def _ends(pair: Sequence[float], paid: bool) -> str:
-    """Two ends of a bar in words."""
-    return " to ".join(fmt(end, "$" if paid else "s") for end in pair)
-
-
-def _joints(joints: Sequence[Joint]) -> str:
-    rows = [
-        (j.name, f"{float(j.left):.10g}", f"{float(j.right):.10g}", j.unit, "yes" if j.holds else "NO") for j in joints
-    ]
-    good = sum(joint.holds for joint in joints)
-    said = f"<p>{good} of {len(joints)} hold: what leaves one law is what enters the next. SI units.</p>"
-    return _section("The certificate", said + _table(("joint", "left", "right", "unit", "holds"), rows, 2))
-
-
-def _front(front: Sequence[Point], training: bool) -> str:
-    rows = []
-    for one in front:
-        numbers = one.say("time"), one.say("cost"), one.say("power"), f"{one.racks:,.0f}"
-        rows.append((f"{one.gpus:,.0f} {one.accelerator}", *numbers))
-    what = "time" if training else "time a token"
-    said = "<p>None of these is both faster and cheaper than another.</p>" if training else ""
-    heading = ("GPUs", what, "cost" if training else "cost a year", "site, rated", "racks")
-    return _section("The plans to choose from", said + _table(heading, rows))
-
-
-def _assumed(world: World) -> str:
+def _assumed(scenario: Scenario) -> str:
     rows = []
     for name, one in ASSUMPTIONS.items():
-        now, fact = float(getattr(world, name)), one.facts["value"]
+        now, fact = float(getattr(scenario, name)), one.facts["value"]
         same = math.isclose(now, one.value)
         shown = str(fact.printed) if same else f"{now:.6g} (SI units)"
         ends = [str(one.facts[end].printed) if end in one.facts else "" for end in ("low", "high")]
@@ -405,12 +329,12 @@ def _assumed(world: World) -> str:
         rows.append((words(name), shown, *ends, *basis))
     lost = SPREADS[LEARNED["lost_time"]]
     basis = (lost.facts["low"].kind, _source(lost.facts["low"]), "multiplies the odds of lost time")
-    rows.append(("lost time", f"{float(world.lost_time):g}", f"{lost.low:g}", f"{lost.high:g}", *basis))
+    rows.append(("lost time", f"{float(scenario.lost_time):g}", f"{lost.low:g}", f"{lost.high:g}", *basis))
     heading = ("assumption", "value", "1 in 10 below", "1 in 10 above", "kind", "source", "note")
     return _section("What is assumed", _table(heading, rows, 3))
 
 
-def _source(fact) -> str:
+def _source(fact: Fact) -> str:
     title = html.escape(f"{fact.source.title}, {fact.source.date}")
     if fact.source.url.startswith("https://"):
         return _Markup(f'<a href="{html.escape(fact.source.url, quote=True)}">{title}</a>')

@@ -19,31 +19,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import broadcastable, nonnegative, positive, whole
-from ..records import Explained, summary, words
+from ..checks import nonnegative, positive, whole
+from ..quantities import (
+    Amount,
+    Arrivals,
+    Count,
+    Metres,
+    MetresPerSecond,
+    Multiple,
+    Number,
+    PerSecond,
+    PositiveSeconds,
+    Seconds,
+    Share,
+    law,
+)
+from ..records import Explained, Rows, summary, words
 
 
-def little_law(rate, time):
+@law
+def little_law(rate: Arrivals, time: Seconds) -> Amount:
     r"""Requests in a system, from the rate at which they come and the time that each stays: Little's law.
 
     .. math:: Q = \lambda\,T
 
     Parameters
     ----------
-    rate : array_like
+    rate
         Requests a second, lambda.
-    time : array_like
-        Seconds that a request stays, mean, T.
+    time
+        Time that a request stays, mean, T.
 
     Returns
     -------
-    array_like
+    Amount
         Mean number in the system. It holds for any distribution and any order of service.
-
-    Raises
-    ------
-    ValueError
-        An argument is negative or not finite.
 
     Notes
     -----
@@ -58,8 +68,7 @@ def little_law(rate, time):
     >>> float(little_law(240, 10))
     2400.0
     """
-    (arrivals, stay) = nonnegative(rate=rate, time=time)
-    return arrivals * stay
+    return rate * time
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,49 +80,49 @@ class Queue(Explained):
     mean answer.
     """
 
-    rate: float
-    tokens: float
-    pass_times: np.ndarray
-    states: np.ndarray
-    ratio: float
+    rate: PerSecond
+    tokens: Number
+    pass_times: PositiveSeconds
+    states: Share
+    ratio: Share
 
     @property
-    def most(self) -> int:
+    def most(self) -> Count:
         """The largest batch, S."""
         return len(self.pass_times)
 
     @property
-    def waits(self) -> float:
+    def waits(self) -> Share:
         """Share of requests that wait before they are taken into the batch."""
         return float(self.states[-1] / (1 - self.ratio))
 
     @property
-    def batch(self) -> float:
+    def batch(self) -> Amount:
         """Mean size of the batch."""
         inside = self.states[:-1] @ np.arange(self.most)
         return float(inside + self.most * self.waits)
 
     @property
-    def waiting(self) -> float:
+    def waiting(self) -> Amount:
         """Mean number that wait."""
         return float(self.states[-1] * self.ratio / (1 - self.ratio) ** 2)
 
     @property
-    def wait(self) -> float:
+    def wait(self) -> Seconds:
         """Mean seconds in the queue."""
         return self.waiting / self.rate
 
     @property
-    def latency(self) -> float:
+    def latency(self) -> Seconds:
         """Mean seconds from arrival to the last token: by Little's law."""
         return (self.batch + self.waiting) / self.rate
 
     @property
-    def time_per_token(self) -> float:
+    def time_per_token(self) -> Seconds:
         """Seconds between tokens, mean over all tokens."""
         return self.batch / (self.rate * self.tokens)
 
-    def wait_quantile(self, share) -> float:
+    def wait_quantile(self, share: Share) -> Seconds:
         """Seconds in the queue that so large a share of requests does not exceed.
 
         With S or more there when it comes, a request waits for as many to end as are before it and one more; that is an
@@ -131,7 +140,7 @@ class Queue(Explained):
         ends = self.rate / self.ratio
         return float(np.log(self.waits / (1 - p)) / (ends - self.rate)) if 1 - p < self.waits else 0.0
 
-    def token_quantile(self, share) -> float:
+    def token_quantile(self, share: Share) -> Seconds:
         """Seconds between two tokens that so large a share of tokens does not exceed.
 
         Examples
@@ -148,14 +157,14 @@ class Queue(Explained):
         reached = np.cumsum(weights) / weights.sum()
         return float(self.pass_times[np.searchsorted(reached, p * (1 - 1e-12))])
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "mean", "99 %"), ("batch", summary(self.batch), "")]
         rows += [("wait", summary(self.wait, "s"), summary(self.wait_quantile(0.99), "s"))]
         rows += [("time per token", summary(self.time_per_token, "s"), summary(self.token_quantile(0.99), "s"))]
         return [*rows, ("latency", summary(self.latency, "s"), "")]
 
 
-def batch_queue(rate, pass_times, *, tokens) -> Queue:
+def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number) -> Queue:
     r"""Steady state of a replica under load: how full its batch is, how long requests wait.
 
     .. math:: \pi_n \propto \prod_{j \le n} \frac{\lambda}{\mu_j}, \qquad
@@ -163,11 +172,11 @@ def batch_queue(rate, pass_times, *, tokens) -> Queue:
 
     Parameters
     ----------
-    rate : float
+    rate
         Requests a second that come to this replica, lambda: with r replicas, an r-th of all.
-    pass_times : array_like
-        Seconds of a pass with 1 to S sequences, tau: prompts included (:func:`clusterlab.serving.continuous_batch`).
-    tokens : float
+    pass_times
+        Times of a pass with 1 to S sequences, tau: prompts included (:func:`clusterlab.serving.continuous_batch`).
+    tokens
         Tokens of a mean answer, m.
 
     Returns
@@ -210,23 +219,23 @@ def batch_queue(rate, pass_times, *, tokens) -> Queue:
     return Queue(arrivals, length, times, states / (states.sum() + states[-1] * ratio / (1 - ratio)), float(ratio))
 
 
-def goodput(queue: Queue, *, wait, time_per_token) -> float:
+def goodput(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> Share:
     r"""Share of requests that are served as promised: taken up in time, and read at a speed.
 
     .. math:: P(\text{wait} \le w)\; P(\tau_n \le t)
 
     Parameters
     ----------
-    queue : Queue
+    queue
         From :func:`batch_queue`.
-    wait : float
-        Seconds in the queue that are promised at most, w.
-    time_per_token : float
-        Seconds between tokens that are promised at most, t.
+    wait
+        Time in the queue that is promised at most, w.
+    time_per_token
+        Time between tokens that is promised at most, t.
 
     Returns
     -------
-    float
+    Share
         Of all requests; the two are taken from the same state, the one in which a request comes.
 
     Raises
@@ -261,17 +270,17 @@ class Impatient(Explained):
     share of time in which anybody waits, and ``gone`` the share of all who come that give up.
     """
 
-    busy: np.ndarray
-    waiting: np.ndarray
-    queued: np.ndarray
-    gone: np.ndarray
+    busy: Share
+    waiting: Amount
+    queued: Share
+    gone: Share
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         shares = [(name, summary(getattr(self, name), "%")) for name in ("busy", "queued", "gone")]
         return [("", "value"), *shares, ("waiting", summary(self.waiting))]
 
 
-def _impatient(load, servers, patience):
+def _impatient(load: float, servers: int, patience: float) -> tuple[float, float, float, float]:
     """Busy, waiting, queued and gone of one queue: its states up to where each is half of the last, and 60 more."""
     # Behind the servers a state is load / (servers + (n - servers) / patience) of the one before.
     halved = (2 * load - servers) * patience
@@ -289,18 +298,19 @@ def _impatient(load, servers, patience):
     return busy, waiting, float(shares[servers + 1 :].sum()), waiting / (patience * load)
 
 
-def impatient_queue(load, servers, *, patience=1.0) -> Impatient:
+@law
+def impatient_queue(load: Number, servers: Count, *, patience: Number = 1.0) -> Impatient:
     r"""Jobs that wait for a place and give up in time: what a queue is when people look at it (Erlang A).
 
     .. math:: \pi_n \propto \prod_{j \le n} \frac{a}{\min(j, k) + \max(j - k, 0) / \theta}
 
     Parameters
     ----------
-    load : array_like
+    load
         Servers that all who come would keep busy, a: arrivals a second times the mean seconds of a job.
-    servers : array_like
+    servers
         Jobs that run at once, k.
-    patience : array_like
+    patience
         Mean wait until one gives up, over the mean time of a job, theta: exponential, and above 0. At 1 the number in
         the system is a Poisson variable of mean a. The larger, the nearer to Erlang's queue that nobody leaves
         (:func:`batch_queue`); the smaller, the nearer to his loss formula.
@@ -313,7 +323,7 @@ def impatient_queue(load, servers, *, patience=1.0) -> Impatient:
     Raises
     ------
     ValueError
-        An argument is not positive, servers is not whole, or so patient a queue would be longer than ten million.
+        So patient a queue would be longer than ten million.
 
     Notes
     -----
@@ -332,27 +342,26 @@ def impatient_queue(load, servers, *, patience=1.0) -> Impatient:
     gone     24.2%
     waiting   1.09
     """
-    (a, theta), (k,) = positive(load=load, patience=patience), whole(servers=servers)
-    broadcastable(load=a, servers=k, patience=theta)
     of_one = np.vectorize(lambda x, n, t: _impatient(x, int(n), t), otypes=[float] * 4)
-    return Impatient(*(part[()] for part in of_one(a, k, theta)))
+    return Impatient(*(part[()] for part in of_one(load, servers, patience)))
 
 
 @dataclass(frozen=True, repr=False)
 class Run(Explained):
     """What requests of a simulation got: seconds each waited and stayed, and its tokens."""
 
-    wait: np.ndarray
-    latency: np.ndarray
-    tokens: np.ndarray
-    batch: float  # mean over time
+    wait: Seconds
+    latency: Seconds
+    tokens: Count
+    #: Mean size of the batch, over the time from the first arrival to the last token.
+    batch: Amount
 
     @property
-    def time_per_token(self) -> np.ndarray:
+    def time_per_token(self) -> PositiveSeconds:
         """Seconds between tokens of each request."""
         return (self.latency - self.wait) / self.tokens
 
-    def _rows(self):
+    def _rows(self) -> Rows:
         rows = [("", "50 %", "99 %")]
         for name in ("wait", "time_per_token", "latency"):
             low, high = np.quantile(getattr(self, name), (0.5, 0.99))
@@ -360,17 +369,17 @@ class Run(Explained):
         return rows
 
 
-def simulate(arrivals, tokens, pass_times) -> Run:
+def simulate(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> Run:
     """Run a replica pass by pass: whoever has come joins the next pass with room, and leaves with its last token.
 
     Parameters
     ----------
-    arrivals : array_like
-        Seconds at which requests come, in order.
-    tokens : array_like
-        Tokens that each wants, whole numbers.
-    pass_times : array_like
-        Seconds of a pass with 1 to S sequences.
+    arrivals
+        Times at which requests come, in order.
+    tokens
+        Tokens that each wants.
+    pass_times
+        Times of a pass with 1 to S sequences.
 
     Returns
     -------
@@ -419,29 +428,25 @@ def simulate(arrivals, tokens, pass_times) -> Run:
     return Run(start - come, end - come, want, area / (now - float(come[0])))
 
 
-def network_time(distance, *, speed=2e8, detour=1.0):
+@law
+def network_time(distance: Metres, *, speed: MetresPerSecond = 2e8, detour: Multiple = 1.0) -> Seconds:
     r"""Round trip to a region: what a request pays for being served elsewhere.
 
     .. math:: 2\,k\,d / v
 
     Parameters
     ----------
-    distance : array_like
-        Metres as the crow flies, d.
-    speed : array_like
-        Of light in glass, m/s, v: two thirds of that in vacuum.
-    detour : array_like
-        Length of the cable over the distance, at least 1, k.
+    distance
+        As the crow flies, d.
+    speed
+        Of light in glass, v: two thirds of that in vacuum.
+    detour
+        Length of the cable over the distance, k.
 
     Returns
     -------
-    array_like
-        Seconds, without switches and handshakes: 10 ms for each 1,000 km.
-
-    Raises
-    ------
-    ValueError
-        ``distance`` is negative, ``speed`` is not positive, or ``detour`` is below 1.
+    Seconds
+        Without switches and handshakes: 10 ms for each 1,000 km.
 
     Notes
     -----
@@ -452,7 +457,4 @@ def network_time(distance, *, speed=2e8, detour=1.0):
     >>> float(network_time(1e6))
     0.01
     """
-    (d,), (v, k) = nonnegative(distance=distance), positive(speed=speed, detour=detour)
-    if np.any(np.less(k, 1)):
-        raise ValueError(f"detour must be at least 1, got {np.min(k):g}")
-    return 2 * k * d / v
+    return 2 * detour * distance / speed

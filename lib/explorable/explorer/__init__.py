@@ -126,7 +126,7 @@ class Explorer(Widget):
             lambda index, at: index * len(at[0].values) + at[1], zip(self._controls, stops, strict=True), 0
         )
 
-    def at(self, **values) -> dict[str, str]:
+    def at(self, **values: float | str | bool) -> dict[str, str]:
         """Read-outs at these control values, and at the present value of every control not named.
 
         Raises

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clusterlab.units import fmt, ladder
 
@@ -56,16 +58,16 @@ class Scale:
     def _warp(self, values: np.ndarray) -> np.ndarray:
         return np.log10(values) if self.axis.log else values
 
-    def encode(self, values) -> np.ndarray:
+    def encode(self, values: ArrayLike) -> np.ndarray:
         values = np.asarray(values, dtype=float)
         there = np.isfinite(values)
         warped = self._warp(np.where(there, values, 1.0))
         codes = np.clip(np.rint((warped - self.first) / self.span * STEPS), 0, STEPS)
         return np.where(there, codes, NONE).astype(np.uint16)
 
-    def place(self, code: int) -> float:
+    def place(self, code: float) -> float:
         """Position in the picture, in thousandths of the axis."""
-        return 1000 * (self.first + self.span * int(code) / STEPS - self.low) / (self.high - self.low)
+        return 1000 * (self.first + self.span * float(code) / STEPS - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[Tick]:
         if self.axis.log:
@@ -121,7 +123,7 @@ def _powers(low: float, high: float, unit: str = "") -> list[float]:
     Seconds up to hours are round on the clock.
     """
 
-    def inside(values):
+    def inside(values: Iterable[float]) -> list[float]:
         return [v for v in values if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
 
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

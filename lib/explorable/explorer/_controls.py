@@ -90,7 +90,8 @@ def checked(name: str, control: Slider | Select | Toggle) -> Control:
     elif isinstance(control, Select):
         if isinstance(control.options, str):
             raise ValueError(f"control {name!r} needs a list or a mapping of options, got {control.options!r}")
-        values = labels = list(control.options)
+        labels = list(control.options)
+        values = [*labels]
         given = list(control.options.values()) if isinstance(control.options, Mapping) else values
     elif isinstance(control, Toggle):
         values = given = [False, True]

@@ -5,11 +5,29 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple, cast
 
 from .._widget import escape, together
 from ..scene import TEXT
-from ._axes import NONE
-from ._table import Mark, Span, Table
+from ._axes import NONE, Scale
+from ._table import Table
+
+
+class Mark(NamedTuple):
+    """One mark in codes, and the number of its name."""
+
+    x: int
+    y: int
+    name: int
+
+
+class Span(NamedTuple):
+    """One span in codes, and the number of its text."""
+
+    lane: int
+    start: int
+    end: int
+    text: int
 
 
 class Figure:
@@ -29,7 +47,9 @@ class Figure:
         bands: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.colours, self.hidden, self.bands = colours, hidden, bands
-        self.first, self.lanes, self.x, self.y = table.first, table.lanes, table.x, table.y
+        self.first, self.lanes = table.first, table.lanes
+        # Only what stands on an axis asks for it, and a table has the axes that its pictures stand on.
+        self.x, self.y = cast(Scale, table.x), cast(Scale, table.y)
         self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
         record = iter(table.records[index].tolist())
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from clusterlab.units import fmt
 
@@ -22,12 +23,12 @@ MOST = 20_000  # combinations; more would weigh down the page
 COLOURS = len(palette.CYCLE)
 
 
-def every_picture(view, controls: list[Control]) -> list[Picture]:
+def every_picture(view: Callable[..., Picture], controls: list[Control]) -> list[Picture]:
     """Every combination's picture, the last control changing fastest."""
     count = math.prod(len(control.values) for control in controls)
     if count > MOST:
         raise ValueError(f"an explorer has at most {MOST:,} combinations of stops, got {count:,}")
-    pictures = []
+    pictures: list[Picture] = []
     for values in itertools.product(*(control.given for control in controls)):
         chosen = dict(zip((control.name for control in controls), values, strict=True))
         picture = view(**chosen)
@@ -47,7 +48,7 @@ def scene_size(picture: Picture) -> tuple[float, float] | None:
 
 
 class Mark(NamedTuple):
-    """One mark of a scatter plot, in data or in codes; the default is an empty slot."""
+    """One mark of a scatter plot, in data; the default is an empty slot."""
 
     x: float = math.nan
     y: float = math.nan
@@ -55,7 +56,7 @@ class Mark(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One span of a timeline, in data or in codes; the default is an empty slot."""
+    """One span of a timeline, in data; the default is an empty slot."""
 
     lane: int = NONE
     start: float = math.nan
@@ -115,7 +116,7 @@ def _column(rows: list[list], name: str) -> list[list]:
     return [list(map(operator.attrgetter(name), row)) for row in rows]
 
 
-def _flat(*parts) -> np.ndarray:
+def _flat(*parts: ArrayLike) -> np.ndarray:
     return np.concatenate([np.ravel(np.asarray(part, dtype=float)) for part in parts])
 
 
@@ -144,7 +145,7 @@ class Table:
 
     def _pool(self) -> tuple[np.ndarray, np.ndarray]:
         """Every different curve in codes, and the row of each curve of each combination."""
-        if not self.first.curves:
+        if not (self.first.curves and self.y):
             return np.zeros((0, 1), np.uint16), np.zeros(0, np.intp)
         codes = self.y.encode(self.content.curves).reshape(-1, self.content.grid.size)
         return np.unique(codes, axis=0, return_inverse=True)
@@ -154,16 +155,16 @@ class Table:
         content, count = self.content, len(self.content.readouts)
         number = {text: i for i, text in enumerate(self.strings)}
 
-        def numbers(texts):
+        def numbers(texts: list[list[str]]) -> list[list[int]]:
             return [[number[text] for text in row] for row in texts]
 
-        def across(values):
+        def across(values: ArrayLike) -> np.ndarray:
             return self.x.encode(values) if self.x else np.zeros(np.shape(values))  # no axis: there are no values
 
-        def up(values):
+        def up(values: ArrayLike) -> np.ndarray:
             return self.y.encode(values) if self.y else np.zeros(np.shape(values))
 
-        def woven(*parts):
+        def woven(*parts: ArrayLike) -> np.ndarray:
             """Slot by slot: the first of each part, the second of each part, and so on."""
             return np.stack([np.reshape(part, (count, -1)) for part in parts], axis=-1)
 
@@ -262,9 +263,9 @@ def _check_places(picture: Picture) -> None:
     for name, at in picture.points.items():
         if np.shape(at) != (2,):
             raise ValueError(f"point {name!r} must be one (x, y), got {at!r}")
-    for name, at in picture.rules.items():
-        if np.ndim(at):
-            raise ValueError(f"rule {name!r} must be one x, got {at!r}")
+    for name, x in picture.rules.items():
+        if np.ndim(x):
+            raise ValueError(f"rule {name!r} must be one x, got {x!r}")
 
 
 def _positions(x: Axis) -> np.ndarray:
@@ -275,8 +276,8 @@ def _positions(x: Axis) -> np.ndarray:
     return grid
 
 
-def _curve(name: str, values, grid: np.ndarray) -> np.ndarray:
-    values = np.asarray(values, dtype=float)
+def _curve(name: str, given: object, grid: np.ndarray) -> np.ndarray:
+    values = np.asarray(given, dtype=float)
     if not grid.size:
         raise ValueError("curves need x.values, the positions they are drawn over")
     if values.shape not in ((), grid.shape):
@@ -301,7 +302,8 @@ def _span(spans: Sequence[tuple], i: int, lanes: tuple[str, ...]) -> Span:
         raise ValueError(f"a span is (lane, start, end) or (lane, start, end, text), got {spans[i]!r}")
     if np.isnan(spans[i][1:3]).any():
         return Span()
-    lane, start, end, *text = spans[i]
+    lane, start, end = spans[i][:3]
     if lane not in range(len(lanes)):
         raise ValueError(f"a span's lane must be a whole number from 0 to {len(lanes) - 1}, got {lane}")
-    return Span(lane=int(lane), start=float(start), end=float(end), text=str(*text))
+    text = str(spans[i][3]) if len(spans[i]) > 3 else ""
+    return Span(int(lane), float(start), float(end), text)

@@ -1,0 +1,183 @@
+"""Shards drawn: what each of four GPUs holds of a layer, and what moves, in each way to cut it."""
+
+from __future__ import annotations
+
+import re
+
+from clusterlab.units import fmt
+from explorable import Arrow, Box, Label, Part, Scene, legend
+
+from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, of_gpu_0, sent_bytes, sent_so_far
+
+_B, _D, _F = (32.0, 20.0, 40.0)  # of a GPU's tile: tokens, width and hidden width; a schema, not to scale
+_GAP = 4.0
+_TILE = _D + _F + _D + 2 * _GAP
+_ROUTED = {rank: [(3 * t + 1) % 8 for t in (rank, rank + 4)] for rank in range(GPUS)}  # of eight pieces of the tokens
+_KINDS = {"X": "activations", "H": "activations", "Y": "activations", "W1": "weights", "W2": "weights"}
+_HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|half|routed))?(\+?)")
+
+
+def _places(x: float, y: float, scale: float = 1.0) -> dict[str, tuple[float, float, float, float]]:
+    """Each array of the layer where a product is written: X left of H, W1 above it, and W2 above Y."""
+    b, d, f, gap = (v * scale for v in (_B, _D, _F, _GAP))
+    low = y + f + gap  # W2 is the highest
+    return {
+        "X": (x, low, d, b),
+        "W1": (x + d + gap, low - gap - d, f, d),
+        "H": (x + d + gap, low, f, b),
+        "W2": (x + d + 2 * gap + f, y, d, f),
+        "Y": (x + d + 2 * gap + f, low, d, b),
+    }
+
+
+def _pieces(place, cut: str | None, rank: int) -> list[tuple[float, float, float, float]]:
+    """The part of an array's place that a rank holds."""
+    x, y, width, height = place
+    if cut == "columns":
+        return [(x + rank * width / GPUS, y, width / GPUS, height)]
+    if cut == "rows":
+        return [(x, y + rank * height / GPUS, width, height / GPUS)]
+    if cut == "half":
+        return [(x, y + rank // 2 * height / 2, width, height / 2)]
+    if cut == "routed":
+        return [(x, y + piece * height / 8, width, height / 8) for piece in sorted(_ROUTED[rank])]
+    return [place]
+
+
+def _tile(x: float, y: float, rank: int, holds: str, optimizer: float, scale: float = 1.0) -> list[Part]:
+    """What one GPU holds, over the outline of the whole layer, and below it its share of the optimizer state."""
+    places = _places(x, y, scale)
+    parts: list[Part] = [Box(*place) for place in places.values()]
+    for how, gradient, name, cut, partial in _HELD.findall(holds):
+        kind = {"*": "compute", "@": "wire", "": "gradients" if gradient else _KINDS[name]}[how]
+        pieces = _pieces(places[name], cut or None, rank)
+        parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
+    return [*parts, *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale)]
+
+
+def layer(way: str, step: int, sizes: Sizes) -> Scene:
+    """One step of the layer on four GPUs: above the whole layer and what happens, below what each GPU holds.
+
+    Parameters
+    ----------
+    way : str
+        How it is cut: a name of :data:`WAYS`.
+    step : int
+        Which of :data:`PHASES`.
+    sizes : Sizes
+        Of the layer, for the bytes that move.
+
+    Examples
+    --------
+    >>> scene = layer("TP", 4, Sizes(tokens=8192, width=8192, hidden=28_672))
+    >>> scene.alt.split(". ")[0]
+    'TP, forward: after GEMM 2: All-reduce: every GPU has the sum over tp'
+    """
+    phase = WAYS[way].phases[step]
+    holds = phase.holds if isinstance(phase.holds, tuple) else (phase.holds,) * GPUS
+    backward = PHASES[step].startswith("backward")
+    parts: list[Part] = []
+    for name, place in _places(0, 4, 1.6).items():
+        parts.append(Box(*place, "d" * backward + name, "gradients" if backward else _KINDS[name]))
+    parts += [
+        Label(152, 16, f"{way}, {PHASES[step]}", anchor="start", strong=True),
+        Label(152, 40 + 8 * phase.says.count("\n"), phase.says, anchor="start"),
+    ]
+    cut = WAYS[way]
+    for rank in range(GPUS):
+        x = rank * (400 - _TILE) / (GPUS - 1)
+        parts.append(Label(x, 150, f"GPU {rank}", anchor="start", strong=True))
+        parts += _tile(x, 162, rank, holds[rank], _share(cut, 1))
+    return Scene(400, 342, [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)], alt=_alt(way, step, phase))
+
+
+def overview(sizes: Sizes) -> Scene:
+    """All ways side by side: what GPU 0 keeps of one layer, and what it sends in a step of one microbatch.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Of the layer, for the bytes.
+
+    Examples
+    --------
+    >>> overview(Sizes(tokens=8192, width=8192, hidden=28_672)).alt.split("; ")[3]
+    'ZeRO 3: keeps 2.11 GB, sends 2.82 GB'
+    """
+    parts: list[Part] = []
+    told = []
+    across, down, scale = 136.0, 147.0, 0.8
+    last = len(PHASES) - 1
+    for i, (way, cut) in enumerate(WAYS.items()):
+        x, y = i % 3 * across, i // 3 * down
+        holds = cut.phases[0].holds
+        names = [_named(move.what) for move in of_gpu_0(way, last)]
+        sends = dict.fromkeys(name.rstrip("12") for name in ", ".join(names).split(", "))
+        kept, sent = (fmt(kept_bytes(way, sizes), "B"), fmt(sent_so_far(way, last, sizes), "B"))
+        parts += [
+            Label(x, y + 8, {"EP": "EP, own expert", "PP": "PP2, DP2"}.get(way, way), anchor="start", strong=True),
+            *_tile(x, y + 17, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1), scale),
+            *_bar(x, y + 17 + (_F + _B + 2 * _GAP + 11) * scale, _share(cut, 2), "gradients", scale=scale),
+            Label(x + _TILE * scale + 5, y + 66, f"keeps\n{kept}", anchor="start"),
+            Box(x, y + 102, across - 8, 34, f"{', '.join(sends)}\n{sent}", "wire"),
+        ]
+        told.append(f"{way}: keeps {kept}, sends {sent}")
+    y = 3 * down + 4
+    kinds = [(name, name, True) for name in ("weights", "activations", "gradients", "optimizer")]
+    parts += [*legend(0, y, kinds, 12), *legend(0, y + 20, [("sent in a step", "wire", False)])]
+    return Scene(400, y + 30, parts, alt="; ".join(told))
+
+
+def _share(cut: Way, zero: int) -> float:
+    """The share that a GPU keeps of what is cut from a stage of ZeRO on."""
+    return cut.share / (cut.shards if cut.zero >= zero else 1)
+
+
+def _bar(x: float, y: float, share: float, kind: str, rank: int = 0, scale: float = 1.0) -> list[Part]:
+    """A bar below a tile, filled as far as a GPU has its share."""
+    wide, high = _TILE * scale, 8 * scale
+    return [Box(x, y, wide, high), Box(x + wide * (rank * share % 1), y, wide * share, high, kind=kind, solid=True)]
+
+
+def _meaning(y: float) -> list[Part]:
+    """What the colours say, in two rows."""
+    first = [("weights", "weights", True), ("activations", "activations", True), ("gradients", "gradients", True)]
+    second = [("computed now", "compute", True), ("received now", "wire", True)]
+    return [
+        *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),
+        *legend(0, y + 20, second, 26),
+        Box(256, y + 14, 12, 12, "+", "compute", solid=True),
+        Label(274, y + 20, "a part of a sum", anchor="start"),
+    ]
+
+
+def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
+    """The exchange of a step, with the bytes that a GPU sends, below the GPUs that take part."""
+    if not moves:
+        return []
+    texts = [f"{m.collective} {m.told or _named(m.what)}: {fmt(sent_bytes(m, sizes), 'B')}" for m in moves]
+    if moves[0].collective == "send":
+        apart = (400 - _TILE) / (GPUS - 1)
+        ends = (_TILE / 2, apart + _TILE / 2) if "d" not in moves[0].what else (apart + _TILE / 2, _TILE / 2)
+        return [
+            part
+            for shift in (0.0, 2 * apart)
+            for part in (
+                Arrow(ends[0] + shift, y - 6, ends[1] + shift, y - 6, bend=0.0),
+                Label((ends[0] + ends[1]) / 2 + shift, y + 12, texts[0]),
+            )
+        ]
+    lines = [", ".join(texts[:2]), ", ".join(texts[2:])] if len(texts) > 2 else [", ".join(texts)]
+    text = "\n".join(lines)
+    return [Box(0, y - 7 - 3 * len(lines), 400, 6 + 16 * len(lines), text, "wire")]
+
+
+def _named(what: str) -> str:
+    return ", ".join(name.partition(":")[0] for name in what.split())
+
+
+def _alt(way: str, step: int, phase: Phase) -> str:
+    """The step in words."""
+    says = " ".join(phase.says.split()).rstrip(".")
+    moved = [f"{move.collective} of {_named(move.what)} among {move.ranks} GPUs" for move in phase.moves]
+    return f"{way}, {PHASES[step]}: {says}. " + (f"Exchange: {'; '.join(moved)}." if moved else "No exchange.")

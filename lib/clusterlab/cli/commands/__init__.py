@@ -1,0 +1,1 @@
+"""The subcommands: one a module, each with its ``COMMAND``."""

@@ -1,0 +1,66 @@
+"""``clusterlab explain``: one run from its predicted time to its measured one, and suspects for the difference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from ...evidence import Explanation, explain, read_runs
+from ...parallelism import PARTS
+from ...records import aligned
+from ...units import fmt
+from ..command import Command
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    parser.add_argument("file", help="a CSV as for validate; - is standard input")
+    parser.add_argument("--row", required=True, help="the run to explain, by its row or row_id")
+    parser.add_argument("--json", action="store_true", help="print one object")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Explain a run and print; return the exit status."""
+    runs, skipped = read_runs(arguments.file)
+    for row in skipped:
+        if row.row == arguments.row:
+            raise ValueError(f"row {row.row} can't be predicted: {row.why}")
+    found = explain(runs, arguments.row)
+    if arguments.json:
+        parts = {name: float(getattr(found.step, name)) for name in PARTS}
+        times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
+        times |= {"low": float(found.step.low), "high": float(found.step.high)}
+        about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
+        suspects = [asdict(one) for one in found.suspects]
+        print(json.dumps(about | times | {"parts": parts, "suspects": suspects}, indent=1, allow_nan=False))
+        return 0
+    print(found, end="\n\n")
+    print(f"{found.runs} runs of {found.run.source} on these chips, {found.error:.1%} off. One change at a time:\n")
+    print(suspect_table(found))
+    if found.runs == 1:
+        print("\nOne time can't tell these apart: give more runs of the same machine (column group).", file=sys.stderr)
+    return 0
+
+
+def suspect_table(found: Explanation) -> str:
+    """Return a line for each suspect: what it says, the run's time under it, and the error of the source's runs."""
+    if not found.suspects:
+        return "nothing that the model knows brings its runs nearer"
+    rows = [(one.says, fmt(one.time, "s"), f"{one.error:.1%}") for one in found.suspects]
+    return aligned([("suspect", "this run", "error left"), *rows])
+
+
+COMMAND = Command(
+    "show where a training run's time goes, and what could hide its difference from the prediction",
+    "Show one run of a table as for validate: the parts of the predicted step, what is left to the measured time, "
+    "and what could hide the difference, one change at a time. The other runs of its source (column group) tell "
+    "suspects apart.",
+    """\
+    %(prog)s mine.csv --row run7
+    %(prog)s --json mine.csv --row run7 | jq '.suspects[0].says'
+    """,
+    add_arguments,
+    run,
+)

@@ -1,0 +1,135 @@
+"""``clusterlab plan``: a cluster for a model."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...catalogue import find
+from ...evidence.text import name_of, read_text
+from ...planning import (
+    PRESETS,
+    Fleet,
+    Plan,
+    Scenario,
+    Serving,
+    as_object,
+    from_inputs,
+    page,
+    plan,
+    preset,
+    quantity,
+    serve,
+)
+from ..command import INPUTS, KINDS, Command, Progress, read_input, scenario_of
+from .audit import parsed
+
+_SHOWN = 10  # plans to choose from, and assumptions, that are printed
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "a TOML file of inputs, named as the options; - is standard input; options come before it"
+    parser.add_argument("file", nargs="?", help=text)
+    for name, kind, text in INPUTS:
+        parser.add_argument(f"--{name}", metavar=kind, help=text)
+    parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
+    names = ", ".join(f'"{name}"' for name in PRESETS)
+    parser.add_argument("--preset", metavar="NAME", help=f"a published cluster: {names}")
+    parser.add_argument("--draws", metavar="N", default="1000", help="scenarios drawn for the intervals (1000)")
+    parser.add_argument("--seed", metavar="N", default="0", help="of the random numbers (0)")
+    parser.add_argument("--json", action="store_true", help="print one object: parts, intervals, joints, published")
+    parser.add_argument("--report", metavar="FILE.html", help="write a page that a colleague can read and check")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Make a plan, print it, and write its page."""
+    scenario = scenario_of(arguments.assume or [])
+    made = _planned(arguments, scenario)
+    if arguments.report:
+        Path(arguments.report).write_text(page(made, scenario), encoding="utf-8")
+    print(json.dumps(as_object(made, scenario), indent=1) if arguments.json else "\n\n".join(_told(made)))
+    return 0
+
+
+def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
+    """The plan that is asked for: of a preset, of a fleet that serves, or of a training run."""
+    how: dict[str, Any] = {"scenario": scenario, "draws": quantity(arguments.draws), "seed": _seed(arguments.seed)}
+    inputs = _inputs(arguments)
+    with Progress() as how["progress"]:
+        if arguments.preset is not None:
+            if inputs:
+                raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
+            return preset(arguments.preset, **how)
+        asked, site = from_inputs(inputs)
+        return serve(asked, site, **how) if isinstance(asked, Serving) else plan(asked, site, **how)
+
+
+def _told(made: Plan | Fleet) -> list[str]:
+    """What is printed of a plan, block by block."""
+    told = [str(made)]
+    if made.binding:
+        told.append(f"What binds\n{made.binding}")
+    if made.tornado:
+        table = made.tornado_table(_SHOWN)
+        told.append(f"What matters most, each assumption alone from end to end\n{table}")
+    if len(made.front) > 1:
+        told.append(f"Plans to choose from: none is both faster and cheaper\n{made.choices(_SHOWN)}")
+    if made.published:
+        notes = [f"{one.name.replace('_', ' ')}: {one.fact.note}" for one in made.published if one.fact.note]
+        notes += sorted({f"source: {one.fact.source.title}" for one in made.published})
+        told.append("\n".join(["Beside what was published", str(made.beside_published()), *notes]))
+    return told
+
+
+def _seed(text: str) -> int:
+    number = quantity(text)
+    if number % 1 or number > 2**63:
+        raise ValueError(f"seed must be a whole number, got {text}")
+    return int(number)
+
+
+def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
+    """Inputs of a file and of the options, by the names that a plan has for them."""
+    given: dict[str, Any] = {}
+    if arguments.file is not None:
+        try:
+            given |= parsed(read_text(arguments.file))
+        except ValueError as error:
+            raise ValueError(f"{name_of(arguments.file)}: {error}") from None
+    for name, *_ in INPUTS:
+        value = getattr(arguments, name.replace("-", "_"))
+        given |= {} if value is None else {name: value}
+    given = {key.replace("-", "_"): value for key, value in given.items()}
+    layout = given.pop("layout", {})
+    if not isinstance(layout, Mapping):
+        raise ValueError(f"layout must be a table, got {layout!r}")
+    given |= layout
+    for part in arguments.layout.split(",") if arguments.layout else ():
+        name, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"layout must be AXIS=NUMBER, got {part!r}")
+        given[name.strip()] = value.strip()
+    for key in given:
+        if key != "recompute":
+            find("input", key, KINDS)
+    return {key: read_input(key, value) for key, value in given.items()}
+
+
+COMMAND = Command(
+    "plan a cluster: what to build, what it does, what it costs, how sure",
+    "Plan a training run, or a fleet that serves (--rate): accelerators, layout, fabric, checkpoints, spares, "
+    "power and money, with intervals, what binds and which assumption matters most. What is "
+    "not fixed is searched. Exits with 3 where nothing keeps within the limits, and says the nearest that does.",
+    """\
+    %(prog)s --model "Llama 3.1 405B" --tokens 15.6T --gpus 16384 --accelerator "H100 SXM"
+    %(prog)s --model "Llama 3.1 70B" --tokens 15T --deadline 60d --budget '$10M' --report plan.html
+    %(prog)s --model DeepSeek-V3 --rate 500 --speed 20 --precision fp8 --json
+    %(prog)s --preset "Llama 3 405B"
+    """,
+    _add_arguments,
+    _run,
+)

@@ -1,0 +1,101 @@
+"""``clusterlab sweep``: many models on many machines in many sizes."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from ...planning import quantity, sweep
+from ..command import Command, Progress, read_input, scenario_of
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--models", metavar="NAMES", required=True, help="models of the catalogue, between commas")
+    parser.add_argument("--accelerators", metavar="NAMES", required=True, help="accelerators, between commas")
+    parser.add_argument("--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256")
+    parser.add_argument("--tokens", metavar="N", required=True, help="tokens to train on: 15T")
+    parser.add_argument("--sequence", metavar="N", help="tokens of a sequence (8192)")
+    parser.add_argument("--global-batch", metavar="N", help="sequences of a step (next to the critical batch)")
+    parser.add_argument("--precision", metavar="NAME", help="of the GEMMs: bf16, fp8, fp4")
+    parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
+    parser.add_argument("--draws", metavar="N", default="200", help="scenarios drawn for each interval (200)")
+    parser.add_argument("--folder", metavar="DIR", help="keep what is done, and go on from it")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--processes", metavar="N", help="processes of this machine (1)")
+    where.add_argument(
+        "--dask", metavar="ADDRESS", help="scheduler of a Dask cluster: tcp://host:8786 (needs distributed)"
+    )
+    parser.add_argument("--json", action="store_true", help="print a list of objects, one for each cell, not CSV")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Plan every cell of an atlas and print it."""
+    shared = {name: getattr(arguments, name) for name in ("tokens", "sequence", "global_batch", "precision")}
+    inputs = {name: read_input(name, value) for name, value in shared.items() if value is not None}
+    models, chips, sizes = (_listed(text) for text in (arguments.models, arguments.accelerators, arguments.gpus))
+    with _executor(arguments.processes, arguments.dask) as executor, Progress() as progress:
+        atlas = sweep(
+            [{"model": name, **inputs} for name in models],
+            chips,
+            [quantity(size) for size in sizes],
+            executor=executor,
+            folder=arguments.folder,
+            draws=quantity(arguments.draws),
+            scenario=scenario_of(arguments.assume or []),
+            progress=progress,
+        )
+    rows = [asdict(cell) for cell in atlas.cells]
+    if arguments.json:
+        plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
+        print(json.dumps(plain, indent=1))
+        return 0
+    writer = csv.DictWriter(sys.stdout, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: "" if value != value else value for key, value in row.items()} for row in rows)
+    return 0
+
+
+def _listed(text: str) -> list[str]:
+    """What stands between commas."""
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+@contextmanager
+def _executor(processes: str | None, address: str | None) -> Iterator[Executor | None]:
+    """What runs a sweep: this process, others of this machine, or a Dask cluster."""
+    if address is not None:
+        try:
+            from distributed import Client
+        except ImportError:
+            raise ValueError("--dask needs the package distributed: pip install 'clusterlab[dask]'") from None
+        with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
+            yield executor
+        return
+    count = int(quantity(processes)) if processes is not None else 1
+    if count < 1:
+        raise ValueError(f"processes must be a whole number of at least 1, got {processes}")
+    if count == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(count) as executor:
+        yield executor
+
+
+COMMAND = Command(
+    "plan many models on many machines in many sizes",
+    "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
+    "a row for each. With a folder what is done is kept, and a sweep that was cut short goes on where it was.",
+    """\
+    %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
+    %(prog)s ... --folder atlas --processes 8 > atlas.csv
+    %(prog)s ... --folder atlas --dask tcp://scheduler:8786 --json
+    """,
+    _add_arguments,
+    _run,
+)

@@ -1,0 +1,304 @@
+"""``clusterlab validate``: training or inference runs of a table beside what the laws predict, source by source."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ...catalogue import SPREADS
+from ...evidence import (
+    Calibrated,
+    InferenceRun,
+    Run,
+    Score,
+    Skipped,
+    calibrated,
+    inference_kind,
+    is_inference,
+    leave_one_inference_source_out,
+    leave_one_run_out,
+    leave_one_source_out,
+    memory_fit,
+    parse_inference,
+    parse_runs,
+    predict_inference,
+    predict_runs,
+    read_runs,
+    score_inference,
+    score_runs,
+)
+from ...evidence.text import UNUSABLE, name_of, read_text
+from ...parallelism import Step
+from ...records import aligned, with_interval
+from ...units import fmt
+from ..command import Command
+
+# Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
+TEMPLATE = """\
+# A line for each run, and one measurement at least; lines like this one are comments.
+# Needed: model, gpu, n_gpus, tp, pp, global_batch, seq. What else is left empty is filled in, and the table says how.
+model,gpu,n_gpus,tp,pp,global_batch,seq,micro_batch,recompute,precision,step_time_s,tokens_per_s_per_gpu
+GPT 175B,A100 80GB,64,8,8,64,2048,1,selective,fp16,13.75,
+Llama 2 70B,H100,64,4,4,128,4096,1,,fp8,,1707
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Say what the command takes."""
+    group = parser.add_mutually_exclusive_group(required=True)
+    text = "a CSV with columns such as those of --template; - is standard input"
+    group.add_argument("file", nargs="?", help=text)
+    group.add_argument("--template", action="store_true", help="print a CSV to fill in, with two published runs")
+    parser.add_argument("--json", action="store_true", help="print one object")
+    parser.add_argument("--summary", action="store_true", help="print the scores alone, not every run")
+    text = "instead, fit the constants of each generation to all sources but one, and print the error of that one"
+    parser.add_argument("--leave-one-out", action="store_true", help=text)
+    text = "a CSV of runs of your machine: they correct the predictions of FILE, and narrow the intervals"
+    parser.add_argument("--calibrate", metavar="RUNS", help=text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Predict, compare and print; return the exit status: not 0 where nothing could be predicted."""
+    if arguments.template:
+        print(TEMPLATE, end="")
+        return 0
+    if arguments.calibrate == arguments.file == "-":
+        raise ValueError("FILE and --calibrate cannot both be standard input")
+    text = read_text(arguments.file)
+    first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    inference = is_inference(next(csv.reader([first]), []))
+    return _run_inference(arguments, text) if inference else _run_training(arguments, text)
+
+
+# --- Training --------------------------------------------------------------------------------------------------------
+
+
+def _run_training(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.calibrate is not None and arguments.leave_one_out:
+        raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
+    runs, skipped = parse_runs(text, name_of(arguments.file))
+    if arguments.leave_one_out:
+        return _print_left_out(runs, skipped, as_json=arguments.json)
+    mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate)
+    worth = leave_one_run_out(mine)
+    steps = calibrated(runs, mine) if mine else predict_runs(runs)
+    scores, overall = score_runs(runs, skipped, steps)
+    if arguments.json:
+        ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
+        found = _found(scores, overall) | {"memory": memory_fit(runs)}
+        found |= {"skipped": [_why(row) for row in skipped]}
+        found |= {"rows": [*(_predicted(one, *map(float, of_run)) for one, *of_run in ends), *map(_refused, skipped)]}
+        if mine:
+            found["calibration"] = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
+        print(json.dumps(found, indent=1, allow_nan=False))
+    else:
+        if runs and not arguments.summary:
+            print(training_table(runs, steps), end="\n\n")
+        print(score_table([*scores, overall]))
+        for why, count in memory_fit(runs).items():
+            print(f"memory, {count} of {len(runs)}: {why}")
+        _print_skipped(skipped)
+        if mine:
+            print("\n" + calibration_table(worth))
+            _print_skipped(unused)
+    return _status(runs)
+
+
+def _own_runs(path: str) -> tuple[list[Run], list[Skipped]]:
+    """The runs of a machine that calibrate it, or a ValueError where there are none."""
+    mine, unused = read_runs(path)
+    if not mine:
+        whys = "; ".join(f"{row.row}: {row.why}" for row in unused)
+        raise ValueError(f"{name_of(path)}, --calibrate: no row could be predicted ({whys})")
+    return mine, unused
+
+
+def _print_left_out(runs: list[Run], skipped: list[Skipped], *, as_json: bool) -> int:
+    errors = leave_one_source_out(runs)
+    if as_json:
+        print(json.dumps(errors, indent=1))
+    elif errors:
+        print(error_table(errors))
+    if errors:
+        return 0
+    _print_skipped(skipped, to_stderr=True)
+    if status := _status(runs):
+        return status
+    named = ", ".join(dict.fromkeys(run.source for run in runs))
+    why = "leaving one out takes two sources (column group) on accelerators of one generation"
+    raise ValueError(f"{why}; there is no such pair among: {named}")
+
+
+def training_table(runs: Sequence[Run], steps: Step) -> str:
+    """Return a line for each run: its step, measured and predicted with an 80 % interval, and what was filled in."""
+    rows = [("row", "source", "measured", "predicted", "error", "filled in")]
+    for run, time, low, high in zip(runs, steps.time, steps.low, steps.high, strict=True):
+        error, predicted = f"{time / run.seconds - 1:+.1%}", with_interval(time, low, high, "s")
+        rows.append((run.row, run.source, fmt(run.seconds, "s"), predicted, error, _filled(run.filled)))
+    return _with_text(rows, left=2)
+
+
+def calibration_table(worth: Iterable[Calibrated]) -> str:
+    """Return a line for each kind of run.
+
+    Examples
+    --------
+    >>> print(calibration_table([Calibrated("dense, 16 bits", 9, 0.08, 0.03, 0.7, 0.8, 1.25, 1.12)]))
+    calibration, left out in turn  runs  error without  with  inside without  with  width without  with
+    dense, 16 bits                    9           8.0%  3.0%             70%   80%           1.25  1.12
+    """
+    rows: list[tuple[str, ...]] = [
+        (
+            *("calibration, left out in turn", "runs"),
+            *("error without", "with", "inside without", "with", "width without", "with"),
+        )
+    ]
+    for one in worth:
+        errors = f"{one.error_before:.1%}", f"{one.error:.1%}"
+        inside = f"{one.inside_before:.0%}", f"{one.inside:.0%}"
+        rows.append((one.kind, str(one.runs), *errors, *inside, f"{one.width_before:.2f}", f"{one.width:.2f}"))
+    return aligned(rows)
+
+
+# --- Inference -------------------------------------------------------------------------------------------------------
+
+
+def _run_inference(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.calibrate is not None:
+        raise ValueError(f"--calibrate takes training runs, but {name_of(arguments.file)} has runs of inference")
+    runs, skipped = parse_inference(text, name_of(arguments.file))
+    if arguments.leave_one_out:
+        errors = leave_one_inference_source_out(runs)
+        print(json.dumps(errors, indent=1) if arguments.json else error_table(errors))
+        return 0 if errors else UNUSABLE
+    times = predict_inference(runs)
+    scores, overall = score_inference(runs, skipped, times)
+    if arguments.json:
+        spreads = [SPREADS[inference_kind(one)] for one in runs]
+        ends = zip(runs, times, spreads, strict=True)
+        rows = [_predicted(one, float(time), float(time * s.low), float(time * s.high)) for one, time, s in ends]
+        found = _found(scores, overall) | {"skipped": [_why(row) for row in skipped]}
+        print(json.dumps(found | {"rows": [*rows, *map(_refused, skipped)]}, indent=1, allow_nan=False))
+    else:
+        if runs and not arguments.summary:
+            print(inference_table(runs, times), end="\n\n")
+        print(score_table([*scores, overall]))
+        _print_skipped(skipped)
+    return _status(runs)
+
+
+def inference_table(runs: Sequence[InferenceRun], times: np.ndarray) -> str:
+    """Return a line for each run: measured, predicted with an 80 % interval, the error, and what was filled in for it.
+
+    Examples
+    --------
+    >>> inference_table([], np.array([])).split()[:3]
+    ['row', 'source', 'kind']
+    """
+    rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
+    for run, time in zip(runs, times, strict=True):
+        error, spread = f"{time / run.seconds - 1:+.1%}", SPREADS[inference_kind(run)]
+        said = with_interval(time, time * spread.low, time * spread.high, "s")
+        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), said, error, _filled(run.filled)))
+    return _with_text(rows, left=3)
+
+
+# --- What both print -------------------------------------------------------------------------------------------------
+
+
+def score_table(scores: Iterable[Score]) -> str:
+    """Return a line for each score.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import score
+    >>> print(score_table([score("lab", [0.02, -0.02], [0.40, 0.50], skipped=1)]))
+    source  rows  predicted   mean  median    bias  constant MFU  skill  inside  one MFU  nearest
+    lab        3          2   2.0%    2.0%   +0.0%         10.0%  +0.80       -        -        -
+    """
+    scores = list(scores)
+    width = max([len("source"), *(len(found.source) for found in scores)])
+    head = f"{'source':<{width}}  rows  predicted   mean  median    bias  constant MFU  skill"
+    lines = [f"{head}  inside  one MFU  nearest"]
+    for found in scores:
+        cells = [
+            "-" if value is None else format(value, form)
+            for value, form in (
+                *((found.mean_abs_error, ".1%"), (found.median_abs_error, ".1%"), (found.bias, "+.1%")),
+                *((found.baseline_mean_abs_error, ".1%"), (found.skill, "+.2f"), (found.coverage, ".0%")),
+                *((found.generation_mean_abs_error, ".1%"), (found.nearest_mean_abs_error, ".1%")),
+            )
+        ]
+        padded = (cell.rjust(size) for cell, size in zip(cells, (5, 6, 6, 12, 5, 6, 7, 7), strict=True))
+        lines.append("  ".join([found.source.ljust(width), f"{found.rows:>4}", f"{found.predicted:>9}", *padded]))
+    return "\n".join(lines)
+
+
+def error_table(errors: Mapping[str, float]) -> str:
+    """Return a line for each source that was left out.
+
+    Examples
+    --------
+    >>> error_table({"lab": 0.042})
+    '  4.2%  lab'
+    """
+    return "\n".join(f"{error:>6.1%}  {source}" for source, error in errors.items())
+
+
+def _with_text(rows: Sequence[tuple[str, ...]], *, left: int) -> str:
+    """Rows as lines: so many columns to the left, numbers to the right, and the text of the last behind them."""
+    numbers = aligned([(*row[:-1], "|") for row in rows], left).splitlines()
+    return "\n".join(f"{line[:-1]}{row[-1]}" for line, row in zip(numbers, rows, strict=True))
+
+
+def _filled(filled: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {text}" for name, text in filled.items()) or "-"
+
+
+def _found(scores: Iterable[Score], overall: Score) -> dict[str, object]:
+    return {"sources": [vars(one) for one in scores], "overall": vars(overall)}
+
+
+def _why(row: Skipped) -> dict[str, str]:
+    return {"row": row.row, "why": row.why}
+
+
+def _predicted(run: Run | InferenceRun, predicted: float, low: float, high: float) -> dict[str, object]:
+    found = {"row": run.row, "source": run.source, "measured": run.seconds, "predicted": predicted}
+    return found | {"low": low, "high": high, "skipped": None, "filled": dict(run.filled)}
+
+
+def _refused(row: Skipped) -> dict[str, object]:
+    unknown = dict.fromkeys(("measured", "predicted", "low", "high"))
+    return {"row": row.row, "source": row.source, **unknown, "skipped": row.why, "filled": {}}
+
+
+def _print_skipped(skipped: Iterable[Skipped], *, to_stderr: bool = False) -> None:
+    for row in skipped:
+        print(f"skipped {row.row} ({row.source}): {row.why}", file=sys.stderr if to_stderr else sys.stdout)
+
+
+def _status(runs: Sequence[Run] | Sequence[InferenceRun]) -> int:
+    if not runs:
+        print("no row could be predicted", file=sys.stderr)
+    return 0 if runs else UNUSABLE
+
+
+COMMAND = Command(
+    "predict training or inference runs and compare with their measured times",
+    "Predict published training or inference runs, or your own, and compare source by source. The columns say "
+    "which: those of inference have isl, osl or context_len.",
+    """\
+    %(prog)s --template > mine.csv
+    %(prog)s mine.csv
+    %(prog)s --json - < mine.csv
+    %(prog)s planned.csv --calibrate mine.csv
+    """,
+    add_arguments,
+    run,
+)

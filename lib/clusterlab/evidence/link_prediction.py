@@ -1,0 +1,241 @@
+"""Predictions of collectives: rows of a source from other machines, or a collective on a machine that nobody has timed.
+
+Every predicted time has an 80 % interval, from residuals of sources that the constants have not seen
+(:func:`~clusterlab.evidence.learn_collective_spreads`, stored in :data:`clusterlab.catalogue.SPREADS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..catalogue import SPREADS, Spread
+from ..checks import positive, whole
+from ..interconnect import bus_factor, pipelined_time
+from ..quantities import Bytes, BytesPerSecond, Number, PositiveBytes, Seconds
+from ..records import Predicted, Rows, summary
+from .link_efficiency import LinkEfficiencyFit, PredictedParts, fit_link_efficiency, predicted_parts
+from .link_fit import LinkFit, one_source
+from .link_plans import ring_of
+from .nccl_tests import published_timings
+from .timings import Timing, by_source
+from .wires import system_wires
+
+# --- From machine to machine -----------------------------------------------------------------------------------------
+
+
+def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) -> LinkFit:
+    """Predict the rows of one source from its links' datasheets and from what other systems show.
+
+    Parameters
+    ----------
+    timings
+        Rows of one source. Their seconds serve for the errors alone.
+    efficiency
+        From :func:`fit_link_efficiency`, on rows of other machines if this is to be a test.
+
+    Returns
+    -------
+    LinkFit
+
+    Raises
+    ------
+    ValueError
+        There is no row, there are several sources, or a row does not name its links.
+
+    Examples
+    --------
+    >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
+    >>> others = [row for row in published_timings() if row.machine != rows[0].machine]
+    >>> round(predict_timings(rows, fit_link_efficiency(others)).mean_abs_error, 3)
+    0.022
+    """
+    rows = one_source(timings)
+    if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
+        raise ValueError(f"{rows[0].source}, {bare[0]}: a prediction needs the links (--scale-up, --network)")
+    parts = [predicted_parts(row, efficiency) for row in rows]
+    predicted, steps = np.array([part.time for part in parts]), np.array([ring_of(row)[0] for row in rows])
+    # As for long messages, one of each kind of system.
+    long = list(dict.fromkeys(replace(row, row="", size=np.inf, seconds=1.0) for row in rows))
+    at_length = [predicted_parts(row, efficiency) for row in long]
+    errors = predicted / np.array([row.seconds for row in rows]) - 1
+    kinds = tuple(collective_kind(row, part, efficiency) for row, part in zip(rows, parts, strict=True))
+    spreads = [collective_spread(kind) for kind in kinds]
+    rates = np.array([ring_of(row)[1] / part.transfer for row, part in zip(long, at_length, strict=True)])
+    widths = [
+        collective_spread(collective_kind(row, part, efficiency)) for row, part in zip(long, at_length, strict=True)
+    ]
+    return LinkFit(
+        source=rows[0].source,
+        alpha=float(np.median(np.array([_waits(row, efficiency) for row in rows]) / steps)),
+        bandwidth=float(np.median(rates)),
+        bandwidth_low=float(np.median(rates / [spread.high for spread in widths])),
+        bandwidth_high=float(np.median(rates / [spread.low for spread in widths])),
+        wire_fraction=float(np.median([getattr(efficiency, part.kind) for part in at_length])),
+        pipelined=True,
+        times=tuple(predicted.tolist()),
+        errors=tuple(errors.tolist()),
+        qualities=tuple(row.quality for row in rows),
+        low=tuple((predicted * [spread.low for spread in spreads]).tolist()),
+        high=tuple((predicted * [spread.high for spread in spreads]).tolist()),
+        kinds=kinds,
+    )
+
+
+def _waits(timing: Timing, efficiency: LinkEfficiencyFit) -> float:
+    """Seconds that a message of no bytes would wait: of a plateau, too."""
+    return predicted_parts(replace(timing, size=1.0, seconds=1.0), efficiency).latency
+
+
+UNKNOWN = "unknown fabric"  # the kind of rows of a fabric that no other machine has shown
+
+
+def collective_kind(timing: Timing, parts: PredictedParts, efficiency: LinkEfficiencyFit) -> str:
+    """What the interval of a prediction is learned by: where its bytes go, and whether it waits or moves them."""
+    if timing.nodes > 1 and timing.fabric not in efficiency.fabrics and np.isfinite(timing.size):
+        return UNKNOWN
+    where = "one node" if timing.nodes == 1 else "nodes"
+    return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
+
+
+def collective_spread(kind: str) -> Spread:
+    """The stored interval of a kind of collective."""
+    return SPREADS[f"collective: {kind}"]
+
+
+def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> list[LinkFit]:
+    """Predict every source from machines that it does not show: whether the law carries over.
+
+    Parameters
+    ----------
+    timings, training
+        Rows to predict, of any number of sources, and rows to fit link efficiencies to. Of the latter all are left out
+        that are of the source that is being predicted, or of one of its machines.
+
+    Returns
+    -------
+    list of LinkFit
+        One for each source, in the order of the rows.
+    """
+    training = list(training)
+    results = []
+    for source, rows in by_source(timings).items():
+        own = {row.machine for row in rows if row.machine}
+        others = [row for row in training if row.source != source and row.machine not in own]
+        results.append(predict_timings(rows, fit_link_efficiency(others)))
+    return results
+
+
+# --- A machine that nobody has timed ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class TimedCollective(Predicted):
+    """What nccl-tests would print of a collective: ``time`` in seconds with its 80 % interval, for one size or many.
+
+    ``latency`` and ``transfer`` are the parts of :func:`~clusterlab.interconnect.pipelined_time`. ``spread_low`` and
+    ``spread_high`` are those of its kind in multiples of ``time``.
+    """
+
+    operation: str
+    ranks: int
+    size: Bytes
+    latency: Seconds
+    transfer: Seconds
+    spread_low: Number
+    spread_high: Number
+
+    _follow: ClassVar = {"bus_bandwidth": ("B/s", -1)}
+
+    @property
+    def time(self) -> Seconds:
+        """Seconds, with the root of what a pipeline cannot hide."""
+        return pipelined_time(self.latency, self.transfer)
+
+    @property
+    def bus_bandwidth(self) -> BytesPerSecond:
+        """Bytes/s as nccl-tests prints them under busbw."""
+        return bus_factor(self.operation, self.ranks) * self.size / self.time
+
+    def _predicted(self) -> tuple[Seconds, Seconds, Seconds, str]:
+        return self.time, self.spread_low * self.time, self.spread_high * self.time, "s"
+
+    def _rows(self) -> Rows:
+        rows = [(f"{self.operation} on {self.ranks:,}", "value"), ("size", summary(self.size, "B"))]
+        rows += [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer")]
+        return [*rows, ("time", self.with_interval), ("bus bandwidth", self.say("bus_bandwidth"))]
+
+
+_TIMED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-receive")
+
+
+def predict_collective(
+    operation: str,
+    size: PositiveBytes,
+    ranks: int,
+    *,
+    node_size: int = 8,
+    scale_up: str = "NVLink 4",
+    network: str = "InfiniBand NDR",
+) -> TimedCollective:
+    """Predict what a collective takes on a machine that nobody has timed, from its links and all published timings.
+
+    NCCL's choice of algorithm and protocol, with the shares of the wires' rate and the latencies that machines show
+    (:func:`fit_link_efficiency`). The laws of :mod:`clusterlab.interconnect` say what one algorithm could reach.
+
+    Parameters
+    ----------
+    operation
+        ``"all-reduce"``, ``"all-gather"``, ``"reduce-scatter"``, ``"all-to-all"``, ``"broadcast"`` or
+        ``"send-receive"``.
+    size
+        Bytes, as nccl-tests count them: of one rank's buffer, or of the gathered one.
+    ranks
+        GPUs, in nodes (or domains) of ``node_size``, or all in one.
+    node_size
+        GPUs that the scale-up link joins.
+    scale_up, network
+        Names of the links, as in :func:`clusterlab.catalogue.link`; a port of the network for each GPU.
+
+    Returns
+    -------
+    TimedCollective
+
+    Raises
+    ------
+    ValueError
+        ``size`` is not positive and finite, a count is not a whole number, ``ranks`` do not fill nodes, there is one
+        rank alone, or a name is unknown.
+
+    Examples
+    --------
+    The gradients of a 7B model on 256 H100s:
+
+    >>> predict_collective("all-reduce", 14e9, 256)
+    TimedCollective
+    all-reduce on 256                  value
+    size                               14 GB
+    latency                           250 µs
+    transfer                         72.9 ms
+    time               77.4 ms (63.9 to 114)
+    bus bandwidth      360 GB/s (244 to 437)
+    """
+    (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
+    if operation not in _TIMED:
+        raise ValueError(f"operation must be one of {', '.join(_TIMED)}; got {operation!r}")
+    if n < 2 or (n > g and n % g):
+        raise ValueError(f"ranks must be two or more that fill nodes of {g:.0f}, got {ranks}")
+    nodes = max(int(n / g), 1)
+    wires = system_wires(scale_up, network, int(n) // nodes)
+    in_switch = None if wires.switch else False
+    row = Timing("", "", operation, 1.0, 1.0, int(n), nodes, in_switch=in_switch, **vars(wires))
+    efficiency, found = fit_link_efficiency(published_timings()), []
+    for one in np.ravel(sizes):
+        parts = predicted_parts(timing := replace(row, size=float(one)), efficiency)
+        spread = collective_spread(collective_kind(timing, parts, efficiency))
+        found.append((parts.latency, parts.transfer, spread.low, spread.high))
+    columns = np.reshape(np.transpose(found), (4, *np.shape(sizes)))
+    return TimedCollective(operation, int(n), sizes, *(column[()] for column in columns))

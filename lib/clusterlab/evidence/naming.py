@@ -1,0 +1,125 @@
+"""Naming: the model that a row of a table names, as the catalogue has it, or made of its shape or its size."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import lru_cache
+
+from ..model import Entry, Transformer, match_model, normalize_name, parameters, transformer, transformers
+from .rows import SkipRow
+
+Shape = tuple[tuple[str, int], ...]  # what a row says of a model: ("layers", 32) ...
+
+
+# Words around the name of a model that do not change its shape.
+_AROUND = re.compile(
+    r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b|-v\d\.\d",
+    re.IGNORECASE,
+)
+
+_NICKNAMES = {
+    "nemotron 15b": "Nemotron-4 15B",
+    "nemotron 340b": "Nemotron-4 340B",
+    "nemotron 8b": "Nemotron-3 8B",
+    "nemotron 22b": "Nemotron-3 22B",
+    "gpt-neox": "GPT-NeoX-20B",
+    "llama 3.3 70b": "Llama 3.1 70B",
+    "deepseek r1": "DeepSeek-V3",
+    "llama 30b": "LLaMA 33B",
+    "palm": "PaLM 540B",
+    "mt-nlg": "MT-NLG 530B",
+    "deepseek-v2": "DeepSeek-V2 236B",
+    "bloom": "BLOOM 176B",
+    "gpt-3": "GPT-3 175B",
+}
+_OTHER_NAMES = {normalize_name(name): known for name, known in _NICKNAMES.items()}
+
+
+# Of a model that the catalogue lacks: whether its feed-forward is gated, and its embedding shared with its head.
+_MAKES = ((False, True), (False, False), (True, True), (True, False))
+
+
+@lru_cache(maxsize=4096)
+def model_named(
+    written: str, shape: Shape, size: float | None, active: float | None, tp: float
+) -> tuple[Transformer, str]:
+    """A model by its name, shape and size (billions of parameters), and what is filled in for it.
+
+    Of published dense models hidden is about 100 layers, so that 12 layers hidden^2 is their size; heads have 128, and
+    are a multiple of the tensor-parallel ranks.
+    """
+    given = dict(shape)
+    if known := in_catalogue(written, shape, size):
+        vocab, layers = given.get("vocab", known.shape.vocab), transformer(known.name).layers
+        proxy = f"{known.shape.layers} of the {layers} layers of {known.name}" if known.shape.layers < layers else ""
+        return known.shape if vocab == known.shape.vocab else replace(known.shape, vocab=vocab), proxy
+    if active and active != size:
+        raise SkipRow(f"{written} is a mixture of experts that the catalogue lacks")
+    note = []
+    lacking = [key for key in ("layers", "hidden", "heads") if key not in given]
+    if lacking:
+        if not size:
+            raise SkipRow(f"the catalogue lacks {written}, and the row its {', '.join(lacking)}{_nearest(written)}")
+        given = _usual_shape(given, size * 1e9, tp)
+        note.append(f"{given['layers']} layers of hidden {given['hidden']}, the usual shape of {size:g} billion")
+    fields = {"ffn": 4 * given["hidden"], "vocab": 50304} | given
+    if fields["hidden"] % fields["heads"]:
+        fields["head_dim"] = 128
+    made = [replace(Transformer(**fields, name=written), gated=gated, tied=tied) for gated, tied in _MAKES]  # type: ignore[arg-type]
+    if size:  # whether gated and tied: what comes nearest to the published size
+        made.sort(key=lambda model: abs(parameters(model).total - size * 1e9))
+    if other := in_catalogue(written, (), None):
+        why = f"size of {parameters(other.shape).total / 1e9:.3g} billion" if lacking else "shape"
+        note.append(f"not {other.name} of the catalogue with its {why}")
+    return made[0], ", ".join(note)
+
+
+def _usual_shape(given: dict[str, int], params: float, tp: float) -> dict[str, int]:
+    """Layers, hidden and heads of a dense model of so many parameters, beside what is given of them."""
+    cubic = (params / 12e4) ** (1 / 3)
+    layers = given.get("layers") or max(round(params / 12 / given["hidden"] ** 2 if "hidden" in given else cubic), 1)
+    hidden = given.get("hidden") or 1024 * max(round((params / 12 / layers) ** 0.5 / 1024), 1)
+    return {"layers": layers, "hidden": hidden, "heads": int(tp * max(round(hidden / 128 / tp), 1))} | given
+
+
+@lru_cache(maxsize=4096)
+def in_catalogue(written: str, shape: Shape, size: float | None) -> Entry | None:
+    """A model of the catalogue, by its name with and without what stands around it; its shape and size must agree."""
+    given = dict(shape)
+    whole = written.split("/")[-1] if written.count("/") == 1 and " " not in written else written
+    short = re.sub(r"\(.*?\)", "", whole).strip()
+    bare = [_AROUND.sub("", name).strip(" -_") for name in (short, whole)]
+    # "Grok-1 314B": a size behind the name, which must be that of the row, if it has one.
+    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)
+    if found and 0.75 < float(found[2]) / (size or float(found[2])) < 1.25:
+        bare, size = [*bare, found[1]], size or float(found[2])
+    guesses = [short, whole, *bare, *(_OTHER_NAMES.get(normalize_name(name), "") for name in bare)]
+    guesses += [*(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)]
+    for known in filter(None, map(match_model, guesses)):
+        asked = [key for key in ("layers", "hidden", "heads") if key in given]
+        agrees: dict[str, bool] = {key: given[key] == getattr(known.shape, key) for key in asked}
+        if not agrees and size:
+            agrees["size"] = _near_size(known.shape, size)
+        if all(agrees.values()):
+            return known
+        if agrees.keys() & {"layers"} and all(agree for key, agree in agrees.items() if key != "layers"):
+            # A proxy: some of the layers of a known model.
+            proxy = replace(known.shape, layers=given["layers"])
+            if given["layers"] < known.shape.layers and (len(agrees) > 1 or (size and _near_size(proxy, size))):
+                return replace(known, shape=proxy)
+    return None
+
+
+def _near_size(shape: Transformer, size: float) -> bool:
+    """Whether a shape has that many billion parameters, within a quarter."""
+    return bool(0.75 < parameters(shape).total / (size * 1e9) < 1.25)
+
+
+@lru_cache(maxsize=4096)
+def _nearest(written: str) -> str:
+    """A hint where a model of the catalogue has nearly that name."""
+    names = {normalize_name(model.name): model.name for model in transformers()}
+    near = get_close_matches(normalize_name(written), names, n=2, cutoff=0.8)
+    return f"; did you mean {' or '.join(repr(names[name]) for name in near)}?" if near else ""

@@ -1,0 +1,120 @@
+"""Tables of training runs: published ones, or a reader's own, read as what the model of a step takes.
+
+A row that cannot be predicted is named, with the reason.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from .rows import Form, Skipped, read_rows, skipped_in_order
+from .text import Source, name_of, read_text
+from .training_close import close_rows
+from .training_naming import SHAPE
+from .training_open import MEASURES, open_row
+from .training_runs import Run
+
+# --- Training runs ---------------------------------------------------------------------------------------------------
+
+_ALIASES = {
+    "global_batch": "batch batch_size global_batch_size gbs sequences_per_step",
+    "micro_batch": "microbatch micro_batch_size mbs microbatch_size device_batch",
+    "seq": "sequence seq_len seqlen seq_length sequence_length context context_length",
+    "n_gpus": "gpus num_gpus gpu_count world_size accelerators chips",
+    "gpu": "accelerator gpu_type chip device",
+    "tokens_per_s_per_gpu": "tokens/s tokens_per_s tokens_per_second tokens/s/gpu tps tgs throughput",
+    "step_time_s": "step_time time time_s seconds iteration_time iter_time s/step",
+    "mfu_pct": "mfu",
+    "hfu_pct": "hfu",
+    "model_tflops_per_gpu": "tflops tflops_per_gpu tflop/s tflop/s/gpu",
+    "params_b": "params parameters size size_b",
+    "precision": "dtype",
+    "fsdp": "zero zero_stage sharding",
+    "recompute": "activation_checkpointing checkpointing remat recomputation",
+    "seq_parallel": "sequence_parallel sp",
+    "vpp": "chunks virtual_stages interleaving",
+    "gpus_per_node": "node_size gpus/node",
+    "row_id": "id row run",
+    "model": "name model_name",
+    "layers": "n_layers num_layers",
+    "hidden": "hidden_size d_model",
+    "heads": "n_heads num_heads",
+}
+FORM = Form(
+    text=("row_id", "group", "model", "gpu", "fsdp", "recompute", "seq_parallel", "precision"),
+    notes=("metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
+    counts=(
+        *SHAPE,
+        *("seq", "n_gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch", "global_batch"),
+    ),
+    measures=MEASURES,
+    others=("params_b", "active_params_b", "mfu_peak_tflops"),
+    aliases={alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()},
+)
+
+
+@cache
+def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
+    """Return the runs that come with the library, and the rows that cannot be predicted.
+
+    Examples
+    --------
+    >>> runs, skipped = published_runs()
+    >>> len({run.source for run in runs}) > 15
+    True
+    """
+    runs, skipped = read_runs(files("clusterlab.evidence") / "data" / "training_throughput.csv")
+    return tuple(runs), tuple(skipped)
+
+
+def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
+    """Read a table of runs.
+
+    Parameters
+    ----------
+    path
+        A CSV file with columns such as ``clusterlab validate --template`` prints, in any case: ``model``, ``gpu``,
+        ``n_gpus`` and one measurement at least. ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null``
+        mean not published; lines that begin with ``#`` are comments. Without ``row_id`` a row is called by its line,
+        without ``group`` its source is ``"runs"``.
+
+    Returns
+    -------
+    tuple of list
+        The runs, and the rows that cannot be predicted.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
+
+    Notes
+    -----
+    What a row leaves open is filled in by rules that are the same for every row, and ``Run.filled`` says what and why.
+    The era of the software follows from the year that the source names, or from NVIDIA's container, the accelerator and
+    the precision. What people tune and did not publish (microbatch, interleaving since 2023, the split into tensor,
+    pipeline and expert ranks) is taken as the fastest that fits in memory. Interleaving before 2023 and recomputation
+    since then are off unless published; before, recomputation is full. Weights are sharded where a copy and its
+    optimizer do not fit. TPU programs shard weights, recompute what does not fit, have no pipeline, and count the batch
+    by the chip. Where a rate is published, so that the batch hardly matters, a missing batch is what was usual (4
+    million tokens a step until 2023, 16 million since; four sequences a chip), a missing sequence too.
+    """
+    return parse_runs(read_text(path), name_of(path))
+
+
+def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
+    r"""Read the text of a table, as :func:`read_runs`; ``name`` stands in messages.
+
+    Examples
+    --------
+    >>> head = "model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s"
+    >>> (run,), _ = parse_runs(f"{head}\nGPT 175B,A100,64,8,8,64,2048,13.75", "mine.csv")
+    >>> run.seconds
+    13.75
+    """
+    opened, refused = read_rows(text, name, FORM, open_row)
+    runs, more = close_rows(opened)
+    return runs, skipped_in_order([*refused, *more])

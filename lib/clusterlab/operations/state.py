@@ -1,0 +1,205 @@
+"""The state of a simulated cluster at one moment: what is free, who runs, who waits, and what will happen."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .jobs import Cluster, Jobs
+from .schedules import Attempt
+
+END, ARRIVAL, LOOK = range(3)  # what happens at a time, in this order: a job ends, one comes, the queue is looked at
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a cluster is run, as :func:`~clusterlab.operations.simulate` is told."""
+
+    policy: str
+    placement: str
+    order: str
+    restart: float = 0.0  # seconds that a job loses when it starts again after an eviction
+    protected: float = np.inf  # seconds for which nobody is evicted; infinite: nobody ever is
+    resize_time: float = 0.0  # seconds that a job loses when it changes its size
+    settled: float = np.inf  # seconds for which nobody changes its size; infinite: nobody ever does
+
+
+class Running(NamedTuple):
+    """A job that runs: since when, when it will end, and when it will have ended as it has asked."""
+
+    begin: float
+    end: float
+    latest: float
+
+
+class State:
+    """A cluster at one moment. Jobs are numbers, in order of arrival; an array of GPUs has a column for each node."""
+
+    def __init__(self, jobs: Jobs, cluster: Cluster, rules: Rules) -> None:
+        """Start with an empty cluster, before anybody comes."""
+        self.cluster, self.rules = cluster, rules
+        self.gpus, self.least, self.priority = (row.tolist() for row in (jobs.gpus, jobs.least, jobs.priority))
+        self.left = jobs.work.tolist()  # GPU-seconds to do
+        self.asked = (jobs.limit * jobs.gpus).tolist()  # GPU-seconds that the scheduler expects
+        self.extra = [0.0] * len(jobs)  # seconds of restart before the next work
+        first = jobs.limit * jobs.gpus if rules.order == "shortest" else jobs.arrival
+        self.turn = list(zip((-jobs.priority).tolist(), first.tolist(), range(len(jobs)), strict=True))
+
+        self.free = np.full(cluster.nodes, cluster.node_size, dtype=np.int32)
+        self.held = np.zeros((len(jobs), cluster.nodes), dtype=np.int32)
+        self.running: dict[int, Running] = {}
+        self.waiting: list[tuple[float, float, int]] = []  # in order of whose turn it is; the last entry is the job
+        self.wanted = 0  # GPUs for which they ask
+        self.attempts: list[Attempt] = []
+        self.events = [(float(time), ARRIVAL, job) for job, time in enumerate(jobs.arrival)]
+        heapq.heapify(self.events)
+        self._known: dict[int, bool] = {}  # which sizes fit into what is free now, as far as anybody has asked
+
+    def advance(self) -> tuple[float, bool]:
+        """Let everything of the next moment happen; say when that is, and whether anything did."""
+        now, changed = self.events[0][0], False
+        while self.events and self.events[0][0] == now:
+            _, kind, job = heapq.heappop(self.events)
+            if kind == END and (job not in self.running or self.running[job].end != now):
+                continue  # it was evicted before
+            if kind == END:
+                self.leave(now, job)
+            elif kind == ARRIVAL:
+                self.wait(job)
+            changed = True
+        return now, changed
+
+    def look_again(self, time: float, job: int) -> None:
+        """Look at the queue at a time at which nothing else may happen."""
+        heapq.heappush(self.events, (time, LOOK, job))
+
+    # Who waits, and who may start.
+
+    @property
+    def head(self) -> int:
+        """The job whose turn it is."""
+        return self.waiting[0][-1]
+
+    def wait(self, job: int) -> None:
+        """Put a job into the queue."""
+        insort(self.waiting, self.turn[job])
+        self.wanted += self.gpus[job]
+
+    def sizes(self, job: int) -> Iterator[int]:
+        """GPUs with which a job may start: all of them, or halves of that down to its least."""
+        size = self.gpus[job]
+        while size >= self.least[job]:
+            yield size
+            size //= 2
+
+    def size(self, job: int) -> int:
+        """GPUs with which a job can start now, 0 if it cannot."""
+        for size in self.sizes(job):
+            if size not in self._known:
+                self._known[size] = bool(self.fits(self.free, size))
+            if self._known[size]:
+                return size
+        return 0
+
+    def fits(self, free: np.ndarray, size: int) -> Any:
+        """Whether so many GPUs fit into what is free; that may be many states at once."""
+        return fits(free, size, self.cluster.node_size, self.rules.placement)
+
+    def place(self, free: np.ndarray, size: int) -> np.ndarray:
+        """GPUs of each node that a job of a size gets of what is free, given that it fits."""
+        return place(free, size, self.cluster, self.rules.placement)
+
+    # Who runs.
+
+    def start(self, now: float, job: int, taken: np.ndarray) -> None:
+        """Let a job that waits begin."""
+        self.waiting.remove(self.turn[job])
+        self.wanted -= self.gpus[job]
+        self.begin(now, job, taken)
+
+    def begin(self, now: float, job: int, taken: np.ndarray) -> None:
+        """Give a job its GPUs."""
+        size = int(taken.sum())
+        self._take(job, taken)
+        end = now + self.extra[job] + self.left[job] / size
+        self.running[job] = Running(now, end, self.promise(now, job, size))
+        heapq.heappush(self.events, (end, END, job))
+        if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
+            self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
+
+    def promise(self, now: Any, job: int, size: int) -> Any:
+        """When a job that starts now will have ended, as it has asked."""
+        return now + self.extra[job] + self.asked[job] / size
+
+    def leave(self, now: float, job: int, extra: float = 0.0, *, evicted: bool = False) -> None:
+        """Take a job off its GPUs; if it starts again, it will lose so many seconds first."""
+        taken = self.held[job].copy()
+        size, begin = int(taken.sum()), self.running.pop(job).begin
+        lost = min(self.extra[job], now - begin)
+        places = tuple((int(node), int(taken[node])) for node in np.flatnonzero(taken))
+        self.attempts.append(Attempt(job, begin, now, lost, places, evicted))
+        done = (now - begin - lost) * size
+        self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
+        self.extra[job] = extra
+        self._take(job, -taken)
+
+    def _take(self, job: int, taken: np.ndarray) -> None:
+        self.free -= taken
+        self.held[job] += taken
+        self._known.clear()
+
+    def as_asked(self) -> tuple[list[float], np.ndarray]:
+        """The latest ends of all who run, in order, and what is free from each of them on."""
+        order = sorted(self.running, key=lambda job: (self.running[job].latest, job))
+        free = self.free + np.cumsum(self.held[order], axis=0, dtype=np.int32)
+        return [self.running[job].latest for job in order], free
+
+
+# --- Placement -------------------------------------------------------------------------------------------------------
+
+
+def fits(free: np.ndarray, size: int, node_size: int, placement: str) -> Any:
+    """Whether a job fits into the free GPUs of each node; ``free`` may be many states at once."""
+    if placement == "anywhere":
+        return free.sum(-1) >= size
+    full, rest = divmod(size, node_size)
+    enough = _count(free == node_size) >= full
+    return enough & (_count(free >= rest) > full) if rest else enough
+
+
+def _count(nodes: np.ndarray) -> Any:
+    """How many nodes are so, in each state; NumPy's own count is several times faster where there is one."""
+    return np.count_nonzero(nodes) if nodes.ndim == 1 else nodes.sum(-1)
+
+
+def place(free: np.ndarray, size: int, cluster: Cluster, placement: str) -> np.ndarray:
+    """GPUs that a job takes of each node, given that it fits."""
+    g, taken = cluster.node_size, np.zeros_like(free)
+    if placement == "anywhere":  # what lies about first
+        order = np.argsort(np.where(free > 0, free, g + 1), kind="stable")
+        taken[order] = np.diff(np.minimum(np.cumsum(free[order]), size), prepend=0)
+        return taken
+    full, rest = divmod(size, g)
+    empty = (free == g).reshape(-1, cluster.rack)
+    while full:
+        left = empty.sum(1)
+        holds = left >= full
+        # Packed: the rack that just holds it, or else the emptiest. Spread: a node of the emptiest rack.
+        best = np.where(holds, left, cluster.nodes).argmin() if placement == "pack" and holds.any() else left.argmax()
+        some = min(full, left[best]) if placement == "pack" else 1
+        nodes = np.flatnonzero(empty[best])[:some]
+        empty[best, nodes] = False
+        taken[best * cluster.rack + nodes] = g
+        full -= some
+    if rest:
+        left = free - taken
+        # The node that just holds it, and where that is an empty one, in the rack with the fewest empty nodes.
+        crowd = np.repeat(empty.sum(1), cluster.rack)
+        score = left * (cluster.nodes + 1) + crowd if placement == "pack" else -left
+        taken[np.where(left >= rest, score, g * (cluster.nodes + 2)).argmin()] = rest
+    return taken

@@ -1,0 +1,148 @@
+"""Published clusters, runs and fleets, each planned from its own inputs and set beside what was published of it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from ..catalogue import Fact, Sourced, find, read_records, stored
+from ..failures import Estimate
+from ..records import Rows, words
+from .choice import Plan, plan
+from .fleet import FLEET_METRICS, Fleet, serve
+from .result import Check
+from .scenario import READERS, Scenario, Serving, from_inputs, read_value, refuse_inputs
+from .training import METRICS
+
+
+@dataclass(frozen=True, repr=False)
+class Preset(Sourced):
+    """A published cluster or run: what is put into a plan, and what was published of it."""
+
+    inputs: Mapping[str, Any]
+    published: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        """Refuse inputs and results that no plan has."""
+        refuse_inputs(self.inputs)
+        known = FLEET_METRICS if "rate" in self.inputs else METRICS
+        if unknown := sorted(set(self.published) - set(known)):
+            raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(known)}")
+
+    def _rows(self) -> Rows:
+        rows = [(words(key), str(f.printed), f.kind, f.source.date, f.source.title) for key, f in self.facts.items()]
+        return [(self.name, "value", "kind", "date", "source"), *rows]
+
+
+def preset(
+    name: str,
+    *,
+    scenario: Scenario | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    progress: Callable[[float, str], None] | None = None,
+) -> Plan | Fleet:
+    """Plan a published cluster, run or fleet, and set each result beside what was published of it.
+
+    Parameters
+    ----------
+    name
+        A key of ``PRESETS``.
+    scenario, draws, seed, progress
+        As in :func:`plan`.
+
+    Returns
+    -------
+    Plan or Fleet
+        With ``published``.
+
+    Raises
+    ------
+    ValueError
+        There is no such preset.
+
+    Examples
+    --------
+    >>> {check.name: f"{check.error:+.0%}" for check in preset("SuperPOD, 256", draws=10).published}["leaf_switches"]
+    '+0%'
+    """
+    one = find("preset", name, PRESETS)
+    asked, site = from_inputs(one.inputs)
+    how: dict[str, Any] = {"scenario": scenario, "draws": draws, "seed": seed, "progress": progress}
+    made: Plan | Fleet = serve(asked, site, **how) if isinstance(asked, Serving) else plan(asked, site, **how)
+    return replace(made, published=checks(made, one))
+
+
+def checks(made: Plan | Fleet, against: Preset) -> tuple[Check, ...]:
+    """Each published number beside the plan's own, with its interval."""
+    found = []
+    for name, published in against.published.items():
+        unit, planned = made.results[name]
+        value = published / 1000 if unit == "t" else published
+        one = made.intervals.get(name, Estimate(planned, planned, planned, unit))
+        fact = against.facts[f"published_{name}"]
+        found.append(Check(name, unit, planned, float(one.low), float(one.high), value, fact))
+    return tuple(found)
+
+
+# --- The data --------------------------------------------------------------------------------------------------------
+
+
+def _read_preset(name: str, facts: Mapping[str, Fact], _row: Mapping) -> Preset:
+    values = {key: read_value(key, fact.printed) for key, fact in facts.items()}
+    said = {key.removeprefix("published_"): v for key, v in values.items() if key.startswith("published_")}
+    inputs = {key: v for key, v in values.items() if not key.startswith("published_")}
+    kept = MappingProxyType(dict(facts))
+    return Preset(name, kept, inputs=MappingProxyType(inputs), published=MappingProxyType(said))
+
+
+def load(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Build every record of a parsed ``planner.toml``, refusing whatever rests on nothing.
+
+    Parameters
+    ----------
+    document
+        Tables ``sources``, ``assumption``, ``switch``, ``price`` and ``preset``, in the form of
+        :func:`clusterlab.catalogue.read_records`.
+
+    Returns
+    -------
+    dict
+        ``{"assumption": {name: Assumption}, "switch": {name: Switch}, ...}``
+
+    Raises
+    ------
+    ValueError
+        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
+    """
+    return read_records(document, "planner", {**READERS, "preset": _read_preset})
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads(stored("planner.toml"))
+
+
+class _Presets(Mapping[str, Preset]):
+    """The published clusters, built when the first of them is asked for."""
+
+    @staticmethod
+    @cache
+    def _records() -> dict[str, Preset]:
+        return load({name: _document()[name] for name in ("sources", "preset")})["preset"]
+
+    def __getitem__(self, name: str) -> Preset:
+        return self._records()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_document()["preset"])
+
+    def __len__(self) -> int:
+        return len(_document()["preset"])
+
+
+PRESETS: Mapping[str, Preset] = _Presets()

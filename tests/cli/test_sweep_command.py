@@ -1,0 +1,57 @@
+"""The command ``sweep``: a row for each cell, and a line for what cannot be swept."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from clusterlab.cli import main
+
+ASKED = ["sweep", "--models", "Llama 3.1 8B", "--accelerators", "H100 SXM", "--gpus", "8,101", "--tokens", "1T"]
+ASKED += ["--draws", "10", "--global-batch", "512"]
+
+
+def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
+    assert main([*ASKED, "--folder", str(tmp_path)]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["model"], row["gpus"]) for row in rows] == [("Llama 3.1 8B", "8"), ("Llama 3.1 8B", "101")]
+    assert rows[1]["time"] == ""
+    assert main([*ASKED, "--folder", str(tmp_path), "--json"]) == 0
+    objects = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert objects[0]["time"] == float(rows[0]["time"])
+    assert objects[1]["why"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--processes", "0"], "processes must be a whole number of at least 1"),
+        (["--processes", "some"], "cannot read 'some'"),
+        (["--gpus", "8,many"], "cannot read 'many'"),
+        (["--models", ","], "a sweep needs at least one run"),
+        (["--tokens", "-1"], "tokens"),
+        (["--folder", "/dev/null/atlas"], "Not a directory"),
+    ],
+)
+def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
+    assert main([*ASKED, *more]) == 2
+    heard = capsys.readouterr()
+    assert (heard.out, heard.err.count("\n")) == ("", 1)
+    assert why in heard.err
+
+
+def test_dask_is_asked_for_where_it_is_not_there(capsys, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 2
+    assert capsys.readouterr().err == "--dask needs the package distributed: pip install 'clusterlab[dask]'\n"
+
+
+@pytest.mark.filterwarnings("default")  # what Dask itself warns of is its own
+def test_the_command_runs_on_a_dask_cluster(capsys):
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'clusterlab[dask]'")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        assert main([*ASKED, "--dask", cluster.scheduler_address]) == 0
+    assert capsys.readouterr().out.count("\n") == 3

@@ -1,0 +1,123 @@
+"""Drawings of shards: every GPU holds what its way of cutting says, and nothing leaves its place."""
+
+import itertools
+
+import pytest
+from drawings.parallelism import shards
+
+from clusterlab.parallelism import model_state
+from clusterlab.units import fmt
+from explorable import Box, Label
+
+SIZES = shards.Sizes(tokens=8192, width=8192, hidden=28_672, kv=2048)
+EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
+
+
+SCENES = {f"{way}, {shards.PHASES[step]}": shards.layer(way, step, SIZES) for way, step in EVERY}
+SCENES |= {"side by side": shards.overview(SIZES)}
+
+
+def test_a_drawing_says_which_way_and_which_step_it_shows():
+    assert [name for name in list(SCENES)[:-1] if not SCENES[name].alt.startswith(name)] == []
+
+
+def area(pieces):
+    return sum(width * height for _, _, width, height in pieces)
+
+
+@pytest.mark.parametrize("cut", ["rows", "columns", "routed"])
+def test_the_shards_of_all_gpus_are_the_array_once(cut):
+    place = (10.0, 20.0, 40.0, 32.0)
+    pieces = [piece for rank in range(shards.GPUS) for piece in shards._pieces(place, cut, rank)]
+    assert area(pieces) == pytest.approx(40 * 32)
+    assert len({(x, y) for x, y, _, _ in pieces}) == len(pieces)
+
+
+@pytest.mark.parametrize("way", shards.WAYS)
+def test_a_phase_holds_what_it_can_be_read_to_hold(way):
+    """Nothing in a text is left over, and an array is not held twice."""
+    for phase in shards.WAYS[way].phases:
+        for holds in phase.holds if isinstance(phase.holds, tuple) else (phase.holds,):
+            found = shards._HELD.findall(holds)
+            assert shards._HELD.sub("", holds).strip() == ""
+            assert len({name for _, _, name, _, _ in found}) == len(found)
+
+
+@pytest.mark.parametrize(("way", "step"), EVERY)
+def test_what_is_received_comes_from_an_exchange_of_that_step(way, step):
+    phase = shards.WAYS[way].phases[step]
+    texts = phase.holds if isinstance(phase.holds, tuple) else (phase.holds,)
+    received = {d + name for text in texts for how, d, name, _, _ in shards._HELD.findall(text) if how == "@"}
+    moved = {name.partition(":")[0] for move in phase.moves for name in move.what.split()}
+    replicas = {"dW2"} if way == "PP" else set()  # of the other stage, which exchanges as much
+    assert received - replicas <= moved
+
+
+@pytest.mark.parametrize("way", shards.WAYS)
+def test_a_partial_sum_is_exchanged_before_the_update(way):
+    phases = shards.WAYS[way].phases
+    pending = set()
+    for phase in phases:
+        texts = phase.holds if isinstance(phase.holds, tuple) else (phase.holds,)
+        pending |= {d + name for text in texts for _, d, name, _, plus in shards._HELD.findall(text) if plus}
+    summed = {
+        name.partition(":")[0]
+        for phase in phases
+        for move in phase.moves
+        if move.collective in ("all-reduce", "reduce-scatter")
+        for name in move.what.split()
+    }
+    replicas = {"dW2"} if way == "PP" else set()
+    assert pending - replicas <= summed
+
+
+def test_what_a_gpu_keeps_is_the_law_of_the_model_s_state():
+    whole = 2 * SIZES.width * SIZES.hidden
+    kept = {way: shards.kept_bytes(way, SIZES) for way in shards.WAYS}
+    assert kept["DP"] == kept["CP"] == model_state(whole).total
+    assert kept["ZeRO 1"] == model_state(whole, shards=4, zero=1).total
+    assert kept["ZeRO 2"] == model_state(whole, shards=4, zero=2).total
+    assert kept["ZeRO 3"] < kept["ZeRO 2"] < kept["ZeRO 1"] < kept["DP"]
+    assert kept["ZeRO 3"] == kept["TP"] == kept["TP + SP"] == kept["DP"] / 4
+    assert kept["PP"] == kept["DP"] / 2
+
+
+def test_the_picture_tells_tensor_from_data_parallelism():
+    """TP sends activations, DP gradients; sequence parallelism sends a quarter more than TP, in the backward pass."""
+
+    def total(way):
+        return sum(shards.sent_bytes(m, SIZES) for phase in shards.WAYS[way].phases for m in phase.moves)
+
+    assert total("TP + SP") == pytest.approx(1.25 * total("TP"))
+    assert total("ZeRO 1") == pytest.approx(0.75 * total("DP"))
+    more = shards.Sizes(2 * SIZES.tokens, SIZES.width, SIZES.hidden)
+    for way, grows in {"DP": 1, "TP": 2, "EP": 2}.items():
+        sums = [sum(shards.sent_bytes(m, s) for p in shards.WAYS[way].phases for m in p.moves) for s in (SIZES, more)]
+        assert sums[1] == pytest.approx(grows * sums[0])
+
+
+@pytest.mark.parametrize("way", shards.WAYS)
+def test_gpu_0_has_sent_what_stands_on_the_wires_of_its_steps(way):
+    last = len(shards.PHASES) - 1
+    moves = [move for phase in shards.WAYS[way].phases for move in phase.moves]
+    every = sum(shards.sent_bytes(move, SIZES) for move in moves)
+    back = shards.sent_bytes(shards.Move("send", "dH:half", ranks=2), SIZES) if way == "PP" else 0  # by GPU 1
+    assert shards.sent_so_far(way, last, SIZES) == every - back
+    assert shards.sent_so_far(way, 0, SIZES) == 0
+
+
+def test_the_ways_side_by_side_say_what_each_keeps_and_sends_and_show_their_shares():
+    scene, last = shards.overview(SIZES), len(shards.PHASES) - 1
+    for way, told in zip(shards.WAYS, scene.alt.split("; "), strict=True):
+        kept, sent = (fmt(b, "B") for b in (shards.kept_bytes(way, SIZES), shards.sent_so_far(way, last, SIZES)))
+        assert told == f"{way}: keeps {kept}, sends {sent}"
+        assert any(isinstance(part, Label) and part.text == f"keeps\n{kept}" for part in scene.parts)
+    wires = [part.text.split("\n")[0] for part in scene.parts if isinstance(part, Box) and part.kind == "wire"]
+    assert wires[:-1] == [  # the last is the legend's
+        *("dW", "dW, W", "dW, W", "W, dW"),
+        *("Y, dX", "X, Y, dY, dX", "H, dW", "K, V, dK, dV, dW", "X, Y, dY, dX"),
+    ]
+    full = 0.8 * shards._TILE  # the tiles are smaller, side by side
+    for kind, shares in {"gradients": [1, 1, 1 / 4, 1 / 4], "optimizer": [1, 1 / 4, 1 / 4, 1 / 4]}.items():
+        bars = [part.width for part in scene.parts if isinstance(part, Box) and part.kind == kind and part.height < 8]
+        assert [bar / full for bar in bars[:4]] == pytest.approx(shares)
