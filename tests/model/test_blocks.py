@@ -29,11 +29,11 @@ from clusterlab.model import (
     forward_flops,
     kv_cache_bytes,
     parameters,
-    published,
     state_bytes,
     trained,
     training_flops,
 )
+from clusterlab.model.published import read_models
 from clusterlab.parallelism import PARTS, footprint, step
 from clusterlab.serving import PARTS as PASS_PARTS
 from clusterlab.serving import Batch, Formats, Replica, forward_pass, largest_batch
@@ -460,12 +460,12 @@ parameters = {total}
 
 def test_a_new_kind_of_layer_is_read_from_the_catalogue():
     text = CATALOGUE.format(total=parameters(TOYS).total)
-    assert published.load(tomllib.loads(text))["Toys"].shape == replace(TOYS, name="Toys")
+    assert read_models(tomllib.loads(text))["Toys"].shape == replace(TOYS, name="Toys")
     for wrong, message in {
         "toy_depth = 8": r"unknown fields \['toy_depth'\]",
         "toy_width = 0": "toy_layers|width|parameters",
     }.items():
         with pytest.raises(ValueError, match=message):
-            published.load(tomllib.loads(text.replace("toy_width = 8", wrong)))
+            read_models(tomllib.loads(text.replace("toy_width = 8", wrong)))
     with pytest.raises(ValueError, match="missing field toy_layers"):
-        published.load(tomllib.loads(text.replace("toy_layers = 2", "")))
+        read_models(tomllib.loads(text.replace("toy_layers = 2", "")))
