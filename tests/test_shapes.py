@@ -1,28 +1,22 @@
-"""Shapes: a law given arrays that do not broadcast together refuses them when it is called, and names them.
+"""Shapes: records of arrays, and a law of such a record, refuse what does not broadcast when they are called, by name.
 
-Without that a record is made of parts of different shapes, and fails only when it is added up or printed.
+Without that a record is made of parts of different shapes, and fails only when it is added up or printed. What a law's
+signature says of its arguments is tried in ``test_laws.py``.
 """
 
-import importlib
 import inspect
 import itertools
-import re
 
 import numpy as np
 import pytest
 
+from clusterlab import model
 from clusterlab.model import Transformer, parameters
 from clusterlab.roofline import Work, lower_bound
 from clusterlab.scaling import bill, chain, kept_per_doubling, strong_scaling
 
-# A module of laws is one line here. Every argument that its docstrings call an array is tried with every other.
-MODULES = ["model.shape", "roofline", "interconnect.topology", "scaling.speedup", "scaling.economics"]
-MODULES = ["model.counts", "roofline", "operations.monitoring", "operations.stragglers"]
-
 SHAPE = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
-# Arguments for which an array of ones would be nonsense.
 ARRAYS = {
-    "n": lambda n: np.full(n, 8),
     "recompute": lambda n: np.full(n, "full"),
     "model": lambda n: Transformer(**SHAPE | {"vocab": np.full(n, 100)}),
 }
@@ -34,18 +28,12 @@ def array(name: str, n: int):
 
 
 def laws() -> dict:
-    """Every public function of the modules, and its arguments that may be arrays or records of arrays."""
+    """Every law of a model, and its arguments that may be arrays or records of arrays."""
     found = {}
-    for module in map(importlib.import_module, (f"clusterlab.{name}" for name in MODULES)):
-        for name, law in inspect.getmembers(module, inspect.isfunction):
-            if law.__module__ == module.__name__ and name[0] != "_":
-                section = re.search(r"Parameters\n\s*-+\n(.*?)(\n\n|\Z)", inspect.getdoc(law), re.DOTALL)
-                found[law] = [
-                    argument
-                    for arguments, kind in re.findall(r"^(\w.*?) : (.*)$", section[1] if section else "", re.MULTILINE)
-                    for argument in arguments.split(", ")
-                    if "array" in kind or argument in ARRAYS
-                ]
+    for law in (getattr(model, name) for name in model.__all__):
+        if hasattr(law, "quantities"):
+            names = inspect.signature(law).parameters
+            found[law] = [name for name in names if name in ARRAYS or name in law.quantities]
     return found
 
 
@@ -58,11 +46,8 @@ LAWS = laws()
     ids=lambda part: part.__name__ if callable(part) else "-".join(part),
 )
 def test_a_law_refuses_shapes_that_do_not_fit_when_it_is_called(law, pair):
-    needed = [
-        name
-        for name, parameter in inspect.signature(law).parameters.items()
-        if parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
-    ]
+    parameters_ = inspect.signature(law).parameters
+    needed = [name for name, parameter in parameters_.items() if parameter.default is parameter.empty]
     for sizes in ((3, 2), (2, 3)):
         sound = {name: array(name, 1) for name in needed} | {name: array(name, 3) for name in pair}
         law(**sound)  # it is the shapes alone that are wrong below
@@ -70,10 +55,8 @@ def test_a_law_refuses_shapes_that_do_not_fit_when_it_is_called(law, pair):
             law(**sound | {name: array(name, n) for name, n in zip(pair, sizes, strict=True)})
 
 
-def test_every_argument_of_a_law_is_read_from_its_docstring():
-    """A law whose docstring calls nothing an array would go untested: these take one record, none, or pairs."""
-    few = {law.__name__ for law, arguments in LAWS.items() if len(arguments) < 2}
-    assert few == {"lower_bound", "find_bad", "parameters", "alternate_share"}
+def test_every_law_of_a_model_takes_arrays():
+    assert {law.__name__ for law, arguments in LAWS.items() if len(arguments) < 2} == {"parameters"}
 
 
 def test_a_record_of_lists_is_a_record_of_arrays():

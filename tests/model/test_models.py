@@ -1,12 +1,27 @@
 """Models: every shape has a source and adds up to its published size, and the audit fails where one does not."""
 
 import tomllib
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
 
+from clusterlab.catalogue import machine
 from clusterlab.cli import main
-from clusterlab.model import entry, match_model, parameters, transformer, transformers
+from clusterlab.model import (
+    Attention,
+    GatedDeltaNet,
+    Layout,
+    SlidingWindow,
+    Workload,
+    entry,
+    match_model,
+    parameters,
+    transformer,
+    transformers,
+)
+from clusterlab.parallelism import step
+from clusterlab.serving import Batch, Replica, forward_pass, largest_batch
 
 DATA = files("clusterlab.catalogue") / "data" / "models.toml"
 NAMED_IN_THE_BOOK = [
@@ -47,6 +62,38 @@ def test_a_shape_has_its_published_parameters(shape):
     if active := entry(shape.name).active:
         assert min(abs(count.active - less - active.count) for less in (0, count.embedding)) <= active.tolerance
         assert shape.experts
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "layers", "others"),
+    [("Gemma 2 27B", SlidingWindow, 23, Attention), ("Qwen3-Next 80B-A3B", GatedDeltaNet, 36, Attention)],
+)
+def test_models_of_windows_and_of_delta_rules_train_and_serve(name, kind, layers, others):
+    """Their layers are said in the catalogue alone; what they save shows against attention in every layer."""
+    shape, h100 = transformer(name), machine("H100 SXM")
+    assert shape.count(kind) == layers
+    assert sum(stack.count for stack in shape.stacks if type(stack.blocks[0]) is others) == shape.layers - layers
+    plain = replace(shape, others=())
+    ep = 32 if shape.experts else 1
+    workload, layout = Workload(sequence=32768, global_batch=128), Layout(tp=2, pp=2, dp=32, ep=ep)
+    one, full = (step(model, h100, workload, layout) for model in (shape, plain))
+    assert 0 < one.attention < full.attention
+    assert 0 < one.time < full.time
+    assert 0 < one.mfu < 1
+    users = Batch(sequences=64, context=32768)
+    replicas = [Replica(model, h100, Layout(tp=4)) for model in (shape, plain)]
+    read, all_read = (forward_pass(replica, users) for replica in replicas)
+    assert 0 < read.caches < all_read.caches
+    assert 0 < read.time < all_read.time
+    held = [largest_batch(replica, 32768) for replica in replicas]
+    assert held[0] > 1.5 * held[1] > 0
+
+
+def test_gemma_2_has_the_parameters_that_its_report_prints():
+    """Gemma 2 report, table 2: embedding and others; the latter with a second norm after each block."""
+    count = parameters(transformer("Gemma 2 27B"))
+    assert count.embedding == 1_180_237_824
+    assert count.total - count.embedding + 46 * 2 * 4608 == 26_047_480_320
 
 
 def test_most_big_models_are_counted_to_the_last_parameters():

@@ -372,7 +372,9 @@ def test_tokens_go_to_experts_and_back_in_every_pass(ep, recompute, passes):
 
 
 @pytest.mark.parametrize("zero", [0, 1, 3])
-@pytest.mark.parametrize("layout", [{"dp": 8}, {"dp": 4, "cp": 2}, {"dp": 8, "ep": 4}, {"dp": 2, "tp": 4, "ep": 8}])
+@pytest.mark.parametrize(
+    "layout", [{"dp": 8}, {"dp": 4, "cp": 2}, {"dp": 8, "ep": 4}, {"dp": 2, "tp": 4, "ep": 8}, {"cp": 8, "ep": 4}]
+)
 def test_the_optimizer_updates_every_parameter_once(layout, zero):
     """Or, where its state is not shared, once for every copy: those of an expert are fewer."""
     found = timed(MOE, H100, sequence=1024, global_batch=8, zero=zero, **layout)
@@ -423,6 +425,92 @@ def test_full_recomputation_is_the_forward_pass_of_the_layers(era, attention, le
     h = shape.hidden
     redone = shape.layers * (24 * h**2 * (1 - left_out) + 4 * 2048 * h) * found.tokens
     assert found.hardware_flops - found.model_flops == pytest.approx(redone, rel=1e-12)
+
+
+SWIFT = {"peaks": {name: 1e12 * peak for name, peak in H100.peaks.items()}}  # only memory takes time
+BOUNDLESS = replace(H100, hbm_bandwidth=1e25)  # only computing does
+
+
+@pytest.mark.parametrize(
+    ("shape", "again", "gemms"),
+    [
+        (GPT, 1 + 1 + 4, 12),  # keys, output, up; queries, keys, values, output, up and down; in h^2
+        (DENSE, 1 / 4 + 1 + 4, 2 * (1 + 1 / 4) + 3 * 4),
+        (replace(MOE, dense_layers=0, shared_experts=0), 1 / 4 + 1 + 4, 2 * (1 + 1 / 4) + 3 * 4),
+    ],
+)
+def test_alternate_recomputation_is_every_second_gemm_and_all_that_moves(shape, again, gemms):
+    """Four experts of width h are 4 h wide; attention is not computed again, what lies between GEMMs is."""
+    layout = {"sequence": 2048, "global_batch": 4, "microbatch": 4, "recompute": "alternate"}
+    shape = replace(shape, vocab=1)
+    found = timed(shape, BOUNDLESS, **layout)
+    assert found.recomputation == pytest.approx(again / gemms * found.gemms / 3, rel=1e-4)
+    forward = forward_flops(shape, 2048)
+    redone = again / gemms * (forward.layers - forward.scores) * found.tokens
+    assert found.hardware_flops - found.model_flops == pytest.approx(redone, rel=1e-12)
+    assert training_flops(shape, 2048, recompute="alternate").recomputed * found.tokens == pytest.approx(redone)
+
+
+@pytest.mark.parametrize(("shape", "again", "last"), [(GPT, 6 / 12, 4 / 12), (DENSE, 5.25 / 14.5, 4 / 14.5)])
+def test_alternate_recomputation_does_all_that_only_moves_memory_again(shape, again, last):
+    """Where nothing but memory takes time, beside full recomputation with and without a layer's last GEMM."""
+    layout = {"sequence": 2048, "global_batch": 4, "microbatch": 4}
+    every = replace(SOFTWARE["2024"], skip_last_gemm_in_recompute=False)
+    swift, software = replace(H100, **SWIFT), SOFTWARE["2024"]
+    every = replace(software, skip_last_gemm_in_recompute=False)
+    ways = [("full", every), ("full", software), ("selective", software), ("alternate", software)]
+    full, but_last, scores, alternate = (
+        timed(shape, swift, **layout, recompute=how, software=one).recomputation for how, one in ways
+    )
+    gemms = (full - but_last) / last
+    moved = full - scores - gemms
+    assert moved > 0
+    assert alternate == pytest.approx(again * gemms + moved, rel=1e-9)
+
+
+def test_a_shared_expert_more_is_a_dense_feed_forward_more_in_every_layer_with_experts():
+    """What it multiplies, reads and writes in a step, counted by hand; 14 layers, 1,024 wide, SwiGLU."""
+    one, two = (replace(MOE, shared_experts=n) for n in (1, 2))
+    layout, layers, tokens, h, f = {"sequence": 4096, "global_batch": 1}, 14, 4096, 1024, 1024
+    memory = H100.efficiency.memory * H100.hbm_bandwidth
+    before, after = (timed(shape, replace(H100, **SWIFT), **layout) for shape in (one, two))
+    # Norms are there anyway. Gate and up read, product written; backward both and the product's gradient read, two
+    # gradients written.
+    assert after.elementwise - before.elementwise == pytest.approx(layers * 2 * tokens * (3 + 5) * f / memory)
+    # Input in, gate and up out, product in, output out: once forward, twice backward. Weights are read twice, and their
+    # gradients added to a sum of 4 bytes.
+    passed, weights = 2 * tokens * (2 * h + 3 * f), 3 * h * f
+    moved = 3 * passed + (2 + 2 + 2 * 4) * weights
+    assert after.gemms - before.gemms == pytest.approx(layers * moved / memory, rel=1e-6)
+    before, after = (timed(shape, BOUNDLESS, **layout) for shape in (one, two))
+    peak = H100.efficiency.gemm * H100.peaks["bf16"]
+    assert after.gemms - before.gemms == pytest.approx(layers * 6 * tokens * weights / peak, rel=1e-6)
+    # Full recomputation leaves out the last GEMM of routed and of shared experts. Half a tile of each expert is empty.
+    shape = replace(two, vocab=1, dense_layers=0)
+    found = timed(shape, BOUNDLESS, **layout, recompute="full")
+    rows, attention = 4 * tokens + 16 * 64, 2 * h * (1024 + 256)
+    whole = rows * weights + tokens * (2 * weights + h * 16 + attention)
+    last = (4 + 2) * tokens * h * f
+    again = (1 - last / whole) * found.gemms / 3
+    assert found.recomputation == pytest.approx(again + found.attention / 3.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("pp", [2, 4, 8])
+def test_dualpipe_s_bubble_waits_for_the_exchange_of_experts_too(pp):
+    """DeepSeek-V3 2024, table 2: (p/2 - 1)(t_fb + t_b - 3 t_w), by hand where nothing but the exchange takes time.
+
+    A pair sends tokens there and back forward and backward, a backward pass alone once.
+    """
+    software = replace(OPEN, dual_pipe=True, expert_overlap=False)
+    layout = {"sequence": 1024, "global_batch": 64, "microbatch": 2, "dp": 8, "ep": 4, "pp": pp, "software": software}
+    shape = replace(MOE, layers=16, dense_layers=0)
+    swift = replace(FLAT, **SWIFT, hbm_bandwidth=1e25)
+    ranks = itertools.product(range(4), repeat=4)
+    others = np.mean([len({*chosen} - {0}) for chosen in ranks])
+    each_way = 2 * (16 / pp) * 2 * 2 * 1024 * shape.hidden * others / SWAP  # there and back in each layer of a stage
+    found = timed(shape, swift, **layout)
+    assert found.expert == pytest.approx(4 * 2 * each_way)  # four microbatches, forward and backward
+    assert found.bubble == pytest.approx((pp / 2 - 1) * (2 * each_way + each_way), rel=1e-6)
 
 
 @pytest.mark.parametrize("domain", [1, 2, 8, 16])
@@ -856,6 +944,16 @@ def test_further_tokens_cost_a_layer_and_a_pass_of_the_output_each():
     assert two.model_flops - one.model_flops == pytest.approx(3 * two.tokens * (logits + layer))
     a_layer = one.gemms - timed(replace(LLAMA_8B, layers=31), H100, **layout).gemms
     assert two.gemms - one.gemms > 1.5 * a_layer  # in 16 bits
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_each_further_token_has_a_loss_of_its_own(depth):
+    """The loss moves 20 bytes a logit; a depth is a layer and such a loss, and no other embedding."""
+    layout = {"sequence": 8192, "global_batch": 8, "dp": 8, "zero": 3}
+    shapes = LLAMA_8B, replace(LLAMA_8B, mtp_depth=depth), replace(LLAMA_8B, layers=31)
+    one, more, less = (timed(shape, H100, **layout).elementwise for shape in shapes)
+    loss = 20 * 8192 * LLAMA_8B.vocab / (H100.efficiency.memory * H100.hbm_bandwidth)
+    assert more - one == pytest.approx(depth * (one - less + loss), rel=1e-9)
 
 
 def test_experts_in_a_latent_space_send_and_hold_as_much_less():

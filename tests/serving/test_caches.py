@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from clusterlab.catalogue import SERVING, machine
-from clusterlab.model import Experts, LatentAttention, Layout, kv_cache_bytes, parameters, transformer
+from clusterlab.model import Experts, LatentAttention, Layout, SlidingWindow, kv_cache_bytes, parameters, transformer
 from clusterlab.serving import (
     Batch,
     Formats,
@@ -22,8 +22,11 @@ from clusterlab.serving import (
 )
 from serving_cases import DEEPSEEK, H100, HYBRID, HYBRID_MIXTURE, LARGE, MIXTURE, SMALL
 
+# The first two layers are dense, one with a window and one without.
+BOTH = replace(MIXTURE, dense_layers=2, layers=8, others=((7, SlidingWindow(64)),))
 
-@pytest.mark.parametrize("shape", [SMALL, MIXTURE, DEEPSEEK, HYBRID, HYBRID_MIXTURE])
+
+@pytest.mark.parametrize("shape", [SMALL, MIXTURE, DEEPSEEK, HYBRID, HYBRID_MIXTURE, BOTH])
 def test_the_weights_of_one_gpu_are_the_model(shape):
     formats = Formats("fp8")
     count = parameters(shape)

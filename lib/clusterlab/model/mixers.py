@@ -332,8 +332,8 @@ class GatedDeltaNet(Recurrent):
     a convolution over four tokens, and a norm a head. Each value head keeps a state of K by V, from which the key's old
     value is taken before its new one is written. By chunks of Q = 64 tokens a token costs
     :math:`2 Q\,(3 K + 2 V)\,n_v + 6 K d_v` FLOPs: keys meet keys and queries, the triangle that follows meets keys and
-    values, scores meet values, and the state is read twice and written once. The triangle's inverse is left out, about
-    a hundredth. Assumed: elements pass memory as often as Mamba-2's do.
+    values, scores meet values, and the state is read twice and written once. The triangle's inverse is left
+    out: :math:`Q^2/3` for each value head, below a hundredth. Assumed: elements pass memory as often as Mamba-2's do.
 
     Source: Yang et al. 2024 (Gated Delta Networks), section 3, in the chunks of flash-linear-attention.
     """
