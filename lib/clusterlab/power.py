@@ -334,14 +334,15 @@ WAITING_DRAW = 0.47
 class Draw(Predicted):
     """Mean draw of servers that work and wait: ``power`` in watts, ``speed`` as a share of that without waiting.
 
-    ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of :data:`clusterlab.catalogue.SPREADS`.
+    ``low`` and ``high`` hold eight of ten measured draws: the spread ``power`` of
+    :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
     """
 
     power: Watts
     speed: Share
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
-        spread = catalogue.SPREADS["power"]
+        spread = catalogue.PREDICTION_INTERVALS["power"]
         return self.power, spread.low * self.power, spread.high * self.power, "W"
 
     def _rows(self) -> Rows:

@@ -125,8 +125,9 @@ class Predicted(Explained):
     """Mixin for records that predict a measurement: one number of theirs carries an 80 % interval.
 
     Of runs that no constant has seen, one in ten is below ``low`` and one in ten above ``high``
-    (:data:`clusterlab.catalogue.SPREADS`). A record says the number, its ends and their unit by ``_predicted()``, and
-    by ``_follow`` what rises and falls with it (1), or against it (-1): name to unit and direction.
+    (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`). A record says the number, its ends and their unit by
+    ``_predicted()``, and by ``_follow`` what rises and falls with it (1), or against it (-1): name to unit and
+    direction.
     """
 
     _follow: ClassVar[Mapping[str, tuple[str, int]]] = MappingProxyType({})

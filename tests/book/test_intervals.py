@@ -17,7 +17,7 @@ import pytest
 
 import clusterlab
 from clusterlab import catalogue, failures, parallelism, planning, power, serving
-from clusterlab.catalogue import SPREADS, machine
+from clusterlab.catalogue import PREDICTION_INTERVALS, machine
 from clusterlab.cli import COMMANDS, main
 from clusterlab.evidence import (
     explain,
@@ -191,10 +191,10 @@ def wider(monkeypatch):
     """Twice as wide as learned, wherever a module looks."""
     wide = {
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
-        for name, one in SPREADS.items()
+        for name, one in PREDICTION_INTERVALS.items()
     }
     for module in (training, passes, batches, link_prediction, scenario, catalogue):
-        monkeypatch.setattr(module, "SPREADS", wide)
+        monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
 FROM_SPREADS = [
@@ -211,7 +211,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
         for module in (training, passes, batches, link_prediction, scenario, catalogue):
-            as_learned.setattr(module, "SPREADS", SPREADS)
+            as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()
     for row, text in usual.items():
@@ -229,7 +229,7 @@ def test_a_number_that_follows_the_predicted_one_has_its_interval():
         one.say("gpus")
     many = failures.expected_run_time(1e6, JOB)
     lost = many.total - many.useful
-    spread = SPREADS["goodput"]
+    spread = PREDICTION_INTERVALS["goodput"]
     assert (many.low, many.high) == pytest.approx((1e6 + spread.low * lost, 1e6 + spread.high * lost))
     service = serving.static_batch(replica(), REQUESTS, sequences=8)
     price = service.tokens_per_second_per_gpu / service.low

@@ -13,9 +13,9 @@ from clusterlab.catalogue import (
     FABRICS,
     LINK_EFFICIENCY,
     NCCL_CONSTANTS,
+    PREDICTION_INTERVALS,
     PROTOCOLS,
     SOFTWARE,
-    SPREADS,
     machine,
 )
 from clusterlab.catalogue.efficiencies import read_efficiencies
@@ -205,7 +205,9 @@ def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
 def test_the_spread_of_a_collective_is_learned_from_sources_left_out():
     learned = learn_collective_spreads(published_timings())
     stored = {
-        name.removeprefix("collective: "): one for name, one in SPREADS.items() if name.startswith("collective: ")
+        name.removeprefix("collective: "): one
+        for name, one in PREDICTION_INTERVALS.items()
+        if name.startswith("collective: ")
     }
     assert stored.keys() == learned.keys()
     for name, (low, high) in learned.items():

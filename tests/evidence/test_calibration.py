@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.catalogue import SCATTERS, Scatter
+from clusterlab.catalogue import VARIANCE_COMPONENTS, VarianceComponents
 from clusterlab.cli import _validate
 from clusterlab.evidence import calibration, parse_runs, predict_runs
 from clusterlab.evidence.calibration import calibrated, expected_misses, learn_scatter, leave_one_run_out
@@ -31,7 +31,7 @@ MINE = runs_of(*EIGHT, *OTHER)
 
 def scatter(sources=0.08, models=0.05, runs=0.04, reach=1.2816):
     deviations = {"between_sources": sources, "between_models": models, "between_runs": runs}
-    return Scatter(name="made", facts={}, **deviations, reach=reach)
+    return VarianceComponents(name="made", facts={}, **deviations, reach=reach)
 
 
 # --- The law ---------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_the_score_counts_errors_and_who_is_inside():
     assert sixteen.inside == np.mean((found.low <= seconds)[:3] & (seconds <= found.high)[:3])
     assert (eight.error, eight.width) == (eight.error_before, eight.width_before)
     assert leave_one_run_out([]) == []
-    law = SCATTERS["dense, 16 bits"]
+    law = VARIANCE_COMPONENTS["dense, 16 bits"]
     misses = np.log(seconds / predict_runs(MINE).time)[:3]
     middle, deviation = expected_misses(law, misses, [0, 0, 1])
     assert found.time[:3] == pytest.approx(predict_runs(MINE).time[:3] * np.exp(middle))

@@ -264,7 +264,7 @@ def kinds():
 def test_the_stored_spreads_are_those_that_the_published_rows_teach(kinds):
     for kind, runs in kinds.items():
         ends = further_source_interval([run.ratio for run in runs], [run.source for run in runs])
-        stored = catalogue.SPREADS[kind]
+        stored = catalogue.PREDICTION_INTERVALS[kind]
         assert (stored.low, stored.high) == pytest.approx(ends, rel=5e-3)
 
 
@@ -318,14 +318,14 @@ def test_an_interval_of_few_sources_holds_four_fifths_of_further_ones():
 
 def test_a_goodput_and_a_draw_carry_their_intervals(kinds):
     law = goodput(Job(interval=1100, write=60, mtbf=3 * hour, restart=300))
-    spread = catalogue.SPREADS["goodput"]
+    spread = catalogue.PREDICTION_INTERVALS["goodput"]
     odds = (1 - law.useful) / law.useful
     assert (1 - law.low) / law.low == pytest.approx(odds * spread.high)
     assert (1 - law.high) / law.high == pytest.approx(odds * spread.low)
     assert 0 < law.low < law.useful < law.high < 1
     drawn = mean_draw(1000, utilisation=0.8)
     assert (drawn.low, drawn.high) == pytest.approx(
-        (800 * catalogue.SPREADS["power"].low, 800 * catalogue.SPREADS["power"].high)
+        (800 * catalogue.PREDICTION_INTERVALS["power"].low, 800 * catalogue.PREDICTION_INTERVALS["power"].high)
     )
     assert power.Draw(1.0, 1.0).low < 1
 

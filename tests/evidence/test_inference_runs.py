@@ -9,7 +9,7 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from clusterlab.catalogue import SERVING, SPREADS, machine
+from clusterlab.catalogue import PREDICTION_INTERVALS, SERVING, machine
 from clusterlab.cli import main
 from clusterlab.cli.commands.validate import inference_table
 from clusterlab.evidence import inference_runs
@@ -100,9 +100,9 @@ def test_four_fifths_of_a_source_that_nobody_has_fitted_are_inside_its_interval(
 
 def test_stored_intervals_are_those_of_the_rows():
     found = learn_serving_spreads(RUNS)
-    assert found.keys() == {name for name in SPREADS if name.startswith("serving")}
+    assert found.keys() == {name for name in PREDICTION_INTERVALS if name.startswith("serving")}
     for name, ends in found.items():
-        assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=5e-3), name
+        assert (PREDICTION_INTERVALS[name].low, PREDICTION_INTERVALS[name].high) == pytest.approx(ends, abs=5e-3), name
     widths = constant_serving_widths(RUNS)
     assert all(high / low < widths[name] for name, (low, high) in found.items())
 
@@ -135,7 +135,7 @@ def test_racks_that_no_constant_has_seen():
 def test_every_prediction_carries_the_interval_of_its_kind():
     """Record, price and table: the same two numbers."""
     for run in RUNS[::17]:
-        spread, replica = SPREADS[inference_kind(run)], run.replica
+        spread, replica = PREDICTION_INTERVALS[inference_kind(run)], run.replica
         if run.kind == "static":
             found = static_batch(replica, run.requests, sequences=run.sequences)
         elif run.kind == "saturated":

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clusterlab.catalogue import PROTOCOLS, SPREADS
+from clusterlab.catalogue import PREDICTION_INTERVALS, PROTOCOLS
 from clusterlab.cli import main
 from clusterlab.cli.commands.fit import source_table
 from clusterlab.evidence import (
@@ -412,7 +412,7 @@ def test_an_interval_holds_its_prediction_and_is_that_of_its_kind():
     for result in predicted_each():
         assert len(result.low) == len(result.high) == len(result.kinds) == len(result.times)
         for time, low, high, kind in zip(result.times, result.low, result.high, result.kinds, strict=True):
-            spread = SPREADS[f"collective: {kind}"]
+            spread = PREDICTION_INTERVALS[f"collective: {kind}"]
             assert (low, high) == pytest.approx((spread.low * time, spread.high * time))
             assert low < time < high
     assert fit_links(SOURCES["h200_8x_nvlink4"]).coverage is None

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.catalogue import SCATTERS, SPREADS
+from clusterlab.catalogue import PREDICTION_INTERVALS, VARIANCE_COMPONENTS
 from clusterlab.cli.commands import validate as _validate
 from clusterlab.cli.commands.validate import score_table
 from clusterlab.evidence import (
@@ -238,7 +238,7 @@ def test_one_fit_is_what_leaving_one_out_does():
         fit_efficiency([])
 
 
-KINDS = set(SCATTERS)  # of training runs
+KINDS = set(VARIANCE_COMPONENTS)  # of training runs
 
 
 # --- Intervals -------------------------------------------------------------------------------------------------------
@@ -257,13 +257,13 @@ def test_the_stored_spreads_are_those_that_the_published_runs_teach():
     taught = learn_training_spreads(RUNS)
     assert taught.keys() == KINDS
     for name, ends in taught.items():
-        assert (SPREADS[name].low, SPREADS[name].high) == pytest.approx(ends, abs=6e-4), name
+        assert (PREDICTION_INTERVALS[name].low, PREDICTION_INTERVALS[name].high) == pytest.approx(ends, abs=6e-4), name
 
 
 def test_a_step_carries_the_spread_of_its_kind():
     for run in RUNS[::40]:
         found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
-        spread = SPREADS[kind(run.model, run.workload.precision)]
+        spread = PREDICTION_INTERVALS[kind(run.model, run.workload.precision)]
         assert (found.low, found.high) == (spread.low * found.time, spread.high * found.time)
     assert {kind(run.model, run.workload.precision) for run in RUNS} == KINDS
 
@@ -290,9 +290,11 @@ def test_a_source_s_own_runs_correct_its_others_and_leave_less_to_doubt(worth):
 
 def test_the_stored_scatters_are_those_that_the_published_runs_teach():
     taught = learn_scatters(RUNS)
-    assert taught.keys() == SCATTERS.keys() == KINDS
+    assert taught.keys() == VARIANCE_COMPONENTS.keys() == KINDS
     for name, deviations in taught.items():
-        assert {key: getattr(SCATTERS[name], key) for key in deviations} == pytest.approx(deviations, abs=6e-4), name
+        assert {key: getattr(VARIANCE_COMPONENTS[name], key) for key in deviations} == pytest.approx(
+            deviations, abs=6e-4
+        ), name
 
 
 def test_intervals_learned_from_some_sources_hold_for_others_of_the_same_kind():

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from clusterlab.catalogue import SPREADS
+from clusterlab.catalogue import PREDICTION_INTERVALS
 from clusterlab.model import Layout
 from clusterlab.planning import (
     CENTRAL,
@@ -44,7 +44,7 @@ def test_an_interval_holds_its_value_and_a_certain_result_has_none(small):
     for one in small.intervals.values():
         assert one.low <= one.value <= one.high
     step_time = small.intervals["step_time"]
-    spread = SPREADS["dense, 16 bits"]
+    spread = PREDICTION_INTERVALS["dense, 16 bits"]
     assert step_time.low / step_time.value == pytest.approx(spread.low, rel=0.02)
     assert step_time.high / step_time.value == pytest.approx(spread.high, rel=0.02)
 

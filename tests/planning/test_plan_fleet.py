@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import interconnect
-from clusterlab.catalogue import SPREADS, price_list
+from clusterlab.catalogue import PREDICTION_INTERVALS, price_list
 from clusterlab.planning import CENTRAL, FLEET_METRICS, SWITCHES, InfeasibleError, Serving, Site, samples, serve
 from clusterlab.planning.recount import recount
 from clusterlab.scaling import redundancy
@@ -205,7 +205,7 @@ def test_the_front_of_fleets_has_the_chosen_one_with_its_intervals(promised):
 def test_the_tornado_of_a_fleet_carries_the_same_load_in_each_scenario(promised):
     bars = {bar.name: bar for bar in promised.tornado}
     assert {"step", "capital", "utilisation", "pue"} <= set(bars)
-    step, spread = bars["step"], SPREADS["serving: saturated, dense"]
+    step, spread = bars["step"], PREDICTION_INTERVALS["serving: saturated, dense"]
     assert step.time == pytest.approx([promised.service.time_per_token * end for end in (spread.low, spread.high)])
     assert step.cost[1] / step.cost[0] == pytest.approx(spread.high / spread.low, rel=0.05)
     widths = [math.log(max(bar.cost) / min(bar.cost)) for bar in promised.tornado]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterlab import catalogue
-from clusterlab.catalogue import SPREADS
+from clusterlab.catalogue import PREDICTION_INTERVALS
 from clusterlab.model import transformer
 from clusterlab.planning import (
     ASSUMPTIONS,
@@ -122,14 +122,14 @@ def test_a_tenth_of_the_scenarios_is_on_either_side_of_an_interval(name):
 def test_lost_time_and_draw_have_the_spreads_that_published_fleets_taught():
     drawn = samples(CENTRAL, 40_000)
     for name, kind in LEARNED.items():
-        spread, ratios = SPREADS[kind], getattr(drawn, name) / getattr(CENTRAL, name)
+        spread, ratios = PREDICTION_INTERVALS[kind], getattr(drawn, name) / getattr(CENTRAL, name)
         np.testing.assert_allclose(np.quantile(ratios, [0.1, 0.9]), [spread.low, spread.high], rtol=0.03)
 
 
 @pytest.mark.parametrize("step_kind", ["dense, 16 bits", "mixture of experts"])
 def test_the_time_of_a_step_has_the_spread_that_was_learned(step_kind):
     drawn = samples(CENTRAL, 40_000, step_kind=step_kind).step
-    spread = SPREADS[step_kind]
+    spread = PREDICTION_INTERVALS[step_kind]
     np.testing.assert_allclose(np.quantile(drawn, [0.1, 0.9]), [spread.low, spread.high], rtol=0.01)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from clusterlab import failures, interconnect
-from clusterlab.catalogue import SPREADS, price_list
+from clusterlab.catalogue import PREDICTION_INTERVALS, price_list
 from clusterlab.model import parameters
 from clusterlab.parallelism import step
 from clusterlab.planning import ASSUMPTIONS, CENTRAL, METRICS, SWITCHES, Site, design, outcome, samples
@@ -220,7 +220,9 @@ def test_a_checkpoint_is_read_again_after_each_failure(llama):
 
 def test_a_scenario_that_loses_so_many_times_the_time_has_so_many_times_the_odds(llama):
     """The end of a plan's goodput is that of the record of a goodput, whose spread it has."""
-    usual, worse = (outcome(llama, replace(CENTRAL, lost_time=odds)) for odds in (1.0, SPREADS["goodput"].high))
+    usual, worse = (
+        outcome(llama, replace(CENTRAL, lost_time=odds)) for odds in (1.0, PREDICTION_INTERVALS["goodput"].high)
+    )
     assert worse.run.goodput == pytest.approx(failures.goodput(usual.job).low, rel=1e-3)
     assert (worse.failures, worse.work) == (usual.failures, usual.work)
 

@@ -1,9 +1,9 @@
 """Efficiencies: what machines reach of their datasheets, what software does, and how far predictions are off.
 
 Shares of a generation of accelerators (:class:`Efficiency`) and of links (:class:`LinkEfficiency`), NCCL's constants,
-:class:`~clusterlab.catalogue.Software` by era, and how measured times scatter about predicted ones (:class:`Spread`,
-:class:`Scatter`). All of it is data with a source or a basis for each value: ``data/efficiencies.toml``, printed by
-``clusterlab audit``. What-ifs are made with ``dataclasses.replace``.
+:class:`~clusterlab.catalogue.Software` by era, and how measured times scatter about predicted ones
+(:class:`PredictionInterval`, :class:`VarianceComponents`). All of it is data with a source or a basis for each value:
+``data/efficiencies.toml``, printed by ``clusterlab audit``. What-ifs are made with ``dataclasses.replace``.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Fabric(Sourced):
 
 
 @dataclass(frozen=True, repr=False)
-class Spread(Sourced):
+class PredictionInterval(Sourced):
     """How far measured times lie from predicted ones, for one kind of run: an 80 % interval, in multiples of a time.
 
     Of runs whose source no constant has seen, a tenth are faster than ``low`` times the prediction and a tenth slower
@@ -150,7 +150,7 @@ class Spread(Sourced):
 
 
 @dataclass(frozen=True, repr=False)
-class Scatter(Sourced):
+class VarianceComponents(Sourced):
     """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
 
     Every source has one vote: :func:`clusterlab.evidence.learn_scatters`.
@@ -175,7 +175,7 @@ _RECORDS: dict[str, type[Sourced]] = {
     "fabric": Fabric,
     "software": Software,
 }
-_RECORDS |= {"spread": Spread, "scatter": Scatter, "serving": ServingSoftware}
+_RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
 
 
 def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
@@ -223,8 +223,8 @@ def _records() -> dict[str, dict[str, Any]]:
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
 SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
-SPREADS: Mapping[str, Spread] = MappingProxyType(_records()["spread"])
-SCATTERS: Mapping[str, Scatter] = MappingProxyType(_records()["scatter"])
+PREDICTION_INTERVALS: Mapping[str, PredictionInterval] = MappingProxyType(_records()["spread"])
+VARIANCE_COMPONENTS: Mapping[str, VarianceComponents] = MappingProxyType(_records()["scatter"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(_records()["protocol"])

@@ -1,10 +1,10 @@
 """Calibration: what a machine's own measured runs say about its next prediction.
 
 Published runs scatter in three ways, each learned for a kind of run and stored beside the intervals
-(:data:`clusterlab.catalogue.SCATTERS`): a source is off as a whole, a model is off within its source, and runs are off
-within their model. So a few runs of one's own tell how much one's machine and one's models are off, and leave less to
-doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says what that is
-worth, by leaving out each of those runs in turn.
+(:data:`clusterlab.catalogue.VARIANCE_COMPONENTS`): a source is off as a whole, a model is off within its source, and
+runs are off within their model. So a few runs of one's own tell how much one's machine and one's models are off, and
+leave less to doubt: :func:`calibrated` corrects predictions and narrows their intervals. :func:`leave_one_run_out` says
+what that is worth, by leaving out each of those runs in turn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..catalogue import SCATTERS, Scatter
+from ..catalogue import VARIANCE_COMPONENTS, VarianceComponents
 from ..parallelism import PARTS, Step, kind
 from ..quantities import Amount
 from ..records import Explained
@@ -94,9 +94,11 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
         others = [j for j in np.flatnonzero(kinds == name) if facts[j] != own]
         if others:
             theirs = models[others]
-            middle, deviation = _expected(SCATTERS[name], misses[others], theirs == models[len(mine) + i], theirs)
+            middle, deviation = _expected(
+                VARIANCE_COMPONENTS[name], misses[others], theirs == models[len(mine) + i], theirs
+            )
             factor[i] = np.exp(middle)
-            low[i], high[i] = np.exp(SCATTERS[name].reach * deviation * np.array([-1, 1]))
+            low[i], high[i] = np.exp(VARIANCE_COMPONENTS[name].reach * deviation * np.array([-1, 1]))
     scaled = {name: factor * getattr(steps, name) for name in (*PARTS, "communication")}
     return replace(steps, **scaled, spread_low=low, spread_high=high)
 
@@ -154,12 +156,12 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
 # --- What a source's other runs let expect ---------------------------------------------------------------------------
 
 
-def _shared(scatter: Scatter, same: np.ndarray | bool) -> np.ndarray:
+def _shared(scatter: VarianceComponents, same: np.ndarray | bool) -> np.ndarray:
     """Covariance of two runs of one source; ``same``: whether they are of one model."""
     return scatter.between_sources**2 + scatter.between_models**2 * np.asarray(same, float)
 
 
-def _covariance(scatter: Scatter, models: np.ndarray) -> np.ndarray:
+def _covariance(scatter: VarianceComponents, models: np.ndarray) -> np.ndarray:
     return _shared(scatter, models[:, None] == models) + scatter.between_runs**2 * np.eye(len(models))
 
 
@@ -169,14 +171,18 @@ def _numbered(models: Iterable[Hashable]) -> np.ndarray:
     return np.array([numbers.setdefault(model, len(numbers)) for model in models])
 
 
-def _expected(scatter: Scatter, misses: np.ndarray, same: np.ndarray, models: np.ndarray) -> tuple[float, float]:
+def _expected(
+    scatter: VarianceComponents, misses: np.ndarray, same: np.ndarray, models: np.ndarray
+) -> tuple[float, float]:
     """Mean and deviation of the next run of a source whose runs missed so; ``same``: which are of its model."""
     weights = np.linalg.solve(_covariance(scatter, models), _shared(scatter, same))
     variance = _shared(scatter, True) + scatter.between_runs**2 - weights @ _shared(scatter, same)
     return float(weights @ misses), float(np.sqrt(variance))
 
 
-def expected_misses(scatter: Scatter, misses: Floats, models: Sequence[Hashable]) -> tuple[np.ndarray, np.ndarray]:
+def expected_misses(
+    scatter: VarianceComponents, misses: Floats, models: Sequence[Hashable]
+) -> tuple[np.ndarray, np.ndarray]:
     """What to expect of each run of a source, from its others.
 
     Parameters
@@ -197,7 +203,7 @@ def expected_misses(scatter: Scatter, misses: Floats, models: Sequence[Hashable]
     --------
     Two runs of one model were 10 % slower than predicted; so is a third, most likely.
 
-    >>> scatter = SCATTERS["dense, 16 bits"]
+    >>> scatter = VARIANCE_COMPONENTS["dense, 16 bits"]
     >>> middle, deviation = expected_misses(scatter, [0.1, 0.1, 0.0], ["8B"] * 3)
     >>> bool(0.06 < middle[2] < 0.1), bool(deviation[2] < 0.08)
     (True, True)
@@ -214,7 +220,7 @@ _LEAST, _MOST, _STEPS, _ZOOMS = 0.005, 0.5, 9, 4  # standard deviations that are
 
 
 def learn_scatter(misses: Floats, sources: Sequence[Hashable], models: Sequence[Hashable]) -> dict[str, float]:
-    """How runs of one kind scatter: the fields of a :class:`clusterlab.catalogue.Scatter` of greatest likelihood.
+    """How runs of one kind scatter: :class:`clusterlab.catalogue.VarianceComponents` of greatest likelihood, as fields.
 
     Every source has one vote, shared by its rows.
 
@@ -256,10 +262,10 @@ def learn_scatter(misses: Floats, sources: Sequence[Hashable], models: Sequence[
         ends = np.clip(np.stack([best - step, best + step], axis=1), np.log(_LEAST), np.log(_MOST))
     names = ("between_sources", "between_models", "between_runs")
     found = dict(zip(names, map(float, np.exp(best)), strict=True))
-    return found | {"reach": _reach(Scatter(name="", facts={}, **found, reach=1.0), by_source)}
+    return found | {"reach": _reach(VarianceComponents(name="", facts={}, **found, reach=1.0), by_source)}
 
 
-def _reach(scatter: Scatter, by_source: Mapping[Hashable, Mapping[Hashable, Sequence[float]]]) -> float:
+def _reach(scatter: VarianceComponents, by_source: Mapping[Hashable, Mapping[Hashable, Sequence[float]]]) -> float:
     """Deviations about what a source's other runs let expect that hold four fifths of the runs.
 
     Every source has one vote. As many runs as the votes are worth are few: the next one is as likely to lie beyond the

@@ -215,7 +215,7 @@ FLEET_KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_run
 
 
 def learn_fleet_spreads() -> dict[str, tuple[float, float]]:
-    """Learn the interval of each kind: what :data:`clusterlab.catalogue.SPREADS` holds of them.
+    """Learn the interval of each kind: what :data:`clusterlab.catalogue.PREDICTION_INTERVALS` holds of them.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from .. import serving
-from ..catalogue import SERVING, SPREADS
+from ..catalogue import PREDICTION_INTERVALS, SERVING
 from .inference_runs import InferenceRun, at_peak, predict_inference, predict_inference_run
 from .intervals import symmetric_interval
 from .robust_fits import Settings, fit_constants
@@ -77,7 +77,7 @@ def score_inference(
     for i, run in enumerate(runs):
         where.setdefault(run.source, []).append(i)
     left = Counter(row.source for row in skipped)
-    spreads = [SPREADS[inference_kind(run)] for run in runs]
+    spreads = [PREDICTION_INTERVALS[inference_kind(run)] for run in runs]
     inside = np.array([s.low <= 1 / (1 + e) <= s.high for s, e in zip(spreads, errors, strict=True)], float)
 
     def scored(source: str, rows: list[int] | slice, skipped: int) -> Score:
@@ -211,7 +211,7 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
 
 
 def inference_kind(run: InferenceRun) -> str:
-    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.SPREADS`.
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Examples
     --------
@@ -264,7 +264,7 @@ def constant_serving_widths(runs: Sequence[InferenceRun]) -> dict[str, float]:
     --------
     >>> from clusterlab.evidence import published_inference
     >>> found = constant_serving_widths(published_inference()[0])
-    >>> all(SPREADS[kind].high / SPREADS[kind].low < width for kind, width in found.items())
+    >>> all(PREDICTION_INTERVALS[kind].high / PREDICTION_INTERVALS[kind].low < width for kind, width in found.items())
     True
     """
     kinds, sources = np.array([inference_kind(run) for run in runs]), np.array([run.source for run in runs])

@@ -1,7 +1,7 @@
 """Predictions of collectives: rows of a source from other machines, or a collective on a machine that nobody has timed.
 
 Every predicted time has an 80 % interval, from residuals of sources that the constants have not seen
-(:func:`~clusterlab.evidence.learn_collective_spreads`, stored in :data:`clusterlab.catalogue.SPREADS`).
+(:func:`~clusterlab.evidence.learn_collective_spreads`, stored in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..catalogue import SPREADS, Spread
+from ..catalogue import PREDICTION_INTERVALS, PredictionInterval
 from ..checks import positive, whole
 from ..interconnect import bus_factor, pipelined_time
 from ..quantities import Bytes, BytesPerSecond, Number, PositiveBytes, Seconds
@@ -101,9 +101,9 @@ def collective_kind(timing: Timing, parts: PredictedParts, efficiency: LinkEffic
     return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
 
 
-def collective_spread(kind: str) -> Spread:
+def collective_spread(kind: str) -> PredictionInterval:
     """The stored interval of a kind of collective."""
-    return SPREADS[f"collective: {kind}"]
+    return PREDICTION_INTERVALS[f"collective: {kind}"]
 
 
 def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> list[LinkFit]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..catalogue import Scatter
+from ..catalogue import VarianceComponents
 from ..parallelism import kind
 from ..records import Explained, Rows
 from ..units import fmt
@@ -168,7 +168,7 @@ def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     Returns
     -------
     dict
-        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.Scatter`.
+        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.VarianceComponents`.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def calibration_worth(runs: Iterable[Run], *, least: int = 4) -> list[Calibrated
                 continue
             theirs = np.flatnonzero(~mine)
             others = [sources[i] for i in theirs], [models[i] for i in theirs]
-            scatter = Scatter(name=name, facts={}, **learn_scatter(misses[~mine], *others))
+            scatter = VarianceComponents(name=name, facts={}, **learn_scatter(misses[~mine], *others))
             low, high = quantile_interval(np.exp(misses[~mine]), np.array(sources)[~mine])
             middle, deviation = expected_misses(scatter, misses[mine], [models[i] for i in np.flatnonzero(mine)])
             ends = np.exp(middle - scatter.reach * deviation), np.exp(middle + scatter.reach * deviation)

@@ -131,12 +131,12 @@ class Goodput(Predicted, _WallClock):
     """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio).
 
     Of published runs, one in ten kept less than ``low`` and one in ten more than ``high``: the odds of lost time, lost
-    over useful, are between the ends of the spread ``goodput`` of :data:`clusterlab.catalogue.SPREADS` times those
-    here.
+    over useful, are between the ends of the spread ``goodput`` of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`
+    times those here.
     """
 
     def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
-        spread = catalogue.SPREADS["goodput"]
+        spread = catalogue.PREDICTION_INTERVALS["goodput"]
         ends = (self.useful / (self.useful + odds * (1 - self.useful)) for odds in (spread.high, spread.low))
         return self.useful, *ends, "%"
 
@@ -158,7 +158,7 @@ class RunTime(Predicted, _WallClock):
         return self.useful / self.total
 
     def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
-        spread, lost = catalogue.SPREADS["goodput"], self.total - self.useful
+        spread, lost = catalogue.PREDICTION_INTERVALS["goodput"], self.total - self.useful
         return self.total, self.useful + spread.low * lost, self.useful + spread.high * lost, "s"
 
     def _rows(self) -> Rows:

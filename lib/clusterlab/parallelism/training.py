@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..catalogue import SOFTWARE, SPREADS, Machine, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
 from ..checks import larger, pick
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
@@ -41,9 +41,9 @@ class Step(Predicted):
     """The time of a training step, seconds, as the slowest pipeline stage spends it. ``PARTS`` sum to ``time``.
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
-    in multiples of ``time`` (:data:`clusterlab.catalogue.SPREADS`). Of collectives, what is exposed is a part;
-    ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the step,
-    ``peak`` the FLOP/s of one accelerator at the precision.
+    in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`). Of collectives, what is exposed is a
+    part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the
+    step, ``peak`` the FLOP/s of one accelerator at the precision.
     """
 
     gemms: Seconds
@@ -117,7 +117,7 @@ class Step(Predicted):
 
 
 def kind(model: Transformer, precision: str) -> str:
-    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.SPREADS`.
+    """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ def step(
 
 def _step(model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job) -> Step:
     """The step itself, its arguments checked."""
-    spread = SPREADS[_kind(model, rates.operand_bytes)]
+    spread = PREDICTION_INTERVALS[_kind(model, rates.operand_bytes)]
     rank = job.rank(software, rates.operand_bytes)
     weights = rank_weights(model, rank)
     compute = compute_time(model, rates, software, job, rank)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from ..catalogue import SPREADS, Fact
+from ..catalogue import PREDICTION_INTERVALS, Fact
 from ..failures import Estimate
 from ..quantities import Number
 from ..records import Explained, words
@@ -323,11 +323,11 @@ def _assumed(scenario: Scenario) -> str:
         shown = str(fact.printed) if same else f"{now:.6g} (SI units)"
         ends = [str(one.facts[end].printed) if end in one.facts else "" for end in ("low", "high")]
         if name in LEARNED:
-            spread = SPREADS[LEARNED[name]]
+            spread = PREDICTION_INTERVALS[LEARNED[name]]
             ends = [f"{now * spread.low:.3g}", f"{now * spread.high:.3g}"]
         basis = (fact.kind, _source(fact), fact.note) if same else ("changed", "", "")
         rows.append((words(name), shown, *ends, *basis))
-    lost = SPREADS[LEARNED["lost_time"]]
+    lost = PREDICTION_INTERVALS[LEARNED["lost_time"]]
     basis = (lost.facts["low"].kind, _source(lost.facts["low"]), "multiplies the odds of lost time")
     rows.append(("lost time", f"{float(scenario.lost_time):g}", f"{lost.low:g}", f"{lost.high:g}", *basis))
     heading = ("assumption", "value", "1 in 10 below", "1 in 10 above", "kind", "source", "note")

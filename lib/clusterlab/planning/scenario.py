@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import PRICE_LISTS, SOFTWARE, SPREADS, Fact, Sourced, find, read_records, stored
+from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, SOFTWARE, Fact, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
 from ..model import Transformer, Workload, parameters, transformer
 from ..quantities import (
@@ -518,7 +518,7 @@ class Scenario(Explained):
 
 CENTRAL = Scenario(**{name: one.value for name, one in ASSUMPTIONS.items()})
 
-# Assumptions whose interval published fleets have shown: keys of SPREADS, as evidence learns them.
+# Assumptions whose interval published fleets have shown: keys of PREDICTION_INTERVALS, as evidence learns them.
 LEARNED: Mapping[str, str] = MappingProxyType({"lost_time": "goodput", "draw": "power"})
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
@@ -534,7 +534,7 @@ def samples(scenario: Scenario, draws: Count, *, step_kind: str = "dense, 16 bit
     draws
         Scenarios to draw.
     step_kind
-        Key of :data:`clusterlab.catalogue.SPREADS`.
+        Key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
     seed
         Of the random numbers.
 
@@ -582,7 +582,9 @@ def spreads(step_kind: str) -> dict[str, tuple[float, float]]:
     What published runs and fleets have shown comes first: a step, the time that a run loses, what servers draw. The
     rate of failures varies by itself too, for the spares; that widens lost time by some three per cent more.
     """
-    learned = {"step": find("kind of step", step_kind, SPREADS)} | {n: SPREADS[kind] for n, kind in LEARNED.items()}
+    learned = {"step": find("kind of step", step_kind, PREDICTION_INTERVALS)} | {
+        n: PREDICTION_INTERVALS[kind] for n, kind in LEARNED.items()
+    }
     found = {name: (one.low, one.high) for name, one in learned.items()}
     for name, one in ASSUMPTIONS.items():
         if one.low is not None and one.high is not None:

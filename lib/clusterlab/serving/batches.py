@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..catalogue import SPREADS
+from ..catalogue import PREDICTION_INTERVALS
 from ..checks import larger, pick, positive, smaller
 from ..model import Transformer
 from ..quantities import Amount, Number, PerSecond, Seconds, law
@@ -64,7 +64,7 @@ class Service(Predicted):
 
 def _spread(model: Transformer, how: str, shape: tuple[int, ...]) -> list[Number]:
     """Both ends of the spread of a kind, in the shape of what they belong to."""
-    ends = SPREADS[kind(model, how)]
+    ends = PREDICTION_INTERVALS[kind(model, how)]
     return [np.broadcast_to(end, shape)[()] for end in (ends.low, ends.high)]
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..catalogue import SPREADS, Machine
+from ..catalogue import PREDICTION_INTERVALS, Machine
 from ..checks import choose, larger, pick, smaller
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
@@ -98,7 +98,7 @@ class Pass(Predicted):
 
 
 def kind(model: Transformer, how: str = "one pass") -> str:
-    """The kind of a prediction, of which its spread depends: a key of :data:`clusterlab.catalogue.SPREADS`.
+    """The kind of a prediction, on which its interval depends, in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Parameters
     ----------
@@ -223,8 +223,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "gpus": tp * pp * dp,
         "flops": _flops(model, batch),
         "peak": rates.peak,
-        "spread_low": SPREADS[kind(model)].low,
-        "spread_high": SPREADS[kind(model)].high,
+        "spread_low": PREDICTION_INTERVALS[kind(model)].low,
+        "spread_high": PREDICTION_INTERVALS[kind(model)].high,
     }
     # Where there is one stage the host may prepare the next pass meanwhile.
     meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0

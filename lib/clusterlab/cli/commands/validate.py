@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...catalogue import SPREADS
+from ...catalogue import PREDICTION_INTERVALS
 from ...evidence import (
     Calibrated,
     InferenceRun,
@@ -179,7 +179,7 @@ def _run_inference(arguments: argparse.Namespace, text: str) -> int:
     times = predict_inference(runs)
     scores, overall = score_inference(runs, skipped, times)
     if arguments.json:
-        spreads = [SPREADS[inference_kind(one)] for one in runs]
+        spreads = [PREDICTION_INTERVALS[inference_kind(one)] for one in runs]
         ends = zip(runs, times, spreads, strict=True)
         rows = [_predicted(one, float(time), float(time * s.low), float(time * s.high)) for one, time, s in ends]
         found = _found(scores, overall) | {"skipped": [_why(row) for row in skipped]}
@@ -202,7 +202,7 @@ def inference_table(runs: Sequence[InferenceRun], times: np.ndarray) -> str:
     """
     rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
     for run, time in zip(runs, times, strict=True):
-        error, spread = f"{time / run.seconds - 1:+.1%}", SPREADS[inference_kind(run)]
+        error, spread = f"{time / run.seconds - 1:+.1%}", PREDICTION_INTERVALS[inference_kind(run)]
         said = with_interval(time, time * spread.low, time * spread.high, "s")
         rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), said, error, _filled(run.filled)))
     return _with_text(rows, left=3)
