@@ -15,9 +15,8 @@ import pint
 import pytest
 
 import clusterlab
-from clusterlab import failures, interconnect, model, operations, parallelism, planning, serving
+from clusterlab import failures, interconnect, model, operations, parallelism, serving
 from clusterlab.catalogue import SOFTWARE, price_list
-from clusterlab import catalogue, failures, interconnect, operations, parallelism, serving
 from clusterlab.failures import (
     Job,
     checkpoint,
