@@ -18,9 +18,8 @@ from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
 
 _ONE_GPU = Layout()
-_PRODUCTS = tuple(
-    name for name in PRECISIONS if name != "fp8-row"
-)  # whose rate was measured in training alone  # whose rate was measured in training alone
+# The rate of FP8 with a scale for each row was measured in training alone.
+_PRODUCTS = tuple(name for name in PRECISIONS if name != "fp8-row")
 
 
 @dataclass(frozen=True, repr=False)
