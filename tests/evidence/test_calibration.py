@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import VARIANCE_COMPONENTS, VarianceComponents
-from clusterlab.cli import _validate
+from clusterlab.cli.commands import validate
 from clusterlab.evidence import calibration, parse_runs, predict_runs
 from clusterlab.evidence.calibration import calibrated, expected_misses, learn_scatter, leave_one_run_out
 from clusterlab.parallelism import PARTS
@@ -158,8 +158,8 @@ def table(tmp_path):
 
 def command(*words):
     parser = argparse.ArgumentParser()
-    _validate.add_arguments(parser)
-    return _validate.run(parser.parse_args(words))
+    validate.add_arguments(parser)
+    return validate.run(parser.parse_args(words))
 
 
 def test_the_command_corrects_narrows_and_says_what_that_is_worth(table, capsys):
@@ -186,7 +186,7 @@ def test_the_command_refuses_what_cannot_calibrate(table, tmp_path):
     with pytest.raises(ValueError, match=r"bad\.csv, --calibrate: no row could be predicted \(line 2: step_time_s"):
         command(planned, "--calibrate", bad)
     with pytest.raises(ValueError, match="cannot both be standard input"):
-        _validate.run(argparse.Namespace(template=False, file="-", calibrate="-", leave_one_out=0))
+        validate.run(argparse.Namespace(template=False, file="-", calibrate="-", leave_one_out=0))
     with pytest.raises(ValueError, match="does not go with --leave-one-out"):
         command(planned, "--calibrate", planned, "--leave-one-out")
     with pytest.raises(OSError, match=r"none\.csv"):

@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import catalogue, failures, power
+from .. import catalogue, failures, parallelism, power
 from ..catalogue import SOFTWARE, Machine
 from ..failures import Checkpoint, Estimate, Job, RunTime, SparePool
 from ..model import Layout, parameters
-from ..parallelism import Step, footprint, step
+from ..parallelism import footprint, step
 from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds
 from ..records import Rows, summary
 from ..units import day, hour
@@ -39,7 +39,7 @@ class Design(Building):
 
     training: Training
     site: Site
-    step: Step
+    step: parallelism.Step
     servers: Amount
     spares: Amount
     storage_bandwidth: BytesPerSecond
