@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -122,8 +123,8 @@ def plan(
         design=made,
         outcome=done,
         intervals=run_intervals(made, done, outcome(made, drawn)),
-        tornado=run_sensitivities(made, scenario, step_kind),
-        front=_front(all_of, limits, training, site, scenario, drawn),
+        weigh=partial(run_sensitivities, made, scenario, step_kind),
+        rank=partial(_front, all_of, limits, training, site, scenario, drawn),
         binding=_binding(all_of, chosen, limits, site),
         considered=all_of.gpus.size,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
@@ -149,9 +150,9 @@ def serve(
     return replace(
         chosen,
         intervals=_intervals(chosen, drawn),
-        front=_front(good, drawn),
         binding=_binding(chosen, promise, alike),
-        tornado=_sensitivities(chosen, scenario, step_kind),
+        weigh=partial(_sensitivities, chosen, scenario, step_kind),
+        rank=partial(_front, good, drawn),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
@@ -265,18 +266,28 @@ class Check(Explained):
 class Result(Explained):
     """What every plan says beside its numbers.
 
-    ``intervals`` hold eight of ten drawn scenarios, ``front`` every plan that was worth a choice, ``tornado`` the
-    assumptions, the one that moves the cost most first, and ``published`` what there is to compare with.
+    ``intervals`` hold eight of ten drawn scenarios, and ``published`` what there is to compare with. What many plans
+    are never asked for is worked out when it is: ``weigh`` gives the tornado, ``rank`` the front.
     """
 
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
-    tornado: tuple[Sensitivity, ...] = ()
-    front: tuple[Point, ...] = ()
     binding: Binding | None = None
     published: tuple[Check, ...] = ()
+    weigh: Callable[[], tuple[Sensitivity, ...]] = field(default=tuple, compare=False)
+    rank: Callable[[], tuple[Point, ...]] = field(default=tuple, compare=False)
 
     timed: ClassVar[str] = "time"  # what its time is of
     billed: ClassVar[str] = "cost"  # and its cost
+
+    @cached_property
+    def tornado(self) -> tuple[Sensitivity, ...]:
+        """What each assumption alone does, the one that moves the cost most first."""
+        return self.weigh()
+
+    @cached_property
+    def front(self) -> tuple[Point, ...]:
+        """Every plan that was worth a choice: none is both faster and cheaper."""
+        return self.rank()
 
     @property
     def results(self) -> Mapping[str, tuple[str, float]]:
