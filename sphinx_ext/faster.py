@@ -14,12 +14,14 @@ from pathlib import Path
 
 import pybtex.plugin
 import pybtex.richtext
+import sphinx.builders
 import sphinx.builders.html
 import sphinx_codeautolink.extension as codeautolink
 from jupyter_cache import get_cache
 from sphinx.addnodes import toctree
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 from sphinx.search.en import SearchEnglish
+from sphinx.util.parallel import make_chunks
 from sphinx_codeautolink.extension import block
 
 # A block of code on a page, as Sphinx writes it.
@@ -39,6 +41,7 @@ def setup(app):
     app.parallel = max(app.parallel, os.cpu_count() or 1)
     app.connect("builder-inited", declare)
     app.connect("env-before-read-docs", deal)
+    sphinx.builders.make_chunks = functools.partial(make_chunks, maxbatch=3)  # with ten, the last has a core to itself
     # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
     pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
     pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)

@@ -26,9 +26,9 @@ def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--processes", "0"], "processes must be a whole number of at least 1"),
-        (["--processes", "some"], "cannot read 'some'"),
-        (["--gpus", "8,many"], "cannot read 'many'"),
+        (["--processes", "0"], "processes must be a whole number from 1"),
+        (["--processes", "some"], "processes must be a whole number from 1"),
+        (["--gpus", "8,many"], "gpus must be a whole number from 1"),
         (["--models", ","], "a sweep needs at least one run"),
         (["--tokens", "-1"], "tokens"),
         (["--folder", "/dev/null/atlas"], "Not a directory"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -75,14 +76,29 @@ def read_input(key: str, value: Any) -> str | float:
         if not isinstance(value, str | int) or isinstance(value, bool):
             raise ValueError(f"{key} must be text, got {value!r}")
         return str(value)
-    unit, example = _FORMS[KINDS[key]]
-    if isinstance(value, str) and not re.fullmatch(rf"\s*[-+]?\$?[\d.,]+(e[-+]?\d+)?\s*{unit}\s*", value):
+    unit, example = _FORMS[kind := KINDS[key]]
+    currency = r"\$?" if kind == "$" else ""
+    if isinstance(value, str) and not re.fullmatch(rf"\s*[-+]?{currency}[\d.,]+(e[-+]?\d+)?\s*{unit}\s*", value):
         raise ValueError(f"{key}: cannot read {value!r}; write it as {example}")
     try:
         number = quantity(value)
     except ValueError:
         raise ValueError(f"{key}: cannot read {value!r}; write it as {example}") from None
     return number / 3600 if key == "rent" and " per " not in str(value) else number
+
+
+def read_count(name: str, text: str, least: int = 1, most: int = 2**53) -> int:
+    """A whole number as people write it, ``1,000`` or ``2k``: no time, no price, and none that would never end."""
+    try:
+        number = float(read_input("gpus", text))
+    except ValueError:
+        number = math.nan
+    if number % 1 or not least <= number <= most:
+        raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, got {text}")
+    return int(number)
+
+
+DRAWS = {"least": 1, "most": 100_000}  # scenarios; a plan of the most takes seconds
 
 
 def scenario_of(changes: Iterable[str]) -> Scenario:

@@ -273,8 +273,8 @@ class Result(Explained):
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     binding: Binding | None = None
     published: tuple[Check, ...] = ()
-    weigh: Callable[[], tuple[Sensitivity, ...]] = field(default=tuple, compare=False)
-    rank: Callable[[], tuple[Point, ...]] = field(default=tuple, compare=False)
+    weigh: Callable[[], tuple[Sensitivity, ...]] = field(default_factory=lambda: tuple, compare=False)
+    rank: Callable[[], tuple[Point, ...]] = field(default_factory=lambda: tuple, compare=False)
 
     timed: ClassVar[str] = "time"  # what its time is of
     billed: ClassVar[str] = "cost"  # and its cost

@@ -10,21 +10,8 @@ from typing import Any
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
-from ...planning import (
-    PRESETS,
-    Fleet,
-    Plan,
-    Scenario,
-    Serving,
-    as_object,
-    from_inputs,
-    page,
-    plan,
-    preset,
-    quantity,
-    serve,
-)
-from ..command import INPUTS, KINDS, Command, Progress, read_input, scenario_of
+from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
+from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
 from .audit import parsed
 
 _SHOWN = 10  # plans to choose from, and assumptions, that are printed
@@ -57,7 +44,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
     """The plan that is asked for: of a preset, of a fleet that serves, or of a training run."""
-    how: dict[str, Any] = {"scenario": scenario, "draws": quantity(arguments.draws), "seed": _seed(arguments.seed)}
+    how: dict[str, Any] = {"scenario": scenario, "draws": read_count("draws", arguments.draws, **DRAWS)}
+    how["seed"] = read_count("seed", arguments.seed, least=0)
     inputs = _inputs(arguments)
     with Progress() as how["progress"]:
         if arguments.preset is not None:
@@ -83,13 +71,6 @@ def _told(made: Plan | Fleet) -> list[str]:
         notes += sorted({f"source: {one.fact.source.title}" for one in made.published})
         told.append("\n".join(["Beside what was published", str(made.beside_published()), *notes]))
     return told
-
-
-def _seed(text: str) -> int:
-    number = quantity(text)
-    if number % 1 or number > 2**63:
-        raise ValueError(f"seed must be a whole number, got {text}")
-    return int(number)
 
 
 def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:

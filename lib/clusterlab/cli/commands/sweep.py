@@ -11,8 +11,8 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 
-from ...planning import quantity, sweep
-from ..command import Command, Progress, read_input, scenario_of
+from ...planning import sweep
+from ..command import DRAWS, Command, Progress, read_count, read_input, scenario_of
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +43,10 @@ def _run(arguments: argparse.Namespace) -> int:
         atlas = sweep(
             [{"model": name, **inputs} for name in models],
             chips,
-            [quantity(size) for size in sizes],
+            [read_count("gpus", size) for size in sizes],
             executor=executor,
             folder=arguments.folder,
-            draws=quantity(arguments.draws),
+            draws=read_count("draws", arguments.draws, **DRAWS),
             scenario=scenario_of(arguments.assume or []),
             progress=progress,
         )
@@ -77,9 +77,7 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
         with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
             yield executor
         return
-    count = int(quantity(processes)) if processes is not None else 1
-    if count < 1:
-        raise ValueError(f"processes must be a whole number of at least 1, got {processes}")
+    count = read_count("processes", processes) if processes is not None else 1
     if count == 1:
         yield None
         return
