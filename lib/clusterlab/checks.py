@@ -7,7 +7,7 @@ what is allowed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +44,11 @@ def check(rule: Rule, name: str, value: Any) -> Any:
     ...
     ValueError: bandwidth must be positive and finite, got -1
     """
-    if not _is_scalar(value):
+    # Most arguments of most laws are a finite number of a plain type, no larger than NumPy's own integers.
+    kind = type(value)
+    if not (value.bit_length() < 64 if kind is int else kind in (float, np.float64, np.int64) and math.isfinite(value)):
         return _checked_array(name, rule, value)
-    number = float(value)  # most arguments of most laws: checked without NumPy
+    number = float(value)
     if not rule.allows(number) or (rule.whole and not number.is_integer()):
         raise ValueError(f"{name} must be {rule.text}, got {number:g}")
     return number
@@ -83,14 +85,6 @@ def _checked_array(name: str, rule: Rule, value: Any) -> Any:
     return number
 
 
-def _is_scalar(value: Any) -> bool:
-    """Whether a value is a finite number of a plain type, and no larger than NumPy's own integers."""
-    kind = type(value)
-    if kind is int:
-        return value.bit_length() < 64
-    return kind in (float, np.float64, np.int64) and math.isfinite(value)
-
-
 def _numeric(value: Any) -> np.ndarray:
     """A float array; text that looks like a number is refused, and so is an empty list."""
     array = np.asarray(value)
@@ -112,7 +106,7 @@ def broadcastable(**values: Any) -> None:
     ...
     ValueError: shapes do not fit together: peak (3,), bandwidth (2,)
     """
-    shapes = {name: () if _is_scalar(value) else np.shape(value) for name, value in values.items()}
+    shapes = {name: np.shape(value) for name, value in values.items()}
     different = set(shapes.values())
     try:
         if len(different) > 1:
@@ -250,6 +244,8 @@ def some(mask: Any) -> bool:
     >>> some(2 > 1), some(np.array([False, True]))
     (True, True)
     """
+    if mask is True or mask is False:
+        return mask
     return bool(mask.any()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
@@ -277,6 +273,19 @@ def smaller(one: Any, other: Any) -> Any:
     if type(one) is float is type(other) or (isinstance(one, float) and isinstance(other, float)):
         return one if one <= other else other
     return np.minimum(one, other)
+
+
+def shape_of(values: Collection[Any]) -> tuple[int, ...]:
+    """Shape of the arrays among the values together; ``()`` where there are none.
+
+    Examples
+    --------
+    >>> shape_of([2.0, np.ones(3), np.ones((2, 1))]), shape_of([2.0, "full", None])
+    ((2, 3), ())
+    """
+    if np.ndarray not in map(type, values):
+        return ()
+    return np.broadcast_shapes(*(value.shape for value in values if isinstance(value, np.ndarray)))
 
 
 def ceiling(value: Any) -> Any:

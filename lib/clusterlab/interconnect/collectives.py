@@ -1037,7 +1037,7 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
     >>> pipelined_time([40e-6, 40e-6], [0, 40e-6]).round(8) * 1e6
     array([ 40., 120.])
     """
-    return latency + transfer + np.sqrt(latency) * np.sqrt(transfer)  # their product may be too small for a number
+    return latency + transfer + latency**0.5 * transfer**0.5  # their product may be too small for a number
 
 
 @dataclass(frozen=True, repr=False)

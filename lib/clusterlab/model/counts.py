@@ -86,7 +86,7 @@ def parameters(model: Transformer) -> ParameterCount:
     >>> parameters(mixtral).total, parameters(mixtral).active
     (46702792704, 12879925248)
     """
-    parts = [(stack.count, block.counts(model)) for stack in model.stacks for block in stack.blocks]
+    parts = [(count, block.counts(model)) for count, block in model.counted]
     parts += [(1, Embedding().counts(model)), (1, Output().counts(model))]
     found: dict[str, Number] = dict.fromkeys((f.name for f in fields(ParameterCount)), 0)
     for count, each in parts:
@@ -170,12 +170,11 @@ def forward_flops(model: Transformer, sequence: Number, *, causal: bool = False)
     if not isinstance(causal, bool):
         raise ValueError(f"causal must be True or False, got {causal!r}")
     found: dict[str, Flops] = dict.fromkeys(_FORWARD, 0)
-    for stack in model.stacks:
-        for block in stack.blocks:
-            for name, flops in block.flops(model).items():
-                found[name] = found[name] + stack.count * flops
-            found["scores"] = found["scores"] + stack.count * block.scores(model, sequence, causal=causal)
-            found["scan"] = found["scan"] + stack.count * block.scan(model)[0]
+    for count, block in model.counted:
+        for name, flops in block.flops(model).items():
+            found[name] = found[name] + count * flops
+        found["scores"] = found["scores"] + count * block.scores(model, sequence, causal=causal)
+        found["scan"] = found["scan"] + count * block.scan(model)[0]
     found["logits"] = Output().flops(model)
     return ForwardFlops(**found)
 
@@ -192,7 +191,7 @@ def alternate_share(model: Transformer) -> Number:
     >>> round(alternate_share(transformer("Llama 3.1 8B")), 2)
     0.37
     """
-    blocks = [(stack.count, block, block.columns(model)) for stack in model.stacks for block in stack.blocks]
+    blocks = [(count, block, block.columns(model)) for count, block in model.counted]
     mixers = [columns for _, block, columns in blocks if not block.feeds_forward and np.any(columns.total)]
     again, total = mixers[0] if mixers else (0, 0)
     of_last: tuple[Number, Number] = (0, 0)
@@ -352,8 +351,7 @@ def kv_cache_bytes(model: Transformer, context: Amount, *, bytes_per_element: Po
     '67.6 GB'
     """
     model.broadcasts(context=context, bytes_per_element=bytes_per_element)
-    blocks = ((stack.count, block) for stack in model.stacks for block in stack.blocks)
-    return sum(count * block.cache_elements(model, context) for count, block in blocks) * bytes_per_element
+    return sum(count * block.cache_elements(model, context) for count, block in model.counted) * bytes_per_element
 
 
 @law
@@ -391,5 +389,4 @@ def state_bytes(model: Transformer, *, bytes_per_element: PositiveBytes = 4) -> 
     ('104 MB', '134 MB')
     """
     model.broadcasts(bytes_per_element=bytes_per_element)
-    blocks = ((stack.count, block) for stack in model.stacks for block in stack.blocks)
-    return sum(count * block.state_elements(model) for count, block in blocks) * bytes_per_element
+    return sum(count * block.state_elements(model) for count, block in model.counted) * bytes_per_element

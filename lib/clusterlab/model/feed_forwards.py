@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
-
-import numpy as np
 
 from ..checks import pick
 from ..quantities import Bytes, Flops, Number
@@ -146,7 +145,7 @@ class Experts(FeedForward):
         return Routing(
             experts=shape.experts,
             per_token=shape.experts_per_token,
-            node_limit=shape.node_limit or np.inf,
+            node_limit=1.0 * shape.node_limit or math.inf,
             width=self.expert_input(shape),
             weights=self.expert_weights(shape),
             middle=(2 + shape.gated) * shape.expert_ffn,

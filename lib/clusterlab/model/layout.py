@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ..checks import choose, nonnegative, pick, whole
+from ..checks import NONNEGATIVE, WHOLE, check, choose, pick, shape_of, some, whole
 from ..quantities import Amount, Count, Number
-from ..records import Explained, Rows, count_values, summary, words
+from ..records import Explained, Rows, count_values, record, summary, words
 from .shape import Transformer
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
@@ -64,9 +64,8 @@ class Workload(Explained):
 
     def __post_init__(self) -> None:
         """Refuse what is no workload."""
-        counts = whole(sequence=self.sequence, global_batch=self.global_batch)
-        for name, value in zip(("sequence", "global_batch"), counts, strict=True):
-            object.__setattr__(self, name, value)
+        sequence, global_batch = whole(sequence=self.sequence, global_batch=self.global_batch)
+        vars(self).update(sequence=sequence, global_batch=global_batch)
         if self.precision not in tuple(PRECISIONS):
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
 
@@ -143,11 +142,13 @@ class Layout(Explained):
 
     def __post_init__(self) -> None:
         """Refuse what is no layout of any model."""
-        given = {name: getattr(self, name) for name in _COUNTS}
-        given = {name: value for name, value in given.items() if value is not None or name not in _MAY_BE_NONE}
-        values = dict(zip(given, whole(**given), strict=True))
-        (values["zero"],) = nonnegative(zero=self.zero)
-        if np.any((values["zero"] > 3) | (values["zero"] % 1 != 0)):
+        values = dict(vars(self))
+        for name in _COUNTS:
+            value = values[name]
+            if value is not None or name not in _MAY_BE_NONE:
+                values[name] = check(WHOLE, name, value)
+        zero = values["zero"] = check(NONNEGATIVE, "zero", self.zero)
+        if some((zero > 3) | (zero % 1 != 0)):
             raise ValueError(f"zero must be 0, 1, 2 or 3, got {self.zero}")
         if not isinstance(self.recompute, str) or self.recompute not in RECOMPUTE:
             choose(dict.fromkeys(RECOMPUTE, 0), recompute=self.recompute)
@@ -156,8 +157,7 @@ class Layout(Explained):
             values["sequence_parallel"] = np.asarray(self.sequence_parallel)
             if values["sequence_parallel"].dtype != bool:
                 raise ValueError(f"sequence_parallel must be True or False, got {self.sequence_parallel!r}")
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
         try:
             self.shape  # noqa: B018, it raises where shapes do not fit together
         except ValueError:
@@ -167,7 +167,7 @@ class Layout(Explained):
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of the arrays together; ``()`` for one layout."""
-        return np.broadcast_shapes(*(np.shape(value) for value in vars(self).values() if np.ndim(value)))
+        return shape_of(vars(self).values())
 
     @property
     def gpus(self) -> Number:
@@ -208,13 +208,12 @@ class Layout(Explained):
         shape = self.shape
         if not shape:
             raise TypeError("one layout has no parts; its fields are no arrays")
-        taken = object.__new__(Layout)  # its values are checked already, and there may be none of them
-        for name, value in vars(self).items():
+        values = dict(vars(self))
+        for name, value in values.items():
             if isinstance(value, np.ndarray) and value.ndim:
-                value = np.broadcast_to(value, shape)[index]
-                value = value.item() if isinstance(value, np.generic) else value
-            taken.__dict__[name] = value
-        return taken
+                taken = np.broadcast_to(value, shape)[index]
+                values[name] = taken.item() if isinstance(taken, np.generic) else taken
+        return record(Layout, values)  # they are checked already, and there may be none of them
 
     def faults(self, model: Transformer, workload: Workload, *, gpus: Count | None = None) -> Faults:
         """Which layouts cannot be built, and by which rule. Memory is no rule of this list.
@@ -263,7 +262,8 @@ class Layout(Explained):
             (values["gpus"],) = whole(gpus=gpus)
             rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
         broken, limits = block_faults(model, self, ("tp", "cp"))
-        rules, values = rules | broken, values | limits
+        rules.update(broken)
+        values.update(limits)
         if self.etp is not None:
             rules["ep times etp must divide tp cp dp"] = (t * c * d) % (x * self.etp) != 0
         if self.shard_group is not None:
@@ -283,16 +283,11 @@ def block_faults(model: Transformer, layout: Layout, axes: tuple[str, ...]) -> t
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
     rules: dict[str, Any] = {}
     values: dict[str, Any] = {}
-    for block in model.blocks:
-        for axis, (name, most) in block.limits(model).items():
-            if axis in axes:
-                rule = (
-                    f"{axis} must divide {name}"
-                    if name
-                    else f"{axis} must be 1 where layers are {type(block).__name__}"
-                )
-                rules[rule] = most % getattr(layout, axis) != 0
-                values |= {name: most} if name else {}
+    for block, axis, name, most in model.limits:
+        if axis in axes:
+            rule = f"{axis} must divide {name}" if name else f"{axis} must be 1 where layers are {type(block).__name__}"
+            rules[rule] = most % getattr(layout, axis) != 0
+            values |= {name: most} if name else {}
     return rules, values
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from ..checks import WHOLE, check, larger, pick
+from ..checks import WHOLE, check, larger, pick, smaller
 from ..quantities import Bytes, Flops, Number
 from .blocks import Block, Columns, Gemm, Kept, Rank, Traffic
 
@@ -143,7 +141,7 @@ class SlidingWindow(Attention):
         check(WHOLE, "window_size", self.size)
 
     def seen(self, context: Number) -> Number:
-        return np.minimum(context, self.size)
+        return smaller(context, float(self.size))
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ class LatentAttention(Attention):
     """
 
     def weights(self, shape: Transformer) -> tuple[Number, Number]:
-        query_from = pick(np.asarray(shape.query_rank) > 0, shape.query_rank, shape.hidden)
+        query_from = pick(shape.query_rank > 0, shape.query_rank, shape.hidden)
         split = query_from * (shape.head_dim + shape.rope_dim) + shape.kv_rank * (shape.head_dim + shape.value_dim)
         shared = shape.hidden * (shape.query_rank + shape.kv_rank + shape.rope_dim)
         return shape.heads * (split + shape.value_dim * shape.hidden), shared

@@ -17,7 +17,7 @@ import numpy as np
 from ..checks import broadcastable, nonnegative, pick, some, whole
 from ..quantities import Number
 from ..records import Explained, Rows, summary, words
-from .blocks import Block, MultiToken
+from .blocks import Block, MultiToken, Routing
 from .feed_forwards import Experts, FeedForward
 from .mixers import Attention, LatentAttention
 
@@ -141,9 +141,24 @@ class Transformer(Explained):
         return tuple(stack for stack in self._stacks() if not (np.ndim(stack.count) == 0 and stack.count == 0))
 
     @cached_property
+    def counted(self) -> tuple[tuple[Number, Block], ...]:
+        """The blocks of every stack, and how many layers have them."""
+        return tuple((stack.count, block) for stack in self.stacks for block in stack.blocks)
+
+    @cached_property
     def blocks(self) -> tuple[Block, ...]:
         """Each kind of block that it has, once."""
-        return tuple(dict.fromkeys(block for stack in self.stacks for block in stack.blocks))
+        return tuple(dict.fromkeys(block for _, block in self.counted))
+
+    @cached_property
+    def routings(self) -> tuple[tuple[Number, Routing], ...]:
+        """How tokens choose experts, and how many layers have them choose."""
+        return tuple((count, routing) for count, block in self.counted if (routing := block.routing(self)))
+
+    @cached_property
+    def limits(self) -> tuple[tuple[Block, str, str, int], ...]:
+        """What an axis must divide to cut a block: the block, the axis, and a name and a number; 1 has no name."""
+        return tuple((block, axis, *most) for block in self.blocks for axis, most in block.limits(self).items())
 
     def _stacks(self) -> Iterator[Stack]:
         depth, mixing, of_others = self.predicting, self.layers, sum(count for count, _ in self.others)
@@ -174,6 +189,14 @@ class Transformer(Explained):
             return [(count, LatentAttention() if np.all(latent) else Attention())]
         return [(count * latent, LatentAttention()), (count * ~latent, Attention())]
 
+    @cached_property
+    def _deeper(self) -> Transformer:
+        """What :func:`trained` returns where there is multi-token prediction."""
+        depth, halves = self.mtp_depth, self.feed_forward_layers  # of layers that are one block each
+        if halves is None:
+            return replace(self, layers=self.layers + depth, predicting=depth)
+        return replace(self, layers=self.layers + 2 * depth, feed_forward_layers=halves + depth, predicting=depth)
+
     @property
     def _feed_forward(self) -> Block:
         return Experts() if np.any(self.experts) else FeedForward()
@@ -188,7 +211,7 @@ class Transformer(Explained):
         >>> nano.layers, nano.count(Attention), nano.count(Mamba2)
         (52, 6, 23)
         """
-        return sum(count * sum(isinstance(block, kind) for block in blocks) for count, blocks, *_ in self.stacks)
+        return sum(count * isinstance(block, kind) for count, block in self.counted)
 
     @cached_property
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -242,10 +265,4 @@ def trained(model: Transformer) -> Transformer:
     >>> super_.layers, trained(super_).layers, trained(super_).count(FeedForward)
     (88, 92, 42)
     """
-    depth = model.mtp_depth
-    if not some(depth != 0) or some(model.predicting != 0):
-        return model
-    if model.feed_forward_layers is None:
-        return replace(model, layers=model.layers + depth, predicting=depth)
-    deeper = {"layers": model.layers + 2 * depth, "feed_forward_layers": model.feed_forward_layers + depth}
-    return replace(model, **deeper, predicting=depth)
+    return model._deeper if some(model.mtp_depth != 0) and not some(model.predicting != 0) else model

@@ -63,12 +63,11 @@ def _tensor_parallel(
     tp, kappa = job.tp, software.contention_scale_up
     size = 2 * job.tokens * model.hidden
     all_reduce = 2 * rates.ring(size, tp, rates.local_ranks(tp)) * (tp > 1)
-    blocks = [(stack.count, block) for stack in model.stacks for block in stack.blocks]
-    forward = sum(count * block.all_reduces(model, rank) for count, block in blocks) * all_reduce
+    forward = sum([count * block.all_reduces(model, rank) for count, block in model.counted]) * all_reduce
     backward = forward * pick(job.sequence_parallel, 1.5, 1.0)  # the split inputs are gathered once more
     skipped: Number = 0.0
     if software.skip_last_gemm_in_recompute:
-        skipped = all_reduce * sum(count for count, block in blocks if block.feeds_forward) / 2
+        skipped = all_reduce * sum(count for count, block in model.counted if block.feeds_forward) / 2
     recompute = job.full * (forward - skipped)
     exposed_forward, exposed_backward = forward, backward
     if software.tensor_overlap_forward:  # in pieces, of which the first cannot hide
@@ -99,11 +98,10 @@ def _context_parallel(
     if not some(cp > 1):
         return 0.0, 0.0
     local_ranks, around = rates.local_ranks(cp, job.tp), 0.0
-    for stack in model.stacks:
-        for block in stack.blocks:
-            size = 2 * job.tokens * cp * block.context_elements(model, rank.tp)
-            if some(size > 0):
-                around = around + stack.count * rates.ring(size, cp, local_ranks) * (cp > 1)
+    for count, block in model.counted:
+        size = 2 * job.tokens * cp * block.context_elements(model, rank.tp)
+        if some(size > 0):
+            around = around + count * rates.ring(size, cp, local_ranks) * (cp > 1)
     forward, backward = around, 2 * around
     if software.context_overlap:
         first, rest = around / cp, 1 - 1 / cp
@@ -117,14 +115,13 @@ def _expert_parallel(
 ) -> tuple[Seconds, Seconds, Seconds]:
     """Seconds of the all-to-alls of experts: of a forward pass, of all passes, and what of those is exposed."""
     ep, forward = job.ep, 0.0
-    for stack in model.stacks:
-        for block in stack.blocks:
-            if routing := block.routing(model):
-                size = 2 * job.tokens * routing.per_token * routing.width / job.tp
-                # A copy for each expert is as many tokens of one.
-                crossing = routing.per_token if software.tokens_cross_once else 1
-                each = rates.expert_all_to_all(size, ep, crossing, routing.node_limit)
-                forward = forward + 2 * stack.count * each * (ep > 1)
+    if not model.routings:
+        return 0.0, 0.0, 0.0
+    for count, routing in model.routings:
+        size = 2 * job.tokens * routing.per_token * routing.width / job.tp
+        crossing = routing.per_token if software.tokens_cross_once else 1  # a copy each is as many tokens of one expert
+        each = rates.expert_all_to_all(size, ep, crossing, routing.node_limit)
+        forward = forward + 2 * count * each * (ep > 1)
     total = forward * (2 + job.full)
     if not software.expert_overlap:
         return forward, total, total
@@ -164,11 +161,13 @@ class Shards(NamedTuple):
 
     def collective(self, rates: Rates, bytes_per_parameter: Bytes, messages: Number = 1.0) -> Seconds:
         """Return the seconds to gather or reduce-scatter so many bytes of each parameter, once."""
-        time = rates.ring(bytes_per_parameter * self.dense_params, self.ranks, self.local_ranks, messages)
-        time = time * (self.ranks > 1)
-        if some(self.expert_params):
-            size, ranks = bytes_per_parameter * self.expert_params, self.expert_ranks
-            time = time + rates.ring(size, ranks, self.local_expert_ranks, messages) * (ranks > 1)
+        time: Seconds = 0.0
+        dense, experts = self.ranks > 1, self.expert_ranks > 1
+        if some(dense):
+            time = rates.ring(bytes_per_parameter * self.dense_params, self.ranks, self.local_ranks, messages) * dense
+        if some(experts):
+            size = bytes_per_parameter * self.expert_params
+            time = time + rates.ring(size, self.expert_ranks, self.local_expert_ranks, messages) * experts
         return time
 
     def updated(self, zero: Number) -> Number:

@@ -544,6 +544,8 @@ def short_pieces(layers: Count, p: Count, v: Count) -> tuple[Number, Number, Num
 
 def held_layers(size: Number, front: Number, back: Number, i: Amount, p: Count, v: Count) -> Number:
     """Layers of stage i."""
+    if not some(back > 0):
+        return v * size + 0 * i
     return v * size - _pieces_before(front, i, p, v) - _pieces_before(back, p - 1 - i, p, v)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..catalogue import Machine
+from ..catalogue import Machine, Software
 from ..checks import ceiling, floor, larger, pick
 from ..interconnect import expert_all_to_all, multi_node_ring, pipelined_time
 from ..model import PRECISIONS
@@ -82,15 +82,17 @@ class Rates(NamedTuple):
         return cost.latency + self.dispatch_latency * (local_ranks < ranks) + cost.transfer
 
 
-def reached(machine: Machine, precision: str) -> Rates:
-    """Return the rates of a machine at a precision of :data:`~clusterlab.model.PRECISIONS`."""
+def reached(machine: Machine, precision: str, software: Software | None = None) -> Rates:
+    """Return a machine's rates at a precision of :data:`~clusterlab.model.PRECISIONS`: with Megatron-LM, or others."""
+    faster = 1.0 if software is None else software.gemm
+    row_wise = software.row_wise_gemm if software is not None and precision == "fp8-row" else 1.0
     share, links = machine.efficiency, machine.link_efficiency
     peak_name, operand_bytes = PRECISIONS[precision]
     peak, peak_16 = machine.peaks[peak_name], machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"]
     return Rates(
         peak=peak,
-        gemm=peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4),
-        gemm_16=peak_16 * share.gemm,
+        gemm=faster * row_wise * (peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4)),
+        gemm_16=faster * (peak_16 * share.gemm),
         attention=peak_16 * share.attention,
         attention_most=peak_16 * 9 / 16,
         operand_bytes=operand_bytes,

@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
-from ..checks import larger, pick
+from ..checks import larger, pick, shape_of
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
 from ..quantities import Bytes, Count, Flops, FlopsPerSecond, Number, PerSecond, Seconds, Share
-from ..records import Predicted, Rows, summary
+from ..records import Predicted, Rows, record, summary
 from .exchange import Communication, data_parallel, layer_communication, shards_of, stage_transfers, windows_of
 from .pipeline import CriticalStage, critical_stage, dualpipe_bubble
 from .rates import Rates, reached
@@ -71,7 +71,7 @@ class Step(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the step: the sum of its parts."""
-        return sum(getattr(self, name) for name in PARTS)
+        return sum(map(vars(self).__getitem__, PARTS))
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
         whole_step = self.time
@@ -235,11 +235,8 @@ def step(
     if PRECISIONS[workload.precision][0] not in machine.peaks:
         known = [name for name, (peak, _) in PRECISIONS.items() if peak in machine.peaks]
         raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {workload.precision!r}")
-    job, rates = Job.of(workload, layout), reached(machine, workload.precision)
-    share = software.gemm * (software.row_wise_gemm if workload.precision == "fp8-row" else 1.0)
-    rates = rates._replace(gemm=share * rates.gemm, gemm_16=software.gemm * rates.gemm_16)
-    arrays = [one for one in job if isinstance(one, np.ndarray)]
-    shape = np.broadcast_shapes(*(one.shape for one in arrays)) if arrays else ()
+    job, rates = Job.of(workload, layout), reached(machine, workload.precision, software)
+    shape = shape_of(job)
     count = math.prod(shape)
     if count <= BLOCK:
         return _step(model, machine, rates, software, job)
@@ -278,11 +275,11 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
     transfers, all_transfers = stage_transfers(model, machine, rates, software, job)
     shards, windows = shards_of(model, rates, job, weights), windows_of(software, job, compute, comm)
     data, all_data = data_parallel(model, rates, software, job, shards, windows)
-    parts = _parts(model, job, compute, comm, ends, slowest)
     ends_comm = job.microbatches * (slowest.has_output + slowest.has_embedding) * comm.tensor.all_reduce
     share = job.microbatches * slowest.layers / model.layers
     wanted, tokens = 3 * compute.wanted.total, job.global_batch * job.sequence
-    columns = parts | {
+    columns = {
+        **_parts(model, job, compute, comm, ends, slowest),
         "transfers": transfers,
         "data": data,
         # Adam: gradient, weight, moments read, the latter three and a 16-bit weight written, gradients scaled: 38 B.
@@ -296,11 +293,9 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
         "spread_low": spread.low,
         "spread_high": spread.high,
     }
-    shapes = [column.shape for column in columns.values() if isinstance(column, np.ndarray)]
-    if not shapes:
-        return Step(**columns)
-    shape = np.broadcast_shapes(*shapes)
-    return Step(**{name: np.broadcast_to(column, shape)[()] for name, column in columns.items()})
+    if shape := shape_of(columns.values()):
+        columns = {name: np.broadcast_to(column, shape)[()] for name, column in columns.items()}
+    return record(Step, columns)
 
 
 def _dual_pipe_bubble(

@@ -40,25 +40,13 @@ class Job(NamedTuple):
     @classmethod
     def of(cls, workload: Workload, layout: Layout) -> Job:
         """Return the job of a workload under a layout."""
-        return cls(
-            sequence=workload.sequence,
-            global_batch=workload.global_batch,
-            tp=layout.tp,
-            pp=layout.pp,
-            dp=layout.dp,
-            cp=layout.cp,
-            ep=layout.ep,
-            chunks=layout.chunks,
-            zero=layout.zero,
-            expert_tp=layout.expert_tp,
-            sharding_ranks=layout.sharding_ranks,
-            full=1.0 * layout.full_recompute,
-            selective=1.0 * layout.selective_recompute,
-            alternate=1.0 * layout.alternate_recompute,
-            sequence_parallel=layout.sequence_parallel,
-            microbatches=layout.microbatches(workload),
-            tokens=layout.microbatch * workload.sequence / layout.cp,
-        )
+        work = workload.sequence, workload.global_batch
+        axes = layout.tp, layout.pp, layout.dp, layout.cp, layout.ep, layout.chunks, layout.zero
+        groups = layout.expert_tp, layout.sharding_ranks
+        full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
+        kinds = 1.0 * full, 1.0 * selective, 1.0 * alternate, layout.sequence_parallel
+        tokens = layout.microbatch * workload.sequence / layout.cp
+        return cls(*work, *axes, *groups, *kinds, layout.microbatches(workload), tokens)
 
     def rank(self, software: Software, operand_bytes: float) -> Rank:
         """Return a rank of it, as blocks are asked for."""
@@ -105,12 +93,10 @@ class Weights(NamedTuple):
 def rank_weights(model: Transformer, rank: Rank) -> Weights:
     """Return the weights of a rank, as if it were the only stage."""
     dense, routed = 0.0, 0.0
-    for stack in model.stacks:
-        for block in stack.blocks:
-            dense = dense + stack.count * block.on_rank(model, rank.tp)
-            if routing := block.routing(model):
-                of_rank = routing.experts / rank.ep * routing.weights / rank.expert_tp
-                routed = routed + stack.count * of_rank
+    for count, block in model.counted:
+        dense = dense + count * block.on_rank(model, rank.tp)
+    for count, routing in model.routings:
+        routed = routed + count * (routing.experts / rank.ep * routing.weights / rank.expert_tp)
     return Weights(dense, routed)
 
 
@@ -132,7 +118,8 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
     else:  # ... by a kernel of its own; ZeRO 3 casts and scales the gradients of every microbatch
         gradient_bytes, alone = 2.0, pick(sharded, 2 + 3 * size, 2 + 2 * size)
     products = _products(model, rates, rank, gradient_bytes)
-    mixed_forward, mixed_backward, softmax_forward, softmax_backward = _mixing(model, rates, software, job)
+    token = _token(model, job.sequence, software.fused_attention)
+    mixed_forward, mixed_backward, softmax_forward, softmax_backward = _mixing(rates, software, job, token)
     moved_forward, moved_backward = _memory_traffic(model, rates, software, rank)
     moved_forward = moved_forward + softmax_forward
     if some(alone > 0):
@@ -142,9 +129,7 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
     last = products.last / products.flops if software.skip_last_gemm_in_recompute else 0.0
     again = (1 - last) * products.forward + mixed_forward + moved_forward
     recompute_time = job.full * again + job.selective * (mixed_forward + softmax_forward)
-    wanted = _token_flops(model, job.sequence)
-    if model.mtp_depth:
-        wanted = replace(wanted, logits=wanted.logits * (1 + model.mtp_depth))
+    wanted = token.wanted
     recomputed_flops = job.selective * wanted.scores
     if some(job.alternate):
         share = alternate_share(model)
@@ -161,53 +146,69 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
     )
 
 
-def _token_flops(model: Transformer, sequence: Number) -> ForwardFlops:
-    """FLOPs of a token; those of the last few models and lengths are remembered, for they hang on no layout."""
-    return _remembered_flops(model, sequence) if type(sequence) is float else forward_flops.unchecked(model, sequence)
+class _Token(NamedTuple):
+    """What a token of a sequence costs in the forward pass, under any layout."""
+
+    wanted: ForwardFlops
+    scores: Flops  # that the attention kernel computes: a fused one skips what the causal mask hides
+    score_elements: Number  # that go to memory
+    scans: tuple[tuple[Number, Flops, Number], ...]  # for each kind that scans: layers, FLOPs, elements
 
 
-@lru_cache(maxsize=64)
-def _remembered_flops(model: Transformer, sequence: float) -> ForwardFlops:
-    return forward_flops.unchecked(model, sequence)
+def _token(model: Transformer, sequence: Number, fused: bool) -> _Token:
+    """Count a token; the last few models and lengths are remembered, for they hang on no layout."""
+    return (_remembered_token if type(sequence) is float else _count_token)(model, sequence, fused)
+
+
+def _count_token(model: Transformer, sequence: Number, fused: bool) -> _Token:
+    wanted = forward_flops.unchecked(model, sequence)
+    if model.mtp_depth:
+        wanted = replace(wanted, logits=wanted.logits * (1 + model.mtp_depth))
+    scores = elements = 0.0
+    for count, block in model.counted:
+        scores = scores + count * block.scores(model, sequence, causal=fused)
+        if not fused:
+            elements = elements + count * block.score_elements(model, sequence)
+    scans = tuple((count, *block.scan(model)) for count, block in model.counted if block.scan(model)[0])
+    return _Token(wanted, scores, elements, scans)
+
+
+_remembered_token = lru_cache(maxsize=64)(_count_token)
 
 
 def _products(model: Transformer, rates: Rates, rank: Rank, gradient_bytes: Bytes) -> _Products:
     forward = backward = total = last = 0.0
     for stack in model.stacks:
-        gemms = [gemm for block in stack.blocks for gemm in block.gemms(model, rank)]
         time = rates.kernel_time_16 if stack.sixteen_bits else rates.kernel_time
         operand_bytes = 2.0 if stack.sixteen_bits else rates.operand_bytes
-        flops = sum(2 * gemm.rows * gemm.met for gemm in gemms)
-        stored = sum(gemm.weights for gemm in gemms)
-        passed = sum(gemm.rows * gemm.io for gemm in gemms) * (1 + operand_bytes / 2)
+        flops = stored = passed = skipped = 0.0
+        for block in stack.blocks:
+            for gemm in block.gemms(model, rank):
+                flops = flops + 2 * gemm.rows * gemm.met
+                stored = stored + gemm.weights
+                passed = passed + gemm.rows * gemm.io
+            skipped = skipped + block.last_gemm(model, rank)
+        passed = passed * (1 + operand_bytes / 2)
         backward_bytes = (operand_bytes + gradient_bytes) * stored + 2 * passed
         forward = forward + stack.count * time(flops, operand_bytes * stored + passed)
         backward = backward + stack.count * time(2 * flops, backward_bytes)
         total = total + stack.count * flops
-        last = last + stack.count * sum(block.last_gemm(model, rank) for block in stack.blocks)
+        last = last + stack.count * skipped
     return _Products(forward, backward, total, last)
 
 
-def _mixing(
-    model: Transformer, rates: Rates, software: Software, job: Job
-) -> tuple[Seconds, Seconds, Seconds, Seconds]:
+def _mixing(rates: Rates, software: Software, job: Job, token: _Token) -> tuple[Seconds, Seconds, Seconds, Seconds]:
     """Seconds in which tokens are mixed, forward and backward, and of a softmax whose scores go to memory."""
-    scores = elements = scans = 0.0
-    for stack in model.stacks:
-        for block in stack.blocks:
-            scores = scores + stack.count * block.scores(model, job.sequence, causal=software.fused_attention)
-            if not software.fused_attention:
-                elements = elements + stack.count * block.score_elements(model, job.sequence)
-            scan = block.scan(model)
-            if scan[0]:
-                scans = scans + scan_time(rates, stack.count * job.tokens / job.tp, *scan)
-    scores = scores * job.tokens / job.tp
+    scans = 0.0
+    for count, *scan in token.scans:
+        scans = scans + scan_time(rates, count * job.tokens / job.tp, *scan)
+    scores = token.scores * job.tokens / job.tp
     if software.attention is not None:
         both = 3.5 * scores / smaller(software.attention * rates.attention, rates.attention_most)
         # Backward five GEMMs, not two: scores are made again.
         forward = both / (1 + 2.5 / software.attention_backward)
         return forward + scans, both - forward + 2.5 * scans, 0.0, 0.0
-    elements = elements * job.tokens / job.tp
+    elements = token.score_elements * job.tokens / job.tp
     loss = rates.overlap_loss
     forward = kernel_time.unchecked(scores, 4 * elements, peak=rates.gemm_16, bandwidth=rates.memory, overlap_loss=loss)
     one, dropout = elements / rates.memory, software.dropout
@@ -225,12 +226,11 @@ def scan_time(rates: Rates, tokens: Number, flops: Flops, elements: Number) -> S
 def _memory_traffic(model: Transformer, rates: Rates, software: Software, rank: Rank) -> tuple[Seconds, Seconds]:
     """Seconds, forward and backward, of what only moves memory."""
     forward = backward = launches = 0.0
-    for stack in model.stacks:
-        for block in stack.blocks:
-            moved = block.traffic(model, rank)
-            forward = forward + stack.count * moved.forward
-            backward = backward + stack.count * moved.backward
-            launches = launches + stack.count * moved.launches
+    for count, block in model.counted:
+        moved = block.traffic(model, rank)
+        forward = forward + count * moved.forward
+        backward = backward + count * moved.backward
+        launches = launches + count * moved.launches
     cast_time = launches * (software.expert_cast_time or 0.0)
     return forward / rates.memory + cast_time, backward / rates.memory + cast_time
 
