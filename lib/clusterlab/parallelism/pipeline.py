@@ -1,8 +1,9 @@
 """Pipelines: a model cut into stages, the schedules that feed them microbatches, and the idle time that is left.
 
-:func:`simulate` executes a schedule: every stage works through its own list of passes in order, and a pass starts when
-the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and :func:`in_flight`, are what
-comes out where all stages take the same time. A transfer delays its receiver and keeps no stage busy.
+:func:`simulate_pipeline` executes a schedule: every stage works through its own list of passes in order, and a pass
+starts when the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and
+:func:`in_flight`, are what comes out where all stages take the same time. A transfer delays its receiver and keeps no
+stage busy.
 
 The model is cut into stages times chunks pieces (virtual stages); stage i holds pieces i, i + stages, i + 2 stages and
 so on. A forward pass (F) of a piece needs that of the piece before it, a backward pass (B) that of the piece after it.
@@ -166,7 +167,7 @@ def _counts(**values: Any) -> list[int]:
     return [int(count) for count in whole(**values)]
 
 
-def simulate(
+def simulate_pipeline(
     schedule: str,
     *,
     stages: int,
@@ -215,7 +216,7 @@ def simulate(
 
     Examples
     --------
-    >>> simulate("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
+    >>> simulate_pipeline("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
     Timeline
                                           value
     passes                                   64
@@ -611,7 +612,7 @@ def critical_stage(
     Notes
     -----
     Source: Narayanan et al. 2021 (SC21), section 2.2.2, for even stages; derived for uneven ones and held against
-    :func:`simulate`.
+    :func:`simulate_pipeline`.
 
     Examples
     --------
@@ -671,7 +672,7 @@ def bubble_fraction(
     stages, microbatches : array_like
         Stages p and microbatches m of a step.
     schedule : str or array of str
-        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+        As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
     chunks : array_like
         Pieces of the model a stage, v; of no effect but under ``"interleaved"``.
     forward, backward, weight : array_like
@@ -740,7 +741,7 @@ def in_flight(
     stage : array_like
         The stage i, counted from 0.
     schedule : str or array of str
-        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+        As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
     chunks : array_like
         Pieces of the model a stage, v. The group g is p where p divides m, else the next larger even share of m.
 

@@ -226,7 +226,7 @@ def _signed(value: float, unit: str = "") -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Check(Explained):
+class PublishedComparison(Explained):
     """A result of a plan beside what was published of such a cluster."""
 
     name: str
@@ -273,7 +273,7 @@ class Result(Explained):
     tornado: tuple[Sensitivity, ...] = ()
     front: tuple[Point, ...] = ()
     binding: Binding | None = None
-    published: tuple[Check, ...] = ()
+    published: tuple[PublishedComparison, ...] = ()
 
     timed: ClassVar[str] = "time"  # what its time is of
     billed: ClassVar[str] = "cost"  # and its cost

@@ -29,19 +29,20 @@ from ..roofline import experts_touched, kernel_time
 from .replica import Batch, Formats, Replica
 from .routing import fullest_rank
 
-PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
-PARTS += ("imbalance", "transfers", "stages", "launches", "host")
+PASS_PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
+PASS_PARTS += ("imbalance", "transfers", "stages", "launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
 class Pass(Predicted):
-    """Seconds of one pass of a replica. ``PARTS`` sum to ``time``.
+    """Seconds of one pass of a replica. ``PASS_PARTS`` sum to ``time``.
 
     ``weights`` and ``caches`` are the seconds that reading them takes; ``gemms`` and ``attention`` what their products
     add to it. ``exchange`` is what shows of sending tokens to experts and back, ``imbalance`` the wait for the fullest
     rank of experts, ``transfers`` the hand-offs between stages, ``stages`` the wait for the slowest of them. A pass of
     a pipeline is the whole way of a sequence through it; the batch then travels in as many microbatches as stages, so
-    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of ``time``.
+    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`serving_kind`, in multiples of
+    ``time``.
     """
 
     weights: Seconds
@@ -69,7 +70,7 @@ class Pass(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the pass: the sum of its parts."""
-        return sum(getattr(self, name) for name in PARTS)
+        return sum(getattr(self, name) for name in PASS_PARTS)
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
         whole_pass = self.time
@@ -88,7 +89,7 @@ class Pass(Predicted):
     def _rows(self) -> Rows:
         whole_pass = self.time
         rows = [("", "time", "share")]
-        parts = {name: getattr(self, name) for name in PARTS}
+        parts = {name: getattr(self, name) for name in PASS_PARTS}
         rows += [
             (name.replace("_", "-"), summary(t, "s"), summary(t / whole_pass, "%"))
             for name, t in parts.items()
@@ -97,7 +98,7 @@ class Pass(Predicted):
         return [*rows, ("pass", *self._cells()), ("MFU", *self._cells("mfu"))]
 
 
-def kind(model: Transformer, how: str = "one pass") -> str:
+def serving_kind(model: Transformer, how: str = "one pass") -> str:
     """The kind of a prediction, on which its interval depends, in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Parameters
@@ -119,7 +120,7 @@ def kind(model: Transformer, how: str = "one pass") -> str:
     Examples
     --------
     >>> from clusterlab.model import transformer
-    >>> kind(transformer("DeepSeek-V3")), kind(transformer("DeepSeek-V3"), "saturated")
+    >>> serving_kind(transformer("DeepSeek-V3")), serving_kind(transformer("DeepSeek-V3"), "saturated")
     ('serving: one pass', 'serving: saturated, experts')
     """
     names = dict.fromkeys(("one pass", "static batch"), "") | {"saturated": ", experts" if model.experts else ", dense"}
@@ -133,7 +134,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         + \big(C - (1 - \kappa)\min(C, H)\big) + \text{imbalance} + \text{launches}
 
     with c and :math:`\mu` the seconds of computing and of reading, C the exchange of tokens with their experts and H
-    what hides it: nothing, or the other half of the batch (``two_batches``), at the price of reading all weights twice.
+    what hides it: nothing, or the other half of the batch (``two_batch_overlap``), at the price of reading all weights
+    twice.
 
     Parameters
     ----------
@@ -149,9 +151,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     Notes
     -----
     Source: Pope et al. 2022 for the parts of a pass; DeepSeek-AI 2024 (V3), section 3.4, for attention data
-    parallelism, copies of experts and two batches. MLA decodes in its latent space (DeepSeek-V2 2024, section 2.1.2):
-    scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
-    direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
+    parallelism, copies of experts and two-batch overlap. MLA decodes in its latent space (DeepSeek-V2 2024, section
+    2.1.2): scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces
+    are direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
     crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
     (DeepEP's two kinds of kernels). A hybrid's Mamba-2 layers read and write a state of each sequence that decodes,
     which ``caches`` counts, and scan prompts as in training, in ``attention``; their projections are GEMMs like the
@@ -165,12 +167,12 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     >>> from clusterlab.model import Layout, transformer
     >>> layout, formats = Layout(dp=72, ep=72), Formats("fp8")
     >>> deepseek, h100 = transformer("DeepSeek-V3"), machine("H100 SXM")
-    >>> replica = Replica(deepseek, h100, layout, formats, two_batches=True, redundant=32)
+    >>> replica = Replica(deepseek, h100, layout, formats, two_batch_overlap=True, redundant=32)
     >>> bool(0.08 < forward_pass(replica, Batch(sequences=72 * 256, context=2000)).time < 0.11)
     True
     """
     model, machine, software = replica.model, replica.machine, replica.software
-    rates = reached(machine, replica.formats.products)
+    rates = reached(machine, replica.formats.compute)
     rates = rates._replace(
         gemm=rates.gemm * software.gemm,
         memory=software.memory * machine.hbm_bandwidth,
@@ -223,11 +225,11 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "gpus": tp * pp * dp,
         "flops": _flops(model, batch),
         "peak": rates.peak,
-        "spread_low": PREDICTION_INTERVALS[kind(model)].low,
-        "spread_high": PREDICTION_INTERVALS[kind(model)].high,
+        "spread_low": PREDICTION_INTERVALS[serving_kind(model)].low,
+        "spread_high": PREDICTION_INTERVALS[serving_kind(model)].high,
     }
     # Where there is one stage the host may prepare the next pass meanwhile.
-    meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
+    meanwhile = pick(pp == 1, sum(columns[name] for name in PASS_PARTS), 0.0) if software.host_overlap else 0.0
     columns["host"] = exposed_time.unchecked(host, meanwhile, contention=0.0)
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
@@ -249,7 +251,7 @@ class _Now(NamedTuple):
     def of(cls, replica: Replica, batch: Batch) -> _Now:
         """Spread a batch over a replica; a rank has at least one sequence."""
         layout = replica.layout
-        halves = pick(np.asarray(replica.two_batches), 2.0, 1.0)
+        halves = pick(np.asarray(replica.two_batch_overlap), 2.0, 1.0)
         share = layout.dp * layout.pp * halves
         sequences = pick(np.greater(batch.sequences, 0), larger(batch.sequences / share, 1.0), 0.0)
         prompted = batch.prompt_tokens / share
