@@ -13,7 +13,7 @@ sys.path.extend(str(Path(__file__).parents[1] / room) for room in ("book", "test
 from drawings.operations import MIXES
 from test_scheduling import by_witness
 
-from clusterlab.operations import Cluster, draw_jobs, replay, simulate
+from clusterlab.operations import Cluster, draw_jobs, replay, simulate_cluster
 from clusterlab.units import fmt
 
 RUNS, ONE_BY_ONE, IN_SIMPY = 400, 20, 2
@@ -34,7 +34,7 @@ def main() -> None:
     for policy in ("fcfs", "conservative"):
         ours = clocked(lambda policy=policy: replay(draws, 256, policy=policy), RUNS)
         events = clocked(
-            lambda policy=policy: [simulate(jobs, node, policy=policy, **how) for jobs in draws[:ONE_BY_ONE]],
+            lambda policy=policy: [simulate_cluster(jobs, node, policy=policy, **how) for jobs in draws[:ONE_BY_ONE]],
             ONE_BY_ONE,
         )
         simpy = clocked(

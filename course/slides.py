@@ -70,7 +70,7 @@ def _figure(figure: explorer.Explorer, drawn: tuple, named: dict) -> dict:
     """A figure at its start; of a process, at every step."""
     table, start, colours, _, *between = drawn
     stops = [control.start for control in figure._controls]
-    process = [i for i, one in enumerate(named.get("controls", {}).values()) if isinstance(one, explorer.Step)]
+    process = [i for i, one in enumerate(named.get("controls", {}).values()) if isinstance(one, explorer.Play)]
     numbers = [start]
     if process:
         steps = range(len(figure._controls[process[0]].values))

@@ -4,7 +4,7 @@ from clusterlab import interconnect
 from clusterlab.interconnect import ring_all_reduce
 from clusterlab.units import GB, fmt
 from drawings import interconnect as fabric
-from explorable import Arrow, Axis, Box, Explorer, Label, Picture, Scene, Select, Step
+from explorable import Arrow, Axis, Box, Explorer, Label, Picture, Play, Scene, Select
 
 STEPS = fabric.STEPS
 SIZE, BANDWIDTH = 1 * GB, 50 * GB
@@ -78,7 +78,7 @@ def explorers():
     return {
         "ring": Explorer(
             ring,
-            controls={"step": Step("Step", range(STEPS + 1))},
+            controls={"step": Play("Step", range(STEPS + 1))},
             x=Axis("Time", "s"),
             lanes=["reduce-scatter", "all-gather"],
             colours={"reduce-scatter": "nvlink", "all-gather": "network"},

@@ -38,8 +38,7 @@ from clusterlab.model import (
     transformer,
 )
 from clusterlab.parallelism import footprint, step
-from clusterlab.serving import PARTS as PASS_PARTS
-from clusterlab.serving import Batch, Formats, Replica, forward_pass, largest_batch
+from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch
 from clusterlab.units import GB, TB, day, hour, minute
 
 FILE = Path(__file__).with_suffix(".json")
@@ -225,7 +224,7 @@ def passes() -> dict[str, float]:
             for how, batch in batches.items():
                 one = forward_pass(replica, batch)
                 found |= {f"{key} {how} {part}": float(getattr(one, part)) for part in (*PASS_PARTS, "flops")}
-            need = vars(serving.footprint(replica, sequences=100, context=5000))
+            need = vars(serving.replica_footprint(replica, sequences=100, context=5000))
             found |= {f"{key} bytes {part}": float(value) for part, value in need.items()}
             found[f"{key} largest"] = float(largest_batch(replica, 5000))
     return found

@@ -29,7 +29,7 @@ def seconds(flops, read, moved, software, peak):
 
 
 def gemm_rate(formats, software):
-    name, share = {"bf16": ("bf16", "gemm"), "fp8": ("fp8", "gemm_8")}[formats.products]
+    name, share = {"bf16": ("bf16", "gemm"), "fp8": ("fp8", "gemm_8")}[formats.compute]
     return H100.peaks[name] * getattr(H100.efficiency, share) * software.gemm
 
 

@@ -123,8 +123,10 @@ DIMENSIONS = {
         lambda: layer_activations(SHAPE, WORKLOAD, Layout(tp=2), software=IN_BYTES),
         {"total": "octet", "norms": "octet", "attention": "octet", "feed_forward": "octet"},
     ),
-    parallelism.simulate: (
-        lambda: parallelism.simulate("1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)),
+    parallelism.simulate_pipeline: (
+        lambda: parallelism.simulate_pipeline(
+            "1f1b", stages=2, microbatches=2, **dict.fromkeys(("forward", "backward"), 1.0)
+        ),
         {"bubble_fraction": ""},
     ),
     parallelism.simulate_dualpipe: (
@@ -188,8 +190,8 @@ NO_LAWS = {
     trained,
     failures.simulate_job,
     interconnect.hierarchy,
-    parallelism.kind,
-    serving.kind,
+    parallelism.step_kind,
+    serving.serving_kind,
     parallelism.sent_bytes,
     parallelism.step,
     parallelism.reached,
@@ -198,11 +200,11 @@ NO_LAWS = {
     parallelism.axes,
     parallelism.search,
 }
-NO_LAWS |= {serving.faults, serving.forward_pass, serving.saturation, serving.frontier, serving.balanced_loads}
+NO_LAWS |= {serving.violations, serving.forward_pass, serving.saturation, serving.frontier, serving.balanced_loads}
 NO_LAWS |= {operations.feed, operations.find_bad, outside_envelope}  # degrees Celsius
-NO_LAWS |= {operations.simulate, operations.replay, operations.draw_jobs, operations.compare}
-NO_LAWS |= {serving.fullest_rank, serving.simulate, serving.batch_queue, serving.goodput}
-NO_LAWS |= {serving.simulate, serving.batch_queue, serving.goodput, serving.impatient_queue}
+NO_LAWS |= {operations.simulate_cluster, operations.replay, operations.draw_jobs, operations.compare_policies}
+NO_LAWS |= {serving.fullest_rank, serving.simulate_queue, serving.batch_queue, serving.slo_attainment}
+NO_LAWS |= {serving.simulate_queue, serving.batch_queue, serving.slo_attainment, serving.impatient_queue}
 
 
 @pytest.mark.parametrize(

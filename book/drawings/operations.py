@@ -307,9 +307,9 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
 
     Examples
     --------
-    >>> from clusterlab.operations import Cluster, Jobs, simulate
+    >>> from clusterlab.operations import Cluster, Jobs, simulate_cluster
     >>> jobs = Jobs(arrival=[0, 1, 2], gpus=[24, 32, 8], duration=[3600, 3600, 600])
-    >>> timeline(simulate(jobs, Cluster(4), policy="fcfs"), length=7500).alt
+    >>> timeline(simulate_cluster(jobs, Cluster(4), policy="fcfs"), length=7500).alt
     '3 jobs on 32 GPUs over 125 min: 85% at work; 12% free while a job waits for more than that, 0% in wrong places.'
     """
     cluster = schedule.cluster

@@ -208,5 +208,5 @@ def layout_essay(draw: Draw) -> str:
     return (
         f"Choose a layout for {name} on {gpus:,} H100s in servers of eight, with a batch of {batch} million tokens and"
         " sequences of 8,192. Give TP, PP, DP, the microbatch and the ZeRO stage; show that it fits into 80 GB; and say"
-        " which single change you tried and rejected. `training.step` and `memory.footprint` are your tools."
+        " which single change you tried and rejected. `parallelism.step` and `parallelism.footprint` are your tools."
     )

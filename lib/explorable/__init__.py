@@ -7,11 +7,31 @@ it. The kit knows nothing of clusters: of the library beside it, it uses the uni
 
 from ._widget import Widget
 from .check import Check
-from .explorer import Axis, Explorer, Picture, Predict, Select, Slider, Step, Toggle, stacked, waterfall
+from .explorer import Axis, Explorer, Picture, Play, Predict, Select, Slider, Toggle, stacked, waterfall
 from .question import Question
 from .scene import LETTER, Arrow, Band, Box, Label, Part, Scene, grid, legend
 
 __all__ = [
-    "LETTER", "Arrow", "Axis", "Band", "Box", "Check", "Explorer", "Label", "Part", "Picture", "Predict", "Question",
-    "Scene", "Select", "Slider", "Step", "Toggle", "Widget", "grid", "legend", "stacked", "waterfall",
+    "LETTER",
+    "Arrow",
+    "Axis",
+    "Band",
+    "Box",
+    "Check",
+    "Explorer",
+    "Label",
+    "Part",
+    "Picture",
+    "Play",
+    "Predict",
+    "Question",
+    "Scene",
+    "Select",
+    "Slider",
+    "Toggle",
+    "Widget",
+    "grid",
+    "legend",
+    "stacked",
+    "waterfall",
 ]  # fmt: skip

@@ -5,10 +5,10 @@ from clusterlab.serving import Formats, Replica, Requests
 REPLICA = {"replica": Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"), Layout(tp=2), Formats("fp8"))}
 ARGUMENTS = {
     "fullest_rank": {"experts": (64.0, 128.0), "experts_per_token": (4.0, 8.0), "ranks": (8.0, 16.0)},
-    "footprint": REPLICA | {"context": (100.0, 4000.0)},
+    "replica_footprint": REPLICA | {"context": (100.0, 4000.0)},
     "largest_batch": REPLICA | {"context": (200.0, 4000.0), "shared": (100.0, 1000.0)},
     "reuse": REPLICA | {"tokens": (100.0, 4000.0)},
     "static_batch": REPLICA | {"requests": Requests(100, 50)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
 }
-IN_UNITS = dict.fromkeys(("footprint", "reuse", "static_batch", "continuous_batch"))
+IN_UNITS = dict.fromkeys(("replica_footprint", "reuse", "static_batch", "continuous_batch"))

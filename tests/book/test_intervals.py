@@ -44,9 +44,9 @@ ENDS = r"\(\S+(?: [^\s()]+)? to [^()]+\)"  # (5.3 to 7.1), (56 d to 1.2 yr)
 COUNT = ("records", "catalogue", "model", "roofline", "operations", "scaling")
 # In the others, each record that predicts nothing, and why.
 PLAIN = {
-    "interconnect": {"Collective", "Overlap", "Comparison"},  # laws of given rates; TimedCollective predicts
+    "interconnect": {"Collective", "Overlap", "AlgorithmTimes"},  # laws of given rates; TimedCollective predicts
     "parallelism": set(),
-    "serving": {"Formats", "Requests", "Batch", "Replica", "Footprint", "Reuse"},  # asked for, or counted
+    "serving": {"Formats", "Requests", "Batch", "Replica", "ReplicaFootprint", "Reuse"},  # asked for, or counted
     "failures": {"Series", "Estimate", "Lemons", "Checkpoint", "Job", "Budget", "SparePool", "InRepair", "_WallClock"},
     "power": {
         "Load",
@@ -68,7 +68,7 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "Run"}  # of given times and rates
+PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
@@ -140,7 +140,7 @@ PREDICTS = {
     "evidence.Claim": (gpu_hours, ("computed",)),
     "planning.Design": (lambda: plan().design, ("step", "MFU")),
     "planning.Point": (lambda: plan().front[0], ("time", "cost", "power")),
-    "planning.Check": (lambda: planning.preset("Llama 3 405B", draws=100).published[0], ("planned",)),
+    "planning.PublishedComparison": (lambda: planning.preset("Llama 3 405B", draws=100).published[0], ("planned",)),
     "planning.Plan": (plan, ("step time", "MFU", "time", "effective time", "cost", "site power", "mean power")),
     "planning.Fleet": (fleet, ("speed", "first token", "cost a year", "mean power", "cost of a million tokens")),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),

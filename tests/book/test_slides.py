@@ -15,12 +15,12 @@ CHAPTER = [
     "What does a {term}`ring <ring>` cost? **Say it.**\n\n*You need* it.\n:::",
     "import numpy as np\n"
     "from explorable.check import Check\n"
-    "from explorable.explorer import Explorer, Picture, Step\n"
+    "from explorable.explorer import Explorer, Picture, Play\n"
     "from explorable.question import Question\n"
     "from explorable.scene import Box, Scene",
     "## A ring\n\nIt turns.",
     "Explorer(lambda shown: Picture(scene=Scene(100, 40, [Box(0, 0, 90, 24, f'step {shown}')], f'step {shown}')),\n"
-    "         controls={'shown': Step('Step', range(3), start=1)}, title='Round and round')",
+    "         controls={'shown': Play('Step', range(3), start=1)}, title='Round and round')",
     "*It ends where it began.*\n\nMore.",
     "## Exercises\n\nOne.",
     "Check(Question('How long?', 2.0, 's'))",

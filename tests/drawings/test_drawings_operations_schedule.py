@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from clusterlab.operations import Cluster, Jobs, draw_jobs, simulate
+from clusterlab.operations import Cluster, Jobs, draw_jobs, simulate_cluster
 from clusterlab.units import hour
 from drawings import operations as schedule
 from explorable import Box, Label
@@ -11,10 +11,10 @@ from explorable import Box, Label
 MIX = {1: (0.3, 2 * hour), 2: (0.2, 3 * hour), 8: (0.35, 3 * hour), 16: (0.1, 4 * hour), 64: (0.05, 5 * hour)}
 JOBS = draw_jobs(MIX, gpus=128, load=0.9, jobs=150, seed=4)
 URGENT = Jobs(JOBS.arrival, JOBS.gpus, JOBS.duration, priority=1 * (JOBS.gpus > 16))
-RUNS = {policy: simulate(JOBS, Cluster(16), policy=policy) for policy in schedule.POLICIES}
-RUNS["spread"] = simulate(JOBS, Cluster(16), placement="spread")
-RUNS["anywhere"] = simulate(JOBS, Cluster(16), placement="anywhere")
-RUNS["evicted"] = simulate(URGENT, Cluster(16), preemption=(hour, hour))
+RUNS = {policy: simulate_cluster(JOBS, Cluster(16), policy=policy) for policy in schedule.POLICIES}
+RUNS["spread"] = simulate_cluster(JOBS, Cluster(16), placement="spread")
+RUNS["anywhere"] = simulate_cluster(JOBS, Cluster(16), placement="anywhere")
+RUNS["evicted"] = simulate_cluster(URGENT, Cluster(16), preemption=(hour, hour))
 SCENES = {name: schedule.timeline(run) for name, run in RUNS.items()}
 FILL = {"forward", "compute", "backward", "lost"}
 
@@ -60,13 +60,13 @@ def test_rows_are_the_nodes_on_which_jobs_lie():
 def test_what_is_free_is_drawn_by_its_cause():
     """Half a node is free in each of two while eight GPUs are wanted; then sixteen are, and eight are free."""
     jobs = Jobs([0, 0, 0], [4, 5, 7], [2 * hour, hour, hour])
-    wrong = boxes(schedule.timeline(simulate(jobs, Cluster(2, rack=2)), length=4 * hour), {"waste"})
+    wrong = boxes(schedule.timeline(simulate_cluster(jobs, Cluster(2, rack=2)), length=4 * hour), {"waste"})
     assert [box.solid for box in wrong] == [True]
     assert wrong[0].width == pytest.approx(366 / 4, abs=1)
     jobs = Jobs([0, 0], [8, 16], [hour, hour])
-    kept = boxes(schedule.timeline(simulate(jobs, Cluster(2, rack=2)), length=4 * hour), {"waste"})
+    kept = boxes(schedule.timeline(simulate_cluster(jobs, Cluster(2, rack=2)), length=4 * hour), {"waste"})
     assert [box.solid for box in kept] == [False]
-    calm = schedule.timeline(simulate(Jobs([0], [8], [hour]), Cluster(2, rack=2)), length=2 * hour)
+    calm = schedule.timeline(simulate_cluster(Jobs([0], [8], [hour]), Cluster(2, rack=2)), length=2 * hour)
     assert not boxes(calm, {"waste"})
     assert "25% at work" in calm.alt
     assert "0% free while a job waits" in calm.alt

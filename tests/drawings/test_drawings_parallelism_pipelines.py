@@ -9,7 +9,14 @@ import pytest
 from clusterlab.catalogue import machine
 from clusterlab.interconnect import exposed_time
 from clusterlab.model import Layout, Workload, transformer
-from clusterlab.parallelism import data_parallel_ratio, footprint, sent_bytes, simulate, step, tensor_parallel_ratio
+from clusterlab.parallelism import (
+    data_parallel_ratio,
+    footprint,
+    sent_bytes,
+    simulate_pipeline,
+    step,
+    tensor_parallel_ratio,
+)
 from clusterlab.units import GB, fmt
 from drawings import parallelism as pipelines
 from explorable import Box, Label
@@ -19,9 +26,9 @@ WORK = Workload(sequence=8192, global_batch=2048)
 META = Layout(tp=8, pp=16, dp=128, chunks=8)
 ONE_WAY = {"DP": {"dp": 8, "zero": 0}, "ZeRO 3": {"dp": 8, "zero": 3}, "TP": {"tp": 8}, "PP": {"pp": 8}}
 RUNS = {
-    "gpipe": simulate("gpipe", stages=4, microbatches=8),
-    "1f1b": simulate("1f1b", stages=4, microbatches=8),
-    "chunks": simulate("interleaved", stages=4, microbatches=8, chunks=2),
+    "gpipe": simulate_pipeline("gpipe", stages=4, microbatches=8),
+    "1f1b": simulate_pipeline("1f1b", stages=4, microbatches=8),
+    "chunks": simulate_pipeline("interleaved", stages=4, microbatches=8, chunks=2),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.serving import pipelined_decode, simulate
+from clusterlab.serving import pipelined_decode, simulate_queue
 from drawings import serving as draw
 from explorable import Arrow, Box
 
@@ -63,7 +63,7 @@ def test_memories_are_drawn_to_one_scale():
 @given(lengths=st.lists(st.integers(1, 30), min_size=1, max_size=20), slots=st.integers(1, 6))
 def test_a_batch_that_is_refilled_ends_as_an_engine_run_pass_by_pass(lengths, slots):
     found = draw.seats(lengths, slots, continuous=True)
-    run = simulate(np.zeros(len(lengths)), lengths, np.ones(slots))
+    run = simulate_queue(np.zeros(len(lengths)), lengths, np.ones(slots))
     assert [seat.end for seat in found] == pytest.approx(run.latency)
     assert [seat.start for seat in found] == pytest.approx(run.wait)
     together = draw.seats(lengths, slots, continuous=False)

@@ -13,7 +13,7 @@ from clusterlab.catalogue import VARIANCE_COMPONENTS, VarianceComponents
 from clusterlab.cli.commands import validate
 from clusterlab.evidence import calibration, parse_runs, predict_runs
 from clusterlab.evidence.calibration import calibrated, expected_misses, learn_scatter, leave_one_run_out
-from clusterlab.parallelism import PARTS
+from clusterlab.parallelism import STEP_PARTS
 
 HEAD = "model,gpu,n_gpus,tp,pp,global_batch,seq,precision,step_time_s"
 EIGHT = ["Llama 3.1 8B,H100,8,1,1,64,8192,bf16,8.5", "Llama 3.1 8B,H100,16,1,1,128,8192,bf16,8.7"]
@@ -109,7 +109,7 @@ def test_a_machine_that_is_slower_throughout_is_expected_slower_and_with_less_do
     assert np.all((factor > 1) & (factor < 1.2))
     assert factor[0] > factor[2]  # a run of the same model says more
     assert np.all(found.high / found.low < plain.high / plain.low)
-    for name in PARTS:
+    for name in STEP_PARTS:
         np.testing.assert_allclose(getattr(found, name), factor * getattr(plain, name))
     np.testing.assert_allclose(found.mfu * found.time, plain.mfu * plain.time)
     np.testing.assert_allclose(found.low * found.high, found.time**2)

@@ -36,7 +36,7 @@ from clusterlab.evidence import (
 )
 from clusterlab.evidence.intervals import weighted_quantile
 from clusterlab.model import Recurrent
-from clusterlab.parallelism import kind, step
+from clusterlab.parallelism import step, step_kind
 
 CSV = str(files("clusterlab.evidence") / "data" / "training_throughput.csv")
 RUNS, SKIPPED = published_runs()
@@ -263,9 +263,9 @@ def test_the_stored_spreads_are_those_that_the_published_runs_teach():
 def test_a_step_carries_the_spread_of_its_kind():
     for run in RUNS[::40]:
         found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
-        spread = PREDICTION_INTERVALS[kind(run.model, run.workload.precision)]
+        spread = PREDICTION_INTERVALS[step_kind(run.model, run.workload.precision)]
         assert (found.low, found.high) == (spread.low * found.time, spread.high * found.time)
-    assert {kind(run.model, run.workload.precision) for run in RUNS} == KINDS
+    assert {step_kind(run.model, run.workload.precision) for run in RUNS} == KINDS
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,11 @@ from explorable import (
     Explorer,
     Label,
     Picture,
+    Play,
     Predict,
     Scene,
     Select,
     Slider,
-    Step,
     Toggle,
     explorer,
     stacked,
@@ -241,13 +241,13 @@ def test_the_view_is_called_once_for_each_combination_with_what_the_options_stan
     assert seen == list(itertools.product([1, 8, 64], chips.values(), [False, True]))
 
 
-def test_a_step_is_a_slider():
+def test_a_process_that_plays_is_a_slider():
     def widget(**options):
-        step = Step("Phase", range(3), labels=["send", "sum", "done"], **options)
+        step = Play("Phase", range(3), labels=["send", "sum", "done"], **options)
         return Explorer(lambda **_: Picture(scene=sketch()), controls={"stage": step}, title="Steps")
 
     (spec,) = widget()._spec["controls"]
-    assert (spec["kind"], spec["values"], spec["labels"]) == ("step", [0, 1, 2], ["send", "sum", "done"])
+    assert (spec["kind"], spec["values"], spec["labels"]) == ("play", [0, 1, 2], ["send", "sum", "done"])
     stepped = widget(start=1)
     assert (stepped.stage, stepped.trait_metadata("stage", "sync")) == (1, True)
     with pytest.raises(traitlets.TraitError):
@@ -338,7 +338,7 @@ REFUSALS = {
     "control 'two words' must be an identifier": lambda: show(controls={"two words": N["n"]}),
     "no control 'm'; there are: n": lambda: show().at(m=1),
     "n must be one of 1, 2; got 7": lambda: show().at(n=7),
-    "control 'n' must be a Slider, a Step, a Select or a Toggle": lambda: controlled([1, 2]),
+    "control 'n' must be a Slider, a Play, a Select or a Toggle": lambda: controlled([1, 2]),
     "control 'n' needs at least two different stops": lambda: controlled(Slider("n", [1])),
     "control 'n' needs at least two different": lambda: controlled(Slider("n", [1, 1])),
     "and a different label for each": lambda: controlled(Slider("n", [1, 2], labels=["one"])),

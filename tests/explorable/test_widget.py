@@ -17,11 +17,11 @@ from explorable import (
     Explorer,
     Label,
     Picture,
+    Play,
     Predict,
     Scene,
     Select,
     Slider,
-    Step,
     Toggle,
     stacked,
     waterfall,
@@ -831,7 +831,7 @@ def drawn_explorers() -> dict[str, Explorer]:
         )
 
     return pictures.explorers() | {
-        "lamps": Explorer(lamp, controls={"number": Step("Lamp", range(3), labels=lamps)}, title="Lamps"),
+        "lamps": Explorer(lamp, controls={"number": Play("Lamp", range(3), labels=lamps)}, title="Lamps"),
         "asked": Explorer(
             lamp,
             controls={"number": Slider("Lamp", range(3))},

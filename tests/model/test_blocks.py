@@ -34,10 +34,8 @@ from clusterlab.model import (
     training_flops,
 )
 from clusterlab.model.published import read_models
-from clusterlab.parallelism import PARTS, footprint, step
-from clusterlab.serving import PARTS as PASS_PARTS
-from clusterlab.serving import Batch, Formats, Replica, forward_pass, largest_batch
-from clusterlab.serving import footprint as replica_footprint
+from clusterlab.parallelism import STEP_PARTS, footprint, step
+from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch, replica_footprint
 
 SMALL = Transformer(layers=4, hidden=64, heads=8, kv_heads=4, ffn=96, gated=True, vocab=160)
 
@@ -358,7 +356,7 @@ def assert_runs(shape: Transformer, layout: Layout) -> None:
     found += [largest_batch(replica, 100), replica_footprint(replica, sequences=8, context=100).total]
     assert np.all(np.isfinite(found))
     assert min(found) > 0
-    assert min(getattr(took, part) for part in PARTS) >= 0
+    assert min(getattr(took, part) for part in STEP_PARTS) >= 0
     assert took.model_flops == pytest.approx(3 * forward_of_a_step(shape) * took.tokens)
 
 

@@ -213,7 +213,7 @@ def test_a_table_shows_what_is_not_usual():
     ],
 )
 def test_a_broken_rule_is_named_with_the_values_that_break_it(shape, change, gpus, message):
-    found = Layout(**change).faults(shape, JOB, gpus=gpus)
+    found = Layout(**change).violations(shape, JOB, gpus=gpus)
     assert not np.all(found.valid)
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         found.refuse()
@@ -222,7 +222,7 @@ def test_a_broken_rule_is_named_with_the_values_that_break_it(shape, change, gpu
 
 
 def test_a_layout_without_faults_is_not_refused():
-    found = Layout(tp=8, pp=2, dp=4, chunks=2, shard_group=2).faults(DENSE, JOB, gpus=64)
+    found = Layout(tp=8, pp=2, dp=4, chunks=2, shard_group=2).violations(DENSE, JOB, gpus=64)
     assert found.refuse() is None
     assert bool(found.valid) is True
     assert not any(np.any(mask) for mask in found.rules.values())
@@ -232,7 +232,7 @@ def test_faults_are_masks_of_one_shape_and_layouts_are_valid_that_break_none():
     rng = np.random.default_rng(1)
     columns = {name: rng.choice([1, 2, 3, 4], 300) for name in ("tp", "pp", "dp", "cp", "ep", "chunks", "microbatch")}
     layouts = Layout(**columns)
-    found = layouts.faults(MOE, JOB, gpus=16)
+    found = layouts.violations(MOE, JOB, gpus=16)
     assert {mask.shape for mask in found.rules.values()} == {(300,)}
     assert found.valid.shape == (300,)
     assert 0 < np.count_nonzero(found.valid) < 300
@@ -250,7 +250,7 @@ def test_faults_are_masks_of_one_shape_and_layouts_are_valid_that_break_none():
         }
         assert {rule: not mask[i] for rule, mask in found.rules.items()} == right
         assert found.valid[i] == all(right.values())
-        one = layouts[i].faults(MOE, JOB, gpus=16)
+        one = layouts[i].violations(MOE, JOB, gpus=16)
         assert bool(one.valid) == found.valid[i]
     table = repr(found).splitlines()
     assert table[-1].split()[-1] == str(np.count_nonzero(found.valid))
@@ -259,13 +259,13 @@ def test_faults_are_masks_of_one_shape_and_layouts_are_valid_that_break_none():
 
 def test_gpus_must_be_a_count():
     with pytest.raises(ValueError, match="gpus must be a whole number"):
-        Layout().faults(DENSE, JOB, gpus=0)
+        Layout().violations(DENSE, JOB, gpus=0)
 
 
 def test_llama_3_405b_is_a_layout_of_its_cluster():
     """The Llama 3 Herd of Models, table 4: 16,384 GPUs as 8 x 16 x 128."""
     layout = Layout(tp=8, pp=16, dp=128)
-    layout.faults(transformer("Llama 3.1 405B"), Workload(sequence=8192, global_batch=2048), gpus=16384).refuse()
+    layout.violations(transformer("Llama 3.1 405B"), Workload(sequence=8192, global_batch=2048), gpus=16384).refuse()
 
 
 def test_every_precision_has_a_peak_and_bytes():

@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from clusterlab import operations
 from clusterlab.evidence import published
 from clusterlab.interconnect import multi_node_ring
-from clusterlab.operations import Cluster, Jobs, Use, compare, drain, draw_jobs, expected_wait, replay, simulate
+from clusterlab.operations import (
+    Cluster,
+    Jobs,
+    Use,
+    compare_policies,
+    drain,
+    draw_jobs,
+    expected_wait,
+    replay,
+    simulate_cluster,
+)
 from clusterlab.operations.state import fits
 from clusterlab.serving import batch_queue, impatient_queue
 from clusterlab.units import hour, year
@@ -84,7 +94,7 @@ HOW = st.fixed_dictionaries(
 @given(SEEDS, HOW)
 def test_simpy_finds_the_same_schedule(seed, how):
     jobs = exact(few_jobs(seed)) if how["elastic"] else few_jobs(seed)
-    assert [tuple(stay) for stay in simulate(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
+    assert [tuple(stay) for stay in simulate_cluster(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
@@ -93,7 +103,7 @@ def test_simpy_finds_the_same_schedule(seed, how):
 def test_simpy_goes_around_a_long_queue_in_the_same_way(placement, policy, changes):
     for seed in range(3 if policy == "conservative" else 8):
         jobs, how = exact(long_queue(seed)), {"policy": policy, "placement": placement, **changes}
-        assert [tuple(stay) for stay in simulate(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
+        assert [tuple(stay) for stay in simulate_cluster(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -105,7 +115,7 @@ def test_simpy_evicts_and_resizes_as_often(policy):
     back_at_once = set()
     for seed, elastic in itertools.product(range(60), [None, (2, 3)]):
         jobs, how = exact(few_jobs(seed)), {"policy": policy, "preemption": (2, 0), "elastic": elastic}
-        run, stays = simulate(jobs, SMALL, **how), by_witness(jobs, SMALL, **how, placement="pack")
+        run, stays = simulate_cluster(jobs, SMALL, **how), by_witness(jobs, SMALL, **how, placement="pack")
         evicted = np.bincount([job for job, *_, out in stays if out], minlength=len(jobs))
         np.testing.assert_array_equal(run.evictions, evicted)
         np.testing.assert_array_equal(run.resizes, np.bincount([stay[0] for stay in stays]) - 1 - evicted)
@@ -120,9 +130,9 @@ def test_the_cases_that_simpy_holds_are_cases():
     """Jobs wait, are evicted, start small, change size, go around each other, and lie in the wrong places."""
     seen = dict.fromkeys(("evicted", "resized", "shrunk", "around", "fragmented", "gathering"), 0)
     for seed in range(60):
-        run = simulate(few_jobs(seed), SMALL, preemption=(2, 3))
+        run = simulate_cluster(few_jobs(seed), SMALL, preemption=(2, 3))
         seen["evicted"] += run.evictions.sum() > 0
-        seen["resized"] += simulate(few_jobs(seed), SMALL, elastic=(2, 3)).resizes.sum() > 0
+        seen["resized"] += simulate_cluster(few_jobs(seed), SMALL, elastic=(2, 3)).resizes.sum() > 0
         seen["shrunk"] += any(a.gpus < run.jobs.gpus[a.job] for a in run.attempts)
         seen["around"] += bool(np.any(np.diff(run.start) < 0))
         for cause in ("fragmented", "gathering"):
@@ -144,7 +154,7 @@ def occupied(run):
 @given(SEEDS, HOW)
 def test_no_gpu_is_used_twice_and_all_work_is_done(seed, how):
     jobs = few_jobs(seed)
-    run = simulate(jobs, SMALL, **how)
+    run = simulate_cluster(jobs, SMALL, **how)
     moments, held = occupied(run)
     assert held.max() <= SMALL.node_size
     assert all(stay.begin >= jobs.arrival[stay.job] for stay in run.attempts)
@@ -160,7 +170,7 @@ def test_no_gpu_is_used_twice_and_all_work_is_done(seed, how):
 @fewer
 @given(SEEDS, HOW)
 def test_the_parts_of_use_are_the_whole(seed, how):
-    run = simulate(few_jobs(seed), SMALL, **how)
+    run = simulate_cluster(few_jobs(seed), SMALL, **how)
     use = run.use()
     assert use.total == pytest.approx(SMALL.gpus * (run.end.max() - run.jobs.arrival[0]))
     assert use.useful == pytest.approx(run.jobs.work.sum())
@@ -179,25 +189,25 @@ def test_the_parts_of_use_are_the_whole(seed, how):
 def test_use_by_hand():
     """Two of eight GPUs do nothing beside a job of six; then eight wait for them; then nobody waits."""
     jobs = Jobs(arrival=[0, 10, 40], gpus=[6, 8, 4], duration=[20, 10, 5])
-    use = simulate(jobs, Cluster(1, rack=1)).use()
+    use = simulate_cluster(jobs, Cluster(1, rack=1)).use()
     assert vars(use) == {"useful": 220.0, "restart": 0.0, "fragmented": 0.0, "gathering": 20.0, "idle": 120.0}
     halves = Jobs(arrival=[0, 0, 0], gpus=[5, 5, 6], duration=[10, 20, 10])
-    apart = simulate(halves, Cluster(2, rack=2)).use()
+    apart = simulate_cluster(halves, Cluster(2, rack=2)).use()
     assert (apart.fragmented, apart.gathering) == (6 * 10, 0)
-    assert simulate(halves, Cluster(2, rack=2), placement="anywhere").use().gathering == 0
+    assert simulate_cluster(halves, Cluster(2, rack=2), placement="anywhere").use().gathering == 0
     evicted = Jobs(arrival=[0, 4], gpus=[8, 8], duration=[10, 3], priority=[0, 1])
-    run = simulate(evicted, Cluster(1, rack=1), preemption=(2, 0))
+    run = simulate_cluster(evicted, Cluster(1, rack=1), preemption=(2, 0))
     assert vars(run.use()) == {"useful": 104.0, "restart": 16.0, "fragmented": 0.0, "gathering": 0.0, "idle": 0.0}
     assert (run.wait.tolist(), run.end.tolist(), run.evictions.tolist()) == ([3.0, 0.0], [15.0, 7.0], [1, 0])
     assert run.slowdown.tolist() == [1.5, 1.0]
-    short = simulate(Jobs([0, 0], [8, 8], [20, 5]), Cluster(1, rack=1))
+    short = simulate_cluster(Jobs([0, 0], [8, 8], [20, 5]), Cluster(1, rack=1))
     assert short.slowdown.tolist() == [1.0, 2.5]  # 25 s for a job of 5 s, which counts as 10 s
 
 
 def test_a_job_evicted_while_it_restarts_loses_only_the_seconds_that_it_had():
     """It works for 4, is evicted, restarts for 2 of 5, is evicted again, and needs 5 and the other 6."""
     jobs = Jobs([0, 4, 7], [8, 8, 8], [10, 1, 1], priority=[0, 1, 1])
-    run = simulate(jobs, Cluster(1, rack=1), preemption=(5, 0))
+    run = simulate_cluster(jobs, Cluster(1, rack=1), preemption=(5, 0))
     mine = [(stay.begin, stay.finish, stay.restart) for stay in run.attempts if stay.job == 0]
     assert mine == [(0, 4, 0), (5, 7, 2), (8, 19, 5)]
 
@@ -206,7 +216,7 @@ def test_a_job_evicted_while_it_restarts_loses_only_the_seconds_that_it_had():
 @given(SEEDS, st.sampled_from(PLACEMENTS))
 def test_fcfs_keeps_the_order(seed, placement):
     jobs = few_jobs(seed)
-    run = simulate(jobs, SMALL, policy="fcfs", placement=placement)
+    run = simulate_cluster(jobs, SMALL, policy="fcfs", placement=placement)
     for rank in np.unique(jobs.priority):
         assert np.all(np.diff(run.start[jobs.priority == rank]) >= 0)
 
@@ -214,11 +224,11 @@ def test_fcfs_keeps_the_order(seed, placement):
 def test_the_shortest_first_wait_least_in_the_mean():
     """On one server it is the best order there is (Smith 1956), and on a cluster still a good one."""
     jobs = Jobs(np.zeros(6), 8, [9, 3, 7, 1, 5, 2])
-    run = simulate(jobs, Cluster(1, rack=1), policy="fcfs", order="shortest")
+    run = simulate_cluster(jobs, Cluster(1, rack=1), policy="fcfs", order="shortest")
     assert run.start.tolist() == [18, 3, 11, 0, 6, 1]
     mix = {1: (0.7, 3600), 8: (0.2, 7200), 64: (0.1, 14400)}
     drawn = draw_jobs(mix, gpus=128, load=0.95, jobs=400, variation=2, seed=2)
-    by = {o: simulate(drawn, Cluster(16), policy="fcfs", order=o).wait.mean() for o in ("arrival", "shortest")}
+    by = {o: simulate_cluster(drawn, Cluster(16), policy="fcfs", order=o).wait.mean() for o in ("arrival", "shortest")}
     assert by["shortest"] < by["arrival"] / 2
 
 
@@ -228,7 +238,7 @@ def test_backfill_never_delays_the_first_in_line(seed, placement):
     """It starts by the time at which it fits if all that run when it comes to the front run to their limits."""
     jobs = few_jobs(seed)
     jobs = Jobs(jobs.arrival, jobs.gpus, jobs.duration, limit=jobs.limit)
-    run = simulate(jobs, SMALL, placement=placement)
+    run = simulate_cluster(jobs, SMALL, placement=placement)
     for job in range(1, len(jobs)):
         front = max(run.start[:job].max(), jobs.arrival[job])
         before = [s for s in run.attempts if s.begin + (s.job > job) * 1e-6 <= front < s.finish]
@@ -252,10 +262,10 @@ def test_conservative_backfill_never_delays_anybody(seed, placement):
     """With limits that hold, a job starts as if nobody had come after it; EASY keeps that promise to the head alone."""
     jobs = few_jobs(seed)
     jobs = Jobs(jobs.arrival, jobs.gpus, jobs.duration)
-    whole = simulate(jobs, SMALL, policy="conservative", placement=placement).start
+    whole = simulate_cluster(jobs, SMALL, policy="conservative", placement=placement).start
     for last in {len(jobs) // 2, len(jobs) - 1} - {0}:
         before = Jobs(jobs.arrival[:last], jobs.gpus[:last], jobs.duration[:last])
-        alone = simulate(before, SMALL, policy="conservative", placement=placement).start
+        alone = simulate_cluster(before, SMALL, policy="conservative", placement=placement).start
         np.testing.assert_array_equal(whole[:last], alone)
 
 
@@ -266,7 +276,7 @@ def test_easy_delays_the_second_in_line_and_conservative_does_not():
     """
     jobs = Jobs(np.arange(5), [12, 4, 12, 16, 4], [20, 10, 10, 20, 20])
     easy, careful, fcfs = (
-        simulate(jobs, Cluster(2, rack=2), policy=policy, placement="anywhere").start.tolist()
+        simulate_cluster(jobs, Cluster(2, rack=2), policy=policy, placement="anywhere").start.tolist()
         for policy in ("backfill", "conservative", "fcfs")
     )
     assert easy == [0, 1, 20, 31, 11]
@@ -276,17 +286,17 @@ def test_easy_delays_the_second_in_line_and_conservative_does_not():
 def test_an_elastic_job_shrinks_for_another_and_grows_again():
     """1,600 GPU-seconds: 10 s with 16 GPUs, 20 with 8 of which 1 to restart, the rest with 16 again."""
     jobs = Jobs([0, 10], [16, 8], [100, 20], least=[4, 8])
-    run = simulate(jobs, Cluster(2, rack=2), elastic=(1, 5))
+    run = simulate_cluster(jobs, Cluster(2, rack=2), elastic=(1, 5))
     mine = [(stay.begin, stay.finish, stay.gpus, stay.restart) for stay in run.attempts if stay.job == 0]
     rest = (1600 - 160 - 19 * 8) / 16
     assert mine == [(0, 10, 16, 0), (10, 30, 8, 1), (30, 31 + rest, 16, 1)]
     assert (run.wait.tolist(), run.resizes.tolist(), run.evictions.tolist()) == ([0, 0], [2, 0], [0, 0])
     assert run.use().restart == 8 + 16
-    rigid = simulate(jobs, Cluster(2, rack=2))
+    rigid = simulate_cluster(jobs, Cluster(2, rack=2))
     assert rigid.wait.tolist() == [0, 90]
     above = Jobs([0, 10], [16, 8], [100, 20], least=[4, 8], priority=[1, 0])
-    assert simulate(above, Cluster(2, rack=2), elastic=(1, 5)).resizes.sum() == 0  # not for somebody below it
-    early = simulate(jobs, Cluster(2, rack=2), elastic=(1, 15)).attempts[1]
+    assert simulate_cluster(above, Cluster(2, rack=2), elastic=(1, 5)).resizes.sum() == 0  # not for somebody below it
+    early = simulate_cluster(jobs, Cluster(2, rack=2), elastic=(1, 15)).attempts[1]
     assert (early.begin, early.gpus) == (15, 8)  # once it has been there for 15 s
 
 
@@ -296,7 +306,7 @@ def test_an_evicted_job_goes_around_only_if_its_restart_leaves_time(restart, bac
     """A job of all GPUs waits for 10; the one that was evicted at 2 with 5 s to go may come before it, or not."""
     jobs = Jobs([0, 1, 1, 2], [4, 8, 4, 4], [10, 1, 6, 1], priority=[0, 0, 0, 1])
     how = {"policy": policy, "preemption": (restart, 0)}
-    run = simulate(jobs, Cluster(1, rack=1), **how)
+    run = simulate_cluster(jobs, Cluster(1, rack=1), **how)
     assert run.evictions.tolist() == [0, 0, 1, 0]
     assert run.start[1] == 10
     assert [stay.begin for stay in run.attempts if stay.job == 2] == [1, back]
@@ -307,7 +317,7 @@ def test_an_evicted_job_goes_around_only_if_its_restart_leaves_time(restart, bac
 @given(SEEDS, st.sampled_from(PLACEMENTS))
 def test_greedy_leaves_nothing_that_fits(seed, placement):
     jobs = few_jobs(seed)
-    run = simulate(jobs, SMALL, policy="greedy", placement=placement)
+    run = simulate_cluster(jobs, SMALL, policy="greedy", placement=placement)
     moments, held = occupied(run)
     for moment, taken in zip(moments, held, strict=True):
         for job in np.flatnonzero((jobs.arrival <= moment) & (run.start > moment)):
@@ -320,7 +330,7 @@ def test_more_nodes_never_delay_the_start_of_equal_jobs(seed):
     """First come, first served with jobs of one size is the G/G/k queue; with mixed sizes Graham's anomalies remain."""
     jobs = few_jobs(seed)
     equal = Jobs(jobs.arrival, np.full(len(jobs), 4), jobs.duration)
-    few, more = (simulate(equal, Cluster(n, node_size=4, rack=1), policy="fcfs").start for n in (2, 3))
+    few, more = (simulate_cluster(equal, Cluster(n, node_size=4, rack=1), policy="fcfs").start for n in (2, 3))
     assert np.all(more <= few)
 
 
@@ -333,11 +343,11 @@ def makespan_bound(jobs, gpus):
 @given(SEEDS, st.sampled_from(["fcfs", "greedy", "backfill"]))
 def test_no_schedule_beats_its_bound(seed, policy):
     jobs = few_jobs(seed)
-    run = simulate(jobs, SMALL, policy=policy, placement="anywhere")
+    run = simulate_cluster(jobs, SMALL, policy=policy, placement="anywhere")
     rigid = Jobs(jobs.arrival, jobs.gpus, jobs.duration)
     assert run.end.max() - jobs.arrival[0] >= makespan_bound(rigid, SMALL.gpus) - 1e-9
     together = Jobs(np.zeros(len(jobs)), jobs.gpus, jobs.duration)
-    listed = simulate(together, SMALL, policy="greedy", placement="anywhere")
+    listed = simulate_cluster(together, SMALL, policy="greedy", placement="anywhere")
     assert listed.end.max() <= 2 * makespan_bound(together, SMALL.gpus)
 
 
@@ -362,7 +372,7 @@ def test_many_runs_at_once_are_each_run_by_itself_and_simpy(seed, policy):
     many = replay(runs, 16, policy=policy)
     use = many.use()
     for i, jobs in enumerate(runs):
-        one = simulate(jobs, node, policy=policy, placement="anywhere")
+        one = simulate_cluster(jobs, node, policy=policy, placement="anywhere")
         np.testing.assert_array_equal(many.start[i], one.start)
         np.testing.assert_array_equal(many.wait[i], one.wait)
         assert [part[i] for part in vars(use).values()] == pytest.approx(list(vars(one.use()).values()))
@@ -385,12 +395,12 @@ def test_many_runs_of_one_seed_are_their_draws():
         low, high = many.arrival[:, 20], many.arrival[:, 70]
         use = many.use(low, high)
         for i, jobs in enumerate(runs):
-            one = simulate(jobs, Cluster(1, node_size=128, rack=1), policy=policy)
+            one = simulate_cluster(jobs, Cluster(1, node_size=128, rack=1), policy=policy)
             np.testing.assert_array_equal(many.start[i], one.start)
             alone = vars(one.use(low[i], high[i])).values()
             assert [part[i] for part in vars(use).values()] == pytest.approx(list(alone), abs=1e-6)
     nodes = [draw_jobs({8: (0.7, 600), 64: (0.3, 1800)}, gpus=128, load=0.9, jobs=100, seed=s) for s in (1, 2)]
-    packed = [simulate(jobs, Cluster(16), policy="fcfs").start for jobs in nodes]
+    packed = [simulate_cluster(jobs, Cluster(16), policy="fcfs").start for jobs in nodes]
     np.testing.assert_array_equal(replay(nodes, 128, policy="fcfs").start, packed)
 
 
@@ -425,7 +435,7 @@ def test_backfill_never_starts_a_job_after_its_turn(seed):
 
 
 def places(jobs, placement, cluster=SMALL):
-    run = simulate(Jobs(np.arange(len(jobs)), jobs, 100), cluster, placement=placement)
+    run = simulate_cluster(Jobs(np.arange(len(jobs)), jobs, 100), cluster, placement=placement)
     return [dict(stay.places) for stay in run.attempts]
 
 
@@ -443,7 +453,7 @@ def test_spreading_small_jobs_leaves_no_full_node():
     small, large = np.ones(8), [16]
     jobs = Jobs(np.arange(9), np.append(small, large), np.append(np.full(8, 100), 10))
     cluster = Cluster(4, node_size=8, rack=2)
-    packed, spread = (simulate(jobs, cluster, placement=how) for how in ("pack", "spread"))
+    packed, spread = (simulate_cluster(jobs, cluster, placement=how) for how in ("pack", "spread"))
     assert packed.wait[-1] == 0
     assert spread.wait[-1] == 105 - 8  # two nodes are empty when six small jobs have ended
     assert spread.use(stop=90).fragmented == 16 * (90 - 8)
@@ -455,7 +465,7 @@ def test_an_all_reduce_pays_for_where_the_job_lies():
     """Even placements are the ring of the law; an oversubscribed fabric costs only those that leave their rack."""
     jobs = Jobs([0, 1, 2], [8, 4, 16], [10, 10, 10])
     links = {"scale_up": 450e9, "network": 50e9}
-    run = simulate(jobs, Cluster(8, node_size=4, rack=2))
+    run = simulate_cluster(jobs, Cluster(8, node_size=4, rack=2))
     assert (run.nodes.tolist(), run.racks.tolist()) == ([2, 1, 4], [1, 1, 2])
     law = [
         2 * multi_node_ring(1e9, n, node_size=4, bandwidth=50e9, latency=0, node_bandwidth=450e9, node_latency=0).time
@@ -463,7 +473,7 @@ def test_an_all_reduce_pays_for_where_the_job_lies():
     ]
     np.testing.assert_allclose(run.all_reduce(1e9, **links), law)
     np.testing.assert_allclose(run.all_reduce(1e9, **links, oversubscription=4) / law, [1, 1, 4])
-    scattered = simulate(Jobs([0, 0, 0], [3, 3, 8], [9, 9, 9]), SMALL, placement="anywhere")
+    scattered = simulate_cluster(Jobs([0, 0, 0], [3, 3, 8], [9, 9, 9]), SMALL, placement="anywhere")
     narrow = 2 * 7 / 8 * 1e9 / (2 * 50e9)  # two GPUs on its leanest node: two ports
     assert scattered.all_reduce(1e9, **links)[2] == pytest.approx(narrow)
 
@@ -493,7 +503,7 @@ def test_the_simulation_waits_as_the_law_says(size, load, variation):
     random = np.random.default_rng(5)
     arrival, duration = np.cumsum(random.exponential(1, 4000)), random.exponential(100, 4000) if variation else 100
     arrival *= np.sum(np.broadcast_to(duration, 4000)) * size / (8 * load * arrival[-1])  # exactly this load
-    run = simulate(Jobs(arrival, size, duration), Cluster(1, rack=1), policy="fcfs")
+    run = simulate_cluster(Jobs(arrival, size, duration), Cluster(1, rack=1), policy="fcfs")
     law = expected_wait(load * 8 / size / 100, 100, servers=8 // size, variation=variation)
     assert run.wait.mean() == pytest.approx(law, rel=0.1)
 
@@ -530,7 +540,7 @@ def test_bursts_wait_for_themselves():
     rho = duration.sum() / jobs.arrival[-1]
     assert np.mean(waits) == pytest.approx((4 - 1 + rho) * 60 / (1 - rho), rel=0.06)
     few = Jobs(jobs.arrival[:1500], 8, duration[:1500])
-    np.testing.assert_allclose(simulate(few, Cluster(1, rack=1), policy="fcfs").wait, waits[:1500], atol=1e-6)
+    np.testing.assert_allclose(simulate_cluster(few, Cluster(1, rack=1), policy="fcfs").wait, waits[:1500], atol=1e-6)
     mixed = draw_jobs({1: (0.5, 60), 8: (0.5, 60)}, gpus=64, load=0.5, burst=5)
     same = np.diff(mixed.arrival) == 0
     assert np.all(np.diff(mixed.gpus)[same] == 0)
@@ -571,8 +581,8 @@ def test_what_a_policy_costs_in_a_year():
 
 def test_policies_side_by_side_are_their_waits_and_their_loss():
     jobs = draw_jobs({1: (0.8, 600), 32: (0.2, 3600)}, gpus=64, load=0.9, jobs=60, seed=2)
-    runs = {policy: simulate(jobs, Cluster(8), policy=policy) for policy in ("fcfs", "greedy")}
-    table = compare(runs, sizes=[32, 1], stop=jobs.arrival[-1])
+    runs = {policy: simulate_cluster(jobs, Cluster(8), policy=policy) for policy in ("fcfs", "greedy")}
+    table = compare_policies(runs, sizes=[32, 1], stop=jobs.arrival[-1])
     assert table.rows[0] == ("policy", "32 GPUs wait", "1 GPU waits", "GPU-hours lost a year")
     for row, run in zip(table.rows[1:], runs.values(), strict=True):
         parts = run.use(None, jobs.arrival[-1]).yearly(64)
@@ -728,7 +738,7 @@ def test_replays_of_two_traces_wait_least_with_the_shortest_first():
 
 def test_records_print_themselves():
     jobs = draw_jobs({1: (0.5, 60), 8: (0.5, 60)}, gpus=32, load=0.5, jobs=20)
-    run = simulate(jobs, Cluster(4))
+    run = simulate_cluster(jobs, Cluster(4))
     assert "20 jobs" in repr(jobs)
     assert repr(run).split("\n")[1].split() == ["size", "jobs", "mean", "wait", "99", "%", "mean", "slowdown"]
     assert [line.split()[0] for line in repr(run.use()).split("\n")[2:]] == list(operations.CAUSES)
@@ -743,20 +753,22 @@ def test_records_print_themselves():
 
 
 JOBS = Jobs([0, 1], [1, 2], [3, 4])
-RUN = simulate(JOBS, Cluster(4))
+RUN = simulate_cluster(JOBS, Cluster(4))
 MISTAKES = {
     "rack must divide nodes, got 4 and 6": lambda: Cluster(6),
-    "runs must name at least one schedule": lambda: compare({}, sizes=[1]),
-    "sizes must be of jobs that every run has, got 7": lambda: compare({"a": RUN}, sizes=[1, 7]),
+    "runs must name at least one schedule": lambda: compare_policies({}, sizes=[1]),
+    "sizes must be of jobs that every run has, got 7": lambda: compare_policies({"a": RUN}, sizes=[1, 7]),
     "arrival must be a row in order of time": lambda: Jobs([1, 0], 1, 1),
     "duration must have one value for each of 3 arrivals": lambda: Jobs([0, 0, 0], 1, [1, 2]),
     "least must be at most gpus, got 1 more": lambda: Jobs([0], 2, 1, least=3),
     "limit must be at least duration": lambda: Jobs([0], 2, 10, limit=3),
     "the shares of the mix must sum to 1, got 0.5": lambda: draw_jobs({1: (0.5, 1)}, gpus=8, load=1),
-    "start must be before stop, got 5 and 5": lambda: simulate(JOBS, Cluster(4)).use(5, 5),
-    "gpus must be at most 32, those of the cluster; got 33": lambda: simulate(Jobs([0], 33, 1), Cluster(4)),
-    "preemption must be a pair (restart, protected), got 600": lambda: simulate(JOBS, Cluster(4), preemption=600),
-    "elastic must be a pair (restart, settled), got 600": lambda: simulate(JOBS, Cluster(4), elastic=600),
+    "start must be before stop, got 5 and 5": lambda: simulate_cluster(JOBS, Cluster(4)).use(5, 5),
+    "gpus must be at most 32, those of the cluster; got 33": lambda: simulate_cluster(Jobs([0], 33, 1), Cluster(4)),
+    "preemption must be a pair (restart, protected), got 600": lambda: simulate_cluster(
+        JOBS, Cluster(4), preemption=600
+    ),
+    "elastic must be a pair (restart, settled), got 600": lambda: simulate_cluster(JOBS, Cluster(4), elastic=600),
     "runs must be lists of jobs of one length": lambda: replay([JOBS, Jobs([0], 1, 1)], 8),
     "runs must be of rigid jobs of one priority": lambda: replay([Jobs([0], 2, 1, least=1)], 8),
     "gpus must be at least 2, those of the largest job; got 1": lambda: replay([JOBS], 1),
@@ -770,7 +782,7 @@ def test_every_refusal_is_reached():
     rooms = [getattr(operations, name) for name in ("jobs", "limits", "replays", "schedules", "simulation")]
     assert unreached(rooms[0], MISTAKES, *rooms[1:]) == set()
     with pytest.raises(ValueError, match="policy must be one of fcfs, backfill, conservative, greedy; got 'fifo'"):
-        simulate(JOBS, Cluster(4), policy="fifo")
+        simulate_cluster(JOBS, Cluster(4), policy="fifo")
     for jobs in (Jobs([0, 0], 1, 1, priority=[0, 1]), Jobs([0], 1, 1, limit=2)):
         with pytest.raises(ValueError, match="one priority, whose limit"):
             replay([jobs], 8)

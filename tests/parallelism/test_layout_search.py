@@ -25,7 +25,7 @@ def one_at_a_time(shape, workload, grid, capacity, software):
         axes_ = dict(zip(grid, (value.item() for value in values), strict=True))
         gpus = axes_.pop("gpus")
         layout = Layout(**axes_, dp=max(gpus // (axes_["tp"] * axes_["pp"] * axes_["cp"]), 1))
-        broken = [rule for rule, mask in layout.faults(shape, workload, gpus=gpus).broken.items() if mask]
+        broken = [rule for rule, mask in layout.violations(shape, workload, gpus=gpus).broken.items() if mask]
         if broken:
             reasons[broken[0]] = reasons.get(broken[0], 0) + 1
             continue

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterlab.catalogue import SOFTWARE
 from clusterlab.model import Attention, Experts, FeedForward, Layout, Transformer, Workload, parameters, transformer
-from clusterlab.parallelism import footprint, layer_activations, model_state, simulate, stage_layers
+from clusterlab.parallelism import footprint, layer_activations, model_state, simulate_pipeline, stage_layers
 from laws import assert_equals_a_loop
 
 close = {"rel": 1e-12}
@@ -368,7 +368,7 @@ def _ffn_biases(shape):
 def test_the_activations_are_those_of_a_pipeline_that_runs(case):
     shape, layout = case
     p, v, m = layout["pp"], layout["chunks"], layout["microbatches"]
-    line = simulate("interleaved" if v > 1 else "1f1b", stages=p, microbatches=m, chunks=v)
+    line = simulate_pipeline("interleaved" if v > 1 else "1f1b", stages=p, microbatches=m, chunks=v)
     names = ("sequence", "fused_attention", "dropout", "sequence_parallel")
     settings_ = {name: layout[name] for name in names}
     for i in range(p):

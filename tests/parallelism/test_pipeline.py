@@ -14,8 +14,8 @@ from clusterlab.parallelism import (
     critical_stage,
     dualpipe_bubble,
     in_flight,
-    simulate,
     simulate_dualpipe,
+    simulate_pipeline,
     stage_layers,
 )
 from explorable import Picture
@@ -60,7 +60,7 @@ def source(kind, piece, microbatch, pieces, *, split):
 @given(pipelines())
 def test_every_pass_runs_once_after_its_input_and_never_two_at_once(case):
     schedule, setting = case
-    line = simulate(schedule, **setting)
+    line = simulate_pipeline(schedule, **setting)
     p, m, v = line.stages, setting["microbatches"], line.chunks
     split, hop = schedule.startswith("zb"), setting["communication"]
     ends = {(k, chunk * p + stage, mb): (end, stage) for k, stage, chunk, mb, _, end in passes(line)}
@@ -102,7 +102,7 @@ def orders(line):
 def test_the_time_is_the_longest_path_through_the_passes(case):
     """Another machine: a graph whose nodes are passes, and whose longest path is the time (networkx)."""
     schedule, setting = case
-    line = simulate(schedule, **setting)
+    line = simulate_pipeline(schedule, **setting)
     p, pieces = line.stages, line.stages * line.chunks
     graph = nx.DiGraph()
     seconds = {(k, c * p + s, m): end - start for k, s, c, m, start, end in passes(line)}
@@ -126,7 +126,7 @@ def test_the_time_is_the_longest_path_through_the_passes(case):
 def test_the_time_is_that_of_a_clock_that_ticks(case):
     """A third machine: at every whole second, each idle stage looks whether the next pass on its list has its input."""
     schedule, setting = case
-    line = simulate(schedule, **setting)
+    line = simulate_pipeline(schedule, **setting)
     p, pieces, split = line.stages, line.stages * line.chunks, schedule.startswith("zb")
     if split and np.any(setting["weight"] == setting["backward"]):
         return  # a pass of no time does not fit between two ticks
@@ -159,7 +159,7 @@ def test_bubble_and_memory_are_those_of_the_closed_forms(schedule):
     for p, m in itertools.product(range(1, 6), range(1, 13)):
         for v, (f, b, w) in itertools.product((1, 2, 3) if schedule == "interleaved" else (1,), seconds):
             times = {"forward": f, "backward": b, "weight": w}
-            line = simulate(schedule, stages=p, microbatches=m, chunks=v, **times)
+            line = simulate_pipeline(schedule, stages=p, microbatches=m, chunks=v, **times)
             held = in_flight(p, m, np.arange(p), schedule=schedule, chunks=v)
             np.testing.assert_allclose(np.broadcast_to(held, (p,)), line.in_flight)
             expected = bubble_fraction(p, m, schedule=schedule, chunks=v, **times)
@@ -171,7 +171,7 @@ def test_bubble_and_memory_are_those_of_the_closed_forms(schedule):
 
 def test_with_fewer_microbatches_than_stages_both_laws_of_the_bubble_are_what_the_schedule_takes():
     for p, m, v in itertools.product((2, 3, 4, 6), range(1, 8), (1, 2, 4)):
-        found = simulate("interleaved", stages=p, microbatches=m, chunks=v, **EQUAL).bubble_fraction
+        found = simulate_pipeline("interleaved", stages=p, microbatches=m, chunks=v, **EQUAL).bubble_fraction
         even = {"embedding_time": 0, "output_time": 0, "stages": p, "microbatches": m, "chunks": v}
         bubble = critical_stage(2 * p * v, layer_time=3 / (2 * v), **even).bubble
         assert bubble_fraction(p, m, chunks=v) == pytest.approx(found, **close)
@@ -218,7 +218,7 @@ def test_dualpipe_waits_as_long_as_deepseek_s_table_says(p, m, pair):
     idle = simulate_dualpipe(p, m, **quick).idle.max()
     assert idle <= dualpipe_bubble(p, **quick) + 1e-9
     assert idle >= 0.8 * dualpipe_bubble(p, **quick)
-    one_way = simulate("1f1b", stages=p, microbatches=m, forward=1.0, backward=2.0)
+    one_way = simulate_pipeline("1f1b", stages=p, microbatches=m, forward=1.0, backward=2.0)
     assert one_way.idle.max() == pytest.approx((p - 1) * 3)
     assert one_way.idle.max() > line.idle.max()
 
@@ -243,7 +243,7 @@ def test_gpipe_with_any_times_is_a_flow_shop_there_and_back(p, m, hop, data):
     """The first microbatch goes through all stages, then the slowest sets the pace; and the same on the way back."""
     stage = st.lists(st.floats(0.1, 5), min_size=p, max_size=p).map(np.array)
     f, b = data.draw(stage), data.draw(stage)
-    line = simulate("gpipe", stages=p, microbatches=m, forward=f, backward=b, communication=hop)
+    line = simulate_pipeline("gpipe", stages=p, microbatches=m, forward=f, backward=b, communication=hop)
     expected = f.sum() + b.sum() + (m - 1) * (f.max() + b.max()) + 2 * (p - 1) * hop
     assert line.time == pytest.approx(expected, **close)
 
@@ -251,9 +251,9 @@ def test_gpipe_with_any_times_is_a_flow_shop_there_and_back(p, m, hop, data):
 @given(pipelines(), st.integers(1, 3))
 def test_a_faster_link_or_stage_never_slows_a_pipeline(case, factor):
     schedule, setting = case
-    line = simulate(schedule, **setting)
-    slower_link = simulate(schedule, **setting | {"communication": factor * setting["communication"]})
-    slower_passes = simulate(schedule, **setting | {"forward": factor * setting["forward"]})
+    line = simulate_pipeline(schedule, **setting)
+    slower_link = simulate_pipeline(schedule, **setting | {"communication": factor * setting["communication"]})
+    slower_passes = simulate_pipeline(schedule, **setting | {"forward": factor * setting["forward"]})
     assert slower_link.time >= line.time - 1e-9
     assert slower_passes.time >= line.time - 1e-9
 
@@ -262,8 +262,8 @@ def test_a_faster_link_or_stage_never_slows_a_pipeline(case, factor):
 def test_all_times_scale_together(case, factor):
     schedule, setting = case
     timed = [name for name in ("forward", "backward", "weight", "communication") if name in setting]
-    line = simulate(schedule, **setting)
-    scaled = simulate(schedule, **setting | {name: factor * setting[name] for name in timed})
+    line = simulate_pipeline(schedule, **setting)
+    scaled = simulate_pipeline(schedule, **setting | {name: factor * setting[name] for name in timed})
     np.testing.assert_allclose(scaled.end, factor * line.end, rtol=1e-9, atol=1e-12)
 
 
@@ -325,7 +325,7 @@ def critical(case):
     seconds = held * float(times["layer_time"])
     seconds[0, 0] += times["embedding_time"]
     seconds[-1, -1] += times["output_time"]
-    line = simulate("interleaved", **setting, forward=seconds / 3, backward=seconds * 2 / 3)
+    line = simulate_pipeline("interleaved", **setting, forward=seconds / 3, backward=seconds * 2 / 3)
     return critical_stage(layers, **times, **setting), held, seconds.sum(axis=1), line
 
 
@@ -391,7 +391,7 @@ def test_more_work_never_makes_a_pipeline_faster(case, more):
 def test_the_interleaved_schedule_of_sc21_figure_4():
     """Narayanan et al. 2021 (SC21), figure 4, bottom: 4 devices, 8 microbatches, 2 chunks. The first device runs 1 to 4
     of its first chunk, 1 to 4 of its second, 5, 6 and 7 of its first, then the first backward pass, of its second."""
-    line = simulate("interleaved", stages=4, microbatches=8, chunks=2, **EQUAL)
+    line = simulate_pipeline("interleaved", stages=4, microbatches=8, chunks=2, **EQUAL)
     first = [(k, c, m + 1) for k, s, c, m, *_ in passes(line) if s == 0]
     ahead = [("F", 0, m) for m in (1, 2, 3, 4)] + [("F", 1, m) for m in (1, 2, 3, 4)] + [("F", 0, m) for m in (5, 6, 7)]
     assert first[:12] == [*ahead, ("B", 1, 1)]
@@ -401,7 +401,7 @@ def test_the_interleaved_schedule_of_sc21_figure_4():
 def test_the_warm_up_of_an_interleaved_stage_is_that_of_megatron(p, v):
     """NVIDIA/Megatron-LM, pipeline_parallel/schedules.py: 2 (p - rank - 1) + (v - 1) group forward passes first, and
     then a forward before each backward."""
-    line = simulate("interleaved", stages=p, microbatches=4 * p, chunks=v, **EQUAL)
+    line = simulate_pipeline("interleaved", stages=p, microbatches=4 * p, chunks=v, **EQUAL)
     for rank, order in orders(line).items():
         warm_up = [kind for kind, *_ in order].index("B") - 1
         assert warm_up == 2 * (p - rank - 1) + (v - 1) * p
@@ -410,7 +410,7 @@ def test_the_warm_up_of_an_interleaved_stage_is_that_of_megatron(p, v):
 def test_zero_bubble_cuts_the_bubble_to_a_third_and_then_to_none():
     """Qi et al. 2024, table 2 with T_F = T_B = T_W: 1F1B 3(p - 1), ZB-H1 p - 1, ZB-H2 0; microbatches p, p, 2p - 1."""
     p, m = 4, 12
-    lines = {s: simulate(s, stages=p, microbatches=m, **EQUAL) for s in ("1f1b", "zb-h1", "zb-h2")}
+    lines = {s: simulate_pipeline(s, stages=p, microbatches=m, **EQUAL) for s in ("1f1b", "zb-h1", "zb-h2")}
     assert [line.span - 3 * m for line in lines.values()] == pytest.approx([9, 3, 0])
     assert [line.in_flight.max() for line in lines.values()] == [p, p, 2 * p - 1]
     # The stages of ZB-H2 finish one after another, and only a loop that does not wait for the last has no bubble.
@@ -426,7 +426,7 @@ def test_the_bubble_of_llama_3():
 
 def test_a_train_of_microbatches_fills_the_racks():
     """Four racks, 20 ms a microbatch, forward only: three intervals with idle racks, then every rack is busy."""
-    line = simulate("gpipe", stages=4, microbatches=10, forward=20e-3, backward=0)
+    line = simulate_pipeline("gpipe", stages=4, microbatches=10, forward=20e-3, backward=0)
     forward = line.kind == "F"
     busy = [np.sum((line.start[forward] <= t) & (t < line.end[forward])) for t in np.arange(7) * 20e-3 + 10e-3]
     assert busy == [1, 2, 3, 4, 4, 4, 4]
@@ -436,7 +436,7 @@ def test_a_slow_link_costs_1f1b_more_than_gpipe():
     """1F1B keeps few microbatches in flight, so each waits for the way there and back; GPipe pays the way once."""
     there_and_back = 2 * 3 * 0.5
     gpipe, one_f_one_b = (
-        simulate(s, stages=4, microbatches=32, communication=0.5, **EQUAL).time for s in ("gpipe", "1f1b")
+        simulate_pipeline(s, stages=4, microbatches=32, communication=0.5, **EQUAL).time for s in ("gpipe", "1f1b")
     )
     assert gpipe == pytest.approx(3 * (32 + 3) + there_and_back)
     assert one_f_one_b > gpipe + 5 * there_and_back
@@ -446,7 +446,7 @@ def test_a_slow_link_costs_1f1b_more_than_gpipe():
 
 
 def test_spans_are_what_a_picture_takes():
-    line = simulate("zb-h1", stages=2, microbatches=3, **EQUAL)
+    line = simulate_pipeline("zb-h1", stages=2, microbatches=3, **EQUAL)
     spans = line.spans()
     assert {name: len(found) for name, found in spans.items()} == {"forward": 6, "backward": 6, "weight gradient": 6}
     assert spans["forward"][0] == (0, 0.0, 1.0, "1")
@@ -499,19 +499,25 @@ UNEVEN = {"layer_time": 1.0, "embedding_time": 0.0, "output_time": 3.0}
     ("call", "message"),
     [
         (
-            lambda: simulate("2f2b", **GOOD),
+            lambda: simulate_pipeline("2f2b", **GOOD),
             "schedule must be one of gpipe, 1f1b, interleaved, zb-h1, zb-h2; got '2f2b'",
         ),
-        (lambda: simulate(["1f1b"], **GOOD), "schedule must be one of"),
-        (lambda: simulate("1f1b", stages=0, microbatches=4), "stages must be a whole number"),
-        (lambda: simulate("1f1b", stages=[2, 4], microbatches=4), "stages must be one whole number"),
-        (lambda: simulate("1f1b", stages=2, microbatches=1.5), "microbatches must be a whole number"),
-        (lambda: simulate("1f1b", **GOOD, chunks=2), "chunks must be 1 under 1f1b, got 2"),
-        (lambda: simulate("1f1b", **GOOD, forward=-1), "forward must be zero or more"),
-        (lambda: simulate("1f1b", **GOOD, backward=[1, 2, 3]), "backward must be one number, one a stage"),
-        (lambda: simulate("1f1b", **GOOD, communication=float("inf")), "communication must be zero or more and finite"),
-        (lambda: simulate("1f1b", **GOOD, forward=0, backward=0), "forward and backward must not both be zero"),
-        (lambda: simulate("zb-h1", **GOOD, weight=3), "weight must be at most backward, got 3"),
+        (lambda: simulate_pipeline(["1f1b"], **GOOD), "schedule must be one of"),
+        (lambda: simulate_pipeline("1f1b", stages=0, microbatches=4), "stages must be a whole number"),
+        (lambda: simulate_pipeline("1f1b", stages=[2, 4], microbatches=4), "stages must be one whole number"),
+        (lambda: simulate_pipeline("1f1b", stages=2, microbatches=1.5), "microbatches must be a whole number"),
+        (lambda: simulate_pipeline("1f1b", **GOOD, chunks=2), "chunks must be 1 under 1f1b, got 2"),
+        (lambda: simulate_pipeline("1f1b", **GOOD, forward=-1), "forward must be zero or more"),
+        (lambda: simulate_pipeline("1f1b", **GOOD, backward=[1, 2, 3]), "backward must be one number, one a stage"),
+        (
+            lambda: simulate_pipeline("1f1b", **GOOD, communication=float("inf")),
+            "communication must be zero or more and finite",
+        ),
+        (
+            lambda: simulate_pipeline("1f1b", **GOOD, forward=0, backward=0),
+            "forward and backward must not both be zero",
+        ),
+        (lambda: simulate_pipeline("zb-h1", **GOOD, weight=3), "weight must be at most backward, got 3"),
         (lambda: bubble_fraction(4, 4, schedule="dualpipe"), "schedule must be one of"),
         (lambda: bubble_fraction(4, 4, weight=5), "weight must be at most backward"),
         (lambda: in_flight(4, 4, 4), "stage must be a whole number from 0 to stages - 1, got 4 of 4"),

@@ -24,7 +24,7 @@ from clusterlab.model import (
     training_flops,
     transformer,
 )
-from clusterlab.parallelism import PARTS, simulate, step
+from clusterlab.parallelism import STEP_PARTS, simulate_pipeline, step
 from clusterlab.roofline import matmul
 from laws import assert_equals_a_loop
 from records import records
@@ -69,7 +69,7 @@ def settings_of_a_step(draw):
 def test_what_must_hold_of_every_step(setting):
     shape, mach, layout = setting
     found = timed(shape, mach, **layout)
-    parts = {name: getattr(found, name) for name in PARTS}
+    parts = {name: getattr(found, name) for name in STEP_PARTS}
     assert all(part >= 0 for part in parts.values()), parts
     assert found.time == sum(parts.values())
     assert 0 < found.mfu <= found.hfu <= 1
@@ -119,7 +119,7 @@ def test_time_has_the_dimension_of_time(setting, k):
     cast = None if soft.expert_cast_time is None else soft.expert_cast_time / k
     now = timed(shape, mach, **layout)
     then = timed(shape, scaled, **layout | {"software": replace(soft, zero3_gather_rate=gather, expert_cast_time=cast)})
-    for name in PARTS:
+    for name in STEP_PARTS:
         assert getattr(then, name) == pytest.approx(getattr(now, name) / k, rel=1e-9, abs=1e-15)
 
 
@@ -212,7 +212,7 @@ def test_the_composed_step_is_what_a_pipeline_does(pp, chunks, m, vocab, layers,
     pieces = held * layer
     pieces[0, 0] += embedding
     pieces[-1, -1] += ends - embedding
-    line = simulate(
+    line = simulate_pipeline(
         "interleaved", stages=pp, microbatches=m, chunks=chunks, forward=pieces / 3, backward=pieces * 2 / 3
     )
     found = timed(shape, H100, **layout, pp=pp, chunks=chunks)
@@ -231,7 +231,10 @@ def test_transfers_are_at_least_what_a_pipeline_waits_for_and_little_more(pp, ch
     found = timed(DENSE, far, **layout)
     stage = found.compute - found.optimizer
     setup = {"stages": pp, "microbatches": m, "chunks": chunks, "forward": stage / m / 3, "backward": stage / m * 2 / 3}
-    waited = simulate("interleaved", **setup, communication=hop).time - simulate("interleaved", **setup).time
+    waited = (
+        simulate_pipeline("interleaved", **setup, communication=hop).time
+        - simulate_pipeline("interleaved", **setup).time
+    )
     fill = 2 * (pp - 1) * hop
     assert found.transfers == pytest.approx(fill + (2 * m * hop if chunks == 1 else 0), rel=1e-9)
     assert fill * (1 - 1e-9) <= waited
@@ -633,7 +636,7 @@ def test_a_key_head_is_on_every_rank_that_has_one_of_its_queries():
     layout = {"sequence": 8192, "global_batch": 32, "tp": 8, "dp": 2, "cp": 2, "pp": 2}
     eight, *fewer = (timed(replace(DENSE, kv_heads=n), H100, **layout) for n in (8, 4, 2, 1))
     for found in fewer:
-        for part in PARTS:
+        for part in STEP_PARTS:
             assert getattr(found, part) == pytest.approx(getattr(eight, part), rel=1e-12), part
 
 
@@ -894,7 +897,7 @@ def test_the_mask_agrees_with_what_a_step_refuses():
     rng = np.random.default_rng(0)
     names = ("tp", "pp", "dp", "cp", "ep", "chunks", "microbatch")
     draw = {name: rng.choice([1, 1, 2, 3, 4, 16], 200) for name in names}
-    found = Layout(**draw).faults(MOE, Workload(**FINE))
+    found = Layout(**draw).violations(MOE, Workload(**FINE))
     assert 0 < np.count_nonzero(found.valid) < 200
     for i, fine in enumerate(found.valid):
         layout = {name: int(values[i]) for name, values in draw.items()}

@@ -13,7 +13,7 @@ from clusterlab.planning import (
     InfeasibleError,
     Site,
     Training,
-    compare,
+    compare_plans,
     design,
     least_memory,
     outcome,
@@ -301,9 +301,9 @@ def test_progress_is_told_and_only_rises():
 
 
 def test_plans_stand_side_by_side_with_their_intervals(small):
-    heading, row = compare({"small": small}, "gpus", "time").rows
+    heading, row = compare_plans({"small": small}, "gpus", "time").rows
     assert heading == ("", "GPUs", "time")
     assert row == ("small", "64", small.intervals["time"].with_interval)
     assert small.intervals["time"].low < small.intervals["time"].high
     with pytest.raises(ValueError, match="unknown result 'luck'"):
-        compare({"small": small}, "luck")
+        compare_plans({"small": small}, "luck")

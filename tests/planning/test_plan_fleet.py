@@ -243,7 +243,7 @@ def test_a_model_that_no_replica_holds_is_refused():
 
 def test_what_an_accelerator_cannot_compute_is_no_question_of_room():
     """Only what does not fit is passed over; a format that the chip lacks is said."""
-    with pytest.raises(ValueError, match="products must be one of bf16, fp16, int8 on A100 80GB; got 'fp8'"):
+    with pytest.raises(ValueError, match="compute must be one of bf16, fp16, int8 on A100 80GB; got 'fp8'"):
         serve(ASKED, Site("A100 80GB"))
 
 

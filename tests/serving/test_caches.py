@@ -13,10 +13,10 @@ from clusterlab.serving import (
     Replica,
     Requests,
     continuous_batch,
-    footprint,
     forward_pass,
     frontier,
     largest_batch,
+    replica_footprint,
     reuse,
     static_batch,
 )
@@ -32,18 +32,20 @@ def test_the_weights_of_one_gpu_are_the_model(shape):
     count = parameters(shape)
     ends = count.embedding + count.output
     expected = count.total - count.norms_and_biases - ends + 2 * ends
-    assert footprint(Replica(shape, H100, formats=formats), sequences=0, context=0).weights == pytest.approx(expected)
+    assert replica_footprint(Replica(shape, H100, formats=formats), sequences=0, context=0).weights == pytest.approx(
+        expected
+    )
 
 
 def test_ranks_hold_the_model_once_and_what_they_share_in_each():
     ranks = Replica(DEEPSEEK, H100, Layout(dp=32, ep=32), Formats("fp8"))
     alone = Replica(DEEPSEEK, H100, formats=Formats("fp8"))
-    held, once = (footprint(one, sequences=0, context=0).weights for one in (ranks, alone))
+    held, once = (replica_footprint(one, sequences=0, context=0).weights for one in (ranks, alone))
     experts = 58 * 256 * Experts().expert_weights(DEEPSEEK)
     assert 32 * held == pytest.approx(experts + 32 * (once - experts))
-    copied = footprint(replace(ranks, redundant=32), sequences=0, context=0).weights
+    copied = replica_footprint(replace(ranks, redundant=32), sequences=0, context=0).weights
     assert copied - held == pytest.approx(58 * Experts().expert_weights(DEEPSEEK))
-    halves = footprint(replace(alone, layout=Layout(tp=8, ep=8)), sequences=0, context=0).weights
+    halves = replica_footprint(replace(alone, layout=Layout(tp=8, ep=8)), sequences=0, context=0).weights
     _, shared = LatentAttention().weights(DEEPSEEK)
     beside = 61 * shared + 58 * 256 * 7168
     assert halves == pytest.approx((once - beside) / 8 + beside)
@@ -56,9 +58,9 @@ def test_the_largest_batch_fits_and_no_other(layout):
     most = largest_batch(replica, 4096)
     dp = replica.layout.dp
     assert most % dp == 0
-    assert footprint(replica, sequences=most, context=4096).total <= H100.hbm_capacity
-    assert footprint(replica, sequences=most + dp, context=4096).total > H100.hbm_capacity
-    one = footprint(replica, sequences=1, context=4096)
+    assert replica_footprint(replica, sequences=most, context=4096).total <= H100.hbm_capacity
+    assert replica_footprint(replica, sequences=most + dp, context=4096).total > H100.hbm_capacity
+    one = replica_footprint(replica, sequences=1, context=4096)
     whole = kv_cache_bytes(LARGE, 4096, bytes_per_element=1)
     assert one.caches == pytest.approx(whole * max(1 / replica.layout.tp, 1 / 8) / (dp * replica.layout.pp))
     assert one.total == one.weights + one.activations + one.caches
@@ -71,8 +73,8 @@ def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
     replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
     dp = replica.layout.dp
     most = largest_batch(replica, 4096, shared=1000)
-    once = footprint(replica, sequences=dp, context=1000).caches
-    own = [footprint(replica, sequences=n, context=3096).total for n in (most, most + dp)]
+    once = replica_footprint(replica, sequences=dp, context=1000).caches
+    own = [replica_footprint(replica, sequences=n, context=3096).total for n in (most, most + dp)]
     assert own[0] + once <= H100.hbm_capacity < own[1] + once
     assert largest_batch(replica, 4096, shared=0) == largest_batch(replica, 4096) < most
 

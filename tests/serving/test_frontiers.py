@@ -29,10 +29,10 @@ def test_the_frontier_holds_everything_that_scalar_calls_find(shape):
     replica, requests = Replica(shape, machine("GB200"), formats=Formats("fp8")), Requests(1000, 500)
     found = frontier(replica, requests, gpus=[8, 72], batches=[0.5, 4, 32])
     rng = np.random.default_rng(2)
-    for i in rng.choice(found.two_batches.size, 10, replace=False):
+    for i in rng.choice(found.two_batch_overlap.size, 10, replace=False):
         layout = found.layouts[int(i)]
         redundant = -max(shape.experts, 1) % layout.ep if layout.ep > 1 else 0
-        one = replace(replica, layout=layout, redundant=redundant, two_batches=bool(found.two_batches[i]))
+        one = replace(replica, layout=layout, redundant=redundant, two_batch_overlap=bool(found.two_batch_overlap[i]))
         alone = continuous_batch(one, requests, sequences=found.service.sequences[i])
         for f in fields(alone):
             assert getattr(found.service, f.name)[i] == pytest.approx(getattr(alone, f.name), rel=1e-12)
@@ -49,7 +49,7 @@ def test_the_frontier_holds_everything_that_scalar_calls_find(shape):
     assert set(found.layouts.gpus) == {8, 72}
     if shape is DEEPSEEK:
         assert {72.0} <= set(found.layouts.ep)
-        assert found.two_batches.any()
+        assert found.two_batch_overlap.any()
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])

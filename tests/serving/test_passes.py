@@ -23,17 +23,17 @@ from clusterlab.model import (
 from clusterlab.parallelism import reached
 from clusterlab.roofline import experts_touched
 from clusterlab.serving import (
-    PARTS,
+    PASS_PARTS,
     Batch,
     Formats,
     Replica,
     Requests,
     continuous_batch,
-    footprint,
     forward_pass,
     fullest_rank,
     largest_batch,
     passes,
+    replica_footprint,
 )
 from serving_cases import (
     BARE,
@@ -191,7 +191,7 @@ def test_mla_reads_the_latents_once_for_all_heads_and_scores_in_their_space():
 def test_two_batches_hide_the_exchange_and_read_the_weights_twice():
     layout = Layout(dp=72, ep=72)
     one = Replica(DEEPSEEK, H100, layout, Formats("fp8"), redundant=32, software=BARE)
-    two = replace(one, two_batches=True)
+    two = replace(one, two_batch_overlap=True)
     small, large = (Batch(sequences=72 * n, context=2000) for n in (4, 256))
     first, second = forward_pass(one, large), forward_pass(two, large)
     dense_part = forward_pass(one, small)
@@ -209,11 +209,11 @@ def test_a_stage_that_computes_is_what_hides_and_contention_costs():
     batch = Batch(sequences=72 * 64, context=30_000)  # long contexts: work enough
     assert forward_pass(replica, batch).exchange == 0
     slow = replace(replica, software=replace(BARE, contention=0.25))
-    alone = forward_pass(replace(slow, two_batches=False), batch)
+    alone = forward_pass(replace(slow, two_batch_overlap=False), batch)
     halves = forward_pass(slow, batch)
     assert halves.exchange == 0  # decoding, the kernels that exchange hold no processors
     reading, near = Batch(prompt_tokens=72 * 8192, chunk=8192), replace(slow, machine=replace(H100, domain=72))
-    alone = forward_pass(replace(near, two_batches=False), reading)
+    alone = forward_pass(replace(near, two_batch_overlap=False), reading)
     halves = forward_pass(near, reading)
     once_more = 58 * 2 * H100.scale_up_latency  # each half has its latencies
     assert halves.exchange == pytest.approx(0.25 * (alone.exchange + once_more))
@@ -228,7 +228,7 @@ def test_the_fullest_rank_makes_all_wait():
     )
     first, second = forward_pass(even, batch), forward_pass(skewed, batch)
     assert second.imbalance > 5 * first.imbalance > 0
-    for name in set(PARTS) - {"imbalance"}:
+    for name in set(PASS_PARTS) - {"imbalance"}:
         assert getattr(first, name) == pytest.approx(getattr(second, name))
     factor = fullest_rank(72 * 256, experts=256, experts_per_token=8, ranks=72, skew=1.0, redundant=32)
     assert second.imbalance > (factor - 1) * second.exchange
@@ -334,7 +334,7 @@ def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
 @given(replicas(), batches())
 def test_parts_are_never_negative_and_sum_to_the_pass(replica, batch):
     found = forward_pass(replica, batch)
-    parts = [getattr(found, name) for name in PARTS]
+    parts = [getattr(found, name) for name in PASS_PARTS]
     assert min(parts) >= -1e-15
     assert found.time == pytest.approx(sum(parts))
     assert 0 < found.mfu < 1
@@ -360,7 +360,7 @@ def test_times_scale_with_the_machine(replica, batch):
     soft = replica.software
     twice = replace(soft, **{name: 2 * getattr(soft, name) for name in ("pass_time", "layer_time", "sequence_time")})
     found = forward_pass(replace(replica, machine=slow, software=twice), batch)
-    for name in PARTS:
+    for name in PASS_PARTS:
         assert getattr(found, name) == pytest.approx(2 * getattr(forward_pass(replica, batch), name), abs=1e-15)
 
 
@@ -370,11 +370,11 @@ def test_arrays_are_a_loop(shape):
     halves, sequences = np.array([True, False, False, True]), np.array([10.0, 100.0, 1000.0, 64.0])
     layout = Layout(**axes, ep=np.array([8, 4, 1, 16]), etp=np.array([1, 1, 4, 1]))
     many = Replica(shape, H100, layout, Formats("fp8"), halves)
-    each = [replace(many, layout=layout[i], two_batches=bool(halves[i])) for i in range(4)]
+    each = [replace(many, layout=layout[i], two_batch_overlap=bool(halves[i])) for i in range(4)]
     batch = Batch(sequences=sequences, context=1000)
     loop = [forward_pass(one, Batch(sequences=n, context=1000)) for one, n in zip(each, sequences, strict=True)]
     found = forward_pass(many, batch)
-    for name in (*PARTS, "time", "mfu", "flops", "gpus"):
+    for name in (*PASS_PARTS, "time", "mfu", "flops", "gpus"):
         np.testing.assert_allclose(getattr(found, name), [getattr(one, name) for one in loop], rtol=1e-12, atol=1e-18)
 
 
@@ -405,7 +405,7 @@ def test_a_hybrid_s_bytes_are_those_of_its_blocks_counted_one_by_one(tp):
     rate = tp * BARE.memory * H100.hbm_bandwidth
     assert found.weights == pytest.approx(2 * weights / rate)
     assert found.caches == pytest.approx(users * passed / rate)
-    held = footprint(replica, sequences=users, context=context)
+    held = replica_footprint(replica, sequences=users, context=context)
     assert held.caches == pytest.approx(users * kept / tp)
     small = 24 * (5 * (inner + 2 * shared) + inner + 3 * heads)  # convolutions, gated norms, three numbers a head
     assert held.weights == pytest.approx(2 * (weights + small + 131072 * hidden) / tp)
@@ -415,7 +415,7 @@ def test_a_hybrid_s_bytes_are_those_of_its_blocks_counted_one_by_one(tp):
 def test_a_state_does_not_depend_on_the_context(replica, one, other):
     """What two contexts differ by are keys and values; what is left without any is the state."""
     shape, formats, layout = replica.model, replica.formats, replica.layout
-    caches = [footprint(replica, sequences=1, context=s).caches for s in (one, other)]
+    caches = [replica_footprint(replica, sequences=1, context=s).caches for s in (one, other)]
     keys = [kv_cache_bytes(shape, s, bytes_per_element=formats.cache_bytes) for s in (one, other)]
     held = 1.0 if shape.kv_rank else max(1 / layout.tp, 1 / shape.kv_heads)
     ranks = layout.dp * layout.pp
@@ -434,10 +434,10 @@ def test_a_hybrid_whose_mixers_vanish_is_a_transformer(shape, layout, batch):
     )
     replicas_ = [Replica(each, H100, layout, software=BARE) for each in (one, two, shape)]
     passes = [forward_pass(each, batch) for each in replicas_]
-    for name in (*PARTS, "flops"):
+    for name in (*PASS_PARTS, "flops"):
         first, second, none = (getattr(each, name) for each in passes)
         assert 2 * first - second == pytest.approx(none, rel=1e-9, abs=1e-15)
-    held = [footprint(each, sequences=10, context=5000) for each in replicas_]
+    held = [replica_footprint(each, sequences=10, context=5000) for each in replicas_]
     for f in fields(held[0]):
         first, second, none = (getattr(each, f.name) for each in held)
         assert 2 * first - second == pytest.approx(none)

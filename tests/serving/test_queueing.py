@@ -8,7 +8,15 @@ import simpy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.serving import batch_queue, goodput, impatient_queue, little_law, network_time, queueing, simulate
+from clusterlab.serving import (
+    batch_queue,
+    impatient_queue,
+    little_law,
+    network_time,
+    queueing,
+    simulate_queue,
+    slo_attainment,
+)
 from refusals import unreached
 
 PASSES = 10e-3 + 0.2e-3 * np.arange(1, 65)
@@ -78,7 +86,7 @@ def test_the_mean_batch_is_over_the_time_in_which_anybody_is_there(start, tokens
     When the clock starts is nobody's business.
     """
     times, come = 0.5 + 0.25 * np.arange(most), 0.75 * np.arange(len(tokens))
-    run, later = simulate(come, tokens, times), simulate(come + start, tokens, times)
+    run, later = simulate_queue(come, tokens, times), simulate_queue(come + start, tokens, times)
     whole = np.max(come + run.latency) - come[0]
     assert run.batch == pytest.approx((run.latency - run.wait).sum() / whole)
     assert later.batch == pytest.approx(run.batch)
@@ -88,7 +96,7 @@ def test_the_mean_batch_is_over_the_time_in_which_anybody_is_there(start, tokens
 @pytest.mark.parametrize("share", [0.5, 0.8])
 def test_a_batch_with_room_does_not_see_the_distribution_of_lengths(kind, share):
     rate = share * 64 / (100 * PASSES[-1])
-    law, run = batch_queue(rate, PASSES, tokens=100), simulate(*poisson(rate, 12_000, 1, LENGTHS[kind]), PASSES)
+    law, run = batch_queue(rate, PASSES, tokens=100), simulate_queue(*poisson(rate, 12_000, 1, LENGTHS[kind]), PASSES)
     assert run.batch == pytest.approx(law.batch, rel=0.05)
     assert run.latency.mean() == pytest.approx(law.latency, rel=0.06)
     each = run.tokens / run.tokens.sum()
@@ -101,28 +109,28 @@ def test_percentiles_near_saturation_are_those_of_an_engine_run_pass_by_pass(sha
     times = 0.01 + 0.002 * np.arange(1, 9)
     rate = share * 8 / (300 * times[-1])
     law, lengths = batch_queue(rate, times, tokens=300), lambda rng, n: rng.geometric(1 / 300, n)
-    wait = np.concatenate([simulate(*poisson(rate, 40_000, seed, lengths), times).wait for seed in range(3)])
+    wait = np.concatenate([simulate_queue(*poisson(rate, 40_000, seed, lengths), times).wait for seed in range(3)])
     assert wait.mean() - times[-1] / 2 == pytest.approx(law.wait, rel=0.1)
     for quantile in (0.9, 0.99):
         assert np.quantile(wait, quantile) == pytest.approx(law.wait_quantile(quantile), rel=0.1, abs=times[-1])
     assert np.mean(wait > times[-1]) == pytest.approx(law.waits, rel=0.08)
     for promise in (0.5, 2.0):
         kept = np.mean(wait <= promise + times[-1] / 2)
-        assert kept == pytest.approx(goodput(law, wait=promise, time_per_token=1), abs=0.015)
+        assert kept == pytest.approx(slo_attainment(law, wait=promise, time_per_token=1), abs=0.015)
 
 
 def test_goodput_counts_both_promises():
     rate = 0.7 * 64 / (100 * PASSES[-1])
     law = batch_queue(rate, PASSES, tokens=100)
-    run = simulate(*poisson(rate, 20_000, 4, LENGTHS["geometric"]), PASSES)
+    run = simulate_queue(*poisson(rate, 20_000, 4, LENGTHS["geometric"]), PASSES)
     promise = float(PASSES[40])
-    found = goodput(law, wait=1, time_per_token=promise)
+    found = slo_attainment(law, wait=1, time_per_token=promise)
     assert found == pytest.approx(law.states[:41].sum())
     assert 0.3 < found < 0.999
     assert abs(np.mean(run.time_per_token <= promise) - found) < 0.2  # answers see the mean over their time
-    assert goodput(law, wait=1, time_per_token=PASSES[0] / 2) == 0
-    assert goodput(law, wait=1e9, time_per_token=1) == pytest.approx(1)
-    assert goodput(law, wait=0, time_per_token=1) == pytest.approx(1 - law.waits)
+    assert slo_attainment(law, wait=1, time_per_token=PASSES[0] / 2) == 0
+    assert slo_attainment(law, wait=1e9, time_per_token=1) == pytest.approx(1)
+    assert slo_attainment(law, wait=0, time_per_token=1) == pytest.approx(1 - law.waits)
 
 
 def in_simpy(arrivals, tokens, times):
@@ -163,7 +171,7 @@ def in_simpy(arrivals, tokens, times):
 def test_simpy_finds_the_same_ends(share, kind):
     times = 0.01 + 0.002 * np.arange(1, 9)
     arrivals, tokens = poisson(share * 8 / (100 * times[-1]), 120, 7, LENGTHS[kind])
-    run = simulate(arrivals, tokens, times)
+    run = simulate_queue(arrivals, tokens, times)
     np.testing.assert_allclose(arrivals + run.latency, in_simpy(arrivals, tokens, times), rtol=1e-9)
 
 
@@ -225,7 +233,7 @@ def test_a_thousand_kilometres_cost_ten_milliseconds():
 
 def test_records_print_themselves():
     assert "99 %" in repr(batch_queue(1, PASSES, tokens=10))
-    assert "time per token" in repr(simulate([0, 0], [2, 2], [1.0]))
+    assert "time per token" in repr(simulate_queue([0, 0], [2, 2], [1.0]))
     assert "gone" in repr(impatient_queue(4.5, 4))
 
 
@@ -235,8 +243,8 @@ MISTAKES = {
     "share must be below 1, got 2": lambda: QUEUE.token_quantile(2),
     "rate and tokens must be numbers": lambda: batch_queue([1, 2], [0.1], tokens=1),
     "rate must be below 10, what the largest batch can end; got 11": lambda: batch_queue(11, [0.1], tokens=1),
-    "arrivals, tokens and pass_times must be rows": lambda: simulate([0, 1], [1], [1.0]),
-    "arrivals must be in order": lambda: simulate([1, 0], [1, 1], [1.0]),
+    "arrivals, tokens and pass_times must be rows": lambda: simulate_queue([0, 1], [1], [1.0]),
+    "arrivals must be in order": lambda: simulate_queue([1, 0], [1, 1], [1.0]),
     "patience must be less, for a queue of ten million at most; got 1e+08": lambda: impatient_queue(2, 1, patience=1e8),
 }
 

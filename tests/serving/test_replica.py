@@ -13,8 +13,6 @@ from clusterlab.serving import (
     continuous_batch,
     decoding,
     disaggregate,
-    faults,
-    footprint,
     forward_pass,
     frontier,
     frontiers,
@@ -23,8 +21,10 @@ from clusterlab.serving import (
     passes,
     pipelined_decode,
     replica,
+    replica_footprint,
     routing,
     static_batch,
+    violations,
 )
 from clusterlab.serving import batches as load_batches
 from refusals import unreached
@@ -41,13 +41,13 @@ def test_every_record_prints_itself():
     assert "fit" in repr(frontier(replica, Requests(100, 100), gpus=8))
     assert "busy" in repr(pipelined_decode(4, 4, stage_time=1))
     assert "prefill share" in repr(disaggregate(1, 2))
-    assert "fp8" in repr(replace(replica, two_batches=True))
-    assert "caches" in repr(footprint(replica, sequences=1, context=1))
+    assert "fp8" in repr(replace(replica, two_batch_overlap=True))
+    assert "caches" in repr(replica_footprint(replica, sequences=1, context=1))
 
 
 MISTAKES = {
-    "products must be one of bf16": lambda: Formats("fp3"),
-    "products must be one of bf16, fp16, fp8, int8 on H100 SXM; got 'fp4'": lambda: Replica(
+    "compute must be one of bf16": lambda: Formats("fp3"),
+    "compute must be one of bf16, fp16, fp8, int8 on H100 SXM; got 'fp4'": lambda: Replica(
         SMALL, H100, formats=Formats("fp4")
     ),
     "cache_bytes must be positive": lambda: Formats(cache_bytes=0),
@@ -57,7 +57,7 @@ MISTAKES = {
     "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
     "tokens must be positive": lambda: Batch(),
     "verified must be at least 1": lambda: Batch(sequences=1, verified=0.5),
-    "two_batches must be True or False": lambda: Replica(SMALL, H100, two_batches=1),
+    "two_batch_overlap must be True or False": lambda: Replica(SMALL, H100, two_batch_overlap=1),
     "experts_per_token must be at most experts, got 9 of 8": lambda: fullest_rank(
         1, experts=8, experts_per_token=9, ranks=2
     ),
@@ -86,4 +86,4 @@ def test_every_refusal_is_reached():
 
 def test_faults_say_which_layouts_can_serve():
     layouts = Layout(tp=[1, 3, 8], dp=[8, 1, 1], ep=[8, 1, 8])
-    assert faults(MIXTURE, layouts).valid.tolist() == [True, False, True]
+    assert violations(MIXTURE, layouts).valid.tolist() == [True, False, True]

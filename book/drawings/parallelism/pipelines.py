@@ -243,7 +243,7 @@ def pipeline_now(run: Timeline, now: float) -> Scene:
     Parameters
     ----------
     run : Timeline
-        From :func:`clusterlab.parallelism.simulate`, of four stages, at most eight microbatches and two chunks.
+        From :func:`clusterlab.parallelism.simulate_pipeline`, of four stages, at most eight microbatches and two chunks.
     now : float
         Time of the moment, in the units of the timeline.
 
@@ -253,8 +253,8 @@ def pipeline_now(run: Timeline, now: float) -> Scene:
 
     Examples
     --------
-    >>> from clusterlab.parallelism import simulate
-    >>> pipeline_now(simulate("1f1b", stages=3, microbatches=8), 2).alt
+    >>> from clusterlab.parallelism import simulate_pipeline
+    >>> pipeline_now(simulate_pipeline("1f1b", stages=3, microbatches=8), 2).alt
     'Stage 0 runs F3 and holds 3; stage 1 runs F2 and holds 2; stage 2 runs F1 and holds 1.'
     """
     parts: list[Part] = []
@@ -307,8 +307,8 @@ def idle_spans(run: Timeline) -> list[tuple[int, float, float]]:
 
     Examples
     --------
-    >>> from clusterlab.parallelism import simulate
-    >>> idle_spans(simulate("gpipe", stages=2, microbatches=2))
+    >>> from clusterlab.parallelism import simulate_pipeline
+    >>> idle_spans(simulate_pipeline("gpipe", stages=2, microbatches=2))
     [(0, 2.0, 5.0), (1, 0.0, 1.0), (1, 7.0, 9.0)]
     """
     waits = []

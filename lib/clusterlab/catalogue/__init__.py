@@ -12,7 +12,7 @@ from .efficiencies import (
     SOFTWARE,
     VARIANCE_COMPONENTS,
     Efficiency,
-    Fabric,
+    FabricLatency,
     LinkEfficiency,
     PredictionInterval,
     Protocol,
@@ -20,10 +20,10 @@ from .efficiencies import (
 )
 from .hardware import (
     Accelerator,
+    Component,
     Link,
     Memory,
     Node,
-    Part,
     Rack,
     accelerator,
     accelerators,
@@ -43,12 +43,11 @@ from .software import ServingSoftware, Software
 from .sources import CHECKED, KINDS, Fact, Source, Sourced, find, read_records, stored
 
 __all__ = [
-    "KINDS", "CHECKED", "Source", "Fact", "Sourced", "read_records", "stored", "find", "Part", "Accelerator", "Memory",
-    "Link", "Node", "Rack", "accelerator", "match_accelerator", "memory", "link", "node", "rack", "accelerators",
-    "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software", "SOFTWARE",
+    "KINDS", "CHECKED", "Source", "Fact", "Sourced", "read_records", "stored", "find", "Component", "Accelerator",
+    "Memory", "Link", "Node", "Rack", "accelerator", "match_accelerator", "memory", "link", "node", "rack",
+    "accelerators", "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software", "SOFTWARE",
     "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY", "NCCL",
-    "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "Fabric", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
-    "VarianceComponents", "VARIANCE_COMPONENTS",
-    "PriceList", "PRICE_LISTS", "price_list", "Rent", "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw",
-    "SCALING_LAWS",
+    "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
+    "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent", "RENTS",
+    "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
 ]  # fmt: skip

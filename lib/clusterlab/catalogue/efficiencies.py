@@ -104,7 +104,7 @@ class Protocol(Sourced):
     nvlink: Seconds
     #: For each hop over PCIe.
     pcie: Seconds
-    #: For each hop across, without what the fabric adds (:class:`Fabric`).
+    #: For each hop across, without what the fabric adds (:class:`FabricLatency`).
     network: Seconds
     #: Of the rate that the algorithm's largest messages reach.
     share: PositiveShare
@@ -120,7 +120,7 @@ class Protocol(Sourced):
 
 
 @dataclass(frozen=True, repr=False)
-class Fabric(Sourced):
+class FabricLatency(Sourced):
     """What a network adds to NCCL's own latency of a hop.
 
     A message with a fence behind it pays it twice (:meth:`Protocol.hop`).
@@ -172,7 +172,7 @@ _RECORDS: dict[str, type[Sourced]] = {
     "link_efficiency": LinkEfficiency,
     "nccl": NCCL,
     "protocol": Protocol,
-    "fabric": Fabric,
+    "fabric": FabricLatency,
     "software": Software,
 }
 _RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
@@ -228,4 +228,4 @@ VARIANCE_COMPONENTS: Mapping[str, VarianceComponents] = MappingProxyType(_record
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]
 PROTOCOLS: Mapping[str, Protocol] = MappingProxyType(_records()["protocol"])
-FABRICS: Mapping[str, Fabric] = MappingProxyType(_records()["fabric"])
+FABRICS: Mapping[str, FabricLatency] = MappingProxyType(_records()["fabric"])

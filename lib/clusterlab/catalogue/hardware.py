@@ -25,7 +25,7 @@ from .sources import Fact, find, read_records, stored
 
 
 @dataclass(frozen=True, repr=False)
-class Part(Explained):
+class Component(Explained):
     """What every hardware record has: a name, and a :class:`Fact` behind each of its fields."""
 
     name: str
@@ -46,7 +46,7 @@ class Part(Explained):
 
 
 @dataclass(frozen=True, repr=False)
-class Accelerator(Part):
+class Accelerator(Component):
     """One accelerator. A field that no source gives is ``None``, and a law refuses it by name."""
 
     vendor: str
@@ -90,7 +90,7 @@ class Accelerator(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class Memory(Part):
+class Memory(Component):
     """One level of memory on an accelerator's die: what the whole chip has, and the time from load to use."""
 
     accelerator: str
@@ -100,7 +100,7 @@ class Memory(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class Link(Part):
+class Link(Component):
     """One link: its bandwidth per direction, and its one-way latency where a source gives it."""
 
     bandwidth: BytesPerSecond
@@ -115,7 +115,7 @@ class Link(Part):
 
 
 @dataclass(frozen=True, repr=False)
-class Node(Part):
+class Node(Component):
     """One server: its accelerators, its network ports and its rated power."""
 
     vendor: str
@@ -149,7 +149,7 @@ _EXAMPLES = {
 _TEXT = ("vendor", "accelerator", "scale_up_link", "network_link")
 
 
-def read_hardware(document: Mapping) -> dict[str, dict[str, Part]]:
+def read_hardware(document: Mapping) -> dict[str, dict[str, Component]]:
     """Build every record of a parsed ``hardware.toml``, refusing whatever has no source.
 
     Parameters
@@ -199,7 +199,7 @@ def _value(key: str, printed: object) -> str | int | float:
     return positive(**{key: value})[0]
 
 
-def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Part:
+def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Component:
     values: dict = {}
     peaks = {}
     for key, fact in facts.items():
@@ -213,7 +213,7 @@ def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Par
     return record(name=name, facts=MappingProxyType(dict(facts)), **values)
 
 
-def _dangling(records: Mapping[str, Mapping[str, Part]]) -> list[str]:
+def _dangling(records: Mapping[str, Mapping[str, Component]]) -> list[str]:
     """References to a link or an accelerator that is not in the data."""
     gaps = []
     for table, rows in records.items():

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..catalogue import VARIANCE_COMPONENTS, VarianceComponents
-from ..parallelism import PARTS, Step, kind
+from ..parallelism import STEP_PARTS, Step, step_kind
 from ..quantities import Amount
 from ..records import Explained
 from .intervals import weighted_quantile
@@ -53,8 +53,8 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
     runs
         What to predict; its measured times are not looked at.
     mine
-        Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.kind`), and
-        most those of its model; one that is among ``runs`` too does not help itself.
+        Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.step_kind`),
+        and most those of its model; one that is among ``runs`` too does not help itself.
 
     Returns
     -------
@@ -86,11 +86,11 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
     """
     runs, mine = list(runs), list(mine)
     steps, misses, facts = predict_runs(runs), _misses(mine), [_facts(run) for run in mine]
-    kinds = np.array([kind(run.model, run.workload.precision) for run in mine])
+    kinds = np.array([step_kind(run.model, run.workload.precision) for run in mine])
     models = _numbered(run.model for run in [*mine, *runs])
     factor, low, high = np.ones(len(runs)), np.array(steps.spread_low), np.array(steps.spread_high)
     for i, run in enumerate(runs):
-        name, own = kind(run.model, run.workload.precision), _facts(run)
+        name, own = step_kind(run.model, run.workload.precision), _facts(run)
         others = [j for j in np.flatnonzero(kinds == name) if facts[j] != own]
         if others:
             theirs = models[others]
@@ -99,7 +99,7 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
             )
             factor[i] = np.exp(middle)
             low[i], high[i] = np.exp(VARIANCE_COMPONENTS[name].reach * deviation * np.array([-1, 1]))
-    scaled = {name: factor * getattr(steps, name) for name in (*PARTS, "communication")}
+    scaled = {name: factor * getattr(steps, name) for name in (*STEP_PARTS, "communication")}
     return replace(steps, **scaled, spread_low=low, spread_high=high)
 
 
@@ -139,7 +139,7 @@ def leave_one_run_out(mine: Iterable[Run]) -> list[Calibrated]:
     """
     mine = list(mine)
     before, after, seconds = predict_runs(mine), calibrated(mine, mine), np.array([run.seconds for run in mine])
-    kinds = np.array([kind(run.model, run.workload.precision) for run in mine])
+    kinds = np.array([step_kind(run.model, run.workload.precision) for run in mine])
     found = []
     for name in dict.fromkeys(kinds.tolist()):
         scores = []

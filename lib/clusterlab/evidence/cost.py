@@ -279,6 +279,8 @@ def implied_mfu() -> dict[str, float]:
 
 _SITE = ("substation", "generators", "electrical", "cooling", "building")
 _FED = "our prices are read off it"
+_RACKS = 5932  # of 72 GPUs, in a gigawatt
+_GPUS = 72 * _RACKS
 
 
 @cache
@@ -292,55 +294,79 @@ def stated_bills() -> tuple[Claim, ...]:
     1 GW, Bernstein $35B $35B 0%
     1 GW, NVIDIA $50B to $60B $35B -30%
     """
-    nvl72, h100 = price_list("GB200 NVL72"), price_list("H100 SXM")
-    gpus = 72 * 5932
-    built = capital(gpus, GW, nvl72)
+    return *_built_gigawatts(), *_yearly_gigawatts(), _programme(), *_h100_clusters(), *_deepseek_runs()
+
+
+def _dollars(name: str, who: str, quantity: str, computed: Dollars, why: str) -> Claim:
+    """A stated bill beside the computed one."""
+    value = _stated(who, quantity)
+    return Claim(name, "$", (value, value), float(computed), why)
+
+
+def _gigawatt() -> Bill:
+    """What a gigawatt of GB200 NVL72 costs to build, at our prices."""
+    return capital(_GPUS, GW, price_list("GB200 NVL72"))
+
+
+def _built_gigawatts() -> list[Claim]:
+    """A rack, and what fills a gigawatt, as three publishers price it."""
+    rack, built = capital(72, GW / _RACKS, price_list("GB200 NVL72")), _gigawatt()
     site = sum(built.parts[name] for name in _SITE)
+    hardware = built.total - site
     nvidia = _stated("NVIDIA", "capital_low"), _stated("NVIDIA", "capital_high")
-    dearer = [(total - site) / (built.total - site) for total in nvidia]
-    epoch = _stated("Epoch AI", "capital")
-
-    def one(name: str, who: str, quantity: str, computed: Dollars, why: str) -> Claim:
-        value = _stated(who, quantity)
-        return Claim(name, "$", (value, value), float(computed), why)
-
-    def a_year(life: float = 5) -> Bill:
-        return yearly_bill(gpus, GW, nvl72, rate=0.08, life=life * year)
-
-    five = a_year()
-    theirs, ours = fmt(_stated("Epoch AI", "servers"), "$"), fmt(five.parts["GPUs"] + five.parts["servers"], "$", 2)
-    claims = [
-        one("NVL72 rack, Bernstein", "Bernstein", "rack", capital(72, GW / 5932, nvl72).total, _FED),
-        one("1 GW, Bernstein", "Bernstein", "capital", built.total, _FED),
-        Claim(
-            *("1 GW, NVIDIA", "$", nvidia, float(built.total)),
-            f"hardware {dearer[0]:.1f} to {dearer[1]:.1f} times as dear, in the same hall",
-        ),
-        one(
-            *("1 GW, Epoch AI", "Epoch AI", "capital", built.total),
-            f"a gigawatt of IT: with a PUE of {epoch / built.total:.2f} ours would be one",
-        ),
-        one("1 GW a year, Epoch AI", "Epoch AI", "yearly", five.total, f"of it servers: {theirs} there, {ours} here"),
-        one("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", a_year(3).total, "the same"),
-        one("the same, servers 7 years", "Epoch AI", "yearly_7_year_life", a_year(7).total, "the same"),
-        Claim(
-            *("10 GW, Stargate", "$", (_stated("Stargate", "programme"),) * 2),
-            float(_stated("Stargate", "power") / GW * built.total),
-            "later generations: $50B a gigawatt, as NVIDIA says",
-        ),
+    least, most = ((total - site) / hardware for total in nvidia)
+    dearer = f"hardware {least:.1f} to {most:.1f} times as dear, in the same hall"
+    pue = _stated("Epoch AI", "capital") / built.total
+    of_it = f"a gigawatt of IT: with a PUE of {pue:.2f} ours would be one"
+    return [
+        _dollars("NVL72 rack, Bernstein", "Bernstein", "rack", rack.total, _FED),
+        _dollars("1 GW, Bernstein", "Bernstein", "capital", built.total, _FED),
+        Claim("1 GW, NVIDIA", "$", nvidia, float(built.total), dearer),
+        _dollars("1 GW, Epoch AI", "Epoch AI", "capital", built.total, of_it),
     ]
+
+
+def _yearly_gigawatts() -> list[Claim]:
+    """A gigawatt a year, by the years that servers live."""
+    nvl72 = price_list("GB200 NVL72")
+    three, five, seven = (yearly_bill(_GPUS, GW, nvl72, rate=0.08, life=n * year) for n in (3, 5, 7))
+    theirs, ours = fmt(_stated("Epoch AI", "servers"), "$"), fmt(five.parts["GPUs"] + five.parts["servers"], "$", 2)
+    servers = f"of it servers: {theirs} there, {ours} here"
+    return [
+        _dollars("1 GW a year, Epoch AI", "Epoch AI", "yearly", five.total, servers),
+        _dollars("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", three.total, "the same"),
+        _dollars("the same, servers 7 years", "Epoch AI", "yearly_7_year_life", seven.total, "the same"),
+    ]
+
+
+def _programme() -> Claim:
+    """Ten gigawatts, announced."""
+    built = _stated("Stargate", "power") / GW * _gigawatt().total
+    why = "later generations: $50B a gigawatt, as NVIDIA says"
+    return _dollars("10 GW, Stargate", "Stargate", "programme", built, why)
+
+
+def _h100_clusters() -> list[Claim]:
+    """Servers and network of a sheet's two clusters of H100s."""
+    claims = []
     for size, why in ((16384, _FED), (104858, "a third tier of switches")):
         # The sheet's total holds $50,000 a server for the hall and its running, over the life.
         stated = _stated(f"{size} H100", "capital") - size / 8 * 50e3
-        parts = capital(size, 1.0, h100).parts
+        parts = capital(size, 1.0, price_list("H100 SXM")).parts
         total = float(parts["servers"] + parts["network"])
         claims.append(Claim(f"{size:,} H100s, networked", "$", (stated, stated), total, why))
+    return claims
+
+
+def _deepseek_runs() -> list[Claim]:
+    """DeepSeek's hours of training at the rent that it assumes."""
     rent = RENTS["H800, assumed by DeepSeek"].price
-    hours = _stated("DeepSeek-V3", "accelerator_time")
-    claims.append(one("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", hours * rent, "its hours at its own $2"))
+    v3 = _stated("DeepSeek-V3", "accelerator_time")
     r1 = sum(_stated("DeepSeek-R1", part) for part in ("r1_zero", "data", "r1"))
-    claims.append(one("DeepSeek-R1, on top of it", "DeepSeek-R1", "cost", r1 * rent, "the same"))
-    return tuple(claims)
+    return [
+        _dollars("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", v3 * rent, "its hours at its own $2"),
+        _dollars("DeepSeek-R1, on top of it", "DeepSeek-R1", "cost", r1 * rent, "the same"),
+    ]
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..parallelism import step
 from .robust_fits import Settings, fit_constants
-from .training_runs import Batch, Run, batches
+from .training_runs import Run, RunBatch, batches
 
 # --- Sources left out ------------------------------------------------------------------------------------------------
 
@@ -59,7 +59,7 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
 
 def _fit(
     runs: list[Run],
-    questions: list[Batch],
+    questions: list[RunBatch],
     kept: np.ndarray,
     rounds: int,
     parent: Mapping[str, np.ndarray] | None = None,
@@ -78,7 +78,7 @@ def _fit(
     return fit_constants(start, misses, kept, sources, rounds=rounds, settings=settings)
 
 
-def _times(questions: list[Batch], n: int, shares: Mapping[str, np.ndarray]) -> np.ndarray:
+def _times(questions: list[RunBatch], n: int, shares: Mapping[str, np.ndarray]) -> np.ndarray:
     """Seconds of every run with other shares, whose arrays come first in the shape of the result."""
     out = np.empty((*np.shape(shares["gemm"]), n))
     columns = {name: np.asarray(value)[..., None] for name, value in shares.items()}

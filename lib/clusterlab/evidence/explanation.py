@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..model import PRECISIONS
-from ..parallelism import PARTS, Step, step
+from ..parallelism import STEP_PARTS, Step, step
 from ..records import Explained, Rows, summary
 from ..units import fmt
-from .training_runs import Batch, Run, batches, predict_run
+from .training_runs import Run, RunBatch, batches, predict_run
 
 # --- A run explained -------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Explanation(Explained):
         def line(name: str, seconds: float) -> tuple[str, str, str]:
             return name, f"{'-' * (seconds < 0)}{fmt(abs(seconds), 's')}", f"{seconds / self.run.seconds:.1%}"
 
-        parts = [(name, float(getattr(self.step, name))) for name in PARTS]
+        parts = [(name, float(getattr(self.step, name))) for name in STEP_PARTS]
         rows = [(self.run.row, "time", "share"), *(line(name, t) for name, t in parts if t)]
         name, _, share = line("predicted", float(self.step.time))
         rows += [(name, self.step.with_interval, share), line("not explained", self.gap)]
@@ -139,7 +139,7 @@ def _alike(run: Run, mine: Run) -> bool:
 # --- Suspects --------------------------------------------------------------------------------------------------------
 
 
-_Times = Callable[[Batch, np.ndarray], np.ndarray]
+_Times = Callable[[RunBatch, np.ndarray], np.ndarray]
 
 
 class _Change(NamedTuple):
@@ -153,7 +153,7 @@ class _Change(NamedTuple):
     unit: str = ""
 
 
-def _times(questions: Sequence[Batch], change: _Change, values: np.ndarray) -> np.ndarray:
+def _times(questions: Sequence[RunBatch], change: _Change, values: np.ndarray) -> np.ndarray:
     """Seconds of every run under a change, a row for each value."""
     out = np.empty((len(values), sum(len(batch.where) for batch in questions)))
     for batch in questions:
@@ -170,7 +170,7 @@ class _Found(NamedTuple):
     times: np.ndarray
 
 
-def _nearest(change: _Change, questions: Sequence[Batch], seconds: np.ndarray) -> _Found:
+def _nearest(change: _Change, questions: Sequence[RunBatch], seconds: np.ndarray) -> _Found:
     """The value of a change that brings the runs nearest.
 
     Of values that do as well, as many do where there is one run, it is the one that changes least.
@@ -183,7 +183,7 @@ def _nearest(change: _Change, questions: Sequence[Batch], seconds: np.ndarray) -
     return found
 
 
-def _best(change: _Change, questions: Sequence[Batch], seconds: np.ndarray, values: np.ndarray) -> _Found:
+def _best(change: _Change, questions: Sequence[RunBatch], seconds: np.ndarray, values: np.ndarray) -> _Found:
     times = _times(questions, change, values)
     far = np.abs(np.log(values / change.believed)) if change.believed else 1.0
     ranks = np.mean(np.abs(times / seconds - 1), axis=1) + _LEAST * far
@@ -191,7 +191,7 @@ def _best(change: _Change, questions: Sequence[Batch], seconds: np.ndarray, valu
     return _Found(at, float(ranks[at]), float(values[at]), times[at])
 
 
-def _step(batch: Batch) -> np.ndarray:
+def _step(batch: RunBatch) -> np.ndarray:
     return step(batch.model, batch.machine, batch.workload, batch.layout, software=batch.software).time
 
 
@@ -232,7 +232,7 @@ def _recomputing(how: str) -> _Times:
 def _reaching(record: str, keys: Sequence[str], believed: float) -> _Times:
     """Times where shares of a machine are what they are believed to be, times what the value is of that."""
 
-    def times(batch: Batch, share: np.ndarray) -> np.ndarray:
+    def times(batch: RunBatch, share: np.ndarray) -> np.ndarray:
         here = getattr(batch.machine, record)
         changed = {key: np.minimum(getattr(here, key) * share / believed, 1.0) for key in keys}
         return _step(batch._replace(machine=replace(batch.machine, **{record: replace(here, **changed)})))

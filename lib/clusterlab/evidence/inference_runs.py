@@ -184,22 +184,22 @@ def _plain_name(written: str) -> str:
 
 
 def _formats(row: Row, chip: Machine) -> Formats:
-    """Bits of products, weights and caches; products have those that the chip multiplies."""
+    """Bits of operands, weights and caches; operands have those that the chip multiplies."""
     text = (row.text["precision"] or row.text["model"]).casefold()
-    products = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), "bf16")
-    weights = PRECISIONS[products][1]
+    compute = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), "bf16")
+    weights = PRECISIONS[compute][1]
     if re.search("weights? only|weight-only|w4a16|w8a16", f"{text} {row.text['note'].casefold()}") and weights < 2:
-        products = "bf16"
+        compute = "bf16"
     # Weights are unpacked to what the chip multiplies.
-    wider = ["int8", "bf16", "fp16"] if products == "int8" else ["fp4", "fp8", "bf16", "fp16"]
-    taken = next(name for name in [products, *wider[wider.index(products) :]] if PRECISIONS[name][0] in chip.peaks)
-    if taken != products:
-        row.filled["products"] = f"{taken} (no {products} peak of {chip.name})"
-        products = taken
+    wider = ["int8", "bf16", "fp16"] if compute == "int8" else ["fp4", "fp8", "bf16", "fp16"]
+    taken = next(name for name in [compute, *wider[wider.index(compute) :]] if PRECISIONS[name][0] in chip.peaks)
+    if taken != compute:
+        row.filled["products"] = f"{taken} (no {compute} peak of {chip.name})"
+        compute = taken
     if not row.text["precision"]:
-        row.filled["precision"] = products
+        row.filled["precision"] = compute
     wide = row.source.startswith("deepseek") or "caches in 16 bits" in row.text["note"].casefold()
-    return Formats(products, weights, 1.0 if PRECISIONS[products][1] < 2 and not wide else 2.0)
+    return Formats(compute, weights, 1.0 if PRECISIONS[compute][1] < 2 and not wide else 2.0)
 
 
 def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
@@ -262,8 +262,8 @@ def _run(row: Row) -> InferenceRun:
     redundant = float(copies[1]) if copies else float(-shape.experts % layout.ep if shape.experts else 0)
     if redundant and not copies:
         row.filled["redundant experts"] = f"{redundant:g} (so that the ranks share them evenly)"
-    halves = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
-    replica = Replica(shape, chip, layout, _formats(row, chip), halves, redundant, software)
+    overlapped = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
+    replica = Replica(shape, chip, layout, _formats(row, chip), overlapped, redundant, software)
     found = _measured(row, replica, replicas)
     if found.kind in ("static", "saturated") and saturation(replica, found.requests) < 1:
         raise SkipRow("not one sequence fits into the memory")
@@ -439,7 +439,7 @@ def at_peak(run: InferenceRun) -> float:
     True
     """
     replica, requests = run.replica, run.requests
-    model, peak = replica.model, replica.machine.peaks[PRECISIONS[replica.formats.products][0]]
+    model, peak = replica.model, replica.machine.peaks[PRECISIONS[replica.formats.compute][0]]
     if run.kind == "decode":
         flops = (run.sequences or 1.0) * forward_flops(model, run.context).total
     elif run.kind == "prefill":

@@ -220,7 +220,7 @@ def inference_kind(run: InferenceRun) -> str:
     ['serving: one pass', 'serving: saturated, dense']
     """
     how = {"static": "static batch", "saturated": "saturated"}.get(run.kind, "one pass")
-    return serving.kind(run.replica.model, how)
+    return serving.serving_kind(run.replica.model, how)
 
 
 def learn_serving_spreads(runs: Iterable[InferenceRun]) -> dict[str, tuple[float, float]]:

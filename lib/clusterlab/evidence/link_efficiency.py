@@ -100,8 +100,8 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     ``host``
         what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
     ``fabrics``
-        what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.Fabric`): next to
-        nothing for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the
+        what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.FabricLatency`): next
+        to nothing for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the
         median of all.
 
     Across nodes a ring passes all its bytes through the network ports of the GPUs in use, all ports together. A tree,

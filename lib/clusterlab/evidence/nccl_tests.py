@@ -171,6 +171,11 @@ class _Block:
     ended: bool = False
     host: bool = False  # one process for several GPUs
 
+    @property
+    def timed_on_host(self) -> bool:
+        """Whether its times are those of the CPUs."""
+        return "cputime" in self.columns
+
 
 def read_log(text: str, stem: str, told: Told) -> tuple[list[Timing], list[str]]:
     """Rows of every table that nccl-tests printed, with what its heading says of ranks, hosts and GPUs."""
@@ -205,19 +210,34 @@ def _named_apart(tables: list[list[Timing]], stem: str) -> list[list[Timing]]:
 
 def _blocks(text: str) -> tuple[list[_Block], list[str]]:
     """The tables of a log. Of the lines that are no rows, only those in a table that look like one are named."""
-    block, blocks, problems, count = _Block(), [], [], 0
+    log = _Log()
     for number, line in enumerate(text.splitlines(), 1):
-        where = f"line {number}"
+        log.read(line, f"line {number}")
+    blocks = [*log.blocks, log.block]
+    for before, after in pairwise(blocks):
+        if not after.hosts:
+            after.hosts, after.gpu = before.hosts, before.gpu
+    return [block for block in blocks if block.rows], log.problems
+
+
+@dataclass
+class _Log:
+    """A log that is read line by line: the tables so far, the one that is open, and what is wrong with some lines."""
+
+    block: _Block = field(default_factory=_Block)
+    blocks: list[_Block] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    count: int = 0  # of rows
+
+    def read(self, line: str, where: str) -> None:
+        """Take in the next line: of a heading, a row, the end of a table, or none of these."""
         if len(line) > _LONGEST:
             if _ROW.search(line):
-                problems.append(f"{where}: not read, it has {len(line):,} characters")
-            continue
+                self.problems.append(f"{where}: not read, it has {len(line):,} characters")
+            return
         row, columns, rank, start = (form.search(line) for form in (_ROW, _COLUMNS, _RANK, _START))
-        begins = (block.rows or block.columns) if rank or start else block.rows if columns else row and block.ended
-        if begins:
-            blocks.append(block)
-            # What a test says of its hosts holds for the next one, until that says something else.
-            block = _Block(columns=block.columns if row else ())
+        self._begin(heading=bool(rank or start), columns=bool(columns), row=bool(row))
+        block = self.block
         if rank:
             block.hosts.append(rank[1])
             block.gpu = rank[2].strip()
@@ -226,24 +246,32 @@ def _blocks(text: str) -> tuple[list[_Block], list[str]]:
             block.host = bool(_SEVERAL.search(line)) or block.host
         elif columns:
             block.columns = tuple(columns[0].split())
-            if "cputime" in block.columns:
-                problems.append(f"{where}: not read, its table has CPU times (-C), not those of the GPUs")
+            if block.timed_on_host:
+                self.problems.append(f"{where}: not read, its table has CPU times (-C), not those of the GPUs")
         elif _END.search(line):
             block.ended = True
-        elif "cputime" in block.columns:
-            continue
-        elif row:
-            _add_row(block, row[0].split(), where, problems)
-            count += 1
-            if count > MOST_ROWS:
+        elif not block.timed_on_host:
+            self._read_row(row, line, where)
+
+    def _begin(self, *, heading: bool, columns: bool, row: bool) -> None:
+        """Open the next table where a line is of another than the one that is open."""
+        block = self.block
+        begins = (block.rows or block.columns) if heading else block.rows if columns else row and block.ended
+        if begins:
+            self.blocks.append(block)
+            # What a test says of its hosts holds for the next one, until that says something else.
+            self.block = _Block(columns=block.columns if row else ())
+
+    def _read_row(self, row: re.Match[str] | None, line: str, where: str) -> None:
+        """Add a row to the table; name a line within it that only looks like one."""
+        block = self.block
+        if row:
+            _add_row(block, row[0].split(), where, self.problems)
+            self.count += 1
+            if self.count > MOST_ROWS:
                 raise ValueError(f"{where}: more than {MOST_ROWS:,} rows: split the file")
         elif (block.rows or block.columns) and not block.ended and _LIKE_A_ROW.search(line):
-            problems.append(f"{where}: not read, not a row of nccl-tests: {line.strip()!r}")
-    blocks.append(block)
-    for before, after in pairwise(blocks):
-        if not after.hosts:
-            after.hosts, after.gpu = before.hosts, before.gpu
-    return [block for block in blocks if block.rows], problems
+            self.problems.append(f"{where}: not read, not a row of nccl-tests: {line.strip()!r}")
 
 
 def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -> None:

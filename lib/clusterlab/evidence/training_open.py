@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..catalogue import Machine, Software
-from ..model import Faults, Layout, Transformer, Workload
+from ..model import Layout, Transformer, Violations, Workload
 from ..quantities import Count
 from .naming import in_catalogue
 from .rows import Row, SkipRow
@@ -225,18 +225,18 @@ def _candidates(
 
 def _valid(layouts: Layout, model: Transformer, workload: Workload, gpus: float) -> Layout:
     """Those of the layouts that can be built."""
-    faults = layouts.faults(model, workload, gpus=gpus)
-    valid = faults.valid
+    violations = layouts.violations(model, workload, gpus=gpus)
+    valid = violations.valid
     if not np.any(valid):
-        raise SkipRow(f"not a layout: {_most_broken(faults)}")
+        raise SkipRow(f"not a layout: {_most_broken(violations)}")
     return layouts if np.all(valid) else layouts[valid]
 
 
-def _most_broken(faults: Faults) -> str:
+def _most_broken(violations: Violations) -> str:
     """The rule that most candidates break, and what the first of them has there."""
-    rules = {rule: np.atleast_1d(mask) for rule, mask in faults.rules.items()}
+    rules = {rule: np.atleast_1d(mask) for rule, mask in violations.rules.items()}
     rule = max(rules, key=lambda rule: np.count_nonzero(rules[rule]))
     first = int(np.argmax(rules[rule]))
-    values = {name: faults.values[name] for name in faults.values if re.search(rf"\b{name}\b", rule)}
+    values = {name: violations.values[name] for name in violations.values if re.search(rf"\b{name}\b", rule)}
     got = ", ".join(f"{n} {np.broadcast_to(v, rules[rule].shape)[first]:g}" for n, v in values.items())
     return f"{rule}; {'for example' if rules[rule].size > 1 else 'got'} {got}"

@@ -94,7 +94,7 @@ def predict_runs(runs: Iterable[Run]) -> Step:
 # --- Many runs in one call -------------------------------------------------------------------------------------------
 
 
-class Batch(NamedTuple):
+class RunBatch(NamedTuple):
     """Runs that share model, machine, software and precision, as one question to the model of a step.
 
     ``where`` are their places among all runs.
@@ -108,7 +108,7 @@ class Batch(NamedTuple):
     software: Software
 
 
-def batches(runs: Sequence[Run]) -> list[Batch]:
+def batches(runs: Sequence[Run]) -> list[RunBatch]:
     """Return the runs in batches, each of which is one call of :func:`clusterlab.parallelism.step`."""
 
     def alike(i: int) -> tuple[object, ...]:
@@ -118,7 +118,7 @@ def batches(runs: Sequence[Run]) -> list[Batch]:
     for where in grouped(range(len(runs)), alike):
         layout, workload, _ = stacked([runs[i].layout for i in where], [runs[i].workload for i in where])
         run = runs[where[0]]
-        found.append(Batch(where, run.model, run.machine, workload, layout, run.software))
+        found.append(RunBatch(where, run.model, run.machine, workload, layout, run.software))
     return found
 
 

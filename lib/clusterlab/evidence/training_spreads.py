@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..catalogue import VarianceComponents
-from ..parallelism import kind
+from ..parallelism import step_kind
 from ..records import Explained, Rows
 from ..units import fmt
 from .calibration import Calibrated, expected_misses, learn_scatter
@@ -36,7 +36,7 @@ def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]
     Returns
     -------
     dict
-        Kind (:func:`clusterlab.parallelism.kind`) to its low and high ratio.
+        Kind (:func:`clusterlab.parallelism.step_kind`) to its low and high ratio.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def training_residuals(runs: Iterable[Run]) -> tuple[np.ndarray, np.ndarray, np.
     """
     runs = list(runs)
     ratios = np.array([run.seconds for run in runs]) / unseen_times(runs)
-    kinds = np.array([kind(run.model, run.workload.precision) for run in runs])
+    kinds = np.array([step_kind(run.model, run.workload.precision) for run in runs])
     known = ~np.isnan(ratios)
     return ratios[known], kinds[known], np.array([run.source for run in runs])[known]
 
@@ -129,7 +129,7 @@ def training_coverage(runs: Iterable[Run]) -> list[Coverage]:
     steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
     mfu = steps.model_flops / (steps.gpus * steps.peak) / seconds
     constant = rivals(runs)[0] / mfu  # measured time over that at the constant MFU
-    all_kinds = np.array([kind(run.model, run.workload.precision) for run in runs])
+    all_kinds = np.array([step_kind(run.model, run.workload.precision) for run in runs])
     all_sources = np.array([run.source for run in runs])
     found = []
     for name in dict.fromkeys(kinds.tolist()):
@@ -168,7 +168,8 @@ def learn_scatters(runs: Iterable[Run]) -> dict[str, dict[str, float]]:
     Returns
     -------
     dict
-        Kind (:func:`clusterlab.parallelism.kind`) to the fields of a :class:`clusterlab.catalogue.VarianceComponents`.
+        Kind (:func:`clusterlab.parallelism.step_kind`) to the fields of a
+        :class:`clusterlab.catalogue.VarianceComponents`.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def _scattered(runs: Iterable[Run]) -> dict[str, tuple[np.ndarray, list[str], li
     runs = list(runs)
     for run, time in zip(runs, unseen_times(runs), strict=True):
         if not np.isnan(time):
-            columns = found.setdefault(kind(run.model, run.workload.precision), ([], [], []))
+            columns = found.setdefault(step_kind(run.model, run.workload.precision), ([], [], []))
             for column, value in zip(columns, (np.log(run.seconds / time), run.source, run.model), strict=True):
                 column.append(value)
     return {name: (np.array(misses), sources, models) for name, (misses, sources, models) in found.items()}

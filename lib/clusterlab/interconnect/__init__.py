@@ -1,8 +1,8 @@
 """Interconnect: what collectives cost on a wire, and the fabrics that the wires make."""
 
 from .collectives import (
+    AlgorithmTimes,
     Collective,
-    Comparison,
     Overlap,
     all_to_all_local_share,
     best_all_reduce,
@@ -52,7 +52,7 @@ from .topology import (
 __all__ = [
     "Collective", "point_to_point", "ring_reduce_scatter", "ring_all_gather", "ring_all_reduce", "bus_factor",
     "tree_all_reduce", "recursive_doubling_all_reduce", "halving_doubling_all_reduce", "double_tree_all_reduce",
-    "double_tree_chunks", "crossover_size", "Comparison", "best_all_reduce", "hierarchical_all_reduce",
+    "double_tree_chunks", "crossover_size", "AlgorithmTimes", "best_all_reduce", "hierarchical_all_reduce",
     "multi_node_ring", "in_network_all_reduce", "multicast_all_reduce", "mesh_all_gather", "pairwise_all_to_all",
     "hierarchical_all_to_all", "posted_all_to_all", "expert_all_to_all", "all_to_all_local_share", "pipelined_time",
     "Overlap", "overlap_stages", "exposed_time", "FatTree", "fat_tree_capacity", "fat_tree", "bisection_bandwidth",

@@ -498,7 +498,7 @@ def crossover_size(first: Collective, second: Collective) -> Bytes:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(Explained):
+class AlgorithmTimes(Explained):
     """The time of each algorithm, by name, in seconds. Fields broadcast."""
 
     times: Mapping[str, float]
@@ -519,14 +519,14 @@ class Comparison(Explained):
 
 
 @law
-def best_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: PositiveSeconds) -> Comparison:
+def best_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency: PositiveSeconds) -> AlgorithmTimes:
     r"""Time of every flat all-reduce for a size and a number of ranks, and which is best.
 
     .. math:: T = \min_a T_a(S, n)
 
     Returns
     -------
-    Comparison
+    AlgorithmTimes
         The double tree with its best number of chunks, at its upper bound; the others exact. The model has no
         contention: halving-doubling never loses to the ring on a power of two, while in a network its distant partners
         share links and the neighbours of a ring do not.
@@ -549,7 +549,7 @@ def best_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency
         "recursive doubling": recursive_doubling_all_reduce.unchecked(size, n, **link),
         "halving-doubling": halving_doubling_all_reduce.unchecked(size, n, **link),
     }
-    return Comparison(MappingProxyType({name: cost.time for name, cost in costs.items()}))
+    return AlgorithmTimes(MappingProxyType({name: cost.time for name, cost in costs.items()}))
 
 
 # --- Two levels: inside the node and across ---------------------------------------------------------------------------

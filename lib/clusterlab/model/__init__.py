@@ -14,7 +14,7 @@ from .counts import (
     training_flops,
 )
 from .feed_forwards import Experts, FeedForward
-from .layout import PRECISIONS, RECOMPUTE, Faults, Layout, Workload, block_faults
+from .layout import PRECISIONS, RECOMPUTE, Layout, Violations, Workload, block_violations
 from .mixers import Attention, GatedDeltaNet, LatentAttention, Mamba2, Recurrent, SlidingWindow
 from .published import Entry, Published, entry, match_model, normalize_name, transformer, transformers
 from .shape import Stack, Transformer, trained
@@ -23,7 +23,7 @@ __all__ = [
     "Transformer", "Stack", "transformer", "transformers", "Block", "Attention", "LatentAttention", "SlidingWindow",
     "FeedForward", "Experts", "Recurrent", "Mamba2", "GatedDeltaNet", "MultiToken", "Embedding", "Output",
     "ParameterCount", "parameters", "ForwardFlops", "forward_flops", "TrainingFlops", "training_flops", "trained",
-    "alternate_share", "kv_bytes_per_token", "kv_cache_bytes", "state_bytes", "Workload", "Layout", "Faults",
-    "block_faults", "PRECISIONS", "RECOMPUTE", "Rank", "Gemm", "Traffic", "Routing", "Columns", "TILE", "Entry",
+    "alternate_share", "kv_bytes_per_token", "kv_cache_bytes", "state_bytes", "Workload", "Layout", "Violations",
+    "block_violations", "PRECISIONS", "RECOMPUTE", "Rank", "Gemm", "Traffic", "Routing", "Columns", "TILE", "Entry",
     "Published", "entry", "match_model", "normalize_name",
 ]  # fmt: skip

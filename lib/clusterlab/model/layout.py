@@ -215,7 +215,7 @@ class Layout(Explained):
                 values[name] = taken.item() if isinstance(taken, np.generic) else taken
         return record(Layout, values)  # they are checked already, and there may be none of them
 
-    def faults(self, model: Transformer, workload: Workload, *, gpus: Count | None = None) -> Faults:
+    def violations(self, model: Transformer, workload: Workload, *, gpus: Count | None = None) -> Violations:
         """Which layouts cannot be built, and by which rule. Memory is no rule of this list.
 
         Parameters
@@ -229,7 +229,7 @@ class Layout(Explained):
 
         Returns
         -------
-        Faults
+        Violations
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Layout(Explained):
         --------
         >>> from clusterlab.model import transformer
         >>> layouts = Layout(tp=[1, 3, 8], dp=[8, 1, 3])
-        >>> found = layouts.faults(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=64), gpus=8)
+        >>> found = layouts.violations(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=64), gpus=8)
         >>> found.valid
         array([ True, False, False])
         >>> [rule for rule, broken in found.rules.items() if broken[2]]
@@ -261,14 +261,14 @@ class Layout(Explained):
         if gpus is not None:
             (values["gpus"],) = whole(gpus=gpus)
             rules = {"tp pp dp cp must be gpus": t * p * d * c != values["gpus"]} | rules
-        broken, limits = block_faults(model, self, ("tp", "cp"))
+        broken, limits = block_violations(model, self, ("tp", "cp"))
         rules.update(broken)
         values.update(limits)
         if self.etp is not None:
             rules["ep times etp must divide tp cp dp"] = (t * c * d) % (x * self.etp) != 0
         if self.shard_group is not None:
             rules["shard_group must divide dp cp"] = (d * c) % self.shard_group != 0
-        return Faults(rules, values)
+        return Violations(rules, values)
 
     def _rows(self) -> Rows:
         usual = {f.name: f.default for f in fields(self)}
@@ -279,7 +279,9 @@ class Layout(Explained):
         return [*rows, ("GPUs", _shown(self.gpus))]
 
 
-def block_faults(model: Transformer, layout: Layout, axes: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+def block_violations(
+    model: Transformer, layout: Layout, axes: tuple[str, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
     rules: dict[str, Any] = {}
     values: dict[str, Any] = {}
@@ -305,7 +307,7 @@ def _shown(value: Any) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Faults(Explained):
+class Violations(Explained):
     """Which layouts cannot be built: ``broken`` maps each rule, which is its own message, to those that break it.
 
     ``values`` are what the rules speak of.

@@ -14,8 +14,8 @@ from .monitoring import (
     step_alarm,
 )
 from .replays import Replays, replay
-from .schedules import CAUSES, Attempt, Schedule, Use, compare
-from .simulation import simulate
+from .schedules import CAUSES, Attempt, Schedule, Use, compare_policies
+from .simulation import simulate_cluster
 from .storage import (
     Feeding,
     FileSystem,
@@ -31,8 +31,8 @@ from .stragglers import any_slow, repetitions, slowest
 
 __all__ = [
     "reading_rate", "cache_hits", "FileSystem", "file_system", "servers_needed", "fair_shares", "time_to_starve",
-    "Feeding", "feed", "Cluster", "Jobs", "draw_jobs", "Attempt", "CAUSES", "Use", "Schedule", "simulate", "compare",
-    "Replays", "replay", "expected_wait", "Drain", "drain", "slowest", "any_slow", "repetitions", "Detector",
-    "heartbeat", "best_timeout", "step_alarm", "result_checks", "best_check_interval", "least_tests", "pair_tests",
-    "find_bad",
+    "Feeding", "feed", "Cluster", "Jobs", "draw_jobs", "Attempt", "CAUSES", "Use", "Schedule", "simulate_cluster",
+    "compare_policies", "Replays", "replay", "expected_wait", "Drain", "drain", "slowest", "any_slow", "repetitions",
+    "Detector", "heartbeat", "best_timeout", "step_alarm", "result_checks", "best_check_interval", "least_tests",
+    "pair_tests", "find_bad",
 ]  # fmt: skip

@@ -61,7 +61,7 @@ class Jobs(Explained):
     #: Higher goes first; by default all are equal.
     priority: Amount = None
     #: The fewest GPUs with which it starts where it cannot have all; it then takes longer in proportion. By default
-    #: all of them: a rigid job. Where :func:`simulate` is told so, it also changes its size while it runs.
+    #: all of them: a rigid job. Where :func:`simulate_cluster` is told so, it also changes its size while it runs.
     least: Count = None
     #: Seconds that its user asks for, by which the scheduler plans; by default the duration, a perfect guess.
     limit: PositiveSeconds = None

@@ -86,7 +86,8 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
     Returns
     -------
     Replays
-        What :func:`simulate` finds on one node of all GPUs, to the last bit where a job's GPU-seconds are exact.
+        What :func:`simulate_cluster` finds on one node of all GPUs, to the last bit where a job's GPU-seconds are
+        exact.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
     -----
     Source: Kiefer and Wolfowitz 1955, who follow a queue job by job; Mu'alem and Feitelson 2001 (conservative). The
     loop is over jobs, the arrays are over runs: when GPUs come back, or go. EASY, evictions and changes of size depend
-    on what happens in between: :func:`simulate`.
+    on what happens in between: :func:`simulate_cluster`.
 
     Examples
     --------

@@ -219,7 +219,7 @@ class Schedule(Explained):
         return rows
 
 
-def compare(
+def compare_policies(
     runs: Mapping[str, Schedule], *, sizes: Sequence[int], start: Seconds | None = None, stop: Seconds | None = None
 ) -> Table:
     """Policies side by side: how long jobs of some sizes wait, and the GPU-hours that each policy costs a year.
@@ -245,9 +245,10 @@ def compare(
 
     Examples
     --------
-    >>> from clusterlab.operations import simulate
+    >>> from clusterlab.operations import simulate_cluster
     >>> jobs = Jobs(arrival=[0, 1, 2], gpus=[24, 32, 8], duration=[3600, 3600, 600])
-    >>> compare({name: simulate(jobs, Cluster(4), policy=name) for name in ("fcfs", "backfill")}, sizes=[32, 8])
+    >>> runs = {name: simulate_cluster(jobs, Cluster(4), policy=name) for name in ("fcfs", "backfill")}
+    >>> compare_policies(runs, sizes=[32, 8])
     policy    32 GPUs wait  8 GPUs wait  GPU-hours lost a year
     fcfs               1 h          2 h               32,000 h
     backfill           1 h          0 h               29,000 h

@@ -14,7 +14,7 @@ from .schedules import Schedule
 from .state import Rules, State
 
 
-def simulate(
+def simulate_cluster(
     jobs: Jobs,
     cluster: Cluster,
     *,
@@ -72,7 +72,7 @@ def simulate(
 
     >>> jobs = Jobs(arrival=[0, 1, 2], gpus=[24, 32, 8], duration=[3600, 3600, 600])
     >>> for policy in ("fcfs", "backfill"):
-    ...     simulate(jobs, Cluster(4), policy=policy).wait
+    ...     simulate_cluster(jobs, Cluster(4), policy=policy).wait
     array([   0., 3599., 7198.])
     array([   0., 3599.,    0.])
     """

@@ -18,7 +18,7 @@ END, ARRIVAL, LOOK = range(3)  # what happens at a time, in this order: a job en
 
 @dataclass(frozen=True)
 class Rules:
-    """How a cluster is run, as :func:`~clusterlab.operations.simulate` is told."""
+    """How a cluster is run, as :func:`~clusterlab.operations.simulate_cluster` is told."""
 
     policy: str
     placement: str

@@ -10,19 +10,20 @@ from .pipeline import (
     critical_stage,
     dualpipe_bubble,
     in_flight,
-    simulate,
     simulate_dualpipe,
+    simulate_pipeline,
     stage_layers,
 )
 from .rates import Rates, reached
 from .ratios import data_parallel_ratio, tensor_parallel_ratio
 from .sharding import Ranks, Sent
-from .training import PARTS, Step, kind, sent_bytes, step
+from .training import STEP_PARTS, Step, sent_bytes, step, step_kind
 from .work import scan_time
 
 __all__ = [
     "Ranks", "Sent", "data_parallel_ratio", "tensor_parallel_ratio", "sent_bytes", "ModelState", "model_state",
-    "LayerActivations", "layer_activations", "Footprint", "footprint", "SCHEDULES", "Timeline", "simulate",
+    "LayerActivations", "layer_activations", "Footprint", "footprint", "SCHEDULES", "Timeline", "simulate_pipeline",
     "bubble_fraction", "in_flight", "stage_layers", "CriticalStage", "critical_stage", "simulate_dualpipe",
-    "dualpipe_bubble", "Rates", "reached", "scan_time", "PARTS", "Step", "step", "kind", "Search", "search", "axes",
+    "dualpipe_bubble", "Rates", "reached", "scan_time", "STEP_PARTS", "Step", "step", "step_kind", "Search", "search",
+    "axes",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """Layout search: every layout of a model on a cluster, which can run and why the others cannot, and the best of them.
 
 :func:`search` makes all combinations of the axes that it is given, drops those that break a rule of
-:meth:`clusterlab.model.Layout.faults` or do not fit in memory, and times the rest in one call. Nothing is pruned by
+:meth:`clusterlab.model.Layout.violations` or do not fit in memory, and times the rest in one call. Nothing is pruned by
 guesswork.
 """
 
@@ -175,7 +175,7 @@ def search(
     candidates = Layout(**mesh)
     rejected, alive = {}, np.ones(shape, dtype=bool)
     left = alive.size
-    for rule, broken in candidates.faults(model, workload, gpus=there).broken.items():
+    for rule, broken in candidates.violations(model, workload, gpus=there).broken.items():
         alive &= ~np.asarray(broken)
         now = int(np.count_nonzero(alive))
         rejected[rule], left = left - now, now

@@ -313,7 +313,7 @@ def footprint(
     software : Software
         Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
     schedule : str or array of str
-        As in :func:`clusterlab.parallelism.simulate`.
+        As in :func:`clusterlab.parallelism.simulate_pipeline`.
     stage : array_like, optional
         The stage, counted from 0. By default the one that needs most.
     fragmentation : array_like
@@ -329,7 +329,7 @@ def footprint(
     Raises
     ------
     ValueError
-        A layout breaks a rule of :meth:`clusterlab.model.Layout.faults`, or there is no such stage or schedule.
+        A layout breaks a rule of :meth:`clusterlab.model.Layout.violations`, or there is no such stage or schedule.
 
     Notes
     -----
@@ -366,7 +366,7 @@ def footprint(
     recomputation   336 MB
     total          62.5 GB
     """
-    layout.faults(model, workload).refuse()
+    layout.violations(model, workload).refuse()
     if stage is not None:
         check_stage(stage, layout.pp)
     return rank_footprint(trained(model), workload, layout, software, schedule, stage, fragmentation, reserved)
@@ -382,7 +382,7 @@ def rank_footprint(
     fragmentation: Amount = 0.0,
     reserved: Bytes = 0.0,
 ) -> Footprint:
-    """Return the footprint of layouts without faults, of a model as it is trained."""
+    """Return the footprint of layouts without violations, of a model as it is trained."""
     held = _held(model, workload, layout, software, schedule)
     stages = _heaviest_stages(held) if stage is None else [stage]
     return reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))

@@ -1,8 +1,9 @@
 """Pipelines: a model cut into stages, the schedules that feed them microbatches, and the idle time that is left.
 
-:func:`simulate` executes a schedule: every stage works through its own list of passes in order, and a pass starts when
-the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and :func:`in_flight`, are what
-comes out where all stages take the same time. A transfer delays its receiver and keeps no stage busy.
+:func:`simulate_pipeline` executes a schedule: every stage works through its own list of passes in order, and a pass
+starts when the stage is free and its input has arrived. The closed forms, :func:`bubble_fraction` and
+:func:`in_flight`, are what comes out where all stages take the same time. A transfer delays its receiver and keeps no
+stage busy.
 
 The model is cut into stages times chunks pieces (virtual stages); stage i holds pieces i, i + stages, i + 2 stages and
 so on. A forward pass (F) of a piece needs that of the piece before it, a backward pass (B) that of the piece after it.
@@ -13,8 +14,8 @@ gradient of the weights (W), which nothing waits for.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from ..units import fmt
 SCHEDULES = ("gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2")
 
 
-Pass = tuple[str, int, int]  # its kind, chunk and microbatch
+Pass = tuple[str, int, int]  # its kind, chunk (of DualPipe, direction) and microbatch
 
 
 # --- What each stage does, in which order ----------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def _counts(**values: Any) -> list[int]:
     return [int(count) for count in whole(**values)]
 
 
-def simulate(
+def simulate_pipeline(
     schedule: str,
     *,
     stages: int,
@@ -215,7 +216,7 @@ def simulate(
 
     Examples
     --------
-    >>> simulate("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
+    >>> simulate_pipeline("1f1b", stages=4, microbatches=8, forward=1e-3, backward=2e-3)
     Timeline
                                           value
     passes                                   64
@@ -311,6 +312,85 @@ def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str
     return units + [[("W", -1)], [("I", here)]] * inner + [[("W", -1)]] * (to_end + 1)
 
 
+_Input = tuple[bool, int, int, int]  # a pass on which another waits: forward or not, direction, piece, microbatch
+
+
+@dataclass
+class _DualStage:
+    """A stage of DualPipe at work: what it has to do, how far it is, and since when it is free."""
+
+    index: int
+    stages: int
+    units: list[list[tuple[str, int]]]
+    at: int = 0
+    free: float = 0.0
+    begun: Counter[tuple[bool, int]] = field(default_factory=Counter)  # passes, by forward or not and direction
+    put_off: deque[tuple[int, int]] = field(default_factory=deque)  # weight gradients: direction and microbatch
+
+    def piece(self, direction: int) -> int:
+        """The piece of the model that a direction finds here, counted from where it enters."""
+        return self.index if direction == 0 else self.stages - 1 - self.index
+
+    def upcoming(self) -> list[Pass]:
+        """The passes of its next unit: kind, direction, microbatch. None when all is done."""
+        return [
+            (kind, *self.put_off[0]) if kind == "W" else (kind, direction, self.begun[kind == "F", direction])
+            for kind, direction in (self.units[self.at] if self.at < len(self.units) else ())
+        ]
+
+    def ready(self, unit: Iterable[Pass], done: Mapping[_Input, float], hop: float) -> float:
+        """When its next unit can start; infinity while an input is missing."""
+        start = self.free
+        for kind, direction, microbatch in unit:
+            forward, piece = kind == "F", self.piece(direction)
+            if kind == "W" or (forward and piece == 0):
+                continue  # put off here, and of the batch itself
+            if not forward and piece == self.stages - 1:  # the loss follows the last forward pass at once
+                start = max(start, done.get((True, direction, piece, microbatch), np.inf))
+            else:
+                source = piece - 1 if forward else piece + 1
+                start = max(start, done.get((forward, direction, source, microbatch), np.inf) + hop)
+        return start
+
+    def finish(self, unit: Iterable[Pass], end: float) -> dict[_Input, float]:
+        """End its next unit; return the end of each pass on which others wait."""
+        done = {}
+        for kind, direction, microbatch in unit:
+            if kind == "W":
+                self.put_off.popleft()
+                continue
+            if kind == "I":
+                self.put_off.append((direction, microbatch))
+            self.begun[kind == "F", direction] += 1
+            done[kind == "F", direction, self.piece(direction), microbatch] = end
+        self.at, self.free = self.at + 1, end
+        return done
+
+
+def _execute_dualpipe(
+    line: Sequence[_DualStage], parts: Mapping[str, list[tuple[str, float]]], *, paired_scale: float, hop: float
+) -> list[tuple[Any, ...]]:
+    """Run every stage as far as its inputs let it, in turn, until none moves: rows as :func:`_execute` returns them.
+
+    ``parts`` are a pass's own, with their seconds; those of a pair take ``paired_scale`` times as long.
+    """
+    rows: list[tuple[Any, ...]] = []
+    done: dict[_Input, float] = {}
+    moved = True
+    while moved:
+        moved = False
+        for stage in line:
+            while (unit := stage.upcoming()) and (now := stage.ready(unit, done, hop)) < np.inf:
+                scale = paired_scale if len(unit) == 2 else 1.0
+                for kind, direction, microbatch in unit:
+                    for part, seconds in parts[kind]:
+                        rows.append((part, stage.index, direction, microbatch, now, now + scale * seconds))
+                        now += scale * seconds
+                done |= stage.finish(unit, now)
+                moved = True
+    return rows
+
+
 def simulate_dualpipe(
     stages: int,
     microbatches: int,
@@ -365,54 +445,12 @@ def simulate_dualpipe(
     if p % 2 or m % 2 or m < 2 * p:
         raise ValueError(f"stages and microbatches must be even, and microbatches at least twice stages; got {p}, {m}")
     f, b = positive(forward=forward, backward=backward)
-    w, (hop,) = (
-        _weight_part(b, None if weight is None else nonnegative(weight=weight)[0]),
-        nonnegative(communication=communication),
-    )
+    w = _weight_part(b, None if weight is None else nonnegative(weight=weight)[0])
+    (hop,) = nonnegative(communication=communication)
     (pair,) = positive(paired=f + b if paired is None else paired)
-    units = [_dualpipe(i, p, m) for i in range(p)]
-    at, free, rows = [0] * p, [0.0] * p, []
-    end: dict[tuple[bool, int, int, int], float] = {}
-    begun: list[Counter[tuple[bool, int]]] = [Counter() for _ in range(p)]
-    owed: list[deque[tuple[int, int]]] = [deque() for _ in range(p)]
-    moved = True
-    while moved:
-        moved = False
-        for i in range(p):
-            while at[i] < len(units[i]):
-                unit, start = units[i][at[i]], free[i]
-                found = []
-                for kind, direction in unit:
-                    if kind == "W":
-                        found.append((kind, *owed[i][0]))
-                        continue
-                    forward_pass, piece = kind == "F", i if direction == 0 else p - 1 - i
-                    microbatch = begun[i][forward_pass, direction]
-                    found.append((kind, direction, microbatch))
-                    before = piece - 1 if forward_pass else piece + 1
-                    needed = (forward_pass, direction, before, microbatch)
-                    if not forward_pass and before == p:
-                        needed, before = (True, direction, piece, microbatch), piece
-                    if before >= 0:
-                        start = max(start, end.get(needed, np.inf) + hop * (before != piece))
-                if start == np.inf:
-                    break
-                scale = pair / (f + b) if len(unit) == 2 else 1.0
-                for kind, direction, microbatch in found:
-                    if kind == "W":
-                        owed[i].popleft()
-                    elif kind == "I":
-                        owed[i].append((direction, microbatch))
-                    parts = {"F": [("F", f)], "B": [("B", b - w), ("W", w)], "I": [("B", b - w)], "W": [("W", w)]}
-                    for part, seconds in parts[kind]:
-                        rows.append((part, i, direction, microbatch, start, start + scale * seconds))
-                        start += scale * seconds
-                for kind, direction, microbatch in found:
-                    if kind != "W":
-                        piece = i if direction == 0 else p - 1 - i
-                        end[kind == "F", direction, piece, microbatch] = start
-                        begun[i][kind == "F", direction] += 1
-                free[i], at[i], moved = start, at[i] + 1, True
+    parts = {"F": [("F", f)], "B": [("B", b - w), ("W", w)], "I": [("B", b - w)], "W": [("W", w)]}
+    line = [_DualStage(i, p, _dualpipe(i, p, m)) for i in range(p)]
+    rows = _execute_dualpipe(line, parts, paired_scale=pair / (f + b), hop=hop)
     columns = map(np.array, zip(*sorted(rows, key=lambda row: row[1]), strict=True))
     return Timeline(p, 2, *columns)
 
@@ -613,7 +651,7 @@ def critical_stage(
     Notes
     -----
     Source: Narayanan et al. 2021 (SC21), section 2.2.2, for even stages; derived for uneven ones and held against
-    :func:`simulate`.
+    :func:`simulate_pipeline`.
 
     Examples
     --------
@@ -673,7 +711,7 @@ def bubble_fraction(
     stages, microbatches : array_like
         Stages p and microbatches m of a step.
     schedule : str or array of str
-        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+        As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
     chunks : array_like
         Pieces of the model a stage, v; of no effect but under ``"interleaved"``.
     forward, backward, weight : array_like
@@ -742,7 +780,7 @@ def in_flight(
     stage : array_like
         The stage i, counted from 0.
     schedule : str or array of str
-        As in :func:`simulate`. 1F1B is the interleaved schedule with one chunk.
+        As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
     chunks : array_like
         Pieces of the model a stage, v. The group g is p where p divides m, else the next larger even share of m.
 

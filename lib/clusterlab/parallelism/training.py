@@ -32,13 +32,13 @@ from .pipeline import CriticalStage, critical_stage, dualpipe_bubble
 from .rates import Rates, reached
 from .work import Compute, Ends, Job, compute_time, ends_time, rank_weights
 
-PARTS: tuple[str, ...] = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert")
-PARTS += ("transfers", "bubble", "data", "optimizer")
+STEP_PARTS: tuple[str, ...] = ("gemms", "attention", "elementwise", "recomputation", "tensor", "context", "expert")
+STEP_PARTS += ("transfers", "bubble", "data", "optimizer")
 
 
 @dataclass(frozen=True, repr=False)
 class Step(Predicted):
-    """The time of a training step, seconds, as the slowest pipeline stage spends it. ``PARTS`` sum to ``time``.
+    """The time of a training step, seconds, as the slowest pipeline stage spends it. ``STEP_PARTS`` sum to ``time``.
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
     in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`). Of collectives, what is exposed is a
@@ -71,7 +71,7 @@ class Step(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the step: the sum of its parts."""
-        return sum(map(vars(self).__getitem__, PARTS))
+        return sum(map(vars(self).__getitem__, STEP_PARTS))
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
         whole_step = self.time
@@ -110,13 +110,13 @@ class Step(Predicted):
     def _rows(self) -> Rows:
         whole_step = self.time
         rows = [("", "time", "share")]
-        parts = {name: getattr(self, name) for name in PARTS}
+        parts = {name: getattr(self, name) for name in STEP_PARTS}
         rows += [(name, summary(t, "s"), summary(t / whole_step, "%")) for name, t in parts.items() if np.any(t)]
         rows.append(("step", *self._cells()))
         return [*rows, ("MFU", *self._cells("mfu")), ("HFU", *self._cells("hfu"))]
 
 
-def kind(model: Transformer, precision: str) -> str:
+def step_kind(model: Transformer, precision: str) -> str:
     """The kind of a run, of which its spread depends: a key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Parameters
@@ -133,7 +133,7 @@ def kind(model: Transformer, precision: str) -> str:
     Examples
     --------
     >>> from clusterlab.model import transformer
-    >>> kind(transformer("Llama 3.1 8B"), "bf16"), kind(transformer("DeepSeek-V3"), "fp8")
+    >>> step_kind(transformer("Llama 3.1 8B"), "bf16"), step_kind(transformer("DeepSeek-V3"), "fp8")
     ('dense, 16 bits', 'mixture of experts')
     """
     return _kind(model, PRECISIONS[precision][1])
@@ -189,7 +189,7 @@ def step(
     Raises
     ------
     ValueError
-        The machine has no such precision, or a layout breaks a rule of :meth:`clusterlab.model.Layout.faults`; the
+        The machine has no such precision, or a layout breaks a rule of :meth:`clusterlab.model.Layout.violations`; the
         message names the rule and the values.
 
     Notes
@@ -228,7 +228,7 @@ def step(
     MFU              52.9%    (47.2 to 58)
     HFU              53.4%  (47.7 to 58.5)
     """
-    layout.faults(model, workload, gpus=gpus).refuse()
+    layout.violations(model, workload, gpus=gpus).refuse()
     model = trained(model)
     if layout.etp is not None and np.any(layout.etp != pick(layout.ep > 1, 1.0, layout.tp)):
         raise ValueError(f"etp must be tp, or 1 where ep is above 1: a step has no other; got {summary(layout.etp)}")

@@ -2,11 +2,11 @@
 
 from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
-from .choice import Plan, compare, least_memory, plan
+from .choice import Plan, compare_plans, least_memory, plan
 from .fleet import FLEET_METRICS, Fleet, serve
 from .published import PRESETS, Preset, checks, preset
 from .report import as_object, page
-from .result import Binding, Check, InfeasibleError, Move, Point, Result, Sensitivity
+from .result import Binding, InfeasibleError, Move, Point, PublishedComparison, Result, Sensitivity
 from .scenario import (
     ASSUMPTIONS,
     CENTRAL,
@@ -29,7 +29,8 @@ from .training import METRICS, Design, Outcome, design, outcome
 __all__ = [
     "Training", "Serving", "Site", "quantity", "from_inputs", "Scenario", "CENTRAL", "Assumption", "ASSUMPTIONS",
     "LEARNED", "samples", "Switch", "SWITCHES", "Price", "PRICES", "Building", "Fabric", "Supply", "yearly_cost",
-    "Design", "design", "Outcome", "outcome", "METRICS", "Plan", "plan", "compare", "least_memory", "InfeasibleError",
-    "Fleet", "serve", "FLEET_METRICS", "Result", "Binding", "Sensitivity", "Move", "Point", "Check", "Preset",
-    "PRESETS", "preset", "checks", "as_object", "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep",
+    "Design", "design", "Outcome", "outcome", "METRICS", "Plan", "plan", "compare_plans", "least_memory",
+    "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding", "Sensitivity", "Move", "Point",
+    "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object", "page", "Cell", "Atlas", "RESULTS",
+    "run_chunk", "sweep",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 from .. import failures
 from ..catalogue import SOFTWARE, Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
-from ..parallelism import axes, kind, search
+from ..parallelism import axes, search, step_kind
 from ..quantities import Amount, Bytes
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
@@ -115,22 +115,22 @@ def plan(
     chosen = all_of.chosen(limits, site)
     made = all_of.design(chosen, training, site, scenario)
     done = outcome(made, scenario)
-    step_kind = kind(training.model, training.precision)
-    drawn = samples(scenario, draws, step_kind=step_kind, seed=seed)
+    kind = step_kind(training.model, training.precision)
+    drawn = samples(scenario, draws, step_kind=kind, seed=seed)
     return Plan(
         training=training,
         site=site,
         design=made,
         outcome=done,
         intervals=run_intervals(made, done, outcome(made, drawn)),
-        weigh=partial(run_sensitivities, made, scenario, step_kind),
+        weigh=partial(run_sensitivities, made, scenario, kind),
         rank=partial(_front, all_of, limits, training, site, scenario, drawn),
         binding=_binding(all_of, chosen, limits, site),
         considered=all_of.gpus.size,
     )
 
 
-def compare(plans: Mapping[str, Plan], *results: str) -> Table:
+def compare_plans(plans: Mapping[str, Plan], *results: str) -> Table:
     """Set plans side by side: a row for each, a column for each result, with its interval where it is uncertain.
 
     Parameters
@@ -152,7 +152,7 @@ def compare(plans: Mapping[str, Plan], *results: str) -> Table:
     Examples
     --------
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
-    >>> compare({n: plan(run, Site("H100 SXM", gpus=n), draws=10) for n in (64, 128)}, "gpus", "racks")
+    >>> compare_plans({n: plan(run, Site("H100 SXM", gpus=n), draws=10) for n in (64, 128)}, "gpus", "racks")
          GPUs  racks
     64     64      3
     128   128      5

@@ -14,7 +14,7 @@ from ..failures import Estimate
 from ..records import Rows, words
 from .choice import Plan, plan
 from .fleet import FLEET_METRICS, Fleet, serve
-from .result import Check
+from .result import PublishedComparison
 from .scenario import READERS, Scenario, Serving, from_inputs, read_value, refuse_inputs
 from .training import METRICS
 
@@ -77,7 +77,7 @@ def preset(
     return replace(made, published=checks(made, one))
 
 
-def checks(made: Plan | Fleet, against: Preset) -> tuple[Check, ...]:
+def checks(made: Plan | Fleet, against: Preset) -> tuple[PublishedComparison, ...]:
     """Each published number beside the plan's own, with its interval."""
     found = []
     for name, published in against.published.items():
@@ -85,7 +85,7 @@ def checks(made: Plan | Fleet, against: Preset) -> tuple[Check, ...]:
         value = published / 1000 if unit == "t" else published
         one = made.intervals.get(name, Estimate(planned, planned, planned, unit))
         fact = against.facts[f"published_{name}"]
-        found.append(Check(name, unit, planned, float(one.low), float(one.high), value, fact))
+        found.append(PublishedComparison(name, unit, planned, float(one.low), float(one.high), value, fact))
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ from ..units import fmt
 from .choice import Plan
 from .fleet import Fleet
 from .recount import Sum, recount, said
-from .result import Binding, Check, Point, Sensitivity
+from .result import Binding, Point, PublishedComparison, Sensitivity
 from .scenario import ASSUMPTIONS, LEARNED, Scenario
 
 # --- An object -------------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def _sum(one: Sum) -> dict[str, Any]:
     return {name: _plain(value) for name, value in one._asdict().items()} | {"holds": one.holds}
 
 
-def _check(one: Check) -> dict[str, Any]:
+def _check(one: PublishedComparison) -> dict[str, Any]:
     names = ("name", "unit", "planned", "low", "high", "published", "error")
     source = {"source": one.fact.source.title, "url": one.fact.source.url, "date": one.fact.source.date}
     return {n: _plain(getattr(one, n)) for n in names} | source | {"kind": one.fact.kind, "note": one.fact.note}

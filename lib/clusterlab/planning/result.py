@@ -227,7 +227,7 @@ def _signed(value: float, unit: str = "") -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Check(Explained):
+class PublishedComparison(Explained):
     """A result of a plan beside what was published of such a cluster."""
 
     name: str
@@ -272,7 +272,7 @@ class Result(Explained):
 
     intervals: Mapping[str, Estimate] = field(default_factory=dict)
     binding: Binding | None = None
-    published: tuple[Check, ...] = ()
+    published: tuple[PublishedComparison, ...] = ()
     weigh: Callable[[], tuple[Sensitivity, ...]] = field(default_factory=lambda: tuple, compare=False)
     rank: Callable[[], tuple[Point, ...]] = field(default_factory=lambda: tuple, compare=False)
 

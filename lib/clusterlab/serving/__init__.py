@@ -1,7 +1,7 @@
 """Serving: passes of a replica, users and queues, the frontier of speed and yield, the price of a token."""
 
 from .batches import Service, continuous_batch, saturation, static_batch
-from .caches import Footprint, Reuse, footprint, largest_batch, reuse
+from .caches import ReplicaFootprint, Reuse, largest_batch, replica_footprint, reuse
 from .decoding import (
     PipelinedDecode,
     Split,
@@ -12,15 +12,26 @@ from .decoding import (
     token_price,
 )
 from .frontiers import Frontier, frontier
-from .passes import PARTS, Pass, forward_pass, kind
-from .queueing import Impatient, Queue, Run, batch_queue, goodput, impatient_queue, little_law, network_time, simulate
-from .replica import Batch, Formats, Replica, Requests, faults
+from .passes import PASS_PARTS, Pass, forward_pass, serving_kind
+from .queueing import (
+    Impatient,
+    Queue,
+    SimulatedRequests,
+    batch_queue,
+    impatient_queue,
+    little_law,
+    network_time,
+    simulate_queue,
+    slo_attainment,
+)
+from .replica import Batch, Formats, Replica, Requests, violations
 from .routing import balanced_loads, fullest_rank
 
 __all__ = [
-    "Formats", "Requests", "Batch", "Replica", "faults", "Pass", "PARTS", "forward_pass", "kind", "fullest_rank",
-    "balanced_loads", "Footprint", "footprint", "largest_batch", "Service", "static_batch", "continuous_batch",
-    "saturation", "Frontier", "frontier", "Reuse", "reuse", "PipelinedDecode", "pipelined_decode", "accepted_tokens",
-    "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue", "batch_queue", "goodput",
-    "Impatient", "impatient_queue", "Run", "simulate", "network_time",
+    "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "serving_kind",
+    "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
+    "static_batch", "continuous_batch", "saturation", "Frontier", "frontier", "Reuse", "reuse", "PipelinedDecode",
+    "pipelined_decode", "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law",
+    "Queue", "batch_queue", "slo_attainment", "Impatient", "impatient_queue", "SimulatedRequests", "simulate_queue",
+    "network_time",
 ]  # fmt: skip

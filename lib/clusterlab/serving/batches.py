@@ -13,7 +13,7 @@ from ..model import Transformer
 from ..quantities import Amount, Number, PerSecond, Seconds, law
 from ..records import Predicted, Rows, summary, words
 from .caches import largest_batch
-from .passes import forward_pass, kind
+from .passes import forward_pass, serving_kind
 from .replica import Batch, Replica, Requests
 
 
@@ -25,7 +25,7 @@ class Service(Predicted):
     ``time_per_token`` is the mean between tokens of an answer. 0 sequences: it does not fit, and nobody is served.
     ``low`` and ``high`` are the ends of the 80 % interval of ``tokens_per_second_per_gpu``: a token's highest price, by
     :func:`token_price`, and its longest time go with the lower. ``spread_low`` and ``spread_high`` are those of its
-    :func:`kind`, in multiples of its times.
+    :func:`serving_kind`, in multiples of its times.
     """
 
     sequences: Amount
@@ -64,7 +64,7 @@ class Service(Predicted):
 
 def _spread(model: Transformer, how: str, shape: tuple[int, ...]) -> list[Number]:
     """Both ends of the spread of a kind, in the shape of what they belong to."""
-    ends = PREDICTION_INTERVALS[kind(model, how)]
+    ends = PREDICTION_INTERVALS[serving_kind(model, how)]
     return [np.broadcast_to(end, shape)[()] for end in (ends.low, ends.high)]
 
 

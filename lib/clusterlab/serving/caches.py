@@ -16,7 +16,7 @@ from .replica import Batch, Replica
 
 
 @dataclass(frozen=True, repr=False)
-class Footprint(Explained):
+class ReplicaFootprint(Explained):
     """Bytes that a GPU of a replica holds; the parts sum to ``total``."""
 
     weights: Bytes
@@ -34,7 +34,7 @@ class Footprint(Explained):
 
 
 @law
-def footprint(replica: Replica, *, sequences: Amount, context: Amount) -> Footprint:
+def replica_footprint(replica: Replica, *, sequences: Amount, context: Amount) -> ReplicaFootprint:
     r"""Bytes on a GPU of a replica: weights, what a pass needs for a moment, and the caches of its sequences.
 
     .. math:: \text{caches} = \frac{S}{dp\,pp}\left(\text{cache}(s)\,\max(1/tp,\, 1/H_{kv}) + \text{state}/tp\right)
@@ -50,7 +50,7 @@ def footprint(replica: Replica, *, sequences: Amount, context: Amount) -> Footpr
 
     Returns
     -------
-    Footprint
+    ReplicaFootprint
         Of a stage with as many layers as any, the mixtures of experts first, and one of embedding and output layer.
 
     Notes
@@ -68,8 +68,8 @@ def footprint(replica: Replica, *, sequences: Amount, context: Amount) -> Footpr
     >>> from clusterlab.model import Layout, transformer
     >>> from clusterlab.serving import Formats
     >>> replica = Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=4), Formats("fp8"))
-    >>> footprint(replica, sequences=100, context=4000)
-    Footprint
+    >>> replica_footprint(replica, sequences=100, context=4000)
+    ReplicaFootprint
                    bytes
     weights      18.2 GB
     activations   785 MB
@@ -77,7 +77,7 @@ def footprint(replica: Replica, *, sequences: Amount, context: Amount) -> Footpr
     total        51.7 GB
     """
     weights, activations, each = _bytes(replica, context)
-    return Footprint(weights, activations + sequences * each.logits, sequences * each.cache)
+    return ReplicaFootprint(weights, activations + sequences * each.logits, sequences * each.cache)
 
 
 class _Each(NamedTuple):

@@ -20,12 +20,12 @@ from .replica import Replica, Requests
 class Frontier(Explained):
     """Every layout and batch that fits: what a GPU yields against how fast a user reads.
 
-    ``layouts``, ``two_batches`` and ``service`` go together, element by element.
+    ``layouts``, ``two_batch_overlap`` and ``service`` go together, element by element.
     """
 
     considered: int
     layouts: Layout
-    two_batches: np.ndarray
+    two_batch_overlap: np.ndarray
     service: Service
 
     @property
@@ -52,8 +52,8 @@ class Frontier(Explained):
         return int(np.argmax(np.where(fast, self.service.tokens_per_second_per_gpu, -1.0)))
 
     def _rows(self) -> Rows:
-        rows = [("", "value"), ("considered", f"{self.considered:,}"), ("fit", f"{self.two_batches.size:,}")]
-        if self.two_batches.size:
+        rows = [("", "value"), ("considered", f"{self.considered:,}"), ("fit", f"{self.two_batch_overlap.size:,}")]
+        if self.two_batch_overlap.size:
             service = self.service
             rows += [("speed of a user", service.say("speed")), ("on the front", f"{self.front.size:,}")]
             rows += [("tokens per second per gpu", service.with_interval)]
@@ -79,7 +79,7 @@ def frontier(
     gpus : int or sequence of int
         GPUs of a replica. All powers of two that divide them are tried as tp and pp (and what is left of a size that is
         no power); dp follows. Experts are whole and shared by all GPUs of a stage, or split by tp and all there. Copies
-        of experts fill the ranks evenly; with whole experts two batches are tried too.
+        of experts fill the ranks evenly; with whole experts two-batch overlap is tried too.
     batches : sequence, optional
         Sequences for each GPU; by default from 1/64 to 4096 in steps of a quarter of an octave.
     chunk : float, optional
@@ -120,7 +120,7 @@ def frontier(
         blocks.append(continuous_batch(chosen, requests, sequences=sequences[now, batch[i : i + _BLOCK]], chunk=chunk))
     columns: Any = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
     chosen = _taken(candidates, which)
-    return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batches), Service(*columns))
+    return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batch_overlap), Service(*columns))
 
 
 _BLOCK = 16384  # layouts and batches at a time: their intermediate results stay in the cache of one core
@@ -130,7 +130,10 @@ def _taken(replicas: Replica, which: np.ndarray) -> Replica:
     """Some of a record of replicas, one dimension of them."""
     layout = replicas.layout[which]
     return replace(
-        replicas, layout=layout, redundant=replicas.redundant[which], two_batches=replicas.two_batches[which]
+        replicas,
+        layout=layout,
+        redundant=replicas.redundant[which],
+        two_batch_overlap=replicas.two_batch_overlap[which],
     )
 
 
@@ -140,18 +143,18 @@ def _every_layout(replica: Replica, sizes: np.ndarray) -> Replica:
     axes = np.unique(np.concatenate([_divisors(size) for size in sizes]))
     shared = [False, True] if model.experts else [False]
     grid = np.meshgrid(sizes, axes, axes, shared, shared, indexing="ij")
-    size, tp, pp, ep_all, halves = (axis.ravel() for axis in grid)
+    size, tp, pp, ep_all, overlapped = (axis.ravel() for axis in grid)
     dp = size / (tp * pp)
     ep = np.where(ep_all, size / pp, 1.0)
     sound = (dp >= 1) & (dp % 1 == 0) & (model.heads % tp == 0) & (pp <= model.layers) & (tp <= replica.machine.domain)
     for limits in (block.limits(model) for block in model.blocks):
         sound &= limits["tp"][1] % tp == 0 if "tp" in limits else True
-    sound &= ((ep > 1) == ep_all) & (ep_all | ~halves)
-    tp, pp, dp, ep, halves = (column[sound] for column in (tp, pp, dp, ep, halves))
+    sound &= ((ep > 1) == ep_all) & (ep_all | ~overlapped)
+    tp, pp, dp, ep, overlapped = (column[sound] for column in (tp, pp, dp, ep, overlapped))
     etp: Any = np.where(ep > 1, 1.0, tp)
     layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=etp)
     redundant = np.where(ep > 1, -experts % ep, 0.0)
-    return replace(replica, layout=layout, redundant=redundant, two_batches=halves)
+    return replace(replica, layout=layout, redundant=redundant, two_batch_overlap=overlapped)
 
 
 def _divisors(size: float) -> np.ndarray:

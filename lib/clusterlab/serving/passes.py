@@ -13,35 +13,37 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, Machine
+from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
 from ..checks import choose, larger, pick, smaller
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
-from ..quantities import Amount, Bytes, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share
+from ..quantities import Amount, Bytes, Count, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share
 from ..records import Predicted, Rows, summary
 from ..roofline import experts_touched, kernel_time
 from .replica import Batch, Formats, Replica
 from .routing import fullest_rank
 
-PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
-PARTS += ("imbalance", "transfers", "stages", "launches", "host")
+PASS_PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
+PASS_PARTS += ("imbalance", "transfers", "stages", "launches", "host")
 
 
 @dataclass(frozen=True, repr=False)
 class Pass(Predicted):
-    """Seconds of one pass of a replica. ``PARTS`` sum to ``time``.
+    """Seconds of one pass of a replica. ``PASS_PARTS`` sum to ``time``.
 
     ``weights`` and ``caches`` are the seconds that reading them takes; ``gemms`` and ``attention`` what their products
     add to it. ``exchange`` is what shows of sending tokens to experts and back, ``imbalance`` the wait for the fullest
     rank of experts, ``transfers`` the hand-offs between stages, ``stages`` the wait for the slowest of them. A pass of
     a pipeline is the whole way of a sequence through it; the batch then travels in as many microbatches as stages, so
-    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`kind`, in multiples of ``time``.
+    that no stage waits. ``spread_low`` and ``spread_high`` are those of its :func:`serving_kind`, in multiples of
+    ``time``.
     """
 
     weights: Seconds
@@ -69,7 +71,7 @@ class Pass(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the pass: the sum of its parts."""
-        return sum(getattr(self, name) for name in PARTS)
+        return sum(getattr(self, name) for name in PASS_PARTS)
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
         whole_pass = self.time
@@ -88,7 +90,7 @@ class Pass(Predicted):
     def _rows(self) -> Rows:
         whole_pass = self.time
         rows = [("", "time", "share")]
-        parts = {name: getattr(self, name) for name in PARTS}
+        parts = {name: getattr(self, name) for name in PASS_PARTS}
         rows += [
             (name.replace("_", "-"), summary(t, "s"), summary(t / whole_pass, "%"))
             for name, t in parts.items()
@@ -97,7 +99,7 @@ class Pass(Predicted):
         return [*rows, ("pass", *self._cells()), ("MFU", *self._cells("mfu"))]
 
 
-def kind(model: Transformer, how: str = "one pass") -> str:
+def serving_kind(model: Transformer, how: str = "one pass") -> str:
     """The kind of a prediction, on which its interval depends, in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
 
     Parameters
@@ -119,7 +121,7 @@ def kind(model: Transformer, how: str = "one pass") -> str:
     Examples
     --------
     >>> from clusterlab.model import transformer
-    >>> kind(transformer("DeepSeek-V3")), kind(transformer("DeepSeek-V3"), "saturated")
+    >>> serving_kind(transformer("DeepSeek-V3")), serving_kind(transformer("DeepSeek-V3"), "saturated")
     ('serving: one pass', 'serving: saturated, experts')
     """
     names = dict.fromkeys(("one pass", "static batch"), "") | {"saturated": ", experts" if model.experts else ", dense"}
@@ -133,7 +135,8 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         + \big(C - (1 - \kappa)\min(C, H)\big) + \text{imbalance} + \text{launches}
 
     with c and :math:`\mu` the seconds of computing and of reading, C the exchange of tokens with their experts and H
-    what hides it: nothing, or the other half of the batch (``two_batches``), at the price of reading all weights twice.
+    what hides it: nothing, or the other half of the batch (``two_batch_overlap``), at the price of reading all weights
+    twice.
 
     Parameters
     ----------
@@ -149,9 +152,9 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     Notes
     -----
     Source: Pope et al. 2022 for the parts of a pass; DeepSeek-AI 2024 (V3), section 3.4, for attention data
-    parallelism, copies of experts and two batches. MLA decodes in its latent space (DeepSeek-V2 2024, section 2.1.2):
-    scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces are
-    direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
+    parallelism, copies of experts and two-batch overlap. MLA decodes in its latent space (DeepSeek-V2 2024, section
+    2.1.2): scores cost 2 H (2 r_kv + d_r) a pair of tokens, and a rank reads the latents for all its heads. All-reduces
+    are direct: a reduce-scatter and an all-gather, each with all messages posted at once. When prompts are read a token
     crosses to a node once; when all sequences decode it is sent to each expert, and what is hidden costs nothing
     (DeepEP's two kinds of kernels). A hybrid's Mamba-2 layers read and write a state of each sequence that decodes,
     which ``caches`` counts, and scan prompts as in training, in ``attention``; their projections are GEMMs like the
@@ -165,75 +168,92 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     >>> from clusterlab.model import Layout, transformer
     >>> layout, formats = Layout(dp=72, ep=72), Formats("fp8")
     >>> deepseek, h100 = transformer("DeepSeek-V3"), machine("H100 SXM")
-    >>> replica = Replica(deepseek, h100, layout, formats, two_batches=True, redundant=32)
+    >>> replica = Replica(deepseek, h100, layout, formats, two_batch_overlap=True, redundant=32)
     >>> bool(0.08 < forward_pass(replica, Batch(sequences=72 * 256, context=2000)).time < 0.11)
     True
     """
-    model, machine, software = replica.model, replica.machine, replica.software
-    rates = reached(machine, replica.formats.products)
-    rates = rates._replace(
+    model, software = replica.model, replica.software
+    rates, now = _reached_rates(replica), _Now.of(replica, batch)
+    work, turns = _work(replica, rates, batch, now), now.turns
+    all_reduces = turns * _all_reduces(replica, rates, batch, now)
+    exchange, imbalance = _shown_exchange(work, software, now)
+    layers_time = turns * work.layers_time + all_reduces + exchange + imbalance
+    parts: dict[str, Seconds] = {
+        "weights": turns * (work.gemms.read + work.experts.read + work.output.read),
+        "caches": turns * (work.attention.read + work.states.read),
+        "gemms": turns * (work.gemms.added + work.experts.added + work.output.added),
+        "attention": turns * (work.attention.added + work.states.added),
+        "elementwise": turns * work.elementwise,
+        "all_reduces": all_reduces,
+        "exchange": exchange,
+        "imbalance": imbalance,
+        "transfers": _transfers(replica, rates, turns * now.rank.tokens),
+        "stages": _stage_wait(model, layers_time, turns * work.output.time, replica.layout.pp),
+        "launches": turns * _layer_count(model) * software.layer_time,
+    }
+    parts["host"] = _shown_host_time(replica, batch, sum(parts.values()))
+    interval = PREDICTION_INTERVALS[serving_kind(model)]
+    counts = {"sequences": batch.sequences, "tokens": batch.tokens, "gpus": replica.gpus, "flops": _flops(model, batch)}
+    given = {"peak": rates.peak, "spread_low": interval.low, "spread_high": interval.high}
+    return Pass(**_of_one_shape(parts | counts | given))
+
+
+def _reached_rates(replica: Replica) -> Rates:
+    """What kernels of the replica's software reach on its machine."""
+    machine, software = replica.machine, replica.software
+    rates = reached(machine, replica.formats.compute)
+    return rates._replace(
         gemm=rates.gemm * software.gemm,
         memory=software.memory * machine.hbm_bandwidth,
         attention=software.attention * machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"],
         overlap_loss=software.overlap_loss,
     )
-    now = _Now.of(replica, batch)
-    rank, halves = now.rank, now.halves
-    tp, pp, dp = rank.tp, replica.layout.pp, replica.layout.dp
-    gemms, experts, fullest, exchange, waiting = _blocks_work(model, rates, replica, now)
-    mixing, states = _mixing_work(model, rates, replica, batch, now)
-    elementwise = _elementwise_time(model, rates, now)
-    output = _output_work(model, rates, batch, now)
-    read, added = gemms.read + experts.read, gemms.added + experts.added
-    work = mixing.time + states.time + read + added + elementwise
-    all_reduces = halves * _all_reduces(model, machine, rates, replica, now, batch)
-    behind = pick(halves > 1, halves * work, 0.0)
-    lost = pick(
-        np.greater(now.prompted, 0), software.contention, 0.0
-    )  # DeepEP's kernels for decoding hold no processors
-    exposed, waited = (exposed_time.unchecked(time, behind, contention=lost) for time in (exchange, waiting))
-    imbalance = halves * (fullest.time - experts.time) + waited - exposed
-    layer_time = (halves * work + all_reduces + exposed + imbalance) / model.layers
+
+
+def _shown_exchange(work: _Work, software: ServingSoftware, now: _Now) -> tuple[Seconds, Seconds]:
+    """Seconds of the exchange that no work hides, and those in which ranks wait for the fullest of them."""
+    behind = pick(now.turns > 1, now.turns * work.layers_time, 0.0)
+    # DeepEP's kernels for decoding hold no processors.
+    contention = pick(np.greater(now.prompted, 0), software.contention, 0.0)
+    of_mean, of_fullest = (
+        exposed_time.unchecked(time, behind, contention=contention) for time in (work.exchange, work.fullest_exchange)
+    )
+    return of_mean, now.turns * (work.fullest.time - work.experts.time) + of_fullest - of_mean
+
+
+def _stage_wait(model: Transformer, layers_time: Seconds, output_time: Seconds, stages: Count) -> Seconds:
+    """Seconds that a microbatch waits for the slowest stage: the one that also has the output layer."""
     slowest = critical_stage.unchecked(
         model.layers,
-        layer_time=layer_time,
+        layer_time=layers_time / model.layers,
         embedding_time=0.0,
-        output_time=halves * output.time,
-        stages=pp,
+        output_time=output_time,
+        stages=stages,
         microbatches=1.0,
         chunks=1.0,
     )
-    host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
-    blocks = sum(stack.count * len(stack.blocks) for stack in model.stacks)
-    columns: dict[str, Any] = {
-        "weights": halves * (read + output.read),
-        "caches": halves * (mixing.read + states.read),
-        "gemms": halves * (added + output.added),
-        "attention": halves * (mixing.added + states.added),
-        "elementwise": halves * elementwise,
-        "all_reduces": all_reduces,
-        "exchange": exposed,
-        "imbalance": imbalance,
-        "transfers": _transfers(model, machine, rates, replica, halves * rank.tokens),
-        "stages": larger((pp - 1) * slowest.time - slowest.bubble, 0.0),
-        "launches": halves * (blocks / 2) * software.layer_time,
-        "host": 0.0,
-        "sequences": batch.sequences,
-        "tokens": batch.tokens,
-        "gpus": tp * pp * dp,
-        "flops": _flops(model, batch),
-        "peak": rates.peak,
-        "spread_low": PREDICTION_INTERVALS[kind(model)].low,
-        "spread_high": PREDICTION_INTERVALS[kind(model)].high,
-    }
-    # Where there is one stage the host may prepare the next pass meanwhile.
-    meanwhile = pick(pp == 1, sum(columns[name] for name in PARTS), 0.0) if software.host_overlap else 0.0
-    columns["host"] = exposed_time.unchecked(host, meanwhile, contention=0.0)
+    return larger((stages - 1) * slowest.time - slowest.bubble, 0.0)
+
+
+def _layer_count(model: Transformer) -> float:
+    """Layers whose kernels are launched, of two blocks each."""
+    return sum(stack.count * len(stack.blocks) for stack in model.stacks) / 2
+
+
+def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Seconds:
+    """Seconds of the host that no pass hides: where there is one stage it may prepare the next pass meanwhile."""
+    layout, software = replica.layout, replica.software
+    host = layout.pp * software.pass_time + batch.sequences / layout.dp * software.sequence_time
+    meanwhile = pick(layout.pp == 1, parts_time, 0.0) if software.host_overlap else 0.0
+    return exposed_time.unchecked(host, meanwhile, contention=0.0)
+
+
+def _of_one_shape(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as floats, or all columns in the shape of the widest."""
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
-        return Pass(**{name: float(column) for name, column in columns.items()})
-    columns = {name: np.broadcast_to(column, shape) for name, column in columns.items()}
-    return Pass(**columns)
+        return {name: float(column) for name, column in columns.items()}
+    return {name: np.broadcast_to(column, shape) for name, column in columns.items()}
 
 
 class _Now(NamedTuple):
@@ -243,20 +263,20 @@ class _Now(NamedTuple):
     sequences: Amount
     prompted: Amount
     chunks: Amount  # of prompts
-    halves: Number  # batches that take turns
+    turns: Number  # batches that take turns: two of them overlap
 
     @classmethod
     def of(cls, replica: Replica, batch: Batch) -> _Now:
         """Spread a batch over a replica; a rank has at least one sequence."""
         layout = replica.layout
-        halves = pick(np.asarray(replica.two_batches), 2.0, 1.0)
-        share = layout.dp * layout.pp * halves
+        turns = pick(np.asarray(replica.two_batch_overlap), 2.0, 1.0)
+        share = layout.dp * layout.pp * turns
         sequences = pick(np.greater(batch.sequences, 0), larger(batch.sequences / share, 1.0), 0.0)
         prompted = batch.prompt_tokens / share
         tokens = sequences * batch.verified + prompted
         cut = layout.tp, layout.ep, layout.expert_tp
         rank = Rank(*cut, tokens=tokens, sequence_parallel=replica.software.two_axes)
-        return cls(rank, sequences, prompted, prompted / batch.chunk, halves)
+        return cls(rank, sequences, prompted, prompted / batch.chunk, turns)
 
 
 class _Kernel(NamedTuple):
@@ -286,29 +306,64 @@ def _kernel(rates: Rates, flops: Flops, read: Bytes, moved: Bytes = 0.0, peak: F
     return _Kernel(alone, time - alone)
 
 
-def _blocks_work(
-    model: Transformer, rates: Rates, replica: Replica, now: _Now
-) -> tuple[_Kernel, _Kernel, _Kernel, Seconds, Seconds]:
-    """Kernels of all blocks that every token meets; of experts, on the mean rank and on the fullest; and exchanges.
+class _Work(NamedTuple):
+    """What the kernels of a rank take for one of the batches that take turns, all layers together."""
 
-    Those are the seconds in which tokens go to experts and back, and with the fullest rank's tokens.
-    """
-    rank, size, copies = now.rank, replica.formats.weight_bytes, not replica.software.two_axes
-    gemms = experts = fullest = _NONE
+    gemms: _Kernel  # that every token meets
+    experts: _Kernel  # of the mean rank
+    fullest: _Kernel  # of the rank with the most tokens
+    attention: _Kernel
+    states: _Kernel
+    elementwise: Seconds
+    output: _Kernel
+    exchange: Seconds  # tokens to their experts and back, of all batches
+    fullest_exchange: Seconds  # ... of the fullest rank
+
+    @property
+    def layers_time(self) -> Seconds:
+        """Seconds of all layers on the mean rank; what the fullest adds is ``imbalance``."""
+        weights, gemms = self.gemms.read + self.experts.read, self.gemms.added + self.experts.added
+        return self.attention.time + self.states.time + weights + gemms + self.elementwise
+
+
+def _work(replica: Replica, rates: Rates, batch: Batch, now: _Now) -> _Work:
+    """Count every kernel of a pass, block by block, and the exchange of tokens with their experts."""
+    model = replica.model
+    experts = fullest = _NONE
     exchange: Seconds = 0.0
-    waiting: Seconds = 0.0
+    fullest_exchange: Seconds = 0.0
+    for stack in model.stacks:
+        for routing in filter(None, (block.routing(model) for block in stack.blocks)):
+            of_mean, of_fullest, factor = _expert_work(routing, rates, replica, now)
+            experts, fullest = experts.plus(of_mean, stack.count), fullest.plus(of_fullest, stack.count)
+            sent = now.turns * stack.count * _exchange(routing, rates, replica, now)
+            exchange, fullest_exchange = exchange + sent, fullest_exchange + factor * sent
+    attention, states = _mixing_work(replica, rates, batch, now)
+    return _Work(
+        gemms=_gemm_work(replica, rates, now),
+        experts=experts,
+        fullest=fullest,
+        attention=attention,
+        states=states,
+        elementwise=_elementwise_time(model, rates, now),
+        output=_output_work(model, rates, batch, now),
+        exchange=exchange,
+        fullest_exchange=fullest_exchange,
+    )
+
+
+def _gemm_work(replica: Replica, rates: Rates, now: _Now) -> _Kernel:
+    """GEMMs of all blocks that every token meets."""
+    model, rank, size = replica.model, now.rank, replica.formats.weight_bytes
+    copies = not replica.software.two_axes
+    gemms = _NONE
     for stack in model.stacks:
         for block in stack.blocks:
             met = block.on_rank(model, rank.tp, copies=copies)
             (gemm,) = (gemm for gemm in block.gemms(model, rank) if not gemm.grouped)
             one = _kernel(rates, 2 * rank.tokens * met, size * met, 2 * rank.tokens * gemm.fused_io)
             gemms = gemms.plus(one, stack.count)
-            if routing := block.routing(model):
-                mean, full, factor = _expert_work(routing, rates, replica, now)
-                experts, fullest = experts.plus(mean, stack.count), fullest.plus(full, stack.count)
-                sent = now.halves * stack.count * _exchange(routing, rates, replica, now)
-                exchange, waiting = exchange + sent, waiting + factor * sent
-    return gemms, experts, fullest, exchange, waiting
+    return gemms
 
 
 def _output_work(model: Transformer, rates: Rates, batch: Batch, now: _Now) -> _Kernel:
@@ -318,15 +373,13 @@ def _output_work(model: Transformer, rates: Rates, batch: Batch, now: _Now) -> _
     return _kernel(rates, 2 * rows * gemm.met, 2 * gemm.weights)
 
 
-def _mixing_work(
-    model: Transformer, rates: Rates, replica: Replica, batch: Batch, now: _Now
-) -> tuple[_Kernel, _Kernel]:
+def _mixing_work(replica: Replica, rates: Rates, batch: Batch, now: _Now) -> tuple[_Kernel, _Kernel]:
     """Attention of all blocks: caches read, products of decoding sequences and of prompts; and states.
 
     A pass reads and writes the state of each sequence that decodes, however many tokens went before. A prompt is
     scanned as in training: its states are what the scan moves.
     """
-    tp, new = now.rank.tp, now.sequences * batch.verified
+    model, tp, new = replica.model, now.rank.tp, now.sequences * batch.verified
     seen = batch.cached + (batch.chunk + 1) / 2  # of its prompt, by the mean token of a chunk
     by_sequences = now.sequences + now.chunks if replica.software.two_axes else None
     decoding = prompts = caches = read = scans = states = scanned = 0.0
@@ -364,11 +417,10 @@ def _elementwise_time(model: Transformer, rates: Rates, now: _Now) -> Seconds:
     return 2 * now.rank.tokens * (stream / now.rank.stream + split / now.rank.tp) / rates.memory
 
 
-def _all_reduces(
-    model: Transformer, machine: Machine, rates: Rates, replica: Replica, now: _Now, batch: Batch
-) -> Seconds:
+def _all_reduces(replica: Replica, rates: Rates, batch: Batch, now: _Now) -> Seconds:
     """Seconds of all-reduces, one a block; of experts only where their outputs do not return by an exchange."""
-    tp, tokens, dp = now.rank.tp, now.rank.tokens, replica.layout.dp
+    model, machine, dp = replica.model, replica.machine, replica.layout.dp
+    tp, tokens = now.rank.tp, now.rank.tokens
     links = 1.0 if machine.peers is None else smaller((tp - 1) / machine.peers, 1.0)  # of a mesh, few ranks use few
     rate = larger(links, 1e-9) * rates.scale_up_all_to_all
     inside = rates._replace(scale_up_all_to_all=rate, dispatch_latency=0.0)
@@ -451,13 +503,13 @@ def _exchange(routing: Routing, rates: Rates, replica: Replica, now: _Now) -> Se
     return (there + back) * ((replica.layout.dp > 1) & (ranks > 1))
 
 
-def _transfers(model: Transformer, machine: Machine, rates: Rates, replica: Replica, tokens: Number) -> Seconds:
+def _transfers(replica: Replica, rates: Rates, tokens: Number) -> Seconds:
     """Seconds of a token's hand-offs from stage to stage, and of the way back of the token that was drawn."""
     tp, pp = replica.layout.tp, replica.layout.pp
-    inside = tp * replica.layout.dp * pp <= machine.domain
+    inside = tp * replica.layout.dp * pp <= replica.machine.domain
     bandwidth = pick(inside, rates.scale_up_all_to_all, rates.network_all_to_all)
     latency = pick(inside, rates.scale_up_latency, rates.network_latency)
-    return (pp > 1) * (pp * latency + (pp - 1) * 2 * tokens * model.hidden / (tp * bandwidth))
+    return (pp > 1) * (pp * latency + (pp - 1) * 2 * tokens * replica.model.hidden / (tp * bandwidth))
 
 
 def _flops(model: Transformer, batch: Batch) -> Flops:

@@ -6,8 +6,9 @@ rate lambda, and with n there they end at the rate
 
 .. math:: \mu_n = \frac{\min(n, S)}{m\,\tau_{\min(n, S)}}
 
-with S the largest batch and m tokens of a mean answer. :func:`batch_queue` is its steady state, and :func:`simulate`
-runs the passes one by one. Requests come as a Poisson process, all replicas are alike, and each has a queue of its own.
+with S the largest batch and m tokens of a mean answer. :func:`batch_queue` is its steady state, and
+:func:`simulate_queue` runs the passes one by one. Requests come as a Poisson process, all replicas are alike, and each
+has a queue of its own.
 
 :func:`impatient_queue` is for people: who waits too long gives up.
 """
@@ -219,7 +220,7 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number)
     return Queue(arrivals, length, times, states / (states.sum() + states[-1] * ratio / (1 - ratio)), float(ratio))
 
 
-def goodput(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> Share:
+def slo_attainment(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> Share:
     r"""Share of requests that are served as promised: taken up in time, and read at a speed.
 
     .. math:: P(\text{wait} \le w)\; P(\tau_n \le t)
@@ -250,7 +251,7 @@ def goodput(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> Share:
     Examples
     --------
     >>> queue = batch_queue(24, 10e-3 + 0.1e-3 * np.arange(1, 257), tokens=200)
-    >>> [round(goodput(queue, wait=1, time_per_token=t), 2) for t in (15e-3, 20e-3, 25e-3)]
+    >>> [round(slo_attainment(queue, wait=1, time_per_token=t), 2) for t in (15e-3, 20e-3, 25e-3)]
     [0.0, 0.69, 1.0]
     """
     most_wait, most_time = nonnegative(wait=wait, time_per_token=time_per_token)
@@ -347,7 +348,7 @@ def impatient_queue(load: Number, servers: Count, *, patience: Number = 1.0) -> 
 
 
 @dataclass(frozen=True, repr=False)
-class Run(Explained):
+class SimulatedRequests(Explained):
     """What requests of a simulation got: seconds each waited and stayed, and its tokens."""
 
     wait: Seconds
@@ -369,7 +370,7 @@ class Run(Explained):
         return rows
 
 
-def simulate(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> Run:
+def simulate_queue(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> SimulatedRequests:
     """Run a replica pass by pass: whoever has come joins the next pass with room, and leaves with its last token.
 
     Parameters
@@ -383,7 +384,7 @@ def simulate(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> R
 
     Returns
     -------
-    Run
+    SimulatedRequests
 
     Raises
     ------
@@ -399,7 +400,7 @@ def simulate(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> R
     --------
     Two requests of two tokens, room for one; then for both, at a slower pass:
 
-    >>> simulate([0, 0], [2, 2], [1.0]).latency, simulate([0, 0], [2, 2], [1.0, 1.5]).latency
+    >>> simulate_queue([0, 0], [2, 2], [1.0]).latency, simulate_queue([0, 0], [2, 2], [1.0, 1.5]).latency
     (array([2., 4.]), array([3., 3.]))
     """
     (come,), (want,), (times,) = nonnegative(arrivals=arrivals), whole(tokens=tokens), positive(pass_times=pass_times)
@@ -425,7 +426,7 @@ def simulate(arrivals: Seconds, tokens: Count, pass_times: PositiveSeconds) -> R
         now, passes, area = now + count * each, passes + count, area + count * each * len(running)
         while running and running[0][0] == passes:
             end[heapq.heappop(running)[1]] = now
-    return Run(start - come, end - come, want, area / (now - float(come[0])))
+    return SimulatedRequests(start - come, end - come, want, area / (now - float(come[0])))
 
 
 @law

@@ -13,20 +13,20 @@ import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
 from ..checks import broadcastable, nonnegative, positive
-from ..model import PRECISIONS, Faults, Layout, Transformer, block_faults
+from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
 
 _ONE_GPU = Layout()
 # The rate of FP8 with a scale for each row was measured in training alone.
-_PRODUCTS = tuple(name for name in PRECISIONS if name != "fp8-row")
+_COMPUTE = tuple(name for name in PRECISIONS if name != "fp8-row")
 
 
 @dataclass(frozen=True, repr=False)
 class Formats(Explained):
     """Number formats: of the GEMMs, of the weights in memory, of the caches.
 
-    ``products`` is a precision of :data:`~clusterlab.model.PRECISIONS`. ``weight_bytes`` of a weight are by default
+    ``compute`` is a precision of :data:`~clusterlab.model.PRECISIONS`. ``weight_bytes`` of a weight are by default
     those of an operand; ``cache_bytes`` are of an element of the caches. Output layer and embedding stay in 16 bits,
     states of a hybrid in 32.
 
@@ -36,16 +36,16 @@ class Formats(Explained):
     1.0
     """
 
-    products: str = "bf16"
+    compute: str = "bf16"
     weight_bytes: PositiveBytes = None  # those of an operand
     cache_bytes: PositiveBytes = 2.0
 
     def __post_init__(self) -> None:
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
-        if self.products not in _PRODUCTS:
-            raise ValueError(f"products must be one of {', '.join(_PRODUCTS)}; got {self.products!r}")
+        if self.compute not in _COMPUTE:
+            raise ValueError(f"compute must be one of {', '.join(_COMPUTE)}; got {self.compute!r}")
         if self.weight_bytes is None:
-            object.__setattr__(self, "weight_bytes", PRECISIONS[self.products][1])
+            object.__setattr__(self, "weight_bytes", PRECISIONS[self.compute][1])
         for name in ("weight_bytes", "cache_bytes"):
             object.__setattr__(self, name, positive(**{name: getattr(self, name)})[0])
 
@@ -127,7 +127,7 @@ class Batch(Explained):
         return self.sequences * self.verified + self.prompt_tokens
 
 
-def faults(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Faults:
+def violations(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Violations:
     """Which layouts cannot serve a model, and by which rule. Memory is no rule of this list.
 
     Parameters
@@ -141,7 +141,7 @@ def faults(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Faul
 
     Returns
     -------
-    Faults
+    Violations
 
     Raises
     ------
@@ -154,7 +154,7 @@ def faults(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Faul
 
     >>> from clusterlab.model import transformer
     >>> layout = Layout(dp=72, ep=72)
-    >>> faults(transformer("DeepSeek-V3"), layout, redundant=[0, 32]).valid
+    >>> violations(transformer("DeepSeek-V3"), layout, redundant=[0, 32]).valid
     array([False,  True])
     """
     (extra,) = nonnegative(redundant=redundant)
@@ -167,9 +167,9 @@ def faults(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Faul
         "ep times etp must divide tp dp": (t * d) % (x * layout.expert_tp) != 0,
     }
     values = {f.name: getattr(layout, f.name) for f in fields(layout)} | {"etp": layout.expert_tp, "redundant": extra}
-    broken, limits = block_faults(model, layout, ("tp",))
+    broken, limits = block_violations(model, layout, ("tp",))
     names = ("heads", "layers", "experts")
-    return Faults(rules | broken, values | limits | {name: getattr(model, name) for name in names})
+    return Violations(rules | broken, values | limits | {name: getattr(model, name) for name in names})
 
 
 @dataclass(frozen=True, repr=False)
@@ -185,8 +185,8 @@ class Replica(Explained):
     layout : Layout
         tp, pp, dp, ep and etp. Of arrays: as many replicas.
     formats : Formats
-        Of products, weights and caches.
-    two_batches : bool or array of bool
+        Of GEMMs, weights and caches.
+    two_batch_overlap : bool or array of bool
         Whether a batch is halved, so that one half computes while the other communicates.
     redundant : array_like
         Copies of experts besides the first.
@@ -196,8 +196,8 @@ class Replica(Explained):
     Raises
     ------
     ValueError
-        The machine has no such precision, a layout breaks a rule of :func:`faults`, or the software cuts weights along
-        two axes and a block of the model cannot be.
+        The machine has no such precision, a layout breaks a rule of :func:`violations`, or the software cuts weights
+        along two axes and a block of the model cannot be.
 
     Examples
     --------
@@ -205,36 +205,36 @@ class Replica(Explained):
     >>> from clusterlab.model import transformer
     >>> Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=4), Formats("fp8"))
     Replica
-                         value
-    model        Llama 3.1 70B
-    machine           H100 SXM
-    GPUs                     4
-    products               fp8
-    two batches             no
-    software             usual
+                               value
+    model              Llama 3.1 70B
+    machine                 H100 SXM
+    GPUs                           4
+    compute                      fp8
+    two-batch overlap             no
+    software                   usual
     """
 
     model: Transformer
     machine: Machine
     layout: Layout = _ONE_GPU
     formats: Formats = Formats()
-    two_batches: Any = False
+    two_batch_overlap: Any = False
     redundant: Amount = 0
     software: ServingSoftware = SERVING["usual"]
 
     def __post_init__(self) -> None:
         """Refuse what cannot be served."""
-        faults(self.model, self.layout, redundant=self.redundant).refuse()
+        violations(self.model, self.layout, redundant=self.redundant).refuse()
         peaks = self.machine.peaks
-        if PRECISIONS[self.formats.products][0] not in peaks:
-            known = [name for name in _PRODUCTS if PRECISIONS[name][0] in peaks]
-            got = self.formats.products
-            raise ValueError(f"products must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
+        if PRECISIONS[self.formats.compute][0] not in peaks:
+            known = [name for name in _COMPUTE if PRECISIONS[name][0] in peaks]
+            got = self.formats.compute
+            raise ValueError(f"compute must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
         uncut = [type(block).__name__ for block in self.model.blocks if block.exchanged(self.model) is None]
         if uncut and self.software.two_axes:
             raise ValueError(f"two_axes of the software must be False where layers are {uncut[0]}, got True")
-        if np.asarray(self.two_batches).dtype != bool:
-            raise ValueError(f"two_batches must be True or False, got {self.two_batches!r}")
+        if np.asarray(self.two_batch_overlap).dtype != bool:
+            raise ValueError(f"two_batch_overlap must be True or False, got {self.two_batch_overlap!r}")
 
     @property
     def gpus(self) -> Number:
@@ -242,7 +242,7 @@ class Replica(Explained):
         return self.layout.gpus
 
     def _rows(self) -> Rows:
-        both = (np.ndim(self.two_batches) and "some") or ("yes" if self.two_batches else "no")
+        both = (np.ndim(self.two_batch_overlap) and "some") or ("yes" if self.two_batch_overlap else "no")
         rows = [("", "value"), ("model", self.model.name), ("machine", self.machine.name)]
-        rows += [("GPUs", summary(self.gpus)), ("products", self.formats.products), ("two batches", both)]
+        rows += [("GPUs", summary(self.gpus)), ("compute", self.formats.compute), ("two-batch overlap", both)]
         return [*rows, ("software", self.software.name)]

@@ -17,12 +17,12 @@ from types import MappingProxyType
 import traitlets
 
 from .._widget import Widget, script, style, together
-from ._controls import Select, Slider, Step, Toggle, checked
+from ._controls import Play, Select, Slider, Toggle, checked
 from ._markup import Figure
 from ._picture import Axis, Picture, Predict, hidden_labels, stacked, waterfall
 from ._table import Table, check_colours, curve_pairs, every_picture
 
-__all__ = ["Axis", "Explorer", "Picture", "Predict", "Select", "Slider", "Step", "Toggle", "stacked", "waterfall"]
+__all__ = ["Axis", "Explorer", "Picture", "Play", "Predict", "Select", "Slider", "Toggle", "stacked", "waterfall"]
 
 _HERE = Path(__file__).parent
 
@@ -35,7 +35,7 @@ class Explorer(Widget):
     view : callable
         Called with one keyword for each control; returns a :class:`Picture`.
     controls : mapping
-        Name to :class:`Slider`, :class:`Step`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that
+        Name to :class:`Slider`, :class:`Play`, :class:`Select` or :class:`Toggle`. Each becomes a synced trait of that
         name, whose value is a stop, a label or a bool: ``explorer.batch = 64``, ``observe``, ``link`` and ``jslink``
         work. Without controls the one picture is a drawn figure.
     x, y : Axis

@@ -24,18 +24,18 @@ class Slider:
 
 
 @dataclass(frozen=True)
-class Step(Slider):
+class Play(Slider):
     """A slider over the steps of a process, which a reader can also play; at the end it stops.
 
     Examples
     --------
-    >>> from explorable.explorer import Explorer, Picture, Step
+    >>> from explorable.explorer import Explorer, Picture, Play
     >>> from explorable.scene import Box, Scene
     >>> def view(step):
     ...     gpus = [Box(70 * g, 0, 60, 44, f"GPU {g}") for g in range(4)]
     ...     chunk = Box(70 * step + 20, 60, 20, 20, "a", kind="wire", solid=True, key="a")
     ...     return Picture(scene=Scene(270, 80, [*gpus, chunk], alt=f"Chunk a is on GPU {step}"))
-    >>> Explorer(view, controls={"step": Step("Step", range(4))}, title="A chunk on its way around a ring")
+    >>> Explorer(view, controls={"step": Play("Step", range(4))}, title="A chunk on its way around a ring")
     Explorer: A chunk on its way around a ring
       Step: [0], 1, 2, 3
       first: Chunk a is on GPU 0
@@ -97,7 +97,7 @@ def checked(name: str, control: Slider | Select | Toggle) -> Control:
         values = given = [False, True]
         labels = ["off", "on"]
     else:
-        raise ValueError(f"control {name!r} must be a Slider, a Step, a Select or a Toggle, got {control!r}")
+        raise ValueError(f"control {name!r} must be a Slider, a Play, a Select or a Toggle, got {control!r}")
     if len(values) < 2 or len(set(values)) < len(values) or len(set(labels)) < len(values):
         raise ValueError(f"control {name!r} needs at least two different stops, and a different label for each")
     if wrong := [label for label in labels if not isinstance(label, str)]:

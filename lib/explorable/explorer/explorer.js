@@ -217,7 +217,7 @@ function render({ model, el }) {
     if (c.kind === "toggle") return make("input", { ...keep, type: "checkbox", onchange: (e) => choose(c, Number(e.target.checked)) });
     return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => { pause(); choose(c, Number(e.target.value)); } });
   });
-  const outputs = controls.map((c) => c.kind === "slider" || c.kind === "step" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
+  const outputs = controls.map((c) => c.kind === "slider" || c.kind === "play" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
   function sync(index) {
     const told = scene ? ". " + spec.scenes[table[(index + 1) * spec.width - 1]][0] : "";
     controls.forEach((c, i) => {
@@ -226,7 +226,7 @@ function render({ model, el }) {
       else if (c.kind === "toggle") inputs[i].checked = Boolean(j);
       else {
         inputs[i].value = j;
-        inputs[i].setAttribute("aria-valuetext", c.labels[j] + (c.kind === "step" ? told : ""));
+        inputs[i].setAttribute("aria-valuetext", c.labels[j] + (c.kind === "play" ? told : ""));
         outputs[i].textContent = c.labels[j];
       }
     });
@@ -274,7 +274,7 @@ function render({ model, el }) {
   figure.querySelector(".cl-controls").replaceChildren(
     ...controls.map((c, i) => {
       const label = make("label", { class: outputs[i] ? "cl-slider" : "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "");
-      return c.kind === "step" ? steps(c, label) : label;
+      return c.kind === "play" ? steps(c, label) : label;
     }), ...(controls.length ? [reset] : []));
   figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
 

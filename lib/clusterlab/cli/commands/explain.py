@@ -8,7 +8,7 @@ import sys
 from dataclasses import asdict
 
 from ...evidence import Explanation, explain, read_runs
-from ...parallelism import PARTS
+from ...parallelism import STEP_PARTS
 from ...records import aligned
 from ...units import fmt
 from ..command import Command
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ValueError(f"row {row.row} can't be predicted: {row.why}")
     found = explain(runs, arguments.row)
     if arguments.json:
-        parts = {name: float(getattr(found.step, name)) for name in PARTS}
+        parts = {name: float(getattr(found.step, name)) for name in STEP_PARTS}
         times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
         times |= {"low": float(found.step.low), "high": float(found.step.high)}
         about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
