@@ -22,10 +22,15 @@ OF_COLOUR = ["color-contrast", "link-in-text-block"]
 TELEPHONE, WINDOW = {"width": 375, "height": 700}, {"width": 1000, "height": 900}
 HEAVIEST = 500_000  # bytes that a page may ask for, gzipped as a server sends them
 
-# A chapter has ten thousand tokens of code, of a dozen kinds: the first of each stays an element. KaTeX's boxes are
-# hidden from screen readers, and what it says to them is MathML.
+# A chapter has ten thousand tokens of code, of a dozen kinds: the first of each stays an element. The reference has
+# hundreds of definitions of seven makes: five of each stay. KaTeX's boxes are hidden from screen readers, and what it
+# says to them is MathML.
 LESS = """() => {
-  const met = new Set();
+  const met = new Set(), makes = {};
+  for (const one of document.querySelectorAll("dl.py")) {
+    makes[one.className] = (makes[one.className] ?? 0) + 1;
+    if (makes[one.className] > 5) one.remove();
+  }
   for (const token of document.querySelectorAll(".highlight :is(span, a):not(:has(*))")) {
     const kind = [token, token.parentElement].map(e => e.tagName + e.className).join();
     if (met.has(kind)) token.replaceWith(token.textContent); else met.add(kind);
