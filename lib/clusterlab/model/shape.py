@@ -91,8 +91,15 @@ class Transformer(Explained):
     def __post_init__(self) -> None:
         """Fill in what follows from the rest, hold lists as arrays, and refuse what cannot be a decoder."""
         self._fill_in()
-        self._check_counts()
-        self._check_switches()
+        whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
+        for field in _MAY_BE_ZERO:
+            (count,) = nonnegative(**{field: getattr(self, field)})
+            if np.any(count != np.floor(count)):
+                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+        self.broadcasts()
+        for field in ("gated", "tied", "biases"):
+            if not isinstance(getattr(self, field), bool):
+                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
         self._check_together()
         self._check_others()
 
@@ -109,19 +116,6 @@ class Transformer(Explained):
         for field, value in {"kv_heads": self.heads, "expert_ffn": self.ffn, "value_dim": self.head_dim}.items():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, value)
-
-    def _check_counts(self) -> None:
-        whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
-        for field in _MAY_BE_ZERO:
-            (count,) = nonnegative(**{field: getattr(self, field)})
-            if np.any(count != np.floor(count)):
-                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
-        self.broadcasts()
-
-    def _check_switches(self) -> None:
-        for field in ("gated", "tied", "biases"):
-            if not isinstance(getattr(self, field), bool):
-                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
 
     def _check_together(self) -> None:
         if np.any(self.heads % np.asarray(self.kv_heads) != 0):

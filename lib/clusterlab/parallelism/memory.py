@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -450,58 +449,40 @@ def _held(
     )
 
 
-class _Layer(NamedTuple):
-    """A layer of a stack on one rank: bytes of its activations, and parameters."""
-
-    activations: Bytes
-    scores: Bytes  # of attention, among them
-    half: Bytes  # what is kept of the activations under alternate recomputation
-    dense_params: Number
-    expert_params: Number
-    gathered_params: Number
-
-
-def _layer(model: Transformer, stack: Stack, rank: Rank, stream: Bytes, *, alternate: bool) -> _Layer:
-    """One layer of a stack, summed over its blocks; ``half`` is 0 unless ``alternate`` asks for it."""
-    software, blocks = rank.software, stack.blocks
-    assert software is not None
-    parts = _sum_parts(block.activations(model, rank) for block in blocks)
-    dense = sum(block.on_rank(model, rank.tp) + block.besides_on_rank(model, rank.tp) for block in blocks)
-    routings = [routing for block in blocks if (routing := block.routing(model))]
-    experts = sum(routing.experts * routing.weights / (rank.ep * rank.expert_tp) for routing in routings)
-    by_matrix = software.gathers_matrices and not routings
-    return _Layer(
-        activations=sum(parts.values()),
-        scores=parts.get("scores", 0.0),
-        half=sum(block.half_activations(model, rank) for block in blocks) + stream if alternate else 0.0,
-        dense_params=dense,
-        expert_params=experts,
-        gathered_params=reduce(larger, (1.0 * block.largest_matrix(model, rank.tp) for block in blocks))
-        if by_matrix
-        else dense + experts,
-    )
-
-
 def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes) -> _Kind:
     """The mean of some layers, block by block: whatever is recomputed is so a layer at a time."""
     full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
-    any_alternate = bool(np.any(alternate))
-    layers = [_layer(model, stack, rank, stream, alternate=any_alternate) for stack in stacks]
-    # Depths of multi-token prediction in a hybrid are two of its layers each.
-    hybrid = model.feed_forward_layers is not None
-    count = sum(stack.count * (2 if hybrid and stack.sixteen_bits else 1) for stack in stacks)
-    shares = [stack.count / count for stack in stacks]
-    mean = _Layer(*(sum(map(mul, shares, values)) for values in zip(*layers, strict=True)))
-    most_scores = reduce(larger, (1.0 * layer.scores for layer in layers))
-    unrecomputed = pick(alternate, mean.half, mean.activations) if any_alternate else mean.activations
+    halves, software = np.any(alternate), rank.software
+    assert software is not None
+    count = total = half = dense = routed = gathered = 0.0
+    scores: Number = 0.0
+    most_scores: Number = 0.0
+    for stack in stacks:
+        parts = _sum_parts(block.activations(model, rank) for block in stack.blocks)
+        of_scores = parts.get("scores", 0.0)
+        total, scores = total + stack.count * sum(parts.values()), scores + stack.count * of_scores
+        most_scores = larger(most_scores, 1.0 * of_scores)
+        if halves:
+            kept = sum(block.half_activations(model, rank) for block in stack.blocks)
+            half = half + stack.count * (kept + stream)
+        weights = sum(block.on_rank(model, rank.tp) + block.besides_on_rank(model, rank.tp) for block in stack.blocks)
+        of_experts = [block.routing(model) for block in stack.blocks]
+        experts = sum(r.experts * r.weights / (rank.ep * rank.expert_tp) for r in of_experts if r)
+        dense, routed = dense + stack.count * weights, routed + stack.count * experts
+        by_matrix = software.gathers_matrices and not any(of_experts)
+        one = reduce(larger, (1.0 * b.largest_matrix(model, rank.tp) for b in stack.blocks)) if by_matrix else None
+        gathered = gathered + stack.count * (weights + experts if one is None else one)
+        # Depths of multi-token prediction in a hybrid are two of its layers each.
+        single = model.feed_forward_layers is not None and stack.sixteen_bits
+        count = count + stack.count * (2 if single else 1)
+    total, scores, dense, routed, gathered = (x / count for x in (total, scores, dense, routed, gathered))
+    kept = pick(alternate, half / count, total) if halves else total
     return _Kind(
-        kept=pick(full, stream, unrecomputed - selective * mean.scores),
-        recomputed=pick(
-            full, mean.activations - stream, pick(selective, 1.0, 0.0) * most_scores + mean.activations - unrecomputed
-        ),
-        dense_params=mean.dense_params,
-        expert_params=mean.expert_params,
-        gathered_params=mean.gathered_params,
+        kept=pick(full, stream, kept - selective * scores),
+        recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * most_scores + total - kept),
+        dense_params=dense,
+        expert_params=routed,
+        gathered_params=gathered,
     )
 
 
