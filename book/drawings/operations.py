@@ -7,10 +7,11 @@ a drawing. In a schedule jobs are blue, the darker the larger, and GPUs that sta
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from clusterlab.operations import FileSystem, Schedule
+from clusterlab.operations import Attempt, FileSystem, Schedule
 from clusterlab.scaling import Chain
 from clusterlab.units import day, fmt, hour
 from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
@@ -312,66 +313,113 @@ def timeline(schedule: Schedule, *, start: float = 0.0, length: float = day) -> 
     >>> timeline(simulate_cluster(jobs, Cluster(4), policy="fcfs"), length=7500).alt
     '3 jobs on 32 GPUs over 125 min: 85% at work; 12% free while a job waits for more than that, 0% in wrong places.'
     """
-    cluster = schedule.cluster
-    stop = start + length
-    gpu = (_HIGH - _GAP * (cluster.nodes - 1)) / cluster.gpus
+    frame = _Frame(schedule, start, length)
+    stays = [
+        (stay, rows)
+        for stay, rows in zip(schedule.attempts, _lanes(schedule), strict=True)
+        if stay.begin < frame.stop and stay.finish > start
+    ]
+    parts = _free_boxes(frame)  # behind all jobs
+    for stay, rows in stays:
+        parts += _job_boxes(frame, stay, rows)
+    parts += [*_axes(frame), *_legend_below(schedule)]
+    shares = schedule.use(start, frame.stop).shares
+    useful, gathering, fragmented = (fmt(shares[name], "%", 2) for name in ("useful", "gathering", "fragmented"))
+    alt = f"{len(stays)} jobs on {schedule.cluster.gpus:,} GPUs over {fmt(length, 's')}: {useful} at work; {gathering}"
+    alt += f" free while a job waits for more than that, {fragmented} in wrong places."
+    return Scene(400, _TOP + _HIGH + 70, parts, alt=alt)
 
-    def x(time: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * (min(max(time, start), stop) - start) / length
 
-    def y(row: int) -> float:
-        return _TOP + row * gpu + row // cluster.node_size * _GAP
+@dataclass(frozen=True)
+class _Frame:
+    """Where a schedule's times and GPUs lie in the picture."""
 
+    schedule: Schedule
+    start: float
+    length: float
+
+    @property
+    def stop(self) -> float:
+        """The last time that is drawn."""
+        return self.start + self.length
+
+    @property
+    def gpu(self) -> float:
+        """Height of a GPU."""
+        cluster = self.schedule.cluster
+        return (_HIGH - _GAP * (cluster.nodes - 1)) / cluster.gpus
+
+    def x(self, time: float) -> float:
+        """Where a time lies; one outside lies at the edge."""
+        inside = min(max(time, self.start), self.stop) - self.start
+        return _LEFT + (_RIGHT - _LEFT) * inside / self.length
+
+    def y(self, row: int) -> float:
+        """Top of a GPU."""
+        return _TOP + row * self.gpu + row // self.schedule.cluster.node_size * _GAP
+
+    def box(
+        self, times: tuple[float, float], rows: tuple[int, int], kind: str, text: str = "", solid: bool = True
+    ) -> list[Part]:
+        """From one time to another, over GPUs from a first to a last; nothing where it would be too thin to see."""
+        (a, b), (first, last) = map(self.x, times), rows
+        wide, high = b - a, self.y(last) + self.gpu - self.y(first)
+        if wide <= 0.3:
+            return []
+        shown = text if high > 15 and LETTER * len(text) < wide - 3 else ""
+        return [Box(a, self.y(first), max(wide - 0.5, 0.3), max(high - 0.3, 0.3), shown, kind, solid)]
+
+
+def _free_boxes(frame: _Frame) -> list[Part]:
+    """What is free while a job waits: from change to change it is all of one cause."""
+    schedule = frame.schedule
     parts: list[Part] = []
-
-    def box(a: float, b: float, first: int, last: int, kind: str, text: str = "", solid: bool = True) -> None:
-        wide, high = x(b) - x(a), y(last) + gpu - y(first)
-        if wide > 0.3:
-            fits = high > 15 and LETTER * len(text) < wide - 3
-            parts.append(
-                Box(x(a), y(first), max(wide - 0.5, 0.3), max(high - 0.3, 0.3), text if fits else "", kind, bool(solid))
-            )
-
-    # What is free, behind all jobs: from change to change it is all of one cause.
     causes = np.where(schedule.wanted == 0, 0, np.where(schedule.next <= schedule.free, 2, 1)) * (schedule.free > 0)
     changes = np.append(0, np.flatnonzero(np.diff(causes)) + 1)
     for first, last in zip(changes, np.append(changes[1:], len(causes)), strict=True):
         until = schedule.times[last] if last < len(causes) else np.inf
         if causes[first]:
-            box(schedule.times[first], until, 0, cluster.gpus - 1, "waste", solid=causes[first] == 2)
-    shown = 0
-    for stay, rows in zip(schedule.attempts, _lanes(schedule), strict=True):
-        if stay.begin >= stop or stay.finish <= start:
-            continue
-        shown += 1
-        runs = _runs(rows)
-        tallest = max(runs, key=lambda run: run[1] - run[0])
-        for run in runs:
-            size = fmt(stay.gpus) if run == tallest else ""
-            box(stay.begin + stay.restart, stay.finish, *run, _kind(stay.gpus, cluster.node_size), size)
-            if stay.restart:
-                box(stay.begin, stay.begin + stay.restart, *run, "lost")
+            rows, in_wrong_places = (0, schedule.cluster.gpus - 1), bool(causes[first] == 2)
+            parts += frame.box((schedule.times[first], until), rows, "waste", solid=in_wrong_places)
+    return parts
+
+
+def _job_boxes(frame: _Frame, stay: Attempt, rows: list[int]) -> list[Part]:
+    """An attempt, with its GPUs written on the tallest of its boxes, and the restart before it."""
+    parts: list[Part] = []
+    runs = _runs(rows)
+    tallest = max(runs, key=lambda run: run[1] - run[0])
+    kind, begin = _kind(stay.gpus, frame.schedule.cluster.node_size), stay.begin + stay.restart
+    for run in runs:
+        parts += frame.box((begin, stay.finish), run, kind, fmt(stay.gpus) if run == tallest else "")
+        if stay.restart:
+            parts += frame.box((stay.begin, begin), run, "lost")
+    return parts
+
+
+def _axes(frame: _Frame) -> list[Part]:
+    """Numbers of the racks at the side, and hours below."""
+    cluster = frame.schedule.cluster
+    parts: list[Part] = []
     for rack in range(cluster.racks):
         middle = (rack + 0.5) * cluster.rack * cluster.node_size
         parts.append(Label(_LEFT - 6, _TOP + middle * (_HIGH + _GAP) / cluster.gpus, fmt(rack), anchor="end"))
     parts.append(Label(0, 8, "rack", anchor="start"))
-    step = next(s for s in (1, 2, 4, 6, 12, 24, 48, 96, 1e9) if length / hour / s <= 7)
-    for tick in np.arange(0, length / hour + 1e-9, step):
-        at = x(start + tick * hour)
+    hours = frame.length / hour
+    step = next(s for s in (1, 2, 4, 6, 12, 24, 48, 96, 1e9) if hours / s <= 7)
+    for tick in np.arange(0, hours + 1e-9, step):
+        at = frame.x(frame.start + tick * hour)
         parts.append(Label(at, _TOP + _HIGH + 13, f"{tick:g} h", anchor="end" if at > _RIGHT - 20 else "middle"))
-    node = cluster.node_size
+    return parts
+
+
+def _legend_below(schedule: Schedule) -> list[Part]:
+    """What the colours of jobs mean, and those of free GPUs."""
+    node = schedule.cluster.node_size
     sizes = [(f"under {node} GPUs", "forward", True), (f"{node} GPUs", "compute", True), ("more", "backward", True)]
     sizes += [("restart", "lost", True)] * any(stay.restart for stay in schedule.attempts)
-    parts += legend(_LEFT, _TOP + _HIGH + 38, sizes)
     free = [("free, job waits for more", "waste", False), ("free, in wrong places", "waste", True)]
-    parts += legend(_LEFT, _TOP + _HIGH + 60, free, gap=4)
-    shares = schedule.use(start, stop).shares
-    useful, gathering, fragmented = (fmt(shares[name], "%", 2) for name in ("useful", "gathering", "fragmented"))
-    alt = (
-        f"{shown} jobs on {cluster.gpus:,} GPUs over {fmt(length, 's')}: {useful} at work; {gathering} free while a job"
-    )
-    alt += f" waits for more than that, {fragmented} in wrong places."
-    return Scene(400, _TOP + _HIGH + 70, parts, alt=alt)
+    return [*legend(_LEFT, _TOP + _HIGH + 38, sizes), *legend(_LEFT, _TOP + _HIGH + 60, free, gap=4)]
 
 
 # Two mixes of sizes: GPUs to the share of jobs and the mean duration. Most jobs are small, and most GPU time is large.

@@ -100,10 +100,7 @@ def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
     Parameters
     ----------
     path
-        A CSV file with columns such as those of ``data/inference.csv``, in any case: ``model``, ``gpu``, ``n_gpus`` and
-        one measurement at least.
-        ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null`` mean not published; lines that begin with
-        ``#`` are comments. Without ``row_id`` a row is called by its line, without ``group`` its source is ``"runs"``.
+        A CSV file as for :func:`read_runs`, with columns such as those of ``data/inference.csv``.
 
     Returns
     -------

@@ -7,7 +7,7 @@ record is then many layouts, and a law answers for all of them in one call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
@@ -279,9 +279,7 @@ class Layout(Explained):
         return [*rows, ("GPUs", _shown(self.gpus))]
 
 
-def block_violations(
-    model: Transformer, layout: Layout, axes: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def block_violations(model: Transformer, layout: Layout, axes: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
     rules: dict[str, Any] = {}
     values: dict[str, Any] = {}

@@ -90,6 +90,21 @@ class Transformer(Explained):
 
     def __post_init__(self) -> None:
         """Fill in what follows from the rest, hold lists as arrays, and refuse what cannot be a decoder."""
+        self._fill_in()
+        whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
+        for field in _MAY_BE_ZERO:
+            (count,) = nonnegative(**{field: getattr(self, field)})
+            if np.any(count != np.floor(count)):
+                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+        self.broadcasts()
+        for field in ("gated", "tied", "biases"):
+            if not isinstance(getattr(self, field), bool):
+                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
+        self._check_together()
+        self._check_others()
+
+    def _fill_in(self) -> None:
+        """Hold lists as arrays, and give fields that are left open what they usually are."""
         for field, value in list(vars(self).items()):
             if isinstance(value, list | tuple) and field != "others":
                 object.__setattr__(self, field, np.asarray(value))
@@ -101,15 +116,8 @@ class Transformer(Explained):
         for field, value in {"kv_heads": self.heads, "expert_ffn": self.ffn, "value_dim": self.head_dim}.items():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, value)
-        whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
-        for field in _MAY_BE_ZERO:
-            (count,) = nonnegative(**{field: getattr(self, field)})
-            if np.any(count != np.floor(count)):
-                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
-        self.broadcasts()
-        for field in ("gated", "tied", "biases"):
-            if not isinstance(getattr(self, field), bool):
-                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
+
+    def _check_together(self) -> None:
         if np.any(self.heads % np.asarray(self.kv_heads) != 0):
             raise ValueError(f"kv_heads must divide heads, got {self.kv_heads} and {self.heads}")
         for field, limit in _AT_MOST.items():
@@ -120,7 +128,6 @@ class Transformer(Explained):
                 raise ValueError(f"{field} above 0 needs {needed} above 0, got {getattr(self, needed)}")
         if np.any((np.asarray(self.kv_rank) == 0) & (self.value_dim != np.asarray(self.head_dim))):
             raise ValueError(f"value_dim must be head_dim where kv_rank is 0, got {self.value_dim}")
-        self._check_others()
 
     def _check_others(self) -> None:
         for count, block in self.others:

@@ -14,8 +14,8 @@ gradient of the weights (W), which nothing waits for.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -241,45 +241,60 @@ def simulate_pipeline(
             raise ValueError(f"weight must be at most backward, got {weight} of {backward}")
         times["B"] = times["B"] - times["W"]
     (hop,) = nonnegative(communication=communication)
-    passes = _execute([_ORDERS[schedule](i, p, m, v) for i in range(p)], times, hop if p > 1 else 0.0, p * v)
-    kind, stage, chunk, microbatch, start, end = zip(*sorted(passes, key=lambda entry: entry[1]), strict=True)
-    columns = map(np.array, (kind, stage, chunk, microbatch, start, end))
-    return Timeline(p, v, *columns)
+    seconds = {kind: each.tolist() for kind, each in times.items()}
+    return _execute(
+        [[(one,) for one in _ORDERS[schedule](i, p, m, v)] for i in range(p)],
+        piece=lambda i, chunk: (0, chunk * p + i),
+        parts=lambda kind, i, chunk: [(kind, seconds[kind][i][chunk])],
+        pieces=p * v,
+        hop=hop if p > 1 else 0.0,
+    )
 
 
-def _execute(orders: Any, times: dict[str, np.ndarray], hop: float, pieces: int) -> list[tuple[Any, ...]]:
-    """Run every stage through its order: (kind, stage, chunk, microbatch, start, end) of each pass.
+def _execute(
+    orders: Sequence[Iterable[Sequence[Pass]]],
+    *,
+    piece: Callable[[int, int], tuple[int, int]],
+    parts: Callable[[str, int, int], list[tuple[str, float]]],
+    pieces: int,
+    hop: float,
+    paired_scale: float = 1.0,
+) -> Timeline:
+    """Run every stage through its order: units of one pass, or of two that run as a pair.
 
-    A stage works on until its next pass lacks its input, and is woken when the pass that makes it has run.
+    A pair takes ``paired_scale`` times as long as its passes one after the other, and both end when it ends.
+    ``piece`` is where a stage and chunk stand: direction and number, on the way through ``pieces`` of the model.
+    ``parts`` are what a pass is shown as, with its seconds. A stage works on until its next unit lacks an input, and is
+    woken when the pass that makes it has run.
     """
-    stages = len(orders)
-    orders = [iter(order) for order in orders]
-    upcoming = [next(order) for order in orders]  # each stage's next pass
-    free, done = [0.0] * stages, []
-    end: dict[tuple[str, int, int], float] = {}
-    waiting = {}  # what a stage waits for, to the stage
-    awake = deque(range(stages))
+    left = [iter(order) for order in orders]
+    upcoming = [next(order) for order in left]  # each stage's next unit
+    free, rows = [0.0] * len(left), []
+    end: dict[tuple[bool, int, int, int], float] = {}  # of passes: forward or not, direction, piece, microbatch
+    waiting: dict[tuple[bool, int, int, int], int] = {}  # what a stage waits for, to the stage
+    awake = deque(range(len(left)))
     while awake:
         i = awake.popleft()
-        while upcoming[i]:
-            kind, chunk, microbatch = upcoming[i]
-            piece = chunk * stages + i
-            source, delay = None, 0.0
-            if kind == "F" and piece > 0:
-                source, delay = ("F", piece - 1, microbatch), hop
-            elif kind == "B" and piece < pieces - 1:
-                source, delay = ("B", piece + 1, microbatch), hop
+        while unit := upcoming[i]:
             # The loss follows the last forward pass at once, and a weight gradient its own backward pass.
-            if source and source not in end:
-                waiting[source] = i
+            made = [(kind == "F", *piece(i, chunk), m) for kind, chunk, m in unit if kind != "W"]
+            inputs = [(f, way, at, m) for f, way, own, m in made if 0 <= (at := own - 1 if f else own + 1) < pieces]
+            if missing := [one for one in inputs if one not in end]:
+                waiting[missing[0]] = i
                 break
-            start = max(free[i], end[source] + delay) if source else free[i]
-            free[i] = end[kind, piece, microbatch] = start + float(times[kind][i, chunk])
-            done.append((kind, i, chunk, microbatch, start, free[i]))
-            if (woken := waiting.pop((kind, piece, microbatch), None)) is not None:
-                awake.append(woken)
-            upcoming[i] = next(orders[i], None)
-    return done
+            now = max([end[one] + hop for one in inputs] + [free[i]])
+            scale = paired_scale if len(unit) == 2 else 1.0
+            for kind, chunk, m in unit:
+                for part, seconds in parts(kind, i, chunk):
+                    rows.append((part, i, chunk, m, now, now + scale * seconds))
+                    now += scale * seconds
+            for one in made:
+                end[one] = now
+                if one in waiting:
+                    awake.append(waiting.pop(one))
+            free[i], upcoming[i] = now, next(left[i], ())
+    columns = map(np.array, zip(*sorted(rows, key=lambda row: row[1]), strict=True))
+    return Timeline(len(orders), pieces // len(orders), *columns)
 
 
 # --- DualPipe --------------------------------------------------------------------------------------------------------
@@ -312,83 +327,20 @@ def _dualpipe(stage: int, stages: int, microbatches: int) -> list[list[tuple[str
     return units + [[("W", -1)], [("I", here)]] * inner + [[("W", -1)]] * (to_end + 1)
 
 
-_Input = tuple[bool, int, int, int]  # a pass on which another waits: forward or not, direction, piece, microbatch
-
-
-@dataclass
-class _DualStage:
-    """A stage of DualPipe at work: what it has to do, how far it is, and since when it is free."""
-
-    index: int
-    stages: int
-    units: list[list[tuple[str, int]]]
-    at: int = 0
-    free: float = 0.0
-    begun: Counter[tuple[bool, int]] = field(default_factory=Counter)  # passes, by forward or not and direction
-    put_off: deque[tuple[int, int]] = field(default_factory=deque)  # weight gradients: direction and microbatch
-
-    def piece(self, direction: int) -> int:
-        """The piece of the model that a direction finds here, counted from where it enters."""
-        return self.index if direction == 0 else self.stages - 1 - self.index
-
-    def upcoming(self) -> list[Pass]:
-        """The passes of its next unit: kind, direction, microbatch. None when all is done."""
-        return [
-            (kind, *self.put_off[0]) if kind == "W" else (kind, direction, self.begun[kind == "F", direction])
-            for kind, direction in (self.units[self.at] if self.at < len(self.units) else ())
-        ]
-
-    def ready(self, unit: Iterable[Pass], done: Mapping[_Input, float], hop: float) -> float:
-        """When its next unit can start; infinity while an input is missing."""
-        start = self.free
-        for kind, direction, microbatch in unit:
-            forward, piece = kind == "F", self.piece(direction)
-            if kind == "W" or (forward and piece == 0):
-                continue  # put off here, and of the batch itself
-            if not forward and piece == self.stages - 1:  # the loss follows the last forward pass at once
-                start = max(start, done.get((True, direction, piece, microbatch), np.inf))
-            else:
-                source = piece - 1 if forward else piece + 1
-                start = max(start, done.get((forward, direction, source, microbatch), np.inf) + hop)
-        return start
-
-    def finish(self, unit: Iterable[Pass], end: float) -> dict[_Input, float]:
-        """End its next unit; return the end of each pass on which others wait."""
-        done = {}
-        for kind, direction, microbatch in unit:
+def _numbered(units: Iterable[Sequence[tuple[str, int]]]) -> Iterator[list[Pass]]:
+    """A stage's units, each pass with its microbatch: they come in order, and so do weight gradients put off."""
+    begun: Counter[tuple[bool, int]] = Counter()
+    put_off: deque[tuple[int, int]] = deque()
+    for unit in units:
+        passes: list[Pass] = []
+        for kind, direction in unit:
             if kind == "W":
-                self.put_off.popleft()
+                passes.append((kind, *put_off.popleft()))
                 continue
-            if kind == "I":
-                self.put_off.append((direction, microbatch))
-            self.begun[kind == "F", direction] += 1
-            done[kind == "F", direction, self.piece(direction), microbatch] = end
-        self.at, self.free = self.at + 1, end
-        return done
-
-
-def _execute_dualpipe(
-    line: Sequence[_DualStage], parts: Mapping[str, list[tuple[str, float]]], *, paired_scale: float, hop: float
-) -> list[tuple[Any, ...]]:
-    """Run every stage as far as its inputs let it, in turn, until none moves: rows as :func:`_execute` returns them.
-
-    ``parts`` are a pass's own, with their seconds; those of a pair take ``paired_scale`` times as long.
-    """
-    rows: list[tuple[Any, ...]] = []
-    done: dict[_Input, float] = {}
-    moved = True
-    while moved:
-        moved = False
-        for stage in line:
-            while (unit := stage.upcoming()) and (now := stage.ready(unit, done, hop)) < np.inf:
-                scale = paired_scale if len(unit) == 2 else 1.0
-                for kind, direction, microbatch in unit:
-                    for part, seconds in parts[kind]:
-                        rows.append((part, stage.index, direction, microbatch, now, now + scale * seconds))
-                        now += scale * seconds
-                done |= stage.finish(unit, now)
-                moved = True
-    return rows
+            passes.append((kind, direction, begun[kind == "F", direction]))
+            begun[kind == "F", direction] += 1
+            put_off.extend([passes[-1][1:]] if kind == "I" else [])
+        yield passes
 
 
 def simulate_dualpipe(
@@ -449,10 +401,17 @@ def simulate_dualpipe(
     (hop,) = nonnegative(communication=communication)
     (pair,) = positive(paired=f + b if paired is None else paired)
     parts = {"F": [("F", f)], "B": [("B", b - w), ("W", w)], "I": [("B", b - w)], "W": [("W", w)]}
-    line = [_DualStage(i, p, _dualpipe(i, p, m)) for i in range(p)]
-    rows = _execute_dualpipe(line, parts, paired_scale=pair / (f + b), hop=hop)
-    columns = map(np.array, zip(*sorted(rows, key=lambda row: row[1]), strict=True))
-    return Timeline(p, 2, *columns)
+    return replace(
+        _execute(
+            [_numbered(_dualpipe(i, p, m)) for i in range(p)],
+            piece=lambda i, direction: (direction, p - 1 - i if direction else i),
+            parts=lambda kind, *_: parts[kind],
+            pieces=p,
+            hop=hop,
+            paired_scale=pair / (f + b),
+        ),
+        chunks=2,
+    )
 
 
 def _weight_part(backward: Seconds, weight: Seconds | None) -> Seconds:
