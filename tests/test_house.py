@@ -65,3 +65,8 @@ def test_no_public_function_takes_too_much(package, module, tree):
 @pytest.mark.parametrize("path", sorted(DRAWINGS.rglob("*.py")), ids=lambda path: str(path.relative_to(DRAWINGS)))
 def test_a_module_of_drawings_can_be_read_at_a_sitting(path):
     assert code_lines(path.read_text(encoding="utf-8")) <= LINES
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module.partition(".")[0] == "planning"])
+def test_a_plan_says_the_type_of_everything(module):
+    assert "Any" not in {node.id for node in ast.walk(MODULES[module]) if isinstance(node, ast.Name)}

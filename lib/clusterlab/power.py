@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from . import catalogue
-from .checks import at_least_one, celsius, fraction, nonnegative, positive
+from .checks import Numeric, at_least_one, celsius, fraction, nonnegative, positive
 from .quantities import (
     Amount,
     Celsius,
@@ -341,7 +341,7 @@ class Draw(Predicted):
     power: Watts
     speed: Share
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         spread = catalogue.PREDICTION_INTERVALS["power"]
         return self.power, spread.low * self.power, spread.high * self.power, "W"
 
@@ -1069,7 +1069,7 @@ class Capacity(Explained):
         return reduce(np.minimum, self.counts.values())
 
     @property
-    def binding(self) -> Any:
+    def binding(self) -> Numeric:
         """Name of the resource that allows the fewest units (the first, if several do)."""
         fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
         names = np.array(list(self.counts))[fewest]

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from .checks import broadcastable, larger, nonnegative, positive, smaller
+from .checks import Numeric, broadcastable, larger, nonnegative, positive, smaller
 from .quantities import (
     Amount,
     Bytes,
@@ -525,7 +524,7 @@ class Bound(Explained):
         return [*rows, ("lower bound", summary(self.time, "s"))]
 
 
-def lower_bound(**demands: tuple[Any, Any]) -> Bound:
+def lower_bound(**demands: tuple[Numeric, Numeric]) -> Bound:
     r"""Least time of a piece of work under any number of ceilings, and which of them binds.
 
     .. math:: T \ge \max_r \; \text{demand}_r / \text{rate}_r

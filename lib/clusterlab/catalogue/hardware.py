@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
-from ..checks import positive
+from ..checks import Numeric, positive
 from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, PositiveSeconds, PositiveWatts
 from ..records import Explained, Rows, words
 from ..units import parse
-from .sources import Fact, find, read_records, stored
+from .sources import Fact, Tables, find, read_records, stored
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +40,7 @@ class Part(Explained):
             rows.append((words(key), *row))
         return rows
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: str) -> Numeric | str | None:
         return getattr(self, key)
 
 
@@ -85,7 +84,7 @@ class Accelerator(Part):
             raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
         return self.peaks[precision]
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: str) -> Numeric | str | None:
         return self.peaks.get(key.removeprefix("peak_")) if key.startswith("peak_") else getattr(self, key)
 
 
@@ -226,7 +225,7 @@ def _dangling(records: Mapping[str, Mapping[str, Part]]) -> list[str]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
+def _records() -> Tables:
     return read_hardware(tomllib.loads(stored("hardware.toml")))
 
 

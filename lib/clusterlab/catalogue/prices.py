@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 from ..quantities import (
     Number,
@@ -28,7 +27,7 @@ from ..quantities import (
     PositiveSeconds,
 )
 from ..units import hour, kWh, parse
-from .sources import Fact, Sourced, find, read_records, stored
+from .sources import Fact, Sourced, Tables, find, read_records, stored
 
 # --- Data: prices, lives, scaling laws -------------------------------------------------------------------------------
 
@@ -40,7 +39,7 @@ class _Priced(Sourced):
     """Prices, lives and coefficients, in SI units."""
 
     @staticmethod
-    def read(key: str, printed: Any) -> float:
+    def read(key: str, printed: str | float) -> float:
         """Return a stored value in SI units: a number, a time, or dollars per something."""
         if isinstance(printed, int | float) and not isinstance(printed, bool):
             return float(printed)
@@ -118,7 +117,7 @@ _RECORDS: Mapping[str, type[_Priced]] = {
 }
 
 
-def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
+def read_prices(document: Mapping) -> Tables:
     """Build every record of a parsed ``economics.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -149,7 +148,7 @@ def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
+def _records() -> Tables:
     return read_prices(tomllib.loads(stored("economics.toml")))
 
 

@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import broadcastable, nonnegative, positive
+from ..checks import Numeric, broadcastable, nonnegative, positive
 from ..quantities import Amount, PositiveSeconds, Seconds, Share
 from ..records import Explained, Predicted, Rows, summary
 
@@ -97,7 +96,7 @@ class Job(Explained):
         return [("", "value"), *times, ("maintenance", summary(self.maintenance, "%"))]
 
 
-_Part = Any  # a share of a Goodput, or the seconds of a RunTime
+_Part = Numeric  # a share of a Goodput, or the seconds of a RunTime
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce, wraps
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from ..checks import WHOLE, check, larger, nonnegative, pick, positive, smaller
+from ..checks import WHOLE, Numeric, check, larger, nonnegative, pick, positive, smaller
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
@@ -98,7 +98,7 @@ def _in_turn(operation: str, size: Bytes, n: Count, *stages: Collective) -> Coll
     return Collective(size=size, bus_factor=bus_factor.unchecked(operation, n), **total)
 
 
-def _fit_together(**collectives: Any) -> None:
+def _fit_together(**collectives: Collective) -> None:
     """Refuse what is no collective, and collectives whose shapes do not fit together."""
     for name, one in collectives.items():
         if not isinstance(one, Collective):
@@ -111,7 +111,7 @@ def _of_whole_nodes(one: Law[P, R]) -> Law[P, R]:
     at = list(inspect.signature(one).parameters).index("n")
 
     @wraps(one)
-    def checked(*args: Any, **given: Any) -> R:
+    def checked(*args: Numeric, **given: Numeric) -> R:
         result = one(*args, **given)  # which checks the numbers first
         n, node_size = given["n"] if "n" in given else args[at], given["node_size"]
         if np.any(np.mod(n, node_size) != 0):
@@ -509,7 +509,7 @@ class Comparison(Explained):
         return reduce(np.minimum, self.times.values())
 
     @property
-    def best(self) -> Any:
+    def best(self) -> Numeric:
         """Name of the fastest (the first of equals)."""
         fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
         return str(fastest) if np.ndim(fastest) == 0 else fastest
@@ -1127,7 +1127,7 @@ def overlap_stages(first: Collective, second: Collective, *, chunks: Count | Non
             np.divide(first.transfer, second.latency) ** 0.5,
             np.divide(first.transfer - second.transfer, second.latency - first.latency),
         )
-    best: Any = 1.0
+    best: Numeric = 1.0
     for turn in turns:  # the best is next to one of these
         for k in (np.floor(turn), np.ceil(turn)):
             k = np.where(np.isfinite(k) & (k >= 1), k, 1.0)

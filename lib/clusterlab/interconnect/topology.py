@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import nonnegative, pick
+from ..checks import Numeric, nonnegative, pick
 from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, law
 from ..records import Explained, Rows, summary, words
 from ..units import fmt
@@ -210,7 +209,7 @@ def fat_tree(
     return FatTree(**{name: part[()] for name, part in same_shape}, copper_hosts=copper_hosts)
 
 
-def _ports(radix: Count, oversubscription: Multiple) -> tuple[Any, Any, Any]:
+def _ports(radix: Count, oversubscription: Multiple) -> tuple[Numeric, Numeric, Numeric]:
     """Radix, and a leaf's downlinks and uplinks."""
     (k,) = _integers(2, 2**16, radix=radix)
     if np.any(odd := k % 2 == 1):
@@ -226,7 +225,7 @@ def _ports(radix: Count, oversubscription: Multiple) -> tuple[Any, Any, Any]:
     return k, k - up, up
 
 
-def _ceil_div(number: Any, per: Any) -> Any:
+def _ceil_div(number: Numeric, per: Numeric) -> Numeric:
     return -(-number // per)
 
 
@@ -725,12 +724,12 @@ def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: S
 # --- Whole numbers, exactly ------------------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Numeric) -> Numeric:
     """A number or an array; of a Pint quantity without a dimension, its magnitude."""
     return value.to("").magnitude if hasattr(value, "dimensionality") else value
 
 
-def _integers(least: int = 1, most: int = _MOST, **values: Any) -> list[Any]:
+def _integers(least: int = 1, most: int = _MOST, **values: Numeric) -> list[Numeric]:
     """Each number as an int or an integer array, or a ValueError naming the one that is not whole or out of range."""
     integers = []
     for name, value in values.items():
@@ -745,13 +744,13 @@ def _integers(least: int = 1, most: int = _MOST, **values: Any) -> list[Any]:
     return integers
 
 
-def _flag(**values: Any) -> None:
+def _flag(**values: Numeric) -> None:
     for name, value in values.items():
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def _first(wrong: Any, *values: Any) -> list[Any]:
+def _first(wrong: Numeric, *values: Numeric) -> list[Numeric]:
     """The values, one number each, at the first place where something is wrong."""
     at, *same_shape = np.broadcast_arrays(wrong, *values)
     return [value[at][0] for value in same_shape]

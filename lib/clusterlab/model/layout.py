@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from ..checks import choose, nonnegative, pick, whole
+from ..checks import Numeric, choose, nonnegative, pick, whole
 from ..quantities import Amount, Count, Number
 from ..records import Explained, Rows, count_values, summary, words
 from .shape import Transformer
@@ -138,8 +137,8 @@ class Layout(Explained):
     microbatch: Count = 1
     zero: Amount = 1
     shard_group: Count | None = None
-    recompute: Any = "none"
-    sequence_parallel: Any = True
+    recompute: str | Numeric = "none"
+    sequence_parallel: Numeric = True
 
     def __post_init__(self) -> None:
         """Refuse what is no layout of any model."""
@@ -185,17 +184,17 @@ class Layout(Explained):
         return self.dp * self.cp if self.shard_group is None else self.shard_group
 
     @property
-    def full_recompute(self) -> Any:
+    def full_recompute(self) -> Numeric:
         """Whether every layer is recomputed from its input."""
         return self.recompute == "full"
 
     @property
-    def selective_recompute(self) -> Any:
+    def selective_recompute(self) -> Numeric:
         """Whether attention alone is recomputed."""
         return self.recompute == "selective"
 
     @property
-    def alternate_recompute(self) -> Any:
+    def alternate_recompute(self) -> Numeric:
         """Whether every second GEMM is recomputed, and what lies between."""
         return self.recompute == "alternate"
 
@@ -203,7 +202,7 @@ class Layout(Explained):
         """Microbatches of a step on each data-parallel replica."""
         return workload.global_batch / (self.dp * self.microbatch)
 
-    def __getitem__(self, index: Any) -> Layout:
+    def __getitem__(self, index: int | slice | np.ndarray) -> Layout:
         """Return one layout, or some, of a record of arrays."""
         shape = self.shape
         if not shape:
@@ -279,10 +278,12 @@ class Layout(Explained):
         return [*rows, ("GPUs", _shown(self.gpus))]
 
 
-def block_faults(model: Transformer, layout: Layout, axes: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+def block_faults(
+    model: Transformer, layout: Layout, axes: tuple[str, ...]
+) -> tuple[dict[str, Numeric], dict[str, Numeric]]:
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
-    rules: dict[str, Any] = {}
-    values: dict[str, Any] = {}
+    rules: dict[str, Numeric] = {}
+    values: dict[str, Numeric] = {}
     for block in model.blocks:
         for axis, (name, most) in block.limits(model).items():
             if axis in axes:
@@ -300,7 +301,7 @@ _COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_g
 _MAY_BE_NONE = ("etp", "shard_group")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: str | Numeric) -> str:
     """A field in a table: a count, a name, or the range of an array."""
     if isinstance(value, str | bool):
         return str(value)
@@ -317,7 +318,7 @@ class Faults(Explained):
     """
 
     broken: Mapping[str, np.ndarray | bool]
-    values: Mapping[str, Any]
+    values: Mapping[str, Numeric]
 
     @property
     def rules(self) -> Mapping[str, np.ndarray]:

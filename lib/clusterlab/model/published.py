@@ -35,7 +35,7 @@ class Published:
     round, some cut off).
     """
 
-    printed: str | int
+    printed: str | float
     count: float
     tolerance: float  # absolute
 

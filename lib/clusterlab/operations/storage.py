@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from ..checks import nonnegative, positive
+from ..checks import Numeric, nonnegative, positive
 from ..quantities import (
     Bytes,
     BytesPerSecond,
@@ -117,13 +116,13 @@ class FileSystem(Explained):
     copies: Multiple
 
     @property
-    def reads(self) -> dict[str, Any]:
+    def reads(self) -> dict[str, Numeric]:
         """Bytes/s of reads that each part could pass on."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_read, "network": self.network} | given
 
     @property
-    def writes(self) -> dict[str, Any]:
+    def writes(self) -> dict[str, Numeric]:
         """Bytes/s of writes that each part could pass on; every copy goes through a server's port to its drives."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_write / self.copies, "network": self.network / self.copies} | given

@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..catalogue import SOFTWARE, Software
-from ..checks import choose, larger, pick, positive, smaller
+from ..checks import Numeric, choose, larger, pick, positive, smaller
 from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
 from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
 from ..records import Explained, Rows, summary, words
 from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
 
 
-def _sum_rows(record: Any, unit: str) -> list[tuple[str, ...]]:
+def _sum_rows(record: Numeric, unit: str) -> list[tuple[str, ...]]:
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
     parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
     rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]

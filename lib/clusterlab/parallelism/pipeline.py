@@ -16,11 +16,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ..checks import ceiling, choose, floor, larger, nonnegative, pick, positive, smaller, some, whole
+from ..checks import Numeric, ceiling, choose, floor, larger, nonnegative, pick, positive, smaller, some, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, law
 from ..records import Explained, Rows, summary
 from ..units import fmt
@@ -159,7 +158,7 @@ def _piece_times(name: str, seconds: Seconds, stages: int, chunks: int) -> np.nd
     raise ValueError(f"{name} must be one number, one a stage or one a stage and chunk, got shape {np.shape(seconds)}")
 
 
-def _counts(**values: Any) -> list[int]:
+def _counts(**values: Numeric) -> list[int]:
     for name, value in values.items():
         if np.ndim(value):
             raise ValueError(f"{name} must be one whole number, got {value!r}")
@@ -246,7 +245,7 @@ def simulate(
     return Timeline(p, v, *columns)
 
 
-def _execute(orders: Any, times: dict[str, np.ndarray], hop: float, pieces: int) -> list[tuple[Any, ...]]:
+def _execute(orders: Numeric, times: dict[str, np.ndarray], hop: float, pieces: int) -> list[tuple[Numeric, ...]]:
     """Run every stage through its order: (kind, stage, chunk, microbatch, start, end) of each pass.
 
     A stage works on until its next pass lacks its input, and is woken when the pass that makes it has run.

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from .. import failures
 from ..catalogue import SOFTWARE, Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
 from ..parallelism import axes, kind, search
-from ..quantities import Amount, Bytes
+from ..quantities import Amount, Bytes, Count
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
 from .building import server_of
@@ -63,7 +63,7 @@ def plan(
     site: Site,
     *,
     scenario: Scenario | None = None,
-    draws: int = 1000,
+    draws: Count = 1000,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Plan:
@@ -332,9 +332,9 @@ def _designs(training: Training, site: Site, scenario: Scenario, progress: Progr
 
 def _side_by_side(layouts: list[Layout]) -> Layout:
     """Layouts as one record of arrays."""
-    columns: dict[str, Any] = {f.name: [getattr(one, f.name) for one in layouts] for f in fields(Layout)}
-    columns |= {name: columns[name][0] for name in ("etp", "shard_group", "sequence_parallel")}
-    return Layout(**columns)
+    columns: dict[str, list] = {f.name: [getattr(one, f.name) for one in layouts] for f in fields(Layout)}
+    alike = {name: columns.pop(name)[0] for name in ("etp", "shard_group", "sequence_parallel")}
+    return Layout(**columns, **alike)
 
 
 _MOST_GPUS = 2**18

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,10 +35,12 @@ from ..quantities import (
     Seconds,
     quantities_of,
 )
-from ..records import Explained, Rows, summary, words
+from ..records import Explained, Rows, Value, summary, words
 from ..scaling import critical_batch, loss
 from ..serving import Formats, Requests
 from ..units import hour, kWh, parse
+
+Record = TypeVar("Record")
 
 
 def _refuse(record: Training | Serving | Site | Scenario) -> None:
@@ -306,7 +308,7 @@ _COUNTED = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, " kg": 1.0, " t": 1e3}
 _COUNT = re.compile(r"([\d.,]+)([kMBT]| kg| t)")
 
 
-def quantity(text: str | float) -> float:
+def quantity(text: object) -> float:
     """Read a quantity as :func:`clusterlab.units.parse` does, and also a count (``"15.6T"``) and an amount per unit.
 
     Parameters
@@ -346,7 +348,7 @@ _OF_TRAINING = ("model", "tokens", "sequence", "global_batch", "precision", "dea
 _OF_SERVING = ("model", "rate", "prompt", "output", "cached", "speed", "first_token", "precision")
 
 
-def refuse_inputs(inputs: Mapping[str, Any]) -> None:
+def refuse_inputs(inputs: Mapping[str, Value]) -> None:
     """Refuse inputs that no plan has, and those without what every plan needs."""
     serves = "rate" in inputs
     known = (*_OF_SERVING, *_OF_SITE) if serves else (*_OF_TRAINING, *_AXES, *_OF_SITE)
@@ -358,7 +360,7 @@ def refuse_inputs(inputs: Mapping[str, Any]) -> None:
         raise ValueError(f"{missing[0]} must be given")
 
 
-def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
+def from_inputs(inputs: Mapping[str, Value]) -> tuple[Training | Serving, Site]:
     """Make a question and a site from names and values, as presets and files of inputs give them.
 
     Parameters
@@ -384,13 +386,19 @@ def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
     ('Llama 3.1 8B', {'tp': 1})
     """
     refuse_inputs(inputs)
-    given: dict[str, Any] = {key: str(v) if key == "software" else v for key, v in inputs.items()}
+    given = {key: str(v) if key == "software" else v for key, v in inputs.items()}
     there = {key: value for key, value in given.items() if key in _OF_SITE}
     if "rate" in inputs:
         asked = {"prompt": 1000.0, "output": 300.0} | {key: v for key, v in given.items() if key in _OF_SERVING}
-        return Serving(**asked), Site(**there)
+        return _made(Serving, asked), _made(Site, there)
     layout = MappingProxyType({key: value for key, value in given.items() if key in _AXES})
-    return Training(**{key: v for key, v in given.items() if key in _OF_TRAINING}), Site(**there, layout=layout)
+    asked = {key: value for key, value in given.items() if key in _OF_TRAINING}
+    return _made(Training, asked), _made(Site, {**there, "layout": layout})
+
+
+def _made(kind: Callable[..., Record], values: Mapping[str, object]) -> Record:
+    """A record of values by name: what each may be, the record checks itself."""
+    return kind(**values)
 
 
 # --- What is assumed: the data ---------------------------------------------------------------------------------------
@@ -398,7 +406,7 @@ def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
 _TEXTS = ("model", "accelerator", "network", "precision", "recompute", "software", "link", "list")
 
 
-def read_value(key: str, printed: Any) -> Any:
+def read_value(key: str, printed: str | float) -> str | float:
     """Return a stored value of ``planner.toml`` as a record holds it: names as they are, and quantities."""
     if key not in _TEXTS:
         return quantity(printed)
@@ -457,20 +465,26 @@ class Price(_Row):
         find("price list", self.list, PRICE_LISTS)
 
 
-def _reader(kind: type[_Row]) -> Callable[[str, Mapping[str, Fact], Mapping], _Row]:
-    def read(name: str, facts: Mapping[str, Fact], _row: Mapping) -> _Row:
+def _reader(kind: Callable[..., Record]) -> Callable[[str, Mapping[str, Fact], Mapping], Record]:
+    def read(name: str, facts: Mapping[str, Fact], _row: Mapping) -> Record:
         values = {key: read_value(key, fact.printed) for key, fact in facts.items()}
         return kind(name=name, facts=MappingProxyType(dict(facts)), **values)
 
     return read
 
 
-READERS = MappingProxyType({"assumption": _reader(Assumption), "switch": _reader(Switch), "price": _reader(Price)})
 _DATA = tomllib.loads(stored("planner.toml"))
-_TABLES = read_records({name: _DATA[name] for name in ("sources", *READERS)}, "planner", READERS)
-ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(_TABLES["assumption"])
-SWITCHES: Mapping[str, Switch] = MappingProxyType(_TABLES["switch"])
-PRICES: Mapping[str, Price] = MappingProxyType(_TABLES["price"])
+
+
+def _table(name: str, kind: Callable[..., Record]) -> Mapping[str, Record]:
+    rows = {table: _DATA[table] for table in ("sources", name)}
+    return MappingProxyType(read_records(rows, "planner", {name: _reader(kind)})[name])
+
+
+READERS = {"assumption": _reader(Assumption), "switch": _reader(Switch), "price": _reader(Price)}
+ASSUMPTIONS = _table("assumption", Assumption)
+SWITCHES = _table("switch", Switch)
+PRICES = _table("price", Price)
 
 
 # --- What is assumed: scenarios --------------------------------------------------------------------------------------

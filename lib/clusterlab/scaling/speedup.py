@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from ..checks import broadcastable, fraction, nonnegative, positive, whole
+from ..checks import Numeric, broadcastable, fraction, nonnegative, positive, whole
 from ..quantities import (
     Count,
     Flops,
@@ -32,7 +31,7 @@ from ..quantities import (
 )
 from ..records import Explained, Rows, summary, words
 
-Rule = Callable[[Any], Any]  # the efficiency of so many accelerators
+Rule = Callable[[Numeric], Numeric]  # the efficiency of so many accelerators
 Efficiency = float | np.ndarray | Rule  # a share, or the rule that gives it
 
 # --- A job that does not grow, and one that does ---------------------------------------------------------------------
@@ -362,7 +361,7 @@ class Chain(Explained):
         return MappingProxyType(rates)
 
     @property
-    def lost(self) -> Mapping[str, Any]:
+    def lost(self) -> Mapping[str, Numeric]:
         """What each factor takes of what reached it, by its name."""
         left, lost = self.start, {}
         for name, rate in self.rates.items():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS
-from ..checks import larger, pick, positive, smaller
+from ..checks import Numeric, larger, pick, positive, smaller
 from ..model import Transformer
 from ..quantities import Amount, Number, PerSecond, Seconds, law
 from ..records import Predicted, Rows, summary, words
@@ -50,7 +50,7 @@ class Service(Predicted):
         """Tokens of answers a second of one GPU."""
         return self.tokens_per_second / self.gpus
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         each = self.tokens_per_second_per_gpu
         return each, each / self.spread_high, each / self.spread_low, "tokens/s"
 

@@ -14,12 +14,12 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, Machine
-from ..checks import choose, larger, pick, smaller
+from ..checks import Numeric, choose, larger, pick, smaller
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
@@ -71,7 +71,7 @@ class Pass(Predicted):
         """Seconds of the pass: the sum of its parts."""
         return sum(getattr(self, name) for name in PARTS)
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         whole_pass = self.time
         return whole_pass, self.spread_low * whole_pass, self.spread_high * whole_pass, "s"
 
@@ -205,7 +205,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     )
     host = pp * software.pass_time + batch.sequences / dp * software.sequence_time
     blocks = sum(stack.count * len(stack.blocks) for stack in model.stacks)
-    columns: dict[str, Any] = {
+    columns: dict[str, Numeric] = {
         "weights": halves * (read + output.read),
         "caches": halves * (mixing.read + states.read),
         "gemms": halves * (added + output.added),

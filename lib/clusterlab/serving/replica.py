@@ -7,12 +7,11 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
-from ..checks import broadcastable, nonnegative, positive
+from ..checks import Numeric, broadcastable, nonnegative, positive
 from ..model import PRECISIONS, Faults, Layout, Transformer, block_faults
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
@@ -218,7 +217,7 @@ class Replica(Explained):
     machine: Machine
     layout: Layout = _ONE_GPU
     formats: Formats = Formats()
-    two_batches: Any = False
+    two_batches: Numeric = False
     redundant: Amount = 0
     software: ServingSoftware = SERVING["usual"]
 

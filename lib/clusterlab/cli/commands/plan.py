@@ -6,7 +6,6 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
@@ -24,6 +23,7 @@ from ...planning import (
     quantity,
     serve,
 )
+from ...records import Json
 from ..command import INPUTS, KINDS, Command, Progress, read_input, scenario_of
 from .audit import parsed
 
@@ -57,15 +57,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
     """The plan that is asked for: of a preset, of a fleet that serves, or of a training run."""
-    how: dict[str, Any] = {"scenario": scenario, "draws": quantity(arguments.draws), "seed": _seed(arguments.seed)}
+    draws, seed = quantity(arguments.draws), _seed(arguments.seed)
     inputs = _inputs(arguments)
-    with Progress() as how["progress"]:
+    with Progress() as progress:
         if arguments.preset is not None:
             if inputs:
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
-            return preset(arguments.preset, **how)
+            return preset(arguments.preset, scenario=scenario, draws=draws, seed=seed, progress=progress)
         asked, site = from_inputs(inputs)
-        return serve(asked, site, **how) if isinstance(asked, Serving) else plan(asked, site, **how)
+        if isinstance(asked, Serving):
+            return serve(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
+        return plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
 
 
 def _told(made: Plan | Fleet) -> list[str]:
@@ -94,7 +96,7 @@ def _seed(text: str) -> int:
 
 def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
     """Inputs of a file and of the options, by the names that a plan has for them."""
-    given: dict[str, Any] = {}
+    given: dict[str, Json] = {}
     if arguments.file is not None:
         try:
             given |= parsed(read_text(arguments.file))
