@@ -30,6 +30,9 @@ SHARE = Rule("from 0 to 1", lambda x: (x >= 0) & (x <= 1))
 CELSIUS = Rule("from -90 to 100 degrees Celsius", lambda x: (x >= -90) & (x <= 100))
 AT_LEAST_ONE = Rule("at least 1", lambda x: x >= 1)
 WHOLE = Rule("a whole number of at least 1", lambda x: x >= 1, whole=True)
+WHOLE_OR_NONE = Rule("a whole number of at least 0", lambda x: x >= 0, whole=True)
+BELOW_ONE = Rule("at least 0 and below 1", lambda x: (x >= 0) & (x < 1))
+POSITIVE_BELOW_ONE = Rule("above 0 and below 1", lambda x: (x > 0) & (x < 1))
 
 
 def check(rule: Rule, name: str, value: Numeric) -> Numeric:

@@ -29,12 +29,15 @@ from typing import Annotated, ParamSpec, Protocol, TypeVar
 
 from .checks import (
     AT_LEAST_ONE,
+    BELOW_ONE,
     CELSIUS,
     FRACTION,
     NONNEGATIVE,
     POSITIVE,
+    POSITIVE_BELOW_ONE,
     SHARE,
     WHOLE,
+    WHOLE_OR_NONE,
     Numeric,
     Rule,
     broadcastable,
@@ -97,9 +100,12 @@ CubicMetresPerJoule = Annotated[Numeric, Quantity("m^3/J", NONNEGATIVE)]
 Number = Annotated[Numeric, Quantity("", POSITIVE)]  # above zero
 Amount = Annotated[Numeric, Quantity("", NONNEGATIVE)]  # zero or more
 Count = Annotated[Numeric, Quantity("", WHOLE)]  # a whole number of at least 1
+WholeAmount = Annotated[Numeric, Quantity("", WHOLE_OR_NONE)]  # a whole number of at least 0
 Multiple = Annotated[Numeric, Quantity("", AT_LEAST_ONE)]  # at least 1
 Share = Annotated[Numeric, Quantity("", SHARE)]  # from 0 to 1
 PositiveShare = Annotated[Numeric, Quantity("", FRACTION)]  # above 0, at most 1
+ShareBelowOne = Annotated[Numeric, Quantity("", BELOW_ONE)]  # from 0, below 1
+PositiveShareBelowOne = Annotated[Numeric, Quantity("", POSITIVE_BELOW_ONE)]  # above 0, below 1
 Celsius = Annotated[Numeric, Quantity("degC", CELSIUS)]
 
 P = ParamSpec("P")
@@ -121,12 +127,14 @@ def law(function: Callable[P, R]) -> Law[P, R]:
     """Make a function of quantities a law: its arguments are checked, and ``unchecked`` is the function itself.
 
     Each argument with a quantity comes to the function as a float or a float array (or as the Pint quantity that it
-    is), and all of them broadcast together. An argument whose default is None may be None. What more an argument must
-    be, the function checks itself.
+    is), and all of them broadcast together. An argument whose default is None may be None, and a quantity of
+    ``**parts`` holds for each of them. What more an argument must be, the function checks itself.
     """
     parameters = inspect.signature(function).parameters
-    names = tuple(parameters)
+    names = tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
     asked = {name: one for name, one in quantities_of(function).items() if name in parameters}
+    rest = next((asked.get(name) for name, one in parameters.items() if one.kind is one.VAR_KEYWORD), None)
+    quantities = {name: asked.get(name) for name in parameters}
     optional = {name for name in asked if parameters[name].default is None}
 
     call: Callable[..., R] = function
@@ -138,14 +146,14 @@ def law(function: Callable[P, R]) -> Law[P, R]:
             return call(*args, **given)  # Python's own words for a wrong call
         shapes = set()
         for name, value in values.items():
-            quantity = asked.get(name)
+            quantity = quantities.get(name, rest)
             if quantity is None or (value is None and name in optional):
                 continue
             values[name] = number = check(quantity.rule, name, value)
             if type(number) is not float:
                 shapes.add(number.shape)
         if len(shapes) > 1:
-            broadcastable(**{name: values[name] for name in asked if values.get(name) is not None})
+            broadcastable(**{n: value for n, value in values.items() if value is not None and quantities.get(n, rest)})
         return call(**values)
 
     checked.unchecked, checked.quantities = function, asked  # type: ignore[attr-defined]

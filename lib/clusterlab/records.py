@@ -138,13 +138,7 @@ class Predicted(Explained):
         raise NotImplementedError
 
     def say(self, name: str) -> str:
-        """Another number of the record with its interval, in words: ``step.say("mfu")`` is ``39.3% (35.3 to 43)``.
-
-        Raises
-        ------
-        ValueError
-            ``name`` is no number that has an interval; the message lists those that have.
-        """
+        """Another number of the record with its interval, in words: ``step.say("mfu")`` is ``39.3% (35.3 to 43)``."""
         if name not in self._follow:
             raise ValueError(f"name must be one of {', '.join(self._follow)}; got {name!r}")
         unit, direction = self._follow[name]
@@ -287,11 +281,6 @@ def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "",
     Returns
     -------
     Table
-
-    Raises
-    ------
-    ValueError
-        There is no column, columns differ in length, have no rows or more than one dimension, or a unit has no column.
 
     Examples
     --------

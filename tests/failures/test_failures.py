@@ -860,29 +860,12 @@ def test_a_law_of_a_job_refuses_nonsense_and_names_the_argument(law, name):
 
 
 @pytest.mark.parametrize(
-    ("law", "changed", "message"),
-    [
-        (expected_failures, {"confidence": 1}, "confidence must be below 1, got 1"),
-        (poisson_interval, {"confidence": [0.9, 1]}, "confidence must be below 1, got 1"),
-        (poisson_interval, {"count": 1.5}, "count must be a whole number, got 1.5"),
-        (implied_mttf, {"confidence": 1}, "confidence must be below 1, got 1"),
-        (lemons, {"share": [0.1, 1]}, "share must be below 1, got 1"),
-        (spare_pool, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
-        (elastic_capacity, {"spares": 1.5}, "spares must be a whole number, got 1.5"),
-    ],
-)
-def test_a_law_refuses_what_its_quantities_do_not_say(law, changed, message):
-    with pytest.raises(ValueError, match=f"^{message}$"):
-        one(law, 0, **changed)
-
-
-@pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"interval": 59}, "interval must be at least write, got 59 and 60"),
         ({"interval": [600, 59], "write": [70, 60]}, "interval must be at least write, got 59 and 70"),
         ({"lag": 700}, "lag must be at most interval and write together, got 700"),
-        ({"maintenance": 1}, "maintenance must be a share below 1, got 1"),
+        ({"maintenance": 1}, "maintenance must be at least 0 and below 1, got 1"),
         ({"restart": [1, 2], "repair": [1, 2, 3]}, r"shapes do not fit together: interval \(\), .*restart \(2,\)"),
     ],
 )
@@ -914,7 +897,6 @@ def test_work_of_another_shape_than_the_job_is_refused():
     [
         (lambda: elastic_capacity(1, nodes=10, node_mtbf=1e6, repair=1, replica=3), "replica must divide nodes, got 3"),
         (lambda: overhead_budget(a=0.6, b=0.5), "shares must sum to at most 1, got 1.1"),
-        (lambda: overhead_budget(a=-0.1), "a must be zero or more"),
         (lambda: overhead_budget(), "overhead_budget needs at least one share"),
         (lambda: series_mtbf(), "series_mtbf needs at least one kind"),
         (lambda: series_mtbf(gpu=5), r"gpu must be a pair \(mtbf, n\), got 5"),
@@ -938,7 +920,7 @@ def test_what_makes_no_sense_is_refused(refused, message):
         ({"shape": 0}, "shape must be positive"),
         ({"age": -1}, "age must be positive"),
         ({"spares": 1.5}, "spares must be a whole number"),
-        ({"spares": -1}, "spares must be zero or more"),
+        ({"spares": -1}, "spares must be a whole number of at least 0"),
         ({"machines": 4}, "machines must be 1 without spares, got 4"),
         ({"machines": {}, "spares": 9}, "machines must be a whole number"),
         ({"machines": 0, "spares": 9}, "machines must be a whole number"),

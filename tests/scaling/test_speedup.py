@@ -285,7 +285,6 @@ def test_efficiencies_of_another_shape_are_refused(law):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: strong_scaling(8, bubble=-0.1), "bubble must be zero or more"),
         (lambda: strong_scaling(8, a=0.6, b=0.6), "the sum of serial shares must be above 0 and at most 1, got 1.2"),
         (lambda: strong_scaling(8), "the sum of serial shares must be above 0"),
         (lambda: logarithmic_efficiency(2**31, **TEXT), "n must be below"),

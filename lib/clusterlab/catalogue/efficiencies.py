@@ -191,11 +191,6 @@ def read_efficiencies(document: Mapping) -> Tables:
     -------
     dict
         ``{"efficiency": {name: Efficiency}, "software": {name: Software}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
     def built(table: str, record: type[Sourced]) -> Callable[..., Sourced | None]:

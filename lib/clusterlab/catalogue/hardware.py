@@ -69,11 +69,6 @@ class Accelerator(Part):
     def peak(self, precision: str) -> FlopsPerSecond:
         """Dense matrix peak in FLOP/s at a ``precision``: ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"`` and so on.
 
-        Raises
-        ------
-        ValueError
-            This accelerator has no such peak; the message lists those that it has.
-
         Examples
         --------
         >>> from clusterlab.units import fmt
@@ -165,8 +160,7 @@ def read_hardware(document: Mapping) -> dict[str, dict[str, Part]]:
     Raises
     ------
     ValueError
-        With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
-        field, a missing or unreadable value, a reference to a part that is not there.
+        As :func:`~clusterlab.catalogue.read_records`, and for a reference to a part that is not there.
     """
     build = {
         table: lambda name, facts, row, record=record: _build(record, name, facts, row.get("trap", ""))

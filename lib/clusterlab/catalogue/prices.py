@@ -130,11 +130,6 @@ def read_prices(document: Mapping) -> Tables:
     -------
     dict
         ``{"price_list": {name: PriceList}, "rent": {name: Rent}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
     def built(record: type[_Priced]) -> Callable[..., _Priced]:

@@ -126,7 +126,7 @@ def read_records(
     Raises
     ------
     ValueError
-        With every gap found.
+        With every gap found: a value without a listed source, an unknown or missing field, a value that cannot be one.
     """
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *build)]
     sources, missing = _sources(document)

@@ -87,7 +87,7 @@ def fat_tree_capacity(radix: Count, *, tiers: Count, oversubscription: Multiple 
 
     Returns
     -------
-    array_like
+    Count
         Hosts (network ports of GPUs), an integer.
 
     Raises
@@ -160,8 +160,8 @@ def fat_tree(
     Raises
     ------
     ValueError
-        As for :func:`fat_tree_capacity`, ``hosts`` are more than the tiers connect (the message says how many they
-        do), or ``copper_hosts`` is not a bool.
+        As for :func:`fat_tree_capacity`, or ``hosts`` are more than the tiers connect (the message says how many they
+        do).
 
     Notes
     -----
@@ -250,8 +250,8 @@ def bisection_bandwidth(links: Number, bandwidth: BytesPerSecond) -> BytesPerSec
 
     Returns
     -------
-    array_like
-        Bytes/s per direction. A fat tree without oversubscription gives half the hosts their full bandwidth.
+    BytesPerSecond
+        A fat tree without oversubscription gives half the hosts their full bandwidth.
 
     Notes
     -----
@@ -312,7 +312,7 @@ def torus(sizes: Sequence[int]) -> Torus:
     Raises
     ------
     ValueError
-        ``sizes`` are not a sequence of whole numbers above 1.
+        A dimension has fewer than two nodes.
 
     Notes
     -----
@@ -464,11 +464,6 @@ def hierarchy(node: str = "DGX H100") -> Hierarchy:
         For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
         what usually travels there. The accelerators share the network ports of their machine evenly.
 
-    Raises
-    ------
-    ValueError
-        There is no such server or rack; the message names the nearest.
-
     Notes
     -----
     Source: the records of :mod:`clusterlab.catalogue`, each with its own source; what a tier carries is common
@@ -546,14 +541,13 @@ def path_tier(
 
     Returns
     -------
-    array_like
+    Amount
         0 (same device), 1 (same scale-up domain), 2 (same leaf), 3 (same pod) or 4 (across the core).
 
     Raises
     ------
     ValueError
-        ``rails`` does not divide ``domain``, an index is not a whole number, a number is too large, or ``forward`` is
-        not a bool.
+        ``rails`` does not divide ``domain``, an index is not a whole number, or a number is too large.
 
     Notes
     -----
@@ -600,13 +594,13 @@ def leaf_reach(hosts_per_leaf: Count, *, rails: Count = 1, forward: bool = False
 
     Returns
     -------
-    array_like
+    Count
         GPUs, the sender among them.
 
     Raises
     ------
     ValueError
-        A number is above 1,048,576, or ``forward`` is not a bool.
+        A number is above 1,048,576.
 
     Notes
     -----
@@ -649,8 +643,8 @@ def path_bandwidth(
 
     Returns
     -------
-    array_like
-        Bytes/s per direction. A pair that sends alone has the bandwidth of its port at every tier from the leaf on.
+    BytesPerSecond
+        A pair that sends alone has the bandwidth of its port at every tier from the leaf on.
 
     Raises
     ------
@@ -698,8 +692,8 @@ def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: S
 
     Returns
     -------
-    array_like
-        Seconds, without queueing; 0 on the device itself.
+    Seconds
+        Without queueing; 0 on the device itself.
 
     Raises
     ------

@@ -38,18 +38,13 @@ class Workload(Explained):
 
     Parameters
     ----------
-    sequence : array_like
+    sequence
         Tokens of a sequence.
-    global_batch : array_like
+    global_batch
         Sequences of a step.
     precision : str
         Of the GEMMs of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"`` (a scale for each tensor, or blocks that the
         hardware scales), ``"fp8-row"`` (a scale for each row), ``"int8"`` or ``"fp4"``. All else is in 16 bits or more.
-
-    Raises
-    ------
-    ValueError
-        A count is not a whole number of at least 1, or the precision is not one of these.
 
     Examples
     --------
@@ -86,19 +81,19 @@ class Layout(Explained):
 
     Parameters
     ----------
-    tp, pp, dp, cp, ep : array_like
+    tp, pp, dp, cp, ep
         Ranks of tensor, pipeline, data, context and expert parallelism. The experts are shared out over ranks of the
         other axes.
-    etp : array_like, optional
+    etp : optional
         Ranks that split each expert: by default ``tp``, or 1 where ``ep`` is above 1.
-    chunks : array_like
+    chunks
         Pieces of the model that each stage holds (interleaved 1F1B).
-    microbatch : array_like
+    microbatch
         Sequences of a microbatch.
-    zero : array_like
+    zero
         ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1. Stage 2 keeps only its share of the
         gradients, so they travel after every microbatch, and not once a step.
-    shard_group : array_like, optional
+    shard_group : optional
         Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
     recompute : str or array of str
         ``"none"``, ``"selective"`` (attention), ``"alternate"`` (every second GEMM, and all that only moves memory) or
@@ -109,8 +104,7 @@ class Layout(Explained):
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, ``zero`` is not 0 to 3, ``recompute`` is not one of the three,
-        ``sequence_parallel`` is not a bool, or the shapes of arrays do not fit together.
+        ``zero`` is not 0 to 3.
 
     Examples
     --------
@@ -224,17 +218,12 @@ class Layout(Explained):
             The shape.
         workload : Workload
             Sequence and batch.
-        gpus : array_like, optional
+        gpus : optional
             Accelerators that there are, if the layouts shall be checked against them.
 
         Returns
         -------
         Faults
-
-        Raises
-        ------
-        ValueError
-            ``gpus`` is not a whole number of at least 1.
 
         Examples
         --------

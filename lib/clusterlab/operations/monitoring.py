@@ -367,11 +367,6 @@ def find_bad(n: Count, fails: Callable[[tuple[int, ...]], bool]) -> tuple[tuple[
         Every group that was tested, in order. A lone bad one among n takes 2 + log2 n: all of them, one half a level
         (where it passes, the other is bad), and the rest at the end.
 
-    Raises
-    ------
-    ValueError
-        ``n`` is not a whole number of at least 1.
-
     Notes
     -----
     Source: Du and Hwang 2000, Combinatorial Group Testing, binary splitting. For few bad machines.

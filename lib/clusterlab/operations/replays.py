@@ -90,8 +90,8 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
     Raises
     ------
     ValueError
-        The runs are none or not of one length, their jobs are elastic, of several priorities or with loose limits, or
-        a job is larger than the cluster.
+        The runs are not of one length, their jobs are elastic, of several priorities or with loose limits, or a job is
+        larger than the cluster.
 
     Notes
     -----

@@ -241,7 +241,7 @@ def compare(
     Raises
     ------
     ValueError
-        There is no run, a run has no job of a size, or ``start`` is not before ``stop``.
+        A run has no job of a size.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def simulate(
     Raises
     ------
     ValueError
-        A job is larger than the cluster, or a name or number is not allowed.
+        A job is larger than the cluster.
 
     Notes
     -----

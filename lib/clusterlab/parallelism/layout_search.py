@@ -49,7 +49,7 @@ class Search(Explained):
         Raises
         ------
         ValueError
-            ``by`` is none of these, or no layout can run.
+            No layout can run.
         """
         least = choose({"time": self.step.time, "memory": self.memory, "cost": self.cost}, by=by)
         if not np.size(least):
@@ -153,7 +153,7 @@ def search(
     Raises
     ------
     ValueError
-        An axis is unknown or empty, or a count is not a whole number of at least 1.
+        An axis is unknown or empty.
 
     Examples
     --------

@@ -74,24 +74,19 @@ def model_state(
 
     Parameters
     ----------
-    parameters : array_like
+    parameters
         Parameters N of a rank before sharing.
-    shards : array_like
+    shards
         Ranks n that share: those of data (and context) parallelism, or fewer in hybrid sharding.
-    zero : array_like
+    zero
         ZeRO stage z: 0 nothing is shared, 1 the optimizer state, 2 and the gradients, 3 and the weights (FSDP).
-    weight_bytes, gradient_bytes, optimizer_bytes : array_like
+    weight_bytes, gradient_bytes, optimizer_bytes
         Bytes of each a parameter. By default BF16 weights, gradients summed in FP32 (Megatron-LM; DeepSpeed keeps 2),
         and for Adam an FP32 copy of the weight and two moments.
 
     Returns
     -------
     ModelState
-
-    Raises
-    ------
-    ValueError
-        ``zero`` is not 0, 1, 2 or 3.
 
     Notes
     -----
@@ -182,7 +177,7 @@ def layer_activations(
     Raises
     ------
     ValueError
-        ``tp`` does not divide the heads, or ``moe`` is not a bool.
+        ``tp`` does not divide the heads.
 
     Notes
     -----
@@ -314,11 +309,11 @@ def footprint(
         Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
     schedule : str or array of str
         As in :func:`clusterlab.parallelism.simulate`.
-    stage : array_like, optional
+    stage : optional
         The stage, counted from 0. By default the one that needs most.
-    fragmentation : array_like
+    fragmentation
         Bytes that the allocator loses, as a share of those that come and go, phi.
-    reserved : array_like
+    reserved
         Bytes that others hold: driver, kernels, buffers of the communication library.
 
     Returns

@@ -179,7 +179,7 @@ def step(
         else tp splits them; another ``etp`` is refused.
     software : Software
         An era from ``SOFTWARE``, or one of your own.
-    gpus : array_like, optional
+    gpus : optional
         GPUs that there are, if the layout shall be checked against them.
 
     Returns

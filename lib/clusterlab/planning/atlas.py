@@ -84,13 +84,7 @@ class Atlas(Explained):
     cells: tuple[Cell, ...]
 
     def column(self, name: str) -> np.ndarray:
-        """One field of every cell.
-
-        Raises
-        ------
-        ValueError
-            A cell has no such field.
-        """
+        """One field of every cell."""
         known = [f.name for f in fields(Cell)]
         if name not in known:
             raise ValueError(f"column must be one of {', '.join(known)}; got {name!r}")
@@ -204,11 +198,6 @@ def sweep(
     -------
     Atlas
         The same, whatever ran it.
-
-    Raises
-    ------
-    ValueError
-        There is nothing to sweep, or an input cannot be used.
 
     Examples
     --------

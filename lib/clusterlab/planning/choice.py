@@ -143,11 +143,6 @@ def compare(plans: Mapping[str, Plan], *results: str) -> Table:
     -------
     Table
 
-    Raises
-    ------
-    ValueError
-        There is no plan, or no such result.
-
     Examples
     --------
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
@@ -566,11 +561,6 @@ def least_memory(training: Training, site: Site) -> Bytes:
     -------
     float
         Bytes; infinite where no layout cuts the model and its batch into so many equal parts.
-
-    Raises
-    ------
-    ValueError
-        The site says no accelerator, or not how many.
 
     Examples
     --------

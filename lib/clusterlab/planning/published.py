@@ -60,11 +60,6 @@ def preset(
     Plan or Fleet
         With ``published``.
 
-    Raises
-    ------
-    ValueError
-        There is no such preset.
-
     Examples
     --------
     >>> {check.name: f"{check.error:+.0%}" for check in preset("SuperPOD, 256", draws=10).published}["leaf_switches"]
@@ -119,11 +114,6 @@ def load(document: Mapping) -> dict[str, dict[str, Sourced]]:
     -------
     dict
         ``{"assumption": {name: Assumption}, "switch": {name: Switch}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
     return read_records(document, "planner", {**READERS, "preset": _read_preset})
 

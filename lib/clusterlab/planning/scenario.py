@@ -33,6 +33,7 @@ from ..quantities import (
     PositiveSeconds,
     PositiveWatts,
     Seconds,
+    WholeAmount,
     quantities_of,
 )
 from ..records import Explained, Rows, Value, summary, words
@@ -70,11 +71,6 @@ class Training(Explained):
         As in :class:`~clusterlab.model.Workload`.
     deadline : optional
         Seconds after which it must be done.
-
-    Raises
-    ------
-    ValueError
-        An unknown model, or what is no workload.
 
     Examples
     --------
@@ -136,11 +132,6 @@ class Serving(Explained):
         Of products and weights: ``"bf16"``, ``"fp8"``, ``"fp4"``.
     cached
         Share of a prompt that a cache has already.
-
-    Raises
-    ------
-    ValueError
-        An unknown model or precision, or a number that cannot be one.
 
     Examples
     --------
@@ -225,11 +216,6 @@ class Site(Explained):
     software : str
         An era of ``clusterlab.catalogue.SOFTWARE``.
 
-    Raises
-    ------
-    ValueError
-        A name is unknown, or a number is none that it can be.
-
     Examples
     --------
     >>> Site("H100 SXM", gpus=64)
@@ -249,7 +235,7 @@ class Site(Explained):
     servers_per_rack: Count | None = None
     budget: PositiveDollars | None = None
     rent: Number | None = None
-    spares: Amount | None = None
+    spares: WholeAmount | None = None
     storage_bandwidth: BytesPerSecond | None = None
     memory: PositiveBytes | None = None
     server_power: PositiveWatts | None = None
@@ -263,8 +249,6 @@ class Site(Explained):
         if self.network is not None:
             catalogue.link(self.network)
         _refuse(self)
-        if self.spares is not None and self.spares % 1:
-            raise ValueError(f"spares must be a whole number, got {self.spares:g}")
         find("software", self.software, SOFTWARE)
         if unknown := sorted(set(self.layout) - set(_AXES)):
             raise ValueError(f"layout has no axis {unknown[0]!r}; it has: {', '.join(_AXES)}")
@@ -321,11 +305,6 @@ def quantity(text: object) -> float:
     float
         In SI units.
 
-    Raises
-    ------
-    ValueError
-        It is none of these.
-
     Examples
     --------
     >>> quantity("15.6T"), round(quantity("$2.00 per GPU-hour") * 3600, 2), quantity("30 MW")
@@ -373,11 +352,6 @@ def from_inputs(inputs: Mapping[str, Value]) -> tuple[Training | Serving, Site]:
     -------
     tuple
         A :class:`Training`, or a :class:`Serving` where a rate is given; and a :class:`Site`.
-
-    Raises
-    ------
-    ValueError
-        An input is unknown, or one that every plan needs is missing.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Frontier(Explained):
         Raises
         ------
         ValueError
-            ``speed`` is not positive, or nothing is as fast.
+            Nothing is as fast.
         """
         (least,) = positive(speed=speed)
         fast = self.service.speed >= least
@@ -91,7 +91,7 @@ def frontier(
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, or nothing fits.
+        Nothing fits.
 
     Examples
     --------

@@ -111,11 +111,6 @@ def kind(model: Transformer, how: str = "one pass") -> str:
     -------
     str
 
-    Raises
-    ------
-    ValueError
-        ``how`` is another.
-
     Examples
     --------
     >>> from clusterlab.model import transformer

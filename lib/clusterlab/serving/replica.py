@@ -135,17 +135,12 @@ def faults(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> Faul
         The shape.
     layout : Layout
         tp, pp, dp, ep and etp of a replica.
-    redundant : array_like
+    redundant
         Copies of experts besides the first.
 
     Returns
     -------
     Faults
-
-    Raises
-    ------
-    ValueError
-        ``redundant`` is negative.
 
     Examples
     --------
@@ -187,7 +182,7 @@ class Replica(Explained):
         Of products, weights and caches.
     two_batches : bool or array of bool
         Whether a batch is halved, so that one half computes while the other communicates.
-    redundant : array_like
+    redundant
         Copies of experts besides the first.
     software : ServingSoftware
         From ``SERVING``, or one of your own.
