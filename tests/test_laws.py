@@ -185,3 +185,36 @@ def test_a_law_says_what_it_rests_on_and_shows_an_example(name):
     assert re.search(r"Source|Derived|Counted", doc), "its source"
     assert ">>> " in doc
     assert "ValueError" in doc or not LAWS[name].quantities
+
+
+# Rooms and modules without laws of their own: what things are, what was measured, what decides with laws.
+NO_LAWS = {"catalogue", "model.published", "model.layout", "operations.making_room", "operations.state", "evidence"}
+NO_LAWS |= {"units", "checks", "quantities", "records", "planning", "cli", "__main__"}
+# Functions that no signature of quantities says enough of: their rooms try their units and shapes. Some take pairs,
+# records or rows of numbers; others simulate, search, or make a step or a pass of thousands of laws.
+BY_HAND = {
+    "roofline": "lower_bound",
+    "model": "trained alternate_share",
+    "interconnect": "crossover_size overlap_stages torus hierarchy",
+    "parallelism": "layer_activations simulate simulate_dualpipe kind sent_bytes step reached scan_time axes search",
+    "serving": "faults forward_pass saturation frontier balanced_loads kind simulate batch_queue goodput",
+    "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job",
+    "operations": "fair_shares feed find_bad simulate replay draw_jobs compare",
+    "power": "load power_swing capacity outside_envelope",
+    "scaling": "bill kept_per_doubling",
+}
+
+
+def test_every_public_function_is_a_law_or_is_tried_by_hand():
+    found = {}
+    for one in pkgutil.walk_packages(clusterlab.__path__, "clusterlab."):
+        path = one.name.removeprefix("clusterlab.")
+        room = path.partition(".")[0]
+        if {path, room} & NO_LAWS:
+            continue
+        public = getattr(importlib.import_module(f"clusterlab.{room}"), "__all__", None)  # a module has nothing else
+        for name, function in inspect.getmembers(importlib.import_module(one.name), inspect.isfunction):
+            listed = name[0] != "_" if public is None else name in public
+            if listed and function.__module__ == one.name and not hasattr(function, "quantities"):
+                found.setdefault(room, set()).add(name)
+    assert found == {room: set(names.split()) for room, names in BY_HAND.items()}

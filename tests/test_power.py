@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import numpy as np
+import pint
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ from clusterlab.power import (
     site,
 )
 from clusterlab.units import MW, GWh, MWh, cent, day, hour, kW, kWh, million
-from laws import assert_equals_a_loop, registry
+from laws import assert_equals_a_loop, assert_units, q, registry
 
 close = {"rel": 1e-12}
 watts = st.floats(1e-3, 1e9)
@@ -843,3 +844,17 @@ def test_a_load_shows_its_parts_and_nothing_has_no_shares():
     assert "28.6%" in repr(facility(IT, 1.4))
     assert repr(load(nothing=0)).splitlines()[-1].split() == ["total", "0", "W", "0%"]
     assert "<th>share</th>" in IT._repr_html_()
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+
+def test_loads_swings_and_limits_have_the_units_of_their_formulas():
+    servers = load(servers=(q(""), q("W")))
+    assert_units(servers + load(switches=q("W")), total="W")
+    swing = power_swing(q("W"), q("s"))
+    assert_units(swing, mean="W", peak="W", trough="W", swing="W", period="s", buffer="J")
+    assert_units(capacity(power=(q("W", 9.0), q("W")), space=(q("m", 9.0), q("m"))), count="")
+    for mistake in (lambda: load(servers=q("W"), stored=q("J")), lambda: servers + load(stored=q("J"))):
+        with pytest.raises(pint.DimensionalityError):
+            _ = mistake().total

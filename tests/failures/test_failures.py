@@ -9,6 +9,7 @@ from dataclasses import FrozenInstanceError, fields, replace
 from urllib.parse import urlparse
 
 import numpy as np
+import pint
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,7 +44,7 @@ from clusterlab.failures import (
 from clusterlab.failures.jobs import _mean_failures
 from clusterlab.units import GB, TB, TiB, day, hour, minute
 from failures_witness import EventDrivenRun
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_units, q, registry
 
 close = {"rel": 1e-12}
 LIFE = 50_000 * hour  # for each GPU: what MLSysBook computes with
@@ -956,3 +957,32 @@ def test_series_and_budgets_broadcast():
     assert_equals_a_loop(together, [series_mtbf(gpu=(1e8, i), switch=(1e9, 4)) for i in n])
     shares = np.array([0.0, 0.05, 0.3])
     assert_equals_a_loop(overhead_budget(a=shares, b=0.1), [overhead_budget(a=s, b=0.1) for s in shares])
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+IN_SECONDS = {"write": q("s"), "lag": q("s"), "detection": q("s"), "repair": q("s"), "restart": q("s")}
+IN_SECONDS |= {"interval": q("s", 8), "mtbf": q("s", 900), "maintenance": 0.1}
+
+
+def test_laws_of_a_job_have_the_units_of_their_formulas():
+    job = Job(**IN_SECONDS)
+    shares = [*goodput(job).parts.values(), goodput(job).total, first_order_goodput(job)]
+    assert {registry.Quantity(one).dimensionality for one in shares} == {registry.dimensionless.dimensionality}
+    times = expected_run_time(q("s", 90), job)
+    assert {one.dimensionality for one in (*times.parts.values(), times.total)} == {q("s").dimensionality}
+    assert_units(times, goodput="")
+    assert_units(series_mtbf(gpu=(q("s"), q("", 8)), switch=(q("s"), 2)), mtbf="s")
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda: goodput(Job(**IN_SECONDS | {"restart": q("octet")})),
+        lambda: Job(**IN_SECONDS | {"write": q("octet")}),
+        lambda: series_mtbf(gpu=(q("s"), 8), switch=(q("octet"), 2)).mtbf,
+    ],
+)
+def test_bytes_where_seconds_belong_do_not_add_up(mistake):
+    with pytest.raises(pint.DimensionalityError):
+        mistake()

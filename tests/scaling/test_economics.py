@@ -37,7 +37,7 @@ from clusterlab.scaling import (
     yearly_bill,
 )
 from clusterlab.units import billion, day, hour, kWh, year
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for, assert_units, q
 
 NVL72, H100 = price_list("GB200 NVL72"), price_list("H100 SXM")
 GIGAWATT = {"gpus": 72 * 5932, "site_power": 1e9, "prices": NVL72}
@@ -542,3 +542,9 @@ def test_a_law_of_prices_refuses_shapes_that_do_not_fit(law, pair):
 def test_nonsense_is_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_bill_is_in_dollars_and_asks_that_its_parts_fit():
+    assert_units(bill(gpus=(q("", 8), q("dollar")), network=q("dollar")), total="dollar")
+    for made in (lambda a, b: bill(gpus=(a, b)), lambda a, b: bill(gpus=a, network=b)):
+        assert_fit_is_asked_for(made)

@@ -31,7 +31,7 @@ from clusterlab.scaling import (
     training_run,
 )
 from clusterlab.units import EFLOP, MW, TFLOP, day, hour
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for
 
 SHARES, COUNTS = st.floats(1e-6, 1), st.integers(1, 10**6)
 H100 = {"rate": 989e12 / 2, "bandwidth": 50e9}
@@ -304,3 +304,7 @@ def test_efficiencies_of_another_shape_are_refused(law):
 def test_nonsense_is_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_measurements_of_shapes_that_do_not_fit_are_refused():
+    assert_fit_is_asked_for(lambda a, b: kept_per_doubling((a, 0.5), (2 * a, b)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from ..checks import choose, pick
+from ..checks import broadcastable, choose, pick
 from ..quantities import Amount, Bytes, Flops, Number, PositiveBytes, law
 from ..records import Explained, Rows, summary, words
 from .blocks import Embedding, Output
@@ -266,7 +266,7 @@ def training_flops(
     model = trained(model)
     forward = forward_flops.unchecked(model, sequence, causal=causal)
     forward = replace(forward, logits=forward.logits * (1 + model.mtp_depth))
-    model.broadcasts(sequence=sequence, recompute=recompute)
+    broadcastable(**model._arrays, sequence=sequence, recompute=recompute)
     products = forward.layers - forward.scores
     again = {"none": 0 * forward.layers, "selective": forward.scores, "alternate": alternate_share(model) * products}
     recomputed = choose(again | {"full": forward.layers}, recompute=recompute)
