@@ -158,6 +158,14 @@ def test_a_law_is_its_core_where_its_arguments_are_sound(name):
     assert repr(law(**given)) == repr(law.unchecked(**given))
 
 
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_takes_by_position_what_its_signature_does(name):
+    kinds = [one.kind for one in inspect.signature(LAWS[name]).parameters.values()]
+    places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    with pytest.raises(TypeError, match="positional argument"):
+        LAWS[name](*[1.0] * (places + 1))
+
+
 CASES = [(name, argument) for name, law in LAWS.items() for argument in law.quantities]
 
 

@@ -208,11 +208,6 @@ def pue(facility_power: PositiveWatts, it_power: PositiveWatts) -> Multiple:
     facility_power, it_power
         Watts, or joules over a year, as PUEs are reported.
 
-    Returns
-    -------
-    Multiple
-        At least 1.
-
     Raises
     ------
     ValueError

@@ -426,11 +426,6 @@ def attainable(intensity: PositiveFlopsPerByte, peak: FlopsPerSecond, bandwidth:
     bandwidth
         Bandwidth of the memory, or of the network, in bytes/s.
 
-    Returns
-    -------
-    FlopsPerSecond
-        Broadcast over the arguments.
-
     Notes
     -----
     Source: Williams, Waterman and Patterson 2009, section 3.
