@@ -92,7 +92,7 @@ def plan(
     InfeasibleError
         No plan keeps within the limits. The message says the nearest that does.
     ValueError
-        There is no limit at all, or an argument cannot be used.
+        There is no limit at all.
 
     Examples
     --------
