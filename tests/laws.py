@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pint
+import pytest
 
 from clusterlab.records import Explained
 
@@ -12,6 +13,17 @@ registry = pint.UnitRegistry()
 for definition in ("FLOP = [flop]", "dollar = [money]", "CFM = cubic_foot / minute", "@alias byte = B"):
     registry.define(definition)
 registry.define("octet = [memory]")  # Pint's own byte is a dimensionless count of bits
+
+
+def q(unit: str, value: float = 2.0):
+    """An array of quantities: the laws broadcast over it like over any other."""
+    return registry.Quantity(np.array([value, 2 * value]), unit)
+
+
+def assert_units(result, **parts: str):
+    """Each part of a result has the dimension of its unit."""
+    found = {name: registry.Quantity(getattr(result, name)).dimensionality for name in parts}
+    assert found == {name: registry.Unit(unit).dimensionality for name, unit in parts.items()}
 
 
 def numbers(result) -> dict:
@@ -39,3 +51,10 @@ def assert_equals_a_loop(result, loop):
     for name, array in numbers(result).items():
         column = np.array([scalar[name] for scalar in each])
         np.testing.assert_array_equal(np.broadcast_to(array, column.shape), column, err_msg=name)
+
+
+def assert_fit_is_asked_for(made):
+    """What is made of two arrays refuses them by name where their shapes do not fit together."""
+    made(np.ones(3, int), np.ones(3, int))
+    with pytest.raises(ValueError, match=r"^shapes do not fit together: .*\([23],\)"):
+        made(np.ones(3, int), np.ones(2, int))

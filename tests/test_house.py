@@ -65,3 +65,12 @@ def test_no_public_function_takes_too_much(package, module, tree):
 @pytest.mark.parametrize("path", sorted(DRAWINGS.rglob("*.py")), ids=lambda path: str(path.relative_to(DRAWINGS)))
 def test_a_module_of_drawings_can_be_read_at_a_sitting(path):
     assert code_lines(path.read_text(encoding="utf-8")) <= LINES
+
+
+def test_only_numbers_and_rows_of_data_files_are_of_any_type():
+    """``checks`` calls what a law computes with Numeric; a table of a data file has records of its own kind."""
+    modules = {**MODULES, **KIT_MODULES}.items()
+    loose = {
+        name for name, tree in modules for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "Any"
+    }
+    assert loose == {"checks", "catalogue.sources", "model.published"}

@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pint
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +25,7 @@ from clusterlab.roofline import (
     nodes_touched,
     ridge_point,
 )
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for, assert_units, q
 
 quantity = st.floats(1e-3, 1e18)
 size = st.integers(1, 10**6)
@@ -430,3 +431,44 @@ def test_no_published_gemm_is_faster_than_its_roof(group):
 def test_no_published_memory_bandwidth_exceeds_the_specification(row):
     """Within 1 %, the rounding of a datasheet; no row needs an exception."""
     assert 0 < row["bandwidth"] <= 1.01 * catalogue.accelerator(row["accelerator"]).hbm_bandwidth
+
+
+# --- units and shapes ------------------------------------------------------------------------------------------------
+
+
+def test_a_bound_of_pairs_has_the_units_of_its_demands_over_their_rates():
+    rates = {"compute": q("FLOP/s"), "memory": q("octet/s")}
+    good = lower_bound(compute=(q("FLOP"), rates["compute"]), memory=(q("octet"), rates["memory"]))
+    assert_units(good, time="s", serial="s")
+    bad = lower_bound(compute=(q("FLOP"), rates["compute"]), memory=(q("FLOP"), rates["memory"]))
+    for part in ("time", "serial", "binding"):
+        with pytest.raises(pint.DimensionalityError):
+            getattr(bad, part)
+
+
+@pytest.mark.parametrize("other", [Work(q("octet"), q("octet")), Work(q("FLOP"), q("FLOP"))])
+def test_work_of_other_units_does_not_add_up(other):
+    with pytest.raises(pint.DimensionalityError):
+        Work(q("FLOP"), q("octet")) + other
+
+
+def test_a_share_with_a_dimension_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"^efficiency must be"):
+        iron_law(data_volume=1, bandwidth=1, operations=1, peak=1, efficiency=q("s", 0.1))
+
+
+def test_work_of_lists_is_work_of_arrays():
+    assert Work([8, 6], (4, 2)).intensity.tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda a, b: Work(a, b),
+        lambda a, b: lower_bound(compute=(a, b)),
+        lambda a, b: lower_bound(compute=(a, 1), memory=(b, 1)),
+        lambda a, b: lower_bound(compute=(a, 1), memory=(1, b)),
+    ],
+)
+def test_parts_whose_shapes_do_not_fit_are_refused_when_a_record_is_made(made):
+    assert_fit_is_asked_for(made)

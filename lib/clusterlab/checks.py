@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+Numeric = Any  # a number, an array of them, or a Pint quantity: what a law computes with
+
 
 class Rule(NamedTuple):
     """Which numbers an argument may be: how a message says it, a test for an interval, and whether whole ones alone."""
 
     text: str
-    allows: Callable[[Any], Any]
+    allows: Callable[[Numeric], Numeric]
     whole: bool = False
 
 
@@ -28,9 +30,12 @@ SHARE = Rule("from 0 to 1", lambda x: (x >= 0) & (x <= 1))
 CELSIUS = Rule("from -90 to 100 degrees Celsius", lambda x: (x >= -90) & (x <= 100))
 AT_LEAST_ONE = Rule("at least 1", lambda x: x >= 1)
 WHOLE = Rule("a whole number of at least 1", lambda x: x >= 1, whole=True)
+WHOLE_OR_NONE = Rule("a whole number of at least 0", lambda x: x >= 0, whole=True)
+BELOW_ONE = Rule("at least 0 and below 1", lambda x: (x >= 0) & (x < 1))
+POSITIVE_BELOW_ONE = Rule("above 0 and below 1", lambda x: (x > 0) & (x < 1))
 
 
-def check(rule: Rule, name: str, value: Any) -> Any:
+def check(rule: Rule, name: str, value: Numeric) -> Numeric:
     """Return a value as a float or a float array, or raise a ValueError that names it, what it is and what is allowed.
 
     A Pint quantity passes as it is.
@@ -54,7 +59,7 @@ def check(rule: Rule, name: str, value: Any) -> Any:
     return number
 
 
-def _checked(rule: Rule, values: dict[str, Any]) -> list[Any]:
+def _checked(rule: Rule, values: dict[str, Numeric]) -> list[Numeric]:
     """Each value as :func:`check` returns it, if all of them broadcast together."""
     out = [check(rule, name, value) for name, value in values.items()]
     if len({one.shape for one in out if type(one) is not float}) > 1:
@@ -62,7 +67,7 @@ def _checked(rule: Rule, values: dict[str, Any]) -> list[Any]:
     return out
 
 
-def _checked_array(name: str, rule: Rule, value: Any) -> Any:
+def _checked_array(name: str, rule: Rule, value: Numeric) -> Numeric:
     """One value as a float array, as a float where it has no dimensions, or as the Pint quantity that it is."""
     try:
         if hasattr(value, "dimensionality"):
@@ -85,7 +90,7 @@ def _checked_array(name: str, rule: Rule, value: Any) -> Any:
     return number
 
 
-def _numeric(value: Any) -> np.ndarray:
+def _numeric(value: Numeric) -> np.ndarray:
     """A float array; text that looks like a number is refused, and so is an empty list."""
     array = np.asarray(value)
     if array.dtype.kind not in "iuf" or not array.size:
@@ -93,7 +98,7 @@ def _numeric(value: Any) -> np.ndarray:
     return array.astype(float)
 
 
-def broadcastable(**values: Any) -> None:
+def broadcastable(**values: Numeric) -> None:
     """Raise a ValueError that names the shapes of the values, unless they broadcast together.
 
     The checks below do so for the arguments of one call. A law that checks its arguments in several calls asks here.
@@ -116,7 +121,7 @@ def broadcastable(**values: Any) -> None:
         raise ValueError(f"shapes do not fit together: {listed}") from None
 
 
-def positive(**values: Any) -> list[Any]:
+def positive(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is not above zero.
 
     Examples
@@ -131,7 +136,7 @@ def positive(**values: Any) -> list[Any]:
     return _checked(POSITIVE, values)
 
 
-def nonnegative(**values: Any) -> list[Any]:
+def nonnegative(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is below zero.
 
     Examples
@@ -142,7 +147,7 @@ def nonnegative(**values: Any) -> list[Any]:
     return _checked(NONNEGATIVE, values)
 
 
-def fraction(**values: Any) -> list[Any]:
+def fraction(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one outside (0, 1].
 
     Examples
@@ -155,7 +160,7 @@ def fraction(**values: Any) -> list[Any]:
     return _checked(FRACTION, values)
 
 
-def celsius(**values: Any) -> list[Any]:
+def celsius(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that no room on Earth has.
 
     Examples
@@ -168,7 +173,7 @@ def celsius(**values: Any) -> list[Any]:
     return _checked(CELSIUS, values)
 
 
-def at_least_one(**values: Any) -> list[Any]:
+def at_least_one(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is below 1.
 
     Examples
@@ -181,7 +186,7 @@ def at_least_one(**values: Any) -> list[Any]:
     return _checked(AT_LEAST_ONE, values)
 
 
-def whole(**values: Any) -> list[Any]:
+def whole(**values: Numeric) -> list[Numeric]:
     """Return the values as floats or float arrays, or raise a ValueError naming the one that is not a positive integer.
 
     Examples
@@ -192,7 +197,7 @@ def whole(**values: Any) -> list[Any]:
     return _checked(WHOLE, values)
 
 
-def choose(options: Mapping[str, Any], **values: Any) -> Any:
+def choose(options: Mapping[str, Numeric], **values: object) -> Numeric:
     """Return what ``options`` holds under the name given, element by element, or raise a ValueError with the names.
 
     Examples
@@ -219,7 +224,7 @@ def choose(options: Mapping[str, Any], **values: Any) -> Any:
     return chosen
 
 
-def pick(condition: Any, yes: Any, no: Any) -> Any:
+def pick(condition: Numeric, yes: Numeric, no: Numeric) -> Numeric:
     """``np.where``, which keeps integers exact and costs nothing where the condition is one.
 
     Examples
@@ -236,7 +241,7 @@ def pick(condition: Any, yes: Any, no: Any) -> Any:
     return yes if condition else no
 
 
-def some(mask: Any) -> bool:
+def some(mask: Numeric) -> bool:
     """``np.any``, which costs nothing where there is one.
 
     Examples
@@ -249,7 +254,7 @@ def some(mask: Any) -> bool:
     return bool(mask.any()) if isinstance(mask, np.ndarray) else bool(mask)
 
 
-def larger(one: Any, other: Any) -> Any:
+def larger(one: Numeric, other: Numeric) -> Numeric:
     """``np.maximum``, at the price of a comparison where both are plain numbers.
 
     Examples
@@ -262,7 +267,7 @@ def larger(one: Any, other: Any) -> Any:
     return np.maximum(one, other)
 
 
-def smaller(one: Any, other: Any) -> Any:
+def smaller(one: Numeric, other: Numeric) -> Numeric:
     """``np.minimum``, at the price of a comparison where both are plain numbers.
 
     Examples
@@ -275,7 +280,7 @@ def smaller(one: Any, other: Any) -> Any:
     return np.minimum(one, other)
 
 
-def shape_of(values: Collection[Any]) -> tuple[int, ...]:
+def shape_of(values: Collection[Numeric]) -> tuple[int, ...]:
     """Shape of the arrays among the values together; ``()`` where there are none.
 
     Examples
@@ -288,7 +293,7 @@ def shape_of(values: Collection[Any]) -> tuple[int, ...]:
     return np.broadcast_shapes(*(value.shape for value in values if isinstance(value, np.ndarray)))
 
 
-def ceiling(value: Any) -> Any:
+def ceiling(value: Numeric) -> Numeric:
     """``np.ceil``, at the price of a division where the value is a plain number.
 
     Examples
@@ -299,7 +304,7 @@ def ceiling(value: Any) -> Any:
     return -(-value // 1) if type(value) is float else np.ceil(value)
 
 
-def floor(value: Any) -> Any:
+def floor(value: Numeric) -> Numeric:
     """``np.floor``, at the price of a division where the value is a plain number.
 
     Examples

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from . import catalogue
-from .checks import at_least_one, celsius, fraction, nonnegative, positive
+from .checks import Numeric, celsius, nonnegative, positive
 from .quantities import (
     Amount,
     Celsius,
@@ -45,6 +45,7 @@ from .quantities import (
     PositiveWatts,
     Seconds,
     Share,
+    ShareBelowOne,
     Watts,
     law,
 )
@@ -100,11 +101,6 @@ def load(**parts: Watts | tuple[Amount, Watts]) -> Load:
     -------
     Load
 
-    Raises
-    ------
-    ValueError
-        No part is given, or a part is not a number or a pair of numbers, is negative or is not finite.
-
     Notes
     -----
     Source: conservation of energy.
@@ -124,6 +120,7 @@ def load(**parts: Watts | tuple[Amount, Watts]) -> Load:
     return Load(amounts("load", "watts", parts))
 
 
+@law
 def convert(fed: Load, efficiency: PositiveShare, *, name: str = "conversion losses") -> Load:
     r"""Load at the input of a conversion stage: a power supply, a UPS, a transformer, a transmission line.
 
@@ -143,11 +140,6 @@ def convert(fed: Load, efficiency: PositiveShare, *, name: str = "conversion los
     Load
         The parts of ``fed``, and the loss as a further part.
 
-    Raises
-    ------
-    ValueError
-        ``efficiency`` is outside (0, 1].
-
     Notes
     -----
     Source: definition of efficiency. 80 PLUS Titanium requires 96 % of a 230 V supply at half load, 91 % at full load.
@@ -157,8 +149,7 @@ def convert(fed: Load, efficiency: PositiveShare, *, name: str = "conversion los
     >>> round(float(convert(load(server=960), 0.96).total), 6)
     1000.0
     """
-    (eta,) = fraction(efficiency=efficiency)
-    return fed + Load({name: fed.total * (1 / eta - 1)})
+    return fed + Load({name: fed.total * (1 / efficiency - 1)})
 
 
 @law
@@ -217,11 +208,6 @@ def pue(facility_power: PositiveWatts, it_power: PositiveWatts) -> Multiple:
     facility_power, it_power
         Watts, or joules over a year, as PUEs are reported.
 
-    Returns
-    -------
-    array_like
-        At least 1.
-
     Raises
     ------
     ValueError
@@ -243,6 +229,7 @@ def pue(facility_power: PositiveWatts, it_power: PositiveWatts) -> Multiple:
     return facility_power / it_power
 
 
+@law
 def facility(it: Load, pue: Multiple, *, name: str = "cooling and distribution") -> Load:
     r"""Load of a site by its PUE.
 
@@ -262,11 +249,6 @@ def facility(it: Load, pue: Multiple, *, name: str = "cooling and distribution")
     Load
         The parts of the IT load, and the overhead (PUE - 1) times their total.
 
-    Raises
-    ------
-    ValueError
-        ``pue`` is below 1.
-
     Notes
     -----
     Source: The Green Grid 2007.
@@ -276,10 +258,10 @@ def facility(it: Load, pue: Multiple, *, name: str = "cooling and distribution")
     >>> float(facility(load(H100=(10_000, 700)), 1.4).total)
     9800000.0
     """
-    (ratio,) = at_least_one(pue=pue)
-    return it + Load({name: it.total * (ratio - 1)})
+    return it + Load({name: it.total * (pue - 1)})
 
 
+@law
 def site(it: Load, *, distribution: PositiveShare, cop: Number, other: Watts = 0) -> Load:
     r"""Load of a site from the efficiency of its power distribution and its cooling, which determine its PUE.
 
@@ -301,11 +283,6 @@ def site(it: Load, *, distribution: PositiveShare, cop: Number, other: Watts = 0
     Load
         The parts of the IT load, distribution losses, cooling (of the losses too) and other.
 
-    Raises
-    ------
-    ValueError
-        ``distribution`` is outside (0, 1], ``cop`` is not positive, or ``other`` is negative.
-
     Notes
     -----
     Derived: the heat to remove is all the electricity that enters the hall.
@@ -318,9 +295,8 @@ def site(it: Load, *, distribution: PositiveShare, cop: Number, other: Watts = 0
     >>> round(pue(site(hall, distribution=0.9, cop=2.5).total, hall.total), 2)
     1.56
     """
-    (ratio,), (rest,), (eta,) = positive(cop=cop), nonnegative(other=other), fraction(distribution=distribution)
-    fed = convert(it, eta, name="distribution losses")
-    return fed + Load({"cooling": fed.total / ratio}) + Load({"other": rest})
+    fed = convert.unchecked(it, distribution, name="distribution losses")
+    return fed + Load({"cooling": fed.total / cop}) + Load({"other": other})
 
 
 # --- Draw: what a rating becomes --------------------------------------------------------------------------------------
@@ -341,7 +317,7 @@ class Draw(Predicted):
     power: Watts
     speed: Share
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         spread = catalogue.PREDICTION_INTERVALS["power"]
         return self.power, spread.low * self.power, spread.high * self.power, "W"
 
@@ -491,6 +467,10 @@ class Coolant(Explained):
     heat_capacity: JoulesPerKilogramKelvin
     source: str
 
+    def __post_init__(self) -> None:
+        """Refuse what no fluid has."""
+        positive(density=self.density, heat_capacity=self.heat_capacity)
+
 
 # Kind: derived from the equations named, evaluated by CoolProp 8.0.0 (2026-11), to four digits.
 AIR = Coolant("dry air, 25 °C", 1.184, 1006.0, "Lemmon et al. 2000")
@@ -498,6 +478,7 @@ WATER = Coolant("water, 30 °C", 995.6, 4180.0, "Wagner and Pruss 2002 (IAPWS-95
 GLYCOL = Coolant("water with 25 % propylene glycol by mass, 35 °C", 1012.0, 3957.0, "Melinder 2010")
 
 
+@law
 def coolant_flow(heat: PositiveWatts, rise: Kelvins, coolant: Coolant) -> PositiveCubicMetresPerSecond:
     r"""Coolant flow that removes a heat load at a given temperature rise.
 
@@ -512,16 +493,6 @@ def coolant_flow(heat: PositiveWatts, rise: Kelvins, coolant: Coolant) -> Positi
     coolant
         ``AIR``, ``WATER``, ``GLYCOL`` or your own.
 
-    Returns
-    -------
-    array_like
-        m³/s.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: first law of thermodynamics, Q = m c dT.
@@ -533,10 +504,10 @@ def coolant_flow(heat: PositiveWatts, rise: Kelvins, coolant: Coolant) -> Positi
     >>> [round(float(coolant_flow(120e3, 10, c)), 4) for c in (AIR, WATER)]
     [10.0747, 0.0029]
     """
-    q, dt, rho, c = positive(heat=heat, rise=rise, density=coolant.density, heat_capacity=coolant.heat_capacity)
-    return q / (rho * c * dt)
+    return heat / (coolant.density * coolant.heat_capacity * rise)
 
 
+@law
 def heat_removed(flow: PositiveCubicMetresPerSecond, rise: Kelvins, coolant: Coolant) -> PositiveWatts:
     r"""Heat that a coolant flow removes.
 
@@ -553,16 +524,6 @@ def heat_removed(flow: PositiveCubicMetresPerSecond, rise: Kelvins, coolant: Coo
     coolant
         ``AIR``, ``WATER``, ``GLYCOL`` or your own.
 
-    Returns
-    -------
-    array_like
-        W.
-
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Source: first law of thermodynamics, Q = m c dT.
@@ -575,8 +536,7 @@ def heat_removed(flow: PositiveCubicMetresPerSecond, rise: Kelvins, coolant: Coo
     >>> [fmt(heat_removed(0.6 * 2 * v, 12, AIR), "W") for v in (1, 2, 4)]
     ['17.2 kW', '34.3 kW', '68.6 kW']
     """
-    v, dt, rho, c = positive(flow=flow, rise=rise, density=coolant.density, heat_capacity=coolant.heat_capacity)
-    return rho * c * v * dt
+    return coolant.density * coolant.heat_capacity * flow * rise
 
 
 @law
@@ -594,9 +554,9 @@ def fan_power(flow: CubicMetresPerSecond, *, rated_flow: PositiveCubicMetresPerS
 
     Returns
     -------
-    array_like
-        W. Real fans save a little less when they slow down, because some losses do not scale. Servers have fans of
-        their own, in parallel: the fans' share of the power does not change with the number of servers.
+    Watts
+        Real fans save a little less when they slow down, because some losses do not scale. Servers have fans of their
+        own, in parallel: the fans' share of the power does not change with the number of servers.
 
     Notes
     -----
@@ -631,7 +591,7 @@ def energy_per(power: Watts, rate: PerSecond) -> Joules:
 
     Returns
     -------
-    array_like
+    Joules
         J per unit of work.
 
     Notes
@@ -692,11 +652,6 @@ def clocked_power(
     voltage_floor
         Lowest voltage relative to the highest, v_0.
 
-    Returns
-    -------
-    array_like
-        W.
-
     Notes
     -----
     Source: dynamic power goes as f V² (Weste and Harris, CMOS VLSI Design, chapter 5). Guerreiro et al. 2018 (HPCA)
@@ -717,7 +672,7 @@ def power_cap(
     static: PositiveWatts,
     dynamic: PositiveWatts,
     voltage_floor: PositiveShare,
-    fixed: Share = 0,
+    fixed: ShareBelowOne = 0,
     rest: Watts = 0,
 ) -> Capped:
     r"""What a power cap does to a task: clock, time and energy.
@@ -732,7 +687,7 @@ def power_cap(
     static, dynamic, voltage_floor
         As in :func:`clocked_power`; static and dynamic sum to the draw of this task without a cap.
     fixed
-        Share of the time that does not depend on the clock (memory, network), below 1, m.
+        Share of the time that does not depend on the clock (memory, network), m.
     rest
         What is drawn beside the chip for as long as it works: its share of server, network and cooling.
 
@@ -743,7 +698,7 @@ def power_cap(
     Raises
     ------
     ValueError
-        ``cap`` is not above ``static``, or ``fixed`` is not below 1.
+        ``cap`` is not above ``static``.
 
     Notes
     -----
@@ -762,7 +717,6 @@ def power_cap(
     time        114%
     energy     81.8%
     """
-    _below_one(fixed)
     if np.any(cap <= static):
         raise ValueError(f"cap must be above static, got {cap} with static {static}")
     chip = {"static": static, "dynamic": dynamic, "voltage_floor": voltage_floor}
@@ -771,7 +725,12 @@ def power_cap(
 
 @law
 def best_cap(
-    *, static: PositiveWatts, dynamic: PositiveWatts, voltage_floor: PositiveShare, fixed: Share = 0, rest: Watts = 0
+    *,
+    static: PositiveWatts,
+    dynamic: PositiveWatts,
+    voltage_floor: PositiveShare,
+    fixed: ShareBelowOne = 0,
+    rest: Watts = 0,
 ) -> Capped:
     r"""Power cap at which a task takes the least energy.
 
@@ -787,11 +746,6 @@ def best_cap(
     Capped
         Its ``power`` is the cap.
 
-    Raises
-    ------
-    ValueError
-        ``fixed`` is not below 1.
-
     Notes
     -----
     Derived: the energy falls and then rises with f, so its slope changes sign once; found by bisection. For m = 0 that
@@ -804,7 +758,6 @@ def best_cap(
     >>> [round(float(best_cap(static=100, dynamic=600, voltage_floor=0.7, rest=r).power)) for r in (0, 575)]
     [306, 438]
     """
-    _below_one(fixed)
     v, m, r = voltage_floor, fixed, (static + rest) / dynamic
     low, high = 0 * (r + v + m), 1 + 0 * (r + v + m)
     for _ in range(60):
@@ -813,11 +766,6 @@ def best_cap(
         slope = np.where(f > v, 3 * m * f**4 + 2 * (1 - m) * f**3, m * v**2 * f**2) - (1 - m) * r
         low, high = np.where(slope <= 0, f, low)[()], np.where(slope <= 0, high, f)[()]
     return _at_clock(high, static=static, dynamic=dynamic, voltage_floor=voltage_floor, fixed=fixed, rest=rest)
-
-
-def _below_one(fixed: Share) -> None:
-    if np.any(np.greater_equal(fixed, 1)):
-        raise ValueError(f"fixed must be below 1, got {np.max(fixed):g}")
 
 
 def _clock(power: Watts, *, static: Watts, dynamic: Watts, voltage_floor: PositiveShare) -> PositiveShare:
@@ -857,7 +805,7 @@ def budget_fleet(
     static: PositiveWatts,
     dynamic: PositiveWatts,
     voltage_floor: PositiveShare,
-    fixed: Share = 0,
+    fixed: ShareBelowOne = 0,
     rest: Watts = 0,
 ) -> CappedFleet:
     r"""Most work per second within a power budget: how many accelerators to run, and at which cap.
@@ -881,7 +829,7 @@ def budget_fleet(
     Raises
     ------
     ValueError
-        The budget is too small for one accelerator, or ``fixed`` is not below 1.
+        The budget is too small for one accelerator.
 
     Notes
     -----
@@ -950,7 +898,7 @@ def outside_envelope(temperature: Celsius, dew: Celsius, *, warmest: Celsius, da
     Raises
     ------
     ValueError
-        A temperature is out of range, or there is no axis of hours.
+        There is no axis of hours.
 
     Notes
     -----
@@ -1022,7 +970,7 @@ def power_swing(power: Watts, durations: PositiveSeconds) -> PowerSwing:
     Raises
     ------
     ValueError
-        A power is negative, a duration is not positive, or ``power`` has no axis of phases.
+        ``power`` has no axis of phases.
 
     Notes
     -----
@@ -1069,7 +1017,7 @@ class Capacity(Explained):
         return reduce(np.minimum, self.counts.values())
 
     @property
-    def binding(self) -> Any:
+    def binding(self) -> Numeric:
         """Name of the resource that allows the fewest units (the first, if several do)."""
         fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
         names = np.array(list(self.counts))[fewest]
@@ -1095,11 +1043,6 @@ def capacity(**resources: tuple[Amount, Number]) -> Capacity:
     -------
     Capacity
         The count for each resource, the least of them, and the name of the ``binding`` resource.
-
-    Raises
-    ------
-    ValueError
-        No resource is given, one is not a pair, a limit is negative, a use is not positive, or one is not finite.
 
     Notes
     -----
@@ -1144,11 +1087,6 @@ def holdover(stored: Joules, power: PositiveWatts, *, efficiency: PositiveShare 
         Load: of the whole site, because cooling must run too.
     efficiency
         Share of the stored energy that reaches the load, eta.
-
-    Returns
-    -------
-    array_like
-        Seconds.
 
     Notes
     -----

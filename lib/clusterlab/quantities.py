@@ -25,9 +25,24 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, Protocol, TypeVar
+from typing import Annotated, ParamSpec, Protocol, TypeVar
 
-from .checks import AT_LEAST_ONE, CELSIUS, FRACTION, NONNEGATIVE, POSITIVE, SHARE, WHOLE, Rule, broadcastable, check
+from .checks import (
+    AT_LEAST_ONE,
+    BELOW_ONE,
+    CELSIUS,
+    FRACTION,
+    NONNEGATIVE,
+    POSITIVE,
+    POSITIVE_BELOW_ONE,
+    SHARE,
+    WHOLE,
+    WHOLE_OR_NONE,
+    Numeric,
+    Rule,
+    broadcastable,
+    check,
+)
 
 
 @dataclass(frozen=True)
@@ -39,56 +54,59 @@ class Quantity:
 
 
 # Amounts: zero or more. Rates, and what divides: above zero.
-Bytes = Annotated[Any, Quantity("B", NONNEGATIVE)]
-Flops = Annotated[Any, Quantity("FLOP", NONNEGATIVE)]
-Seconds = Annotated[Any, Quantity("s", NONNEGATIVE)]
-Watts = Annotated[Any, Quantity("W", NONNEGATIVE)]
-Joules = Annotated[Any, Quantity("J", NONNEGATIVE)]
-Dollars = Annotated[Any, Quantity("$", NONNEGATIVE)]
-PositiveBytes = Annotated[Any, Quantity("B", POSITIVE)]
-PositiveFlops = Annotated[Any, Quantity("FLOP", POSITIVE)]
-PositiveSeconds = Annotated[Any, Quantity("s", POSITIVE)]
-PositiveWatts = Annotated[Any, Quantity("W", POSITIVE)]
-PositiveDollars = Annotated[Any, Quantity("$", POSITIVE)]
-BytesPerSecond = Annotated[Any, Quantity("B/s", POSITIVE)]
-FlopsPerSecond = Annotated[Any, Quantity("FLOP/s", POSITIVE)]
-FlopsPerByte = Annotated[Any, Quantity("FLOP/B", NONNEGATIVE)]
-PositiveFlopsPerByte = Annotated[Any, Quantity("FLOP/B", POSITIVE)]
-PerSecond = Annotated[Any, Quantity("1/s", POSITIVE)]
-DollarsPerSecond = Annotated[Any, Quantity("$/s", NONNEGATIVE)]
-DollarsPerJoule = Annotated[Any, Quantity("$/J", NONNEGATIVE)]
-PositiveDollarsPerSecond = Annotated[Any, Quantity("$/s", POSITIVE)]
-PositiveDollarsPerWatt = Annotated[Any, Quantity("$/W", POSITIVE)]
-PositiveDollarsPerJoule = Annotated[Any, Quantity("$/J", POSITIVE)]
+Bytes = Annotated[Numeric, Quantity("B", NONNEGATIVE)]
+Flops = Annotated[Numeric, Quantity("FLOP", NONNEGATIVE)]
+Seconds = Annotated[Numeric, Quantity("s", NONNEGATIVE)]
+Watts = Annotated[Numeric, Quantity("W", NONNEGATIVE)]
+Joules = Annotated[Numeric, Quantity("J", NONNEGATIVE)]
+Dollars = Annotated[Numeric, Quantity("$", NONNEGATIVE)]
+PositiveBytes = Annotated[Numeric, Quantity("B", POSITIVE)]
+PositiveFlops = Annotated[Numeric, Quantity("FLOP", POSITIVE)]
+PositiveSeconds = Annotated[Numeric, Quantity("s", POSITIVE)]
+PositiveWatts = Annotated[Numeric, Quantity("W", POSITIVE)]
+PositiveDollars = Annotated[Numeric, Quantity("$", POSITIVE)]
+BytesPerSecond = Annotated[Numeric, Quantity("B/s", POSITIVE)]
+FlopsPerSecond = Annotated[Numeric, Quantity("FLOP/s", POSITIVE)]
+FlopsPerByte = Annotated[Numeric, Quantity("FLOP/B", NONNEGATIVE)]
+PositiveFlopsPerByte = Annotated[Numeric, Quantity("FLOP/B", POSITIVE)]
+PerSecond = Annotated[Numeric, Quantity("1/s", POSITIVE)]
+DollarsPerSecond = Annotated[Numeric, Quantity("$/s", NONNEGATIVE)]
+DollarsPerJoule = Annotated[Numeric, Quantity("$/J", NONNEGATIVE)]
+PositiveDollarsPerSecond = Annotated[Numeric, Quantity("$/s", POSITIVE)]
+PositiveDollarsPerWatt = Annotated[Numeric, Quantity("$/W", POSITIVE)]
+PositiveDollarsPerJoule = Annotated[Numeric, Quantity("$/J", POSITIVE)]
 # Seconds that a law of yearly amounts divides by a year, which is a plain number: no unit goes in or comes out.
-CalendarSeconds = Annotated[Any, Quantity("", NONNEGATIVE)]
-PositiveCalendarSeconds = Annotated[Any, Quantity("", POSITIVE)]
+CalendarSeconds = Annotated[Numeric, Quantity("", NONNEGATIVE)]
+PositiveCalendarSeconds = Annotated[Numeric, Quantity("", POSITIVE)]
 
 # Rates of what flows or comes, if anything does, and ways.
-Traffic = Annotated[Any, Quantity("B/s", NONNEGATIVE)]
-Arrivals = Annotated[Any, Quantity("1/s", NONNEGATIVE)]
-Metres = Annotated[Any, Quantity("m", NONNEGATIVE)]
-MetresPerSecond = Annotated[Any, Quantity("m/s", POSITIVE)]
+Traffic = Annotated[Numeric, Quantity("B/s", NONNEGATIVE)]
+Arrivals = Annotated[Numeric, Quantity("1/s", NONNEGATIVE)]
+Metres = Annotated[Numeric, Quantity("m", NONNEGATIVE)]
+MetresPerSecond = Annotated[Numeric, Quantity("m/s", POSITIVE)]
 
 # Heat, carbon and water.
-Kelvins = Annotated[Any, Quantity("K", POSITIVE)]
-Kilograms = Annotated[Any, Quantity("kg", NONNEGATIVE)]
-CubicMetres = Annotated[Any, Quantity("m^3", NONNEGATIVE)]
-CubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", NONNEGATIVE)]
-PositiveCubicMetresPerSecond = Annotated[Any, Quantity("m^3/s", POSITIVE)]
-KilogramsPerCubicMetre = Annotated[Any, Quantity("kg/m^3", POSITIVE)]
-JoulesPerKilogramKelvin = Annotated[Any, Quantity("J/kg/K", POSITIVE)]
-KilogramsPerJoule = Annotated[Any, Quantity("kg/J", NONNEGATIVE)]
-CubicMetresPerJoule = Annotated[Any, Quantity("m^3/J", NONNEGATIVE)]
+Kelvins = Annotated[Numeric, Quantity("K", POSITIVE)]
+Kilograms = Annotated[Numeric, Quantity("kg", NONNEGATIVE)]
+CubicMetres = Annotated[Numeric, Quantity("m^3", NONNEGATIVE)]
+CubicMetresPerSecond = Annotated[Numeric, Quantity("m^3/s", NONNEGATIVE)]
+PositiveCubicMetresPerSecond = Annotated[Numeric, Quantity("m^3/s", POSITIVE)]
+KilogramsPerCubicMetre = Annotated[Numeric, Quantity("kg/m^3", POSITIVE)]
+JoulesPerKilogramKelvin = Annotated[Numeric, Quantity("J/kg/K", POSITIVE)]
+KilogramsPerJoule = Annotated[Numeric, Quantity("kg/J", NONNEGATIVE)]
+CubicMetresPerJoule = Annotated[Numeric, Quantity("m^3/J", NONNEGATIVE)]
 
 # Plain numbers.
-Number = Annotated[Any, Quantity("", POSITIVE)]  # above zero
-Amount = Annotated[Any, Quantity("", NONNEGATIVE)]  # zero or more
-Count = Annotated[Any, Quantity("", WHOLE)]  # a whole number of at least 1
-Multiple = Annotated[Any, Quantity("", AT_LEAST_ONE)]  # at least 1
-Share = Annotated[Any, Quantity("", SHARE)]  # from 0 to 1
-PositiveShare = Annotated[Any, Quantity("", FRACTION)]  # above 0, at most 1
-Celsius = Annotated[Any, Quantity("degC", CELSIUS)]
+Number = Annotated[Numeric, Quantity("", POSITIVE)]  # above zero
+Amount = Annotated[Numeric, Quantity("", NONNEGATIVE)]  # zero or more
+Count = Annotated[Numeric, Quantity("", WHOLE)]  # a whole number of at least 1
+WholeAmount = Annotated[Numeric, Quantity("", WHOLE_OR_NONE)]  # a whole number of at least 0
+Multiple = Annotated[Numeric, Quantity("", AT_LEAST_ONE)]  # at least 1
+Share = Annotated[Numeric, Quantity("", SHARE)]  # from 0 to 1
+PositiveShare = Annotated[Numeric, Quantity("", FRACTION)]  # above 0, at most 1
+ShareBelowOne = Annotated[Numeric, Quantity("", BELOW_ONE)]  # from 0, below 1
+PositiveShareBelowOne = Annotated[Numeric, Quantity("", POSITIVE_BELOW_ONE)]  # above 0, below 1
+Celsius = Annotated[Numeric, Quantity("degC", CELSIUS)]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -109,37 +127,41 @@ def law(function: Callable[P, R]) -> Law[P, R]:
     """Make a function of quantities a law: its arguments are checked, and ``unchecked`` is the function itself.
 
     Each argument with a quantity comes to the function as a float or a float array (or as the Pint quantity that it
-    is), and all of them broadcast together. An argument whose default is None may be None. What more an argument must
-    be, the function checks itself.
+    is), and all of them broadcast together. An argument whose default is None may be None, and a quantity of
+    ``**parts`` holds for each of them. What more an argument must be, the function checks itself.
     """
     parameters = inspect.signature(function).parameters
-    names = tuple(parameters)
+    names = tuple(name for name, one in parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
     asked = {name: one for name, one in quantities_of(function).items() if name in parameters}
+    rest = next((asked.get(name) for name, one in parameters.items() if one.kind is one.VAR_KEYWORD), None)
+    quantities = {name: asked.get(name) for name in parameters}
     optional = {name for name in asked if parameters[name].default is None}
 
+    call: Callable[..., R] = function
+
     @wraps(function)
-    def checked(*args: Any, **given: Any) -> Any:
+    def checked(*args: object, **given: object) -> R:
         values = dict(zip(names, args, strict=False)) | given
         if len(args) > len(names) or len(values) < len(args) + len(given):
-            return function(*args, **given)  # Python's own words for a wrong call
+            return call(*args, **given)  # Python's own words for a wrong call
         shapes = set()
         for name, value in values.items():
-            quantity = asked.get(name)
+            quantity = quantities.get(name, rest)
             if quantity is None or (value is None and name in optional):
                 continue
             values[name] = number = check(quantity.rule, name, value)
             if type(number) is not float:
                 shapes.add(number.shape)
         if len(shapes) > 1:
-            broadcastable(**{name: values[name] for name in asked if values.get(name) is not None})
-        return function(**values)  # type: ignore[call-arg]  # each by its name
+            broadcastable(**{n: value for n, value in values.items() if value is not None and quantities.get(n, rest)})
+        return call(**values)
 
     checked.unchecked, checked.quantities = function, asked  # type: ignore[attr-defined]
     checked.__doc__ = _with_raises(function.__doc__, asked)
     return checked  # type: ignore[return-value]
 
 
-def quantities_of(thing: Any) -> dict[str, Quantity]:
+def quantities_of(thing: type | Callable) -> dict[str, Quantity]:
     """Return the quantity of each argument of a function and of what it returns, or of each field of a record.
 
     Examples

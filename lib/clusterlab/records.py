@@ -9,17 +9,19 @@ from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
-from .checks import nonnegative
+from .checks import Numeric, nonnegative
 from .units import fmt
+
+T = TypeVar("T")
 
 # --- Records that explain themselves ---------------------------------------------------------------------------------
 
 
-def summary(value: Any, unit: str = "", digits: int = 3) -> str:
+def summary(value: Numeric, unit: str = "", digits: int = 3) -> str:
     """One number as :func:`fmt` writes it, or the range of an array and how many it has: a cell of a record's table.
 
     Examples
@@ -33,7 +35,7 @@ def summary(value: Any, unit: str = "", digits: int = 3) -> str:
     return f"{low}, all {count_values(value)}" if low == high else f"{low} to {high}, {count_values(value)}"
 
 
-def count_values(array: Any) -> str:
+def count_values(array: Numeric) -> str:
     """How many values an array has, axis by axis.
 
     Examples
@@ -59,7 +61,7 @@ def words(name: str) -> str:
     return " ".join(_ABBREVIATIONS.get(word, word) for word in name.split("_"))
 
 
-def with_interval(value: Any, low: Any, high: Any, unit: str = "", digits: int = 3) -> str:
+def with_interval(value: Numeric, low: Numeric, high: Numeric, unit: str = "", digits: int = 3) -> str:
     """A predicted number with its interval, as every record writes it; the unit stands once where it is the same.
 
     Examples
@@ -76,7 +78,7 @@ def with_interval(value: Any, low: Any, high: Any, unit: str = "", digits: int =
     return f"{first} ({' to '.join(ends)})"
 
 
-def say(record: Any, name: str, unit: str = "") -> str:
+def say(record: object, name: str, unit: str = "") -> str:
     """A number of a record with its interval, in words, where the record has ``NAME_low`` and ``NAME_high`` beside it.
 
     A number that is not known is the empty text, and one whose ends are not known stands alone.
@@ -95,6 +97,8 @@ def say(record: Any, name: str, unit: str = "") -> str:
 
 
 Rows = Sequence[Sequence[str]]  # of text; the first is the heading
+Value = str | float | bool | None  # a stored value, or an input
+Json = Mapping[str, "Json"] | Sequence["Json"] | Value
 
 
 class Explained:
@@ -121,10 +125,10 @@ class Explained:
         return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
 
 
-def record(kind: type, values: Mapping[str, Any]) -> Any:
+def record(kind: type[T], values: Mapping[str, object]) -> T:
     """Return a record of these values, which nothing checks: all fields at once, not one by one as a dataclass does."""
-    made: Any = object.__new__(kind)
-    vars(made).update(values)
+    made = object.__new__(kind)
+    made.__dict__.update(values)
     return made
 
 
@@ -139,17 +143,11 @@ class Predicted(Explained):
 
     _follow: ClassVar[Mapping[str, tuple[str, int]]] = MappingProxyType({})
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         raise NotImplementedError
 
     def say(self, name: str) -> str:
-        """Another number of the record with its interval, in words: ``step.say("mfu")`` is ``39.3% (35.3 to 43)``.
-
-        Raises
-        ------
-        ValueError
-            ``name`` is no number that has an interval; the message lists those that have.
-        """
+        """Another number of the record with its interval, in words: ``step.say("mfu")`` is ``39.3% (35.3 to 43)``."""
         if name not in self._follow:
             raise ValueError(f"name must be one of {', '.join(self._follow)}; got {name!r}")
         unit, direction = self._follow[name]
@@ -160,12 +158,12 @@ class Predicted(Explained):
         return with_interval(number, number * ends[0], number * ends[1], unit)
 
     @property
-    def low(self) -> Any:
+    def low(self) -> Numeric:
         """The lower end of the 80 % interval."""
         return self._predicted()[1]
 
     @property
-    def high(self) -> Any:
+    def high(self) -> Numeric:
         """The upper end of the 80 % interval."""
         return self._predicted()[2]
 
@@ -228,7 +226,7 @@ class Parts(Explained):
         nonnegative(**self.parts)
 
     @property
-    def total(self) -> Any:
+    def total(self) -> Numeric:
         """Sum of all parts."""
         return reduce(add, self.parts.values())
 
@@ -245,7 +243,7 @@ class Parts(Explained):
 
     __radd__ = __add__
 
-    def __rmul__(self, times: Any) -> Self:
+    def __rmul__(self, times: Numeric) -> Self:
         """Return ``times`` as much of every part."""
         return type(self)(MappingProxyType({name: times * amount for name, amount in self.parts.items()}))
 
@@ -293,11 +291,6 @@ def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "",
     -------
     Table
 
-    Raises
-    ------
-    ValueError
-        There is no column, columns differ in length, have no rows or more than one dimension, or a unit has no column.
-
     Examples
     --------
     >>> from clusterlab.units import GB
@@ -324,7 +317,7 @@ def tabulate(columns: Mapping[str, object], units: str | Mapping[str, str] = "",
     return Table((tuple(lists), *zip(*texts, strict=True)))
 
 
-def _cells(name: str, values: Any) -> Any:
+def _cells(name: str, values: Sequence | Numeric | None) -> Sequence | Numeric | None:
     """A column as a list, or the one value of all its rows."""
     if values is None or isinstance(values, str) or not np.ndim(values):
         return values
@@ -333,7 +326,7 @@ def _cells(name: str, values: Any) -> Any:
     return list(values)
 
 
-def _cell(value: Any, unit: str, digits: int) -> str:
+def _cell(value: Numeric | str | None, unit: str, digits: int) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else fmt(value, unit, digits)

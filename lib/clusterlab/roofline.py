@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from .checks import broadcastable, larger, nonnegative, positive, smaller
+from .checks import Numeric, broadcastable, larger, nonnegative, positive, smaller
 from .quantities import (
     Amount,
     Bytes,
@@ -108,11 +107,11 @@ def matmul(
 
     Parameters
     ----------
-    m, k, n : array_like
+    m, k, n
         Rows of the left matrix (tokens), inner dimension, columns of the right matrix.
-    bytes_per_element : array_like
+    bytes_per_element
         Bytes of one input element: 2 for BF16, 1 for FP8, 0.5 for FP4.
-    output_bytes_per_element : array_like, optional
+    output_bytes_per_element : optional
         Bytes of one output element, where it differs from the inputs.
 
     Returns
@@ -150,13 +149,13 @@ def elementwise(
 
     Parameters
     ----------
-    elements : array_like
+    elements
         Elements of one tensor, E.
-    inputs, outputs : array_like
+    inputs, outputs
         Tensors of that size read and written.
-    flops_per_element : array_like
+    flops_per_element
         Operations per element, f.
-    bytes_per_element : array_like
+    bytes_per_element
         Bytes of one element, b.
 
     Returns
@@ -201,16 +200,16 @@ def attention(
 
     Parameters
     ----------
-    queries, context : array_like
+    queries, context
         New tokens q of each sequence, and tokens s that the last of them sees, q <= s. Prefill of a prompt: q = s.
         Decoding: q = 1.
-    heads, head_dim : array_like
+    heads, head_dim
         Query heads H, and the dimension d of a head.
-    kv_heads : array_like, optional
+    kv_heads : optional
         Key and value heads H_kv; the default is ``heads`` (no grouping).
-    batch : array_like
+    batch
         Sequences B.
-    bytes_per_element : array_like
+    bytes_per_element
         Bytes of one element of Q, K, V and the output, b.
     fused : bool
         Whether scores stay on the chip (FlashAttention).
@@ -223,7 +222,7 @@ def attention(
     Raises
     ------
     ValueError
-        ``queries`` exceed ``context``, ``kv_heads`` do not divide ``heads``, or ``fused`` is not a bool.
+        ``queries`` exceed ``context``, or ``kv_heads`` do not divide ``heads``.
 
     Notes
     -----
@@ -268,13 +267,13 @@ def decode(
 
     Parameters
     ----------
-    batch : array_like
+    batch
         Sequences decoded together, B.
-    parameters : array_like
+    parameters
         Weights read in the step, N.
-    active_parameters : array_like, optional
+    active_parameters : optional
         Weights that each token uses; the default is all of them (a dense model).
-    bytes_per_parameter : array_like
+    bytes_per_parameter
         2 for BF16, 1 for FP8, 0.5 for FP4, b.
 
     Returns
@@ -314,14 +313,14 @@ def experts_touched(tokens: Number, *, experts: Number, experts_per_token: Numbe
 
     Parameters
     ----------
-    tokens : array_like
+    tokens
         Tokens routed together, T (decoding: the batch).
-    experts, experts_per_token : array_like
+    experts, experts_per_token
         Experts E of the layer and those each token selects, k.
 
     Returns
     -------
-    array_like
+    Share
         Expected share between 0 and 1: the share of the routed weights that the step must read.
 
     Raises
@@ -355,16 +354,16 @@ def nodes_touched(nodes: Count, *, experts_per_token: Count, limit: Count | None
 
     Parameters
     ----------
-    nodes : array_like
+    nodes
         Nodes m with as many experts each.
-    experts_per_token : array_like
+    experts_per_token
         Experts k that each token selects.
-    limit : array_like
+    limit
         Most nodes that the router may send a token to, M; by default any number.
 
     Returns
     -------
-    array_like
+    Number
         Expected nodes, its own one among them where an expert is there: all but a share 1/m of them are across.
 
     Notes
@@ -395,15 +394,10 @@ def ridge_point(peak: FlopsPerSecond, bandwidth: BytesPerSecond) -> FlopsPerByte
 
     Parameters
     ----------
-    peak : array_like
+    peak
         Peak rate, FLOP/s (dense).
-    bandwidth : array_like
+    bandwidth
         Memory bandwidth, bytes/s.
-
-    Returns
-    -------
-    array_like
-        FLOP/byte.
 
     Notes
     -----
@@ -425,17 +419,12 @@ def attainable(intensity: PositiveFlopsPerByte, peak: FlopsPerSecond, bandwidth:
 
     Parameters
     ----------
-    intensity : array_like
+    intensity
         Arithmetic intensity, FLOP/byte.
-    peak : array_like
+    peak
         Peak rate, FLOP/s (dense).
-    bandwidth : array_like
+    bandwidth
         Bandwidth of the memory, or of the network, in bytes/s.
-
-    Returns
-    -------
-    array_like
-        FLOP/s, broadcast over the arguments.
 
     Notes
     -----
@@ -460,17 +449,12 @@ def kernel_time(
 
     Parameters
     ----------
-    flops, bytes_moved : array_like
+    flops, bytes_moved
         FLOPs F and bytes M of the kernel.
-    peak, bandwidth : array_like
+    peak, bandwidth
         FLOP/s P and bytes/s B that it reaches: the datasheet's, or shares of them.
-    overlap_loss : array_like
+    overlap_loss
         Share of the shorter part that does not hide behind the longer, sigma: 0 is the roofline, 1 the sum of both.
-
-    Returns
-    -------
-    array_like
-        Seconds.
 
     Notes
     -----
@@ -525,7 +509,7 @@ class Bound(Explained):
         return [*rows, ("lower bound", summary(self.time, "s"))]
 
 
-def lower_bound(**demands: tuple[Any, Any]) -> Bound:
+def lower_bound(**demands: tuple[Numeric, Numeric]) -> Bound:
     r"""Least time of a piece of work under any number of ceilings, and which of them binds.
 
     .. math:: T \ge \max_r \; \text{demand}_r / \text{rate}_r
@@ -540,11 +524,6 @@ def lower_bound(**demands: tuple[Any, Any]) -> Bound:
     -------
     Bound
         The time of each resource, their maximum ``time`` and the name of the ``binding`` one.
-
-    Raises
-    ------
-    ValueError
-        No resource is given, a demand is negative, a rate is not positive, or either is not finite.
 
     Notes
     -----
@@ -618,17 +597,17 @@ def iron_law(
 
     Parameters
     ----------
-    data_volume : array_like
+    data_volume
         Bytes moved, D.
-    bandwidth : array_like
+    bandwidth
         Bytes/s, :math:`\beta`.
-    operations : array_like
+    operations
         FLOPs, O.
-    peak : array_like
+    peak
         Peak rate, FLOP/s (dense).
-    efficiency : array_like
+    efficiency
         Share of the peak that the kernels reach, in (0, 1], the law's eta.
-    latency : array_like
+    latency
         Fixed cost, seconds, L: launches, handshakes, hops.
 
     Returns

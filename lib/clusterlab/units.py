@@ -140,11 +140,6 @@ def fmt(value: float, unit: str = "", digits: int = 3) -> str:
     -------
     str
 
-    Raises
-    ------
-    ValueError
-        ``value`` is not one number, ``unit`` is not text, or ``digits`` is not a whole number of at least 1.
-
     Examples
     --------
     >>> fmt(2.45e12, "B"), fmt(9.8e6, "W"), fmt(366.2 * minute, "s"), fmt(5e-6, "s")

@@ -66,11 +66,6 @@ CYCLE = ("compute", "wire", "memory", "waste", "ochre", "grey", "violet", "red")
 def colour(meaning: str) -> Colour:
     """Colour of a meaning or of one of its shades.
 
-    Raises
-    ------
-    ValueError
-        The palette has no such meaning.
-
     Examples
     --------
     >>> colour("wire")

@@ -186,13 +186,7 @@ class Question:
         return Reading(value, not name) if math.isfinite(value) else None
 
     def judge(self, answer: str | float) -> Verdict:
-        """Say whether an answer, as typed or as a number in SI base units, is right; name the mistake if it is known.
-
-        Raises
-        ------
-        ValueError
-            The answer is neither text nor a number.
-        """
+        """Say whether an answer, typed or a number in SI base units, is right; name the mistake if it is known."""
         if self.choices:
             kinds = {choice: "right" if choice == self.answer else "mistake" for choice in self.choices}
             kind, choice = kinds.get(str(answer), "unread"), str(answer)

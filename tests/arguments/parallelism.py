@@ -23,3 +23,6 @@ ARGUMENTS = {
 USUAL = SOFTWARE["2024"]
 IN_BYTES = {name: registry.Quantity(np.array([2.0, 4.0]), "octet") for name in vars(USUAL) if name.endswith("_bytes")}
 IN_UNITS = {"footprint": {"software": replace(USUAL, **IN_BYTES)}}
+# The 6 FLOPs of a parameter and token are a plain number in a ratio, and so is what is left of a rate.
+PER_SECOND = {"rate": registry.Quantity(np.array([2.0, 4.0]), "1/s")}
+IN_UNITS |= {"data_parallel_ratio": PER_SECOND, "tensor_parallel_ratio": PER_SECOND}

@@ -37,7 +37,7 @@ from clusterlab.interconnect import (
     ring_reduce_scatter,
     tree_all_reduce,
 )
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_units, q
 
 RANKS = range(1, 65)
 NDR = {"bandwidth": 50e9, "latency": 5e-6}
@@ -1189,3 +1189,13 @@ def test_sizes_and_ranks_broadcast_to_a_grid():
     grid = ring_all_reduce(np.array([[1e3], [1e6], [1e9]]), np.array([8, 64]), **NDR)
     assert grid.time.shape == (3, 2)
     assert grid.time[2, 0] == ring_all_reduce(1e9, 8, **NDR).time
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+
+def test_two_collectives_cross_at_bytes_and_overlap_in_seconds():
+    link = {"bandwidth": q("octet/s"), "latency": q("s")}
+    tree, ring = (law(q("octet"), 8, **link) for law in (tree_all_reduce, ring_all_reduce))
+    assert crossover_size(tree, ring).dimensionality == q("octet").dimensionality
+    assert_units(overlap_stages(tree, ring), latency="s", transfer="s", fill="s", time="s")

@@ -24,7 +24,7 @@ from clusterlab.model import (
     transformers,
 )
 from clusterlab.roofline import attention
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for
 
 GPT3 = Transformer(
     layers=96, hidden=12288, heads=96, ffn=4 * 12288, vocab=51200, tied=True, biases=True, positions=2048
@@ -473,3 +473,34 @@ def test_a_hybrid_keeps_states_that_do_not_grow():
 def test_what_cannot_be_a_hybrid_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         replace(transformer("Nemotron-H 8B"), **change)
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+SMALL = {"layers": 4, "hidden": 64, "heads": 4, "ffn": 128, "vocab": 100}
+
+
+def test_a_shape_of_lists_is_a_shape_of_arrays():
+    listed = Transformer(**SMALL | {"layers": [2, 4], "hidden": (64, 128)})
+    assert parameters(listed).total.tolist() == [
+        parameters(Transformer(**SMALL | {"layers": n, "hidden": h})).total for n, h in ((2, 64), (4, 128))
+    ]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda a, b: Transformer(**SMALL | {"layers": a, "vocab": b}),
+        lambda a, b: Transformer(**SMALL, experts=a, experts_per_token=1, expert_ffn=b),
+        lambda a, b: Transformer(**SMALL | {"ffn": a}, positions=b),
+        lambda a, b: forward_flops(Transformer(**SMALL | {"vocab": a}), b),
+        lambda a, b: training_flops(Transformer(**SMALL | {"vocab": a}), b),
+        lambda a, b: training_flops(Transformer(**SMALL | {"vocab": a}), 64, recompute=np.where(b > 0, "full", "none")),
+        lambda a, b: training_flops(Transformer(**SMALL), a, recompute=np.where(b > 0, "full", "none")),
+        lambda a, b: kv_bytes_per_token(Transformer(**SMALL | {"vocab": a}), bytes_per_element=b),
+        lambda a, b: kv_cache_bytes(Transformer(**SMALL | {"vocab": a}), b),
+        lambda a, b: state_bytes(Transformer(**SMALL | {"vocab": a}), bytes_per_element=b),
+    ],
+)
+def test_shapes_that_do_not_fit_a_model_are_refused(made):
+    assert_fit_is_asked_for(made)

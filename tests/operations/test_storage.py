@@ -23,7 +23,7 @@ from clusterlab.operations import (
 )
 from clusterlab.power import holdover
 from clusterlab.units import GB, PB, TB, TiB
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, q
 from refusals import unreached
 
 DRIVE = {"drive_read": 7 * GB, "drive_write": 4 * GB, "drive_capacity": 15 * TB}
@@ -328,3 +328,8 @@ def test_mistakes_are_refused_by_name():
 def test_3fs_holds_what_its_drives_hold():
     parts = PARTS | {"drive_capacity": 14 * TiB}
     assert file_system(180, **parts).capacity == pytest.approx(180 * 16 * 14 * TiB)
+
+
+def test_fair_shares_of_bytes_a_second_are_bytes_a_second():
+    rate = q("octet/s")
+    assert fair_shares(rate, rate[0]).dimensionality == rate.dimensionality

@@ -8,9 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import SOFTWARE
-from clusterlab.model import Attention, Experts, FeedForward, Layout, Transformer, Workload, parameters, transformer
+from clusterlab.model import (
+    Attention,
+    Experts,
+    FeedForward,
+    Layout,
+    SlidingWindow,
+    Transformer,
+    Workload,
+    parameters,
+    transformer,
+)
 from clusterlab.parallelism import footprint, layer_activations, model_state, simulate_pipeline, stage_layers
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_units, q
 
 close = {"rel": 1e-12}
 GB = 1e9
@@ -666,3 +676,11 @@ def test_a_hybrid_s_masks_are_those_of_its_attention_and_feed_forward_blocks(tp)
         for on in (True, False)
     ]
     assert need[0].activations - need[1].activations == (4 + 24 + 1) * 8192 * 4096 / tp
+
+
+def test_activations_of_a_layer_are_bytes():
+    shape = Transformer(layers=2, hidden=64, heads=8, ffn=256, vocab=100, others=((1, SlidingWindow(4)),))
+    usual = SOFTWARE["2024"]
+    in_bytes = replace(usual, **{name: q("octet") for name in vars(usual) if name.endswith("_bytes")})
+    found = layer_activations(shape, Workload(sequence=8, global_batch=2), Layout(tp=2), software=in_bytes)
+    assert_units(found, total="octet", norms="octet", attention="octet", feed_forward="octet")

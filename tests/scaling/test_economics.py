@@ -37,7 +37,7 @@ from clusterlab.scaling import (
     yearly_bill,
 )
 from clusterlab.units import billion, day, hour, kWh, year
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for, assert_units, q
 
 NVL72, H100 = price_list("GB200 NVL72"), price_list("H100 SXM")
 GIGAWATT = {"gpus": 72 * 5932, "site_power": 1e9, "prices": NVL72}
@@ -534,18 +534,17 @@ def test_a_law_of_prices_refuses_shapes_that_do_not_fit(law, pair):
         (lambda: bill(a=-1.0), "a must be zero or more"),
         (lambda: Bill({"a": np.ones(2), "b": np.ones(3)}), "shapes do not fit together"),
         (lambda: bill(a=1.0).lost(1.5), "share must be from 0 to 1, got 1.5"),
-        (lambda: capital(1.5, 1e6, NVL72), "gpus must be a whole number of at least 1, got 1.5"),
-        (lambda: capital(8, 0, NVL72), "site_power must be positive"),
-        (lambda: yearly_bill(8, 1e4, NVL72, rate=0.1, load_factor=1.2), "load_factor must be above 0 and at most 1"),
         (lambda: economic_life(1, 1, gain=1), "gain must be above 1, got 1"),
-        (lambda: required_rent(1, running=1, rate=0, life=year, decline=1), "decline must be below 1, got 1"),
-        (lambda: break_even_revenue(1, variable=1), "variable must be below 1, got 1"),
         (lambda: break_even_revenue(1, wait=5 * year), "wait must be below life, got 5 yr of 5 yr"),
-        (lambda: waiting_bill(bill(a=1.0), -1), "duration must be zero or more"),
-        (lambda: redundancy(4, 0.9, spares=0.5), "spares must be a whole number of at least 0, got 0.5"),
         (lambda: lifetime_optimal(1.8, 1), "target must be above 1.8172, got 1.8"),
     ],
 )
 def test_nonsense_is_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_bill_is_in_dollars_and_asks_that_its_parts_fit():
+    assert_units(bill(gpus=(q("", 8), q("dollar")), network=q("dollar")), total="dollar")
+    for made in (lambda a, b: bill(gpus=(a, b)), lambda a, b: bill(gpus=a, network=b)):
+        assert_fit_is_asked_for(made)

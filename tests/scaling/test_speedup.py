@@ -31,7 +31,7 @@ from clusterlab.scaling import (
     training_run,
 )
 from clusterlab.units import EFLOP, MW, TFLOP, day, hour
-from laws import assert_equals_a_loop
+from laws import assert_equals_a_loop, assert_fit_is_asked_for
 
 SHARES, COUNTS = st.floats(1e-6, 1), st.integers(1, 10**6)
 H100 = {"rate": 989e12 / 2, "bandwidth": 50e9}
@@ -285,7 +285,6 @@ def test_efficiencies_of_another_shape_are_refused(law):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: strong_scaling(8, bubble=-0.1), "bubble must be zero or more"),
         (lambda: strong_scaling(8, a=0.6, b=0.6), "the sum of serial shares must be above 0 and at most 1, got 1.2"),
         (lambda: strong_scaling(8), "the sum of serial shares must be above 0"),
         (lambda: logarithmic_efficiency(2**31, **TEXT), "n must be below"),
@@ -305,3 +304,7 @@ def test_efficiencies_of_another_shape_are_refused(law):
 def test_nonsense_is_refused_by_name(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_measurements_of_shapes_that_do_not_fit_are_refused():
+    assert_fit_is_asked_for(lambda a, b: kept_per_doubling((a, 0.5), (2 * a, b)))

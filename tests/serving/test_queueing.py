@@ -239,8 +239,8 @@ def test_records_print_themselves():
 
 QUEUE = batch_queue(1.0, [0.1], tokens=1)
 MISTAKES = {
-    "share must be below 1, got 1": lambda: QUEUE.wait_quantile(1),
-    "share must be below 1, got 2": lambda: QUEUE.token_quantile(2),
+    "share must be at least 0 and below 1, got 1": lambda: QUEUE.wait_quantile(1),
+    "share must be at least 0 and below 1, got 2": lambda: QUEUE.token_quantile(2),
     "rate and tokens must be numbers": lambda: batch_queue([1, 2], [0.1], tokens=1),
     "rate must be below 10, what the largest batch can end; got 11": lambda: batch_queue(11, [0.1], tokens=1),
     "arrivals, tokens and pass_times must be rows": lambda: simulate_queue([0, 1], [1], [1.0]),

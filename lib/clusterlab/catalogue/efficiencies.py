@@ -13,13 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from ..quantities import Amount, Number, PositiveShare, Seconds
 from .software import ServingSoftware, Software
-from .sources import Fact, Sourced, read_records, stored
+from .sources import Fact, Sourced, Tables, read_records, stored
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
 
@@ -178,7 +177,7 @@ _RECORDS: dict[str, type[Sourced]] = {
 _RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
 
 
-def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
+def read_efficiencies(document: Mapping) -> Tables:
     """Build every record of a parsed ``efficiencies.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -192,11 +191,6 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     -------
     dict
         ``{"efficiency": {name: Efficiency}, "software": {name: Software}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
     def built(table: str, record: type[Sourced]) -> Callable[..., Sourced | None]:
@@ -216,7 +210,7 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
+def _records() -> Tables:
     return read_efficiencies(tomllib.loads(stored("efficiencies.toml")))
 
 

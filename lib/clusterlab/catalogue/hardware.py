@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
-from ..checks import positive
+from ..checks import Numeric, positive
 from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, PositiveSeconds, PositiveWatts
 from ..records import Explained, Rows, words
 from ..units import parse
-from .sources import Fact, find, read_records, stored
+from .sources import Fact, Tables, find, read_records, stored
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +40,7 @@ class Component(Explained):
             rows.append((words(key), *row))
         return rows
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: str) -> Numeric | str | None:
         return getattr(self, key)
 
 
@@ -70,11 +69,6 @@ class Accelerator(Component):
     def peak(self, precision: str) -> FlopsPerSecond:
         """Dense matrix peak in FLOP/s at a ``precision``: ``"tf32"``, ``"fp16"``, ``"bf16"``, ``"fp8"`` and so on.
 
-        Raises
-        ------
-        ValueError
-            This accelerator has no such peak; the message lists those that it has.
-
         Examples
         --------
         >>> from clusterlab.units import fmt
@@ -85,7 +79,7 @@ class Accelerator(Component):
             raise ValueError(f"{self.name} has no {precision!r} peak; it has: {', '.join(self.peaks)}")
         return self.peaks[precision]
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: str) -> Numeric | str | None:
         return self.peaks.get(key.removeprefix("peak_")) if key.startswith("peak_") else getattr(self, key)
 
 
@@ -166,8 +160,7 @@ def read_hardware(document: Mapping) -> dict[str, dict[str, Component]]:
     Raises
     ------
     ValueError
-        With every gap found: a field without a source, a source that is not listed or is incomplete, an unknown kind or
-        field, a missing or unreadable value, a reference to a part that is not there.
+        As :func:`~clusterlab.catalogue.read_records`, and for a reference to a part that is not there.
     """
     build = {
         table: lambda name, facts, row, record=record: _build(record, name, facts, row.get("trap", ""))
@@ -226,7 +219,7 @@ def _dangling(records: Mapping[str, Mapping[str, Component]]) -> list[str]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
+def _records() -> Tables:
     return read_hardware(tomllib.loads(stored("hardware.toml")))
 
 

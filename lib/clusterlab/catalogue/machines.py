@@ -112,8 +112,7 @@ def machine(accelerator: str, *, network: str | None = None, domain: int | None 
     Raises
     ------
     ValueError
-        An unknown accelerator or link, an accelerator without a scale-up link on record, or a domain that is not a
-        positive integer.
+        The accelerator has no scale-up link on record.
 
     Examples
     --------

@@ -17,7 +17,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 from ..quantities import (
     Number,
@@ -28,7 +27,7 @@ from ..quantities import (
     PositiveSeconds,
 )
 from ..units import hour, kWh, parse
-from .sources import Fact, Sourced, find, read_records, stored
+from .sources import Fact, Sourced, Tables, find, read_records, stored
 
 # --- Data: prices, lives, scaling laws -------------------------------------------------------------------------------
 
@@ -40,7 +39,7 @@ class _Priced(Sourced):
     """Prices, lives and coefficients, in SI units."""
 
     @staticmethod
-    def read(key: str, printed: Any) -> float:
+    def read(key: str, printed: str | float) -> float:
         """Return a stored value in SI units: a number, a time, or dollars per something."""
         if isinstance(printed, int | float) and not isinstance(printed, bool):
             return float(printed)
@@ -118,7 +117,7 @@ _RECORDS: Mapping[str, type[_Priced]] = {
 }
 
 
-def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
+def read_prices(document: Mapping) -> Tables:
     """Build every record of a parsed ``economics.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -131,11 +130,6 @@ def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
     -------
     dict
         ``{"price_list": {name: PriceList}, "rent": {name: Rent}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
 
     def built(record: type[_Priced]) -> Callable[..., _Priced]:
@@ -149,7 +143,7 @@ def read_prices(document: Mapping) -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _records() -> dict[str, dict[str, Any]]:
+def _records() -> Tables:
     return read_prices(tomllib.loads(stored("economics.toml")))
 
 

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..checks import broadcastable, check
 from ..quantities import Quantity, quantities_of
-from ..records import Explained, Rows, words
+from ..records import Explained, Rows, Value, words
 from ..units import parse
 
 Found = TypeVar("Found")
+Tables = dict[str, dict[str, Any]]  # {table: {name: record}}: those of a table are of one kind
 
 KINDS = ("specified", "measured", "derived", "fitted", "assumed")
 CHECKED = ("read", "cited", "memory")
@@ -42,7 +43,7 @@ class Source:
 class Fact:
     """One stored number: what the source prints, what kind of number it is, and where it comes from."""
 
-    printed: str | int
+    printed: str | float
     kind: str
     source: Source
     note: str = ""
@@ -70,7 +71,7 @@ class Sourced(Explained):
         broadcastable(**checked)
 
     @staticmethod
-    def read(key: str, printed: Any) -> Any:
+    def read(key: str, printed: str | float) -> Value:
         """Return a stored value as the record holds it: a switch, a share, a name, or a quantity in SI units."""
         if isinstance(printed, list | dict):
             raise ValueError(f"{key} must be one number, name or switch, got {printed!r}")
@@ -91,15 +92,18 @@ class Sourced(Explained):
 
 
 @cache
-def _fields(record: type[Any]) -> list[tuple[str, str, Quantity | None]]:
+def _fields(record: type) -> list[tuple[str, str, Quantity | None]]:
     """The name, the annotation and the quantity of each field of a record."""
     quantities = quantities_of(record)
     return [(f.name, str(f.type), quantities.get(f.name)) for f in fields(record)]
 
 
 def read_records(
-    document: Mapping, subject: str, build: Mapping[str, Callable], faults: Callable[[dict], list[str]] = lambda _: []
-) -> dict[str, dict[str, Any]]:
+    document: Mapping,
+    subject: str,
+    build: Mapping[str, Callable[..., Found | None]],
+    faults: Callable[[dict[str, dict[str, Found]]], list[str]] = lambda _: [],
+) -> dict[str, dict[str, Found]]:
     """Build the records of a parsed data file, refusing whatever rests on nothing: the base of every catalogue.
 
     Parameters
@@ -122,12 +126,12 @@ def read_records(
     Raises
     ------
     ValueError
-        With every gap found.
+        With every gap found: a value without a listed source, an unknown or missing field, a value that cannot be one.
     """
     gaps = [f"unknown table {name!r}" for name in document if name not in ("sources", *build)]
     sources, missing = _sources(document)
     gaps += missing
-    records: dict[str, dict[str, Any]] = {}
+    records: dict[str, dict[str, Found]] = {}
     for table, made in build.items():
         records[table] = {}
         rows, missing = _rows_of(document, table)

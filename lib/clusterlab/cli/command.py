@@ -8,9 +8,10 @@ import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..planning import ASSUMPTIONS, CENTRAL, Scenario, quantity
+from ..records import Json
 
 
 class Command(NamedTuple):
@@ -70,7 +71,7 @@ _FORMS = {
 }
 
 
-def read_input(key: str, value: Any) -> str | float:
+def read_input(key: str, value: Json) -> str | float:
     """One input as a plan takes it: a name, or a quantity in SI units."""
     if key in _WORDS:
         if not isinstance(value, str | int) or isinstance(value, bool):

@@ -73,11 +73,6 @@ def matmul_rate(m: int, k: int, n: int, *, seconds: float = 1.0) -> Rate:
     Returns
     -------
     Rate
-
-    Raises
-    ------
-    ValueError
-        A size is not a positive integer, or ``seconds`` is not positive.
     """
     m, k, n = map(int, whole(m=m, k=k, n=n))
     positive(seconds=seconds)
@@ -118,11 +113,6 @@ def triad_bandwidth(elements: int = 2**25, *, seconds: float = 1.0) -> Rate:
     Returns
     -------
     Rate
-
-    Raises
-    ------
-    ValueError
-        A size is not a positive integer, or ``seconds`` is not positive.
 
     Notes
     -----

@@ -38,11 +38,6 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     dict
         Shares by their names in :class:`clusterlab.catalogue.Efficiency`. Those that no run shows stay as they began.
 
-    Raises
-    ------
-    ValueError
-        There are no runs.
-
     Examples
     --------
     >>> from clusterlab.evidence import published_runs

@@ -104,11 +104,6 @@ def fit_serving(runs: Sequence[InferenceRun], software: str, *, rounds: int = 8)
     dict
         Constants by their names in :class:`clusterlab.catalogue.ServingSoftware`.
 
-    Raises
-    ------
-    ValueError
-        There are no runs.
-
     Examples
     --------
     >>> from clusterlab.evidence import published_inference

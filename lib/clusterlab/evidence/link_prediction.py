@@ -207,8 +207,7 @@ def predict_collective(
     Raises
     ------
     ValueError
-        ``size`` is not positive and finite, a count is not a whole number, ``ranks`` do not fill nodes, there is one
-        rank alone, or a name is unknown.
+        ``ranks`` do not fill nodes, or there is one rank alone.
 
     Examples
     --------

@@ -73,11 +73,6 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
     tuple of mapping
         The rows in the order of the file.
 
-    Raises
-    ------
-    ValueError
-        There is no such table or column, or no row has such a value.
-
     Examples
     --------
     >>> row = published("device_measurements", kind="gemm")[0]

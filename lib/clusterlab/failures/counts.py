@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..quantities import Amount, Count, Number, PositiveSeconds, PositiveShare, Seconds, Share, law
+from ..quantities import (
+    Amount,
+    Count,
+    Number,
+    PositiveSeconds,
+    PositiveShare,
+    PositiveShareBelowOne,
+    Seconds,
+    Share,
+    WholeAmount,
+    law,
+)
 from ..records import Explained, Rows, summary, with_interval
 
 # --- What a count says -----------------------------------------------------------------------------------------------
@@ -94,16 +105,9 @@ def _count_quantile(mean: float, probability: float, dispersion: float) -> float
     return float(n[min(int(np.searchsorted(np.cumsum(chance), probability)), n.size - 1)])
 
 
-def _tail(confidence: PositiveShare) -> Share:
-    """Probability of each of the two tails outside a confidence interval."""
-    if np.any(confidence == 1):
-        raise ValueError("confidence must be below 1, got 1")
-    return (1 - confidence) / 2
-
-
 @law
 def expected_failures(
-    window: PositiveSeconds, mtbf: PositiveSeconds, confidence: PositiveShare = 0.95, *, dispersion: Amount = 0
+    window: PositiveSeconds, mtbf: PositiveSeconds, confidence: PositiveShareBelowOne = 0.95, *, dispersion: Amount = 0
 ) -> Estimate:
     r"""Mean number of failures in a window of time, and the range in which the count falls.
 
@@ -125,11 +129,6 @@ def expected_failures(
     -------
     Estimate
         ``value`` is the mean; ``low`` and ``high`` are counts, the quantiles alpha/2 and 1 - alpha/2.
-
-    Raises
-    ------
-    ValueError
-        ``confidence`` is 1.
 
     Notes
     -----
@@ -156,7 +155,7 @@ def expected_failures(
     >>> float(wide.low), float(wide.high)
     (136.0, 872.0)
     """
-    tail, mean = _tail(confidence), window / mtbf
+    tail, mean = (1 - confidence) / 2, window / mtbf
     low, high = (_count_quantile(mean, share, dispersion)[()] for share in (tail, 1 - tail))
     return Estimate(mean, low, high)
 
@@ -183,7 +182,7 @@ class Lemons(Explained):
 
 
 @law
-def lemons(share: PositiveShare, *, failures: Number, dispersion: Amount) -> Lemons:
+def lemons(share: PositiveShareBelowOne, *, failures: Number, dispersion: Amount) -> Lemons:
     r"""What the nodes with the most failures have caused, and what they will cause: bad nodes against bad luck.
 
     .. math:: E[\lambda \mid c] = \bar\lambda\, \frac{1 + \phi\, c}{1 + \phi\, \bar\lambda}
@@ -191,17 +190,12 @@ def lemons(share: PositiveShare, *, failures: Number, dispersion: Amount) -> Lem
     Parameters
     ----------
     share
-        Of the nodes, those with the highest counts, below 1.
+        Of the nodes, those with the highest counts.
     failures
         Mean number of failures of a node in the window that was counted.
     dispersion
         Squared coefficient of variation of the nodes' own rates, phi: 0 if all are alike, and
         :data:`NODE_DISPERSION` in published logs.
-
-    Raises
-    ------
-    ValueError
-        ``share`` is 1.
 
     Notes
     -----
@@ -221,8 +215,6 @@ def lemons(share: PositiveShare, *, failures: Number, dispersion: Amount) -> Lem
     future   2.64%
     without  98.3%
     """
-    if np.any(share == 1):
-        raise ValueError("share must be below 1, got 1")
     past, future = _worst(share, failures, dispersion)
     return Lemons(share, past[()], future[()])
 
@@ -236,7 +228,7 @@ def _worst(share: float, mean: float, dispersion: float) -> tuple[float, float]:
 
 
 @law
-def poisson_interval(count: Amount, confidence: PositiveShare = 0.95) -> Estimate:
+def poisson_interval(count: WholeAmount, confidence: PositiveShareBelowOne = 0.95) -> Estimate:
     r"""Confidence interval for the mean of a Poisson count (Garwood's exact interval).
 
     .. math:: \tfrac12\chi^2_{\alpha/2}(2k) \;\le\; \Lambda \;\le\; \tfrac12\chi^2_{1-\alpha/2}(2k + 2)
@@ -244,7 +236,7 @@ def poisson_interval(count: Amount, confidence: PositiveShare = 0.95) -> Estimat
     Parameters
     ----------
     count
-        Events observed, k: a whole number, zero included.
+        Events observed, k.
     confidence
         1 - alpha, below 1.
 
@@ -252,11 +244,6 @@ def poisson_interval(count: Amount, confidence: PositiveShare = 0.95) -> Estimat
     -------
     Estimate
         ``low`` is the mean at which k or more events have probability alpha/2, ``high`` that at which k or fewer have.
-
-    Raises
-    ------
-    ValueError
-        ``count`` is not a whole number, or ``confidence`` is 1.
 
     Notes
     -----
@@ -271,15 +258,13 @@ def poisson_interval(count: Amount, confidence: PositiveShare = 0.95) -> Estimat
     low     16.2
     high    36.9
     """
-    if np.any(count != np.floor(count)):
-        raise ValueError(f"count must be a whole number, got {count}")
-    tail = _tail(confidence)
+    tail = (1 - confidence) / 2
     return Estimate(count, _lower_mean(count, tail)[()], _upper_mean(count, tail)[()])
 
 
 @law
 def implied_mttf(
-    failures: Count, *, components: Count, window: PositiveSeconds, confidence: PositiveShare = 0.95
+    failures: Count, *, components: Count, window: PositiveSeconds, confidence: PositiveShareBelowOne = 0.95
 ) -> TimeEstimate:
     r"""Mean time to failure of one component, from a published number of failures.
 
@@ -301,11 +286,6 @@ def implied_mttf(
     TimeEstimate
         The interval is that of :func:`poisson_interval`: it covers chance, but not differences in what was
         counted as a failure.
-
-    Raises
-    ------
-    ValueError
-        ``confidence`` is 1.
 
     Notes
     -----

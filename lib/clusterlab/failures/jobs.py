@@ -15,13 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import broadcastable, nonnegative, positive
-from ..quantities import Amount, PositiveSeconds, Seconds, Share
+from ..checks import BELOW_ONE, Numeric, broadcastable, check, nonnegative, positive
+from ..quantities import Amount, PositiveSeconds, Seconds, Share, ShareBelowOne, law
 from ..records import Explained, Predicted, Rows, summary
 
 # --- What a failure costs --------------------------------------------------------------------------------------------
@@ -50,8 +49,7 @@ class Job(Explained):
     Raises
     ------
     ValueError
-        ``interval`` is shorter than ``write``, ``lag`` is longer than both together, ``maintenance`` is 1 or more, or a
-        value is negative or not finite (``interval`` and ``mtbf`` must also not be zero).
+        ``interval`` is shorter than ``write``, or ``lag`` is longer than both together: writes would pile up.
 
     Examples
     --------
@@ -71,11 +69,12 @@ class Job(Explained):
     detection: Seconds = 0.0
     repair: Seconds = 0.0
     restart: Seconds = 0.0
-    maintenance: Share = 0.0
+    maintenance: ShareBelowOne = 0.0
 
     def __post_init__(self) -> None:
         """Check each value, and the values against each other."""
         positive(interval=self.interval, mtbf=self.mtbf)
+        check(BELOW_ONE, "maintenance", self.maintenance)
         for name, value in zip(vars(self), nonnegative(**vars(self)), strict=True):
             object.__setattr__(self, name, value)
         if np.any(self.interval < self.write):
@@ -84,8 +83,6 @@ class Job(Explained):
         if np.any(self.period < self.lag):
             most = np.max(self.lag)
             raise ValueError(f"lag must be at most interval and write together, got {most:g}: writes would pile up")
-        if np.any(self.maintenance >= 1):
-            raise ValueError(f"maintenance must be a share below 1, got {np.max(self.maintenance):g}")
 
     @property
     def period(self) -> PositiveSeconds:
@@ -97,7 +94,7 @@ class Job(Explained):
         return [("", "value"), *times, ("maintenance", summary(self.maintenance, "%"))]
 
 
-_Part = Any  # a share of a Goodput, or the seconds of a RunTime
+_Part = Numeric  # a share of a Goodput, or the seconds of a RunTime
 
 
 @dataclass(frozen=True, repr=False)
@@ -273,8 +270,7 @@ def expected_run_time(work: PositiveSeconds, job: Job) -> RunTime:
     Raises
     ------
     ValueError
-        ``work`` is not positive and finite, its shape does not fit the job's, or ``mtbf`` is so short that the job
-        would never end.
+        ``mtbf`` is so short that the job would never end.
 
     Notes
     -----
@@ -364,6 +360,7 @@ class Budget(Explained):
         return [("", "share"), *rows, *left]
 
 
+@law
 def overhead_budget(**shares: Share) -> Budget:
     r"""Goodput that a budget of overheads leaves: one minus their sum, or the product of what each leaves.
 
@@ -384,7 +381,7 @@ def overhead_budget(**shares: Share) -> Budget:
     Raises
     ------
     ValueError
-        No share is given, one is negative, or they sum to more than 1.
+        They sum to more than 1.
 
     Notes
     -----
@@ -404,7 +401,7 @@ def overhead_budget(**shares: Share) -> Budget:
     """
     if not shares:
         raise ValueError("overhead_budget needs at least one share, as name=share")
-    budget = Budget(MappingProxyType(dict(zip(shares, nonnegative(**shares), strict=True))))
+    budget = Budget(MappingProxyType(shares))
     if np.any(budget.summed < -1e-12):
         raise ValueError(f"shares must sum to at most 1, got {1 - np.min(budget.summed):g}")
     return budget

@@ -89,11 +89,6 @@ def series_mtbf(**kinds: tuple[PositiveSeconds, Count]) -> Series:
     Series
         The MTBF of each kind and of all together, and the share of failures that each kind causes.
 
-    Raises
-    ------
-    ValueError
-        No kind is given, an MTBF is not positive and finite, or a number of components is not a positive integer.
-
     Notes
     -----
     Derived: the minimum of independent exponential times is exponential, and its rate is the sum of their rates.

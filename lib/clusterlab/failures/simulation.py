@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import nonnegative, positive, whole
-from ..quantities import Amount, Count, Number, PositiveSeconds
+from ..checks import WHOLE_OR_NONE, check, positive, whole
+from ..quantities import Amount, Count, Number, PositiveSeconds, WholeAmount
 from ..records import Rows
 from ..units import fmt
 from .jobs import Job, RunTime, _maintenance, _mean_failures, _segments
-from .spares import Machines, _refuse_parts_of_machines, _sizes
+from .spares import Machines, _sizes
 
 # --- Monte Carlo simulation ------------------------------------------------------------------------------------------
 
@@ -94,9 +94,7 @@ def simulate_job(
     Raises
     ------
     ValueError
-        An argument is an array, or is refused by :func:`expected_run_time`, :func:`spare_pool` or
-        :func:`infant_failures`; the shares of ``machines`` do not sum to 1; or a run would take more than 100,000
-        failures.
+        An argument is an array; or a run would take more than 100,000 failures.
 
     Notes
     -----
@@ -253,7 +251,9 @@ def _attempt(now: np.ndarray, failure: np.ndarray, restart: float, remaining: np
     )
 
 
-def _pool(spares: Amount | None, machines: Machines, *, repair: float, tail: float | None, runs: int) -> _Pool | None:
+def _pool(
+    spares: WholeAmount | None, machines: Machines, *, repair: float, tail: float | None, runs: int
+) -> _Pool | None:
     """The pool of spares of a simulation, or None; ``machines`` and ``tail`` as in :func:`simulate_job`."""
     sizes, probabilities = _sizes(machines)
     if tail is not None:
@@ -264,8 +264,7 @@ def _pool(spares: Amount | None, machines: Machines, *, repair: float, tail: flo
         if np.any(sizes > 1):
             raise ValueError(f"machines must be 1 without spares, got {np.max(sizes):g}")
         return None
-    (standby,) = nonnegative(spares=spares)
-    _refuse_parts_of_machines(standby)
+    standby = check(WHOLE_OR_NONE, "spares", spares)
     cumulative, back = np.cumsum(probabilities)[:-1], np.zeros((runs, int(standby + np.max(sizes))))
     return _Pool(sizes=sizes.astype(int), cumulative=cumulative, back=back, repair=repair, tail=tail)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..checks import fraction, whole
-from ..quantities import Amount, Count, PositiveSeconds, PositiveShare, Seconds, Share, law
+from ..quantities import Amount, Count, PositiveSeconds, PositiveShareBelowOne, Seconds, Share, WholeAmount, law
 from ..records import Explained, Rows, summary, words
 
 # --- Spares and repair -----------------------------------------------------------------------------------------------
@@ -38,13 +38,8 @@ class SparePool(Explained):
         return [*rows, ("wait", summary(self.wait, "s"))]
 
 
-def _refuse_parts_of_machines(spares: Amount) -> None:
-    if np.any(spares != np.floor(spares)):
-        raise ValueError(f"spares must be a whole number, got {spares}")
-
-
 @law
-def spare_pool(spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds) -> SparePool:
+def spare_pool(spares: WholeAmount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds) -> SparePool:
     r"""Probability that a failure finds no spare machine, and how long the job waits for one.
 
     .. math:: P(\text{no spare}) = B(k, a), \quad \text{waiting} = B(k + 1, a), \quad
@@ -60,11 +55,6 @@ def spare_pool(spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repa
         Mean time to failure of one machine in use, m.
     repair
         Mean time until a failed machine is back as a spare, r; any distribution.
-
-    Raises
-    ------
-    ValueError
-        ``spares`` is not a whole number.
 
     Notes
     -----
@@ -82,7 +72,6 @@ def spare_pool(spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repa
     >>> [fmt(share, "%") for share in pool.none_left], [fmt(share, "%") for share in pool.waiting]
     (['16.7%', '1.27%', '0.011%'], ['13.4%', '0.795%', '0.00526%'])
     """
-    _refuse_parts_of_machines(spares)
     load = nodes * repair / node_mtbf
     shape = np.broadcast_shapes(np.shape(spares), np.shape(load))
     blocked, none_left, waiting = 1 + 0 * load, np.zeros(shape), np.zeros(shape)  # B(0, a) = 1
@@ -108,7 +97,7 @@ class InRepair(Explained):
 
 @law
 def spares_for(
-    share: PositiveShare,
+    share: PositiveShareBelowOne,
     *,
     nodes: Count,
     node_mtbf: PositiveSeconds,
@@ -124,7 +113,7 @@ def spares_for(
     Parameters
     ----------
     share
-        Of the time, in which no more machines are in repair than there are spares; below 1.
+        Of the time, in which no more machines are in repair than there are spares.
     nodes, node_mtbf, repair
         As in :func:`spare_pool`: N, m and r.
     machines : int or mapping
@@ -136,7 +125,7 @@ def spares_for(
     Raises
     ------
     ValueError
-        ``share`` is 1, or the shares of ``machines`` do not sum to 1.
+        The shares of ``machines`` do not sum to 1.
 
     Notes
     -----
@@ -158,8 +147,6 @@ def spares_for(
     >>> [(int(pool.spares), round(float(pool.deviation), 1)) for pool in pools]
     [(26, 4.0), (32, 5.6), (40, 8.1)]
     """
-    if np.any(share == 1):
-        raise ValueError("share must be below 1, got 1")
     load = nodes * repair / node_mtbf
     sizes, chances = _sizes(machines)
     mean, square = sizes @ chances, sizes**2 @ chances
@@ -190,7 +177,7 @@ def _compound_quantile(
 
 @law
 def elastic_capacity(
-    spares: Amount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds, replica: Count = 1
+    spares: WholeAmount, *, nodes: Count, node_mtbf: PositiveSeconds, repair: Seconds, replica: Count = 1
 ) -> Share:
     r"""Mean speed, as a share of full speed, of a job that shrinks when no spare is left instead of waiting.
 
@@ -213,7 +200,7 @@ def elastic_capacity(
     Raises
     ------
     ValueError
-        ``spares`` is not a whole number, or ``replica`` does not divide ``nodes``.
+        ``replica`` does not divide ``nodes``.
 
     Notes
     -----
@@ -230,7 +217,6 @@ def elastic_capacity(
     >>> [fmt(share, "%") for share in kept]
     ['86.6%', '98.7%', '99.9%']
     """
-    _refuse_parts_of_machines(spares)
     if np.any(nodes % replica != 0):
         raise ValueError(f"replica must divide nodes, got {replica} and {nodes}")
     load = nodes * repair / node_mtbf

@@ -10,9 +10,9 @@ zero bytes still costs its latency.
 
 The arguments of all collectives are the same. ``size`` is the whole buffer, S, as nccl-tests counts it: what each rank
 holds (all-reduce, all-to-all) or the full, gathered buffer (all-gather, reduce-scatter). ``n`` is the number of ranks;
-S need not divide by it, for pieces are taken as equal. ``bandwidth``, B, is that of a rank's link in one direction
-(450 GB/s for NVLink 4, 50 GB/s for InfiniBand NDR), and ``latency``, alpha, the seconds that each round waits. Where
-nodes count, ``node_size``, g, is the number of ranks of a node (a scale-up domain); ``node_bandwidth`` and
+S need not divide by it, for pieces are taken as equal. ``bandwidth``, B, is that of a rank's link in one direction (450
+GB/s for NVLink 4, 50 GB/s for InfiniBand NDR), and ``latency``, alpha, the seconds that each round waits. Where nodes
+count, ``node_size``, g, is the number of ranks of a node (a scale-up domain), which divides n; ``node_bandwidth`` and
 ``node_latency``, B' and alpha', are those of a rank inside its node, and ``bandwidth`` and ``latency`` those of its
 port to other nodes.
 """
@@ -24,11 +24,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce, wraps
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from ..checks import WHOLE, check, larger, nonnegative, pick, positive, smaller
+from ..checks import WHOLE, Numeric, check, larger, nonnegative, pick, positive, smaller
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
@@ -98,7 +98,7 @@ def _in_turn(operation: str, size: Bytes, n: Count, *stages: Collective) -> Coll
     return Collective(size=size, bus_factor=bus_factor.unchecked(operation, n), **total)
 
 
-def _fit_together(**collectives: Any) -> None:
+def _fit_together(**collectives: Collective) -> None:
     """Refuse what is no collective, and collectives whose shapes do not fit together."""
     for name, one in collectives.items():
         if not isinstance(one, Collective):
@@ -111,7 +111,7 @@ def _of_whole_nodes(one: Law[P, R]) -> Law[P, R]:
     at = list(inspect.signature(one).parameters).index("n")
 
     @wraps(one)
-    def checked(*args: Any, **given: Any) -> R:
+    def checked(*args: Numeric, **given: Numeric) -> R:
         result = one(*args, **given)  # which checks the numbers first
         n, node_size = given["n"] if "n" in given else args[at], given["node_size"]
         if np.any(np.mod(n, node_size) != 0):
@@ -261,13 +261,8 @@ def bus_factor(operation: str, n: Count) -> Amount:
 
     Returns
     -------
-    array_like
-        The factor f, without unit.
-
-    Raises
-    ------
-    ValueError
-        ``operation`` is none of these.
+    Amount
+        The factor f.
 
     Notes
     -----
@@ -426,7 +421,7 @@ def double_tree_chunks(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, late
 
     Returns
     -------
-    array_like
+    Count
         The better of the two whole numbers around k, at least 1. Without latency ever more chunks would be best.
 
     Notes
@@ -469,13 +464,13 @@ def crossover_size(first: Collective, second: Collective) -> Bytes:
 
     Returns
     -------
-    array_like
-        Bytes; NaN where one of the two is faster at every size.
+    Bytes
+        NaN where one of the two is faster at every size.
 
     Raises
     ------
     ValueError
-        An argument is not a Collective, its size is zero, or shapes do not fit together.
+        The size of one is zero.
 
     Notes
     -----
@@ -509,7 +504,7 @@ class AlgorithmTimes(Explained):
         return reduce(np.minimum, self.times.values())
 
     @property
-    def best(self) -> Any:
+    def best(self) -> Numeric:
         """Name of the fastest (the first of equals)."""
         fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
         return str(fastest) if np.ndim(fastest) == 0 else fastest
@@ -579,11 +574,6 @@ def hierarchical_all_reduce(
         Exact in the model, each stage a ring. The bytes of the flat ring, but only one in g crosses nodes, on the rail
         that rank i of a node shares with the ranks i of the others.
 
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
-
     Notes
     -----
     Source: Thakur, Rabenseifner and Gropp 2005 for the stages; derived for the sum.
@@ -640,11 +630,6 @@ def multi_node_ring(
     Collective
         An all-reduce is two of them. Within one node it is :func:`ring_all_gather` at B'; with one rank a node, B
         alone counts. Of the chain of latencies NCCL counts one hop into each node but the first.
-
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -824,11 +809,6 @@ def hierarchical_all_to_all(
         Exact in the model. Each rank sends (n - g) S / n bytes across, as in the flat exchange, but in m - 1 messages
         instead of n - g. For that most bytes are sent twice.
 
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
-
     Notes
     -----
     Derived: two pairwise exchanges of the whole buffer (NCCL's PXN takes the same two steps).
@@ -870,11 +850,6 @@ def posted_all_to_all(
         The bytes of :func:`hierarchical_all_to_all`, with one round for a stage. Exact where a port sends the next
         message while the last is under way, and every message is posted in the order of the pairwise exchange. With
         ``node_size`` equal to ``n`` all stays inside; with 1 all goes straight across.
-
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -934,11 +909,6 @@ def expert_all_to_all(
         of link work at the same time; :func:`posted_all_to_all` is the exchange of whole buffers, one stage after the
         other.
 
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
-
     Notes
     -----
     Source: DeepSeek-V3 2024, section 3.2.2, for a token that crosses to a node once and is forwarded over NVLink there.
@@ -983,13 +953,8 @@ def all_to_all_local_share(n: Count, *, node_size: Count) -> Share:
 
     Returns
     -------
-    array_like
+    Share
         Share between 0 and 1 of the bytes that any rank sends to another. One rank alone sends none, and none leave: 1.
-
-    Raises
-    ------
-    ValueError
-        ``node_size`` does not divide ``n``.
 
     Notes
     -----
@@ -1023,8 +988,8 @@ def pipelined_time(latency: Seconds, transfer: Seconds) -> Seconds:
 
     Returns
     -------
-    array_like
-        Seconds: ``latency + transfer`` where either is far larger than the other, and up to half as much again between.
+    Seconds
+        ``latency + transfer`` where either is far larger than the other, and up to half as much again between.
 
     Notes
     -----
@@ -1091,8 +1056,7 @@ def overlap_stages(first: Collective, second: Collective, *, chunks: Count | Non
     Raises
     ------
     ValueError
-        ``first`` or ``second`` is not a Collective, shapes do not fit together, or ``chunks`` is not a whole number of
-        at least 1, or not given where neither collective has latency: ever more chunks would be faster.
+        ``chunks`` is not given where neither collective has latency: ever more of them would be faster.
 
     Notes
     -----
@@ -1127,7 +1091,7 @@ def overlap_stages(first: Collective, second: Collective, *, chunks: Count | Non
             np.divide(first.transfer, second.latency) ** 0.5,
             np.divide(first.transfer - second.transfer, second.latency - first.latency),
         )
-    best: Any = 1.0
+    best: Numeric = 1.0
     for turn in turns:  # the best is next to one of these
         for k in (np.floor(turn), np.ceil(turn)):
             k = np.where(np.isfinite(k) & (k >= 1), k, 1.0)
@@ -1162,8 +1126,8 @@ def exposed_time(communication: Seconds, behind: Seconds, *, contention: Share =
 
     Returns
     -------
-    array_like
-        Seconds, from kappa C to C.
+    Seconds
+        From kappa C to C.
 
     Notes
     -----

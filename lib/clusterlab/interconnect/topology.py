@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import nonnegative, pick
+from ..checks import Numeric, nonnegative, pick
 from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, law
 from ..records import Explained, Rows, summary, words
 from ..units import fmt
@@ -88,7 +87,7 @@ def fat_tree_capacity(radix: Count, *, tiers: Count, oversubscription: Multiple 
 
     Returns
     -------
-    array_like
+    Count
         Hosts (network ports of GPUs), an integer.
 
     Raises
@@ -161,8 +160,8 @@ def fat_tree(
     Raises
     ------
     ValueError
-        As for :func:`fat_tree_capacity`, ``hosts`` are more than the tiers connect (the message says how many they
-        do), or ``copper_hosts`` is not a bool.
+        As for :func:`fat_tree_capacity`, or ``hosts`` are more than the tiers connect (the message says how many they
+        do).
 
     Notes
     -----
@@ -210,7 +209,7 @@ def fat_tree(
     return FatTree(**{name: part[()] for name, part in same_shape}, copper_hosts=copper_hosts)
 
 
-def _ports(radix: Count, oversubscription: Multiple) -> tuple[Any, Any, Any]:
+def _ports(radix: Count, oversubscription: Multiple) -> tuple[Numeric, Numeric, Numeric]:
     """Radix, and a leaf's downlinks and uplinks."""
     (k,) = _integers(2, 2**16, radix=radix)
     if np.any(odd := k % 2 == 1):
@@ -226,7 +225,7 @@ def _ports(radix: Count, oversubscription: Multiple) -> tuple[Any, Any, Any]:
     return k, k - up, up
 
 
-def _ceil_div(number: Any, per: Any) -> Any:
+def _ceil_div(number: Numeric, per: Numeric) -> Numeric:
     return -(-number // per)
 
 
@@ -251,8 +250,8 @@ def bisection_bandwidth(links: Number, bandwidth: BytesPerSecond) -> BytesPerSec
 
     Returns
     -------
-    array_like
-        Bytes/s per direction. A fat tree without oversubscription gives half the hosts their full bandwidth.
+    BytesPerSecond
+        A fat tree without oversubscription gives half the hosts their full bandwidth.
 
     Notes
     -----
@@ -313,7 +312,7 @@ def torus(sizes: Sequence[int]) -> Torus:
     Raises
     ------
     ValueError
-        ``sizes`` are not a sequence of whole numbers above 1.
+        A dimension has fewer than two nodes.
 
     Notes
     -----
@@ -465,11 +464,6 @@ def hierarchy(node: str = "DGX H100") -> Hierarchy:
         For each tier the bandwidth of one accelerator, per direction, the latency (None where no source gives it), and
         what usually travels there. The accelerators share the network ports of their machine evenly.
 
-    Raises
-    ------
-    ValueError
-        There is no such server or rack; the message names the nearest.
-
     Notes
     -----
     Source: the records of :mod:`clusterlab.catalogue`, each with its own source; what a tier carries is common
@@ -547,14 +541,13 @@ def path_tier(
 
     Returns
     -------
-    array_like
+    Amount
         0 (same device), 1 (same scale-up domain), 2 (same leaf), 3 (same pod) or 4 (across the core).
 
     Raises
     ------
     ValueError
-        ``rails`` does not divide ``domain``, an index is not a whole number, a number is too large, or ``forward`` is
-        not a bool.
+        ``rails`` does not divide ``domain``, an index is not a whole number, or a number is too large.
 
     Notes
     -----
@@ -601,13 +594,13 @@ def leaf_reach(hosts_per_leaf: Count, *, rails: Count = 1, forward: bool = False
 
     Returns
     -------
-    array_like
+    Count
         GPUs, the sender among them.
 
     Raises
     ------
     ValueError
-        A number is above 1,048,576, or ``forward`` is not a bool.
+        A number is above 1,048,576.
 
     Notes
     -----
@@ -650,8 +643,8 @@ def path_bandwidth(
 
     Returns
     -------
-    array_like
-        Bytes/s per direction. A pair that sends alone has the bandwidth of its port at every tier from the leaf on.
+    BytesPerSecond
+        A pair that sends alone has the bandwidth of its port at every tier from the leaf on.
 
     Raises
     ------
@@ -699,8 +692,8 @@ def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: S
 
     Returns
     -------
-    array_like
-        Seconds, without queueing; 0 on the device itself.
+    Seconds
+        Without queueing; 0 on the device itself.
 
     Raises
     ------
@@ -725,12 +718,12 @@ def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: S
 # --- Whole numbers, exactly ------------------------------------------------------------------------------------------
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Numeric) -> Numeric:
     """A number or an array; of a Pint quantity without a dimension, its magnitude."""
     return value.to("").magnitude if hasattr(value, "dimensionality") else value
 
 
-def _integers(least: int = 1, most: int = _MOST, **values: Any) -> list[Any]:
+def _integers(least: int = 1, most: int = _MOST, **values: Numeric) -> list[Numeric]:
     """Each number as an int or an integer array, or a ValueError naming the one that is not whole or out of range."""
     integers = []
     for name, value in values.items():
@@ -745,13 +738,13 @@ def _integers(least: int = 1, most: int = _MOST, **values: Any) -> list[Any]:
     return integers
 
 
-def _flag(**values: Any) -> None:
+def _flag(**values: Numeric) -> None:
     for name, value in values.items():
         if not isinstance(value, bool):
             raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
-def _first(wrong: Any, *values: Any) -> list[Any]:
+def _first(wrong: Numeric, *values: Numeric) -> list[Numeric]:
     """The values, one number each, at the first place where something is wrong."""
     at, *same_shape = np.broadcast_arrays(wrong, *values)
     return [value[at][0] for value in same_shape]

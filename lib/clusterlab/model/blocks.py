@@ -13,10 +13,10 @@ published count, but the bytes that they move are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ..catalogue import Software
-from ..checks import pick
+from ..checks import Numeric, pick
 from ..quantities import Bytes, Flops, Number
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Rank(NamedTuple):
     expert_tp: Number = 1.0
     tokens: Number = 1.0
     sequence: Number = 1.0
-    sequence_parallel: Any = True
+    sequence_parallel: Numeric = True
     operand_bytes: float = 2.0
     software: Software | None = None
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from ..checks import choose, pick
+from ..checks import broadcastable, choose, pick
 from ..quantities import Amount, Bytes, Flops, Number, PositiveBytes, law
 from ..records import Explained, Rows, summary, words
 from .blocks import Embedding, Output
@@ -137,7 +137,7 @@ def forward_flops(model: Transformer, sequence: Number, *, causal: bool = False)
     ----------
     model : Transformer
         The shape.
-    sequence : array_like
+    sequence
         Tokens of a sequence, s.
     causal : bool
         Whether to count only the (query, key) pairs that the causal mask keeps. MFU as published counts all s.
@@ -146,11 +146,6 @@ def forward_flops(model: Transformer, sequence: Number, *, causal: bool = False)
     -------
     ForwardFlops
         Per token. The embedding is a lookup and costs none.
-
-    Raises
-    ------
-    ValueError
-        ``causal`` is not a bool.
 
     Notes
     -----
@@ -241,7 +236,7 @@ def training_flops(
     ----------
     model : Transformer
         The shape.
-    sequence : array_like
+    sequence
         Tokens of a sequence.
     recompute : str or array of str
         ``"none"``; ``"selective"``: the scores and what follows up to the weighted values; ``"alternate"``: every
@@ -253,11 +248,6 @@ def training_flops(
     -------
     TrainingFlops
         Per token.
-
-    Raises
-    ------
-    ValueError
-        ``recompute`` is not one of these, or ``causal`` is not a bool.
 
     Notes
     -----
@@ -275,7 +265,7 @@ def training_flops(
     model = trained(model)
     forward = forward_flops.unchecked(model, sequence, causal=causal)
     forward = replace(forward, logits=forward.logits * (1 + model.mtp_depth))
-    model.broadcasts(sequence=sequence, recompute=recompute)
+    broadcastable(**model._arrays, sequence=sequence, recompute=recompute)
     products = forward.layers - forward.scores
     again = {"none": 0 * forward.layers, "selective": forward.scores, "alternate": alternate_share(model) * products}
     recomputed = choose(again | {"full": forward.layers}, recompute=recompute)
@@ -295,13 +285,13 @@ def kv_bytes_per_token(model: Transformer, *, bytes_per_element: PositiveBytes =
     ----------
     model : Transformer
         The shape.
-    bytes_per_element : array_like
+    bytes_per_element
         2 for BF16, 1 for FP8, b.
 
     Returns
     -------
-    array_like
-        Bytes. A layer with a window stops growing at its window: see :func:`kv_cache_bytes`.
+    Bytes
+        A layer with a window stops growing at its window: see :func:`kv_cache_bytes`.
 
     Notes
     -----
@@ -329,15 +319,10 @@ def kv_cache_bytes(model: Transformer, context: Amount, *, bytes_per_element: Po
     ----------
     model : Transformer
         The shape, with e cached elements a token and layer, and L_w layers of window w.
-    context : array_like
+    context
         Tokens of the sequence so far, s.
-    bytes_per_element : array_like
+    bytes_per_element
         2 for BF16, 1 for FP8, b.
-
-    Returns
-    -------
-    array_like
-        Bytes.
 
     Notes
     -----
@@ -366,13 +351,8 @@ def state_bytes(model: Transformer, *, bytes_per_element: PositiveBytes = 4) -> 
     ----------
     model : Transformer
         The shape: d, g and N as in :class:`Mamba2`.
-    bytes_per_element : array_like
+    bytes_per_element
         4 for FP32, b.
-
-    Returns
-    -------
-    array_like
-        Bytes.
 
     Notes
     -----

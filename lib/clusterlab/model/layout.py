@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from ..checks import NONNEGATIVE, WHOLE, check, choose, pick, shape_of, some, whole
+from ..checks import NONNEGATIVE, WHOLE, Numeric, check, choose, pick, shape_of, some, whole
 from ..quantities import Amount, Count, Number
 from ..records import Explained, Rows, count_values, record, summary, words
 from .shape import Transformer
@@ -39,18 +38,13 @@ class Workload(Explained):
 
     Parameters
     ----------
-    sequence : array_like
+    sequence
         Tokens of a sequence.
-    global_batch : array_like
+    global_batch
         Sequences of a step.
     precision : str
         Of the GEMMs of the layers: ``"bf16"``, ``"fp16"``, ``"fp8"`` (a scale for each tensor, or blocks that the
         hardware scales), ``"fp8-row"`` (a scale for each row), ``"int8"`` or ``"fp4"``. All else is in 16 bits or more.
-
-    Raises
-    ------
-    ValueError
-        A count is not a whole number of at least 1, or the precision is not one of these.
 
     Examples
     --------
@@ -86,19 +80,19 @@ class Layout(Explained):
 
     Parameters
     ----------
-    tp, pp, dp, cp, ep : array_like
+    tp, pp, dp, cp, ep
         Ranks of tensor, pipeline, data, context and expert parallelism. The experts are shared out over ranks of the
         other axes.
-    etp : array_like, optional
+    etp : optional
         Ranks that split each expert: by default ``tp``, or 1 where ``ep`` is above 1.
-    chunks : array_like
+    chunks
         Pieces of the model that each stage holds (interleaved 1F1B).
-    microbatch : array_like
+    microbatch
         Sequences of a microbatch.
-    zero : array_like
+    zero
         ZeRO stage, 0 to 3; FSDP is 3, Megatron-LM's distributed optimizer 1. Stage 2 keeps only its share of the
         gradients, so they travel after every microbatch, and not once a step.
-    shard_group : array_like, optional
+    shard_group : optional
         Ranks that share under ZeRO where not all dp cp do (hybrid sharding).
     recompute : str or array of str
         ``"none"``, ``"selective"`` (attention), ``"alternate"`` (every second GEMM, and all that only moves memory) or
@@ -109,8 +103,7 @@ class Layout(Explained):
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, ``zero`` is not 0 to 3, ``recompute`` is not one of the three,
-        ``sequence_parallel`` is not a bool, or the shapes of arrays do not fit together.
+        ``zero`` is not 0 to 3.
 
     Examples
     --------
@@ -137,8 +130,8 @@ class Layout(Explained):
     microbatch: Count = 1
     zero: Amount = 1
     shard_group: Count | None = None
-    recompute: Any = "none"
-    sequence_parallel: Any = True
+    recompute: str | Numeric = "none"
+    sequence_parallel: Numeric = True
 
     def __post_init__(self) -> None:
         """Refuse what is no layout of any model."""
@@ -185,17 +178,17 @@ class Layout(Explained):
         return self.dp * self.cp if self.shard_group is None else self.shard_group
 
     @property
-    def full_recompute(self) -> Any:
+    def full_recompute(self) -> Numeric:
         """Whether every layer is recomputed from its input."""
         return self.recompute == "full"
 
     @property
-    def selective_recompute(self) -> Any:
+    def selective_recompute(self) -> Numeric:
         """Whether attention alone is recomputed."""
         return self.recompute == "selective"
 
     @property
-    def alternate_recompute(self) -> Any:
+    def alternate_recompute(self) -> Numeric:
         """Whether every second GEMM is recomputed, and what lies between."""
         return self.recompute == "alternate"
 
@@ -203,7 +196,7 @@ class Layout(Explained):
         """Microbatches of a step on each data-parallel replica."""
         return workload.global_batch / (self.dp * self.microbatch)
 
-    def __getitem__(self, index: Any) -> Layout:
+    def __getitem__(self, index: int | slice | np.ndarray) -> Layout:
         """Return one layout, or some, of a record of arrays."""
         shape = self.shape
         if not shape:
@@ -224,17 +217,12 @@ class Layout(Explained):
             The shape.
         workload : Workload
             Sequence and batch.
-        gpus : array_like, optional
+        gpus : optional
             Accelerators that there are, if the layouts shall be checked against them.
 
         Returns
         -------
         Violations
-
-        Raises
-        ------
-        ValueError
-            ``gpus`` is not a whole number of at least 1.
 
         Examples
         --------
@@ -279,10 +267,12 @@ class Layout(Explained):
         return [*rows, ("GPUs", _shown(self.gpus))]
 
 
-def block_violations(model: Transformer, layout: Layout, axes: Sequence[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+def block_violations(
+    model: Transformer, layout: Layout, axes: Sequence[str]
+) -> tuple[dict[str, Numeric], dict[str, Numeric]]:
     """The rules of a model's blocks along some axes and the layouts that break them, and the numbers they speak of."""
-    rules: dict[str, Any] = {}
-    values: dict[str, Any] = {}
+    rules: dict[str, Numeric] = {}
+    values: dict[str, Numeric] = {}
     for block, axis, name, most in model.limits:
         if axis in axes:
             rule = f"{axis} must divide {name}" if name else f"{axis} must be 1 where layers are {type(block).__name__}"
@@ -295,7 +285,7 @@ _COUNTS = ("tp", "pp", "dp", "cp", "ep", "etp", "chunks", "microbatch", "shard_g
 _MAY_BE_NONE = ("etp", "shard_group")
 
 
-def _shown(value: Any) -> str:
+def _shown(value: str | Numeric) -> str:
     """A field in a table: a count, a name, or the range of an array."""
     if isinstance(value, str | bool):
         return str(value)
@@ -312,7 +302,7 @@ class Violations(Explained):
     """
 
     broken: Mapping[str, np.ndarray | bool]
-    values: Mapping[str, Any]
+    values: Mapping[str, Numeric]
 
     @property
     def rules(self) -> Mapping[str, np.ndarray]:

@@ -35,7 +35,7 @@ class Published:
     round, some cut off).
     """
 
-    printed: str | int
+    printed: str | float
     count: float
     tolerance: float  # absolute
 
@@ -107,8 +107,7 @@ def read_models(document: Mapping) -> dict[str, Entry]:
     Raises
     ------
     ValueError
-        With every gap found: a number without a source, an unknown field, a shape that is none, or one whose parameters
-        are not the published ones.
+        As :func:`~clusterlab.catalogue.read_records`, and for a shape whose parameters are not the published ones.
     """
     build = {"model": lambda name, facts, _: _entry(name, facts)}
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import broadcastable, nonnegative, pick, some, whole
+from ..checks import Numeric, broadcastable, nonnegative, pick, some, whole
 from ..quantities import Number
 from ..records import Explained, Rows, summary, words
 from .blocks import Block, MultiToken, Routing
@@ -225,7 +225,7 @@ class Transformer(Explained):
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "others"}
         return {name: value for name, value in values.items() if np.ndim(value)}
 
-    def broadcasts(self, **values: Any) -> None:
+    def broadcasts(self, **values: Numeric) -> None:
         """Raise a ValueError unless the fields of the model and the values beside them broadcast together."""
         if self._arrays:
             broadcastable(**self._arrays, **values)

@@ -137,11 +137,6 @@ def draw_jobs(
     -------
     Jobs
 
-    Raises
-    ------
-    ValueError
-        The shares do not sum to 1, or a number is out of range.
-
     Notes
     -----
     Derived. Bursts come as a Poisson process, stretched to the load; published traces swing by day and by night too.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -350,7 +349,7 @@ def pair_tests(n: Count, bad: Count = 1) -> Count:
     return np.floor_divide(n, 2) + 2 * bad + odd
 
 
-def find_bad(n: Count, fails: Callable[[tuple[int, ...]], Any]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+def find_bad(n: Count, fails: Callable[[tuple[int, ...]], bool]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
     r"""Find every bad machine among n by testing groups: halve a group that fails until one machine is left.
 
     Parameters
@@ -367,11 +366,6 @@ def find_bad(n: Count, fails: Callable[[tuple[int, ...]], Any]) -> tuple[tuple[i
     tests : tuple of groups
         Every group that was tested, in order. A lone bad one among n takes 2 + log2 n: all of them, one half a level
         (where it passes, the other is bad), and the rest at the end.
-
-    Raises
-    ------
-    ValueError
-        ``n`` is not a whole number of at least 1.
 
     Notes
     -----

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from ..checks import choose, whole
+from ..checks import Numeric, choose, whole
 from ..quantities import Count, PositiveSeconds, Seconds
 from ..records import Explained, Rows, with_interval
 from ..units import fmt
@@ -32,7 +31,7 @@ class Replays(Explained):
         """Seconds that each job waited."""
         return self.start - self.arrival
 
-    def by_size(self, values: Any) -> Mapping[int, np.ndarray]:
+    def by_size(self, values: Numeric) -> Mapping[int, np.ndarray]:
         """Each size of job to the mean of some values over the jobs of that size, of each run (NaN: it has none)."""
         chosen = {int(size): self.gpus == size for size in np.unique(self.gpus)}
         with np.errstate(invalid="ignore"):
@@ -92,8 +91,8 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
     Raises
     ------
     ValueError
-        The runs are none or not of one length, their jobs are elastic, of several priorities or with loose limits, or
-        a job is larger than the cluster.
+        The runs are not of one length, their jobs are elastic, of several priorities or with loose limits, or a job is
+        larger than the cluster.
 
     Notes
     -----

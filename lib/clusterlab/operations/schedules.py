@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import positive
+from ..checks import Numeric, positive
 from ..interconnect import path_bandwidth, ring_all_reduce
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Multiple, Number, Seconds, Share
 from ..records import Explained, Rows, Table, summary, tabulate
@@ -114,7 +114,7 @@ class Schedule(Explained):
     #: GPUs for which the next of them asks at least; 0: nobody waits.
     next: Amount
 
-    def _per_job(self, values: Any, how: np.ufunc, start: float) -> np.ndarray:
+    def _per_job(self, values: Numeric, how: np.ufunc, start: float) -> np.ndarray:
         result = np.full(len(self.jobs), start, dtype=float)
         how.at(result, [attempt.job for attempt in self.attempts], values)
         return result
@@ -167,7 +167,7 @@ class Schedule(Explained):
             result[attempt.job] = what(attempt.places)
         return result
 
-    def by_size(self, values: Any, how: Callable[[Any], Any] = np.mean) -> Mapping[int, float]:
+    def by_size(self, values: Numeric, how: Callable[[Numeric], Numeric] = np.mean) -> Mapping[int, float]:
         """Each size of job to the mean of some values over the jobs of that size; or to another summary of them."""
         sizes = np.unique(self.jobs.gpus)
         return MappingProxyType({int(size): float(how(values[self.jobs.gpus == size])) for size in sizes})
@@ -180,7 +180,7 @@ class Schedule(Explained):
             raise ValueError(f"start must be before stop, got {low:g} and {high:g}")
         gpus, begin, finish, restart = np.array([(a.gpus, *a[1:4]) for a in self.attempts], dtype=float).T
 
-        def between(first: Any, last: Any) -> Any:
+        def between(first: Numeric, last: Numeric) -> Numeric:
             return np.maximum(np.minimum(last, high) - np.maximum(first, low), 0)
 
         lost, all_held = gpus @ between(begin, begin + restart), gpus @ between(begin, finish)
@@ -241,7 +241,7 @@ def compare_policies(
     Raises
     ------
     ValueError
-        There is no run, a run has no job of a size, or ``start`` is not before ``stop``.
+        A run has no job of a size.
 
     Examples
     --------

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import choose, nonnegative, positive
+from ..checks import Numeric, choose, nonnegative, positive
 from ..quantities import PositiveSeconds, Seconds
 from .jobs import Cluster, Jobs
 from .making_room import grow, make_room
@@ -58,7 +58,7 @@ def simulate_cluster(
     Raises
     ------
     ValueError
-        A job is larger than the cluster, or a name or number is not allowed.
+        A job is larger than the cluster.
 
     Notes
     -----
@@ -76,7 +76,7 @@ def simulate_cluster(
     array([   0., 3599., 7198.])
     array([   0., 3599.,    0.])
     """
-    rules: dict[str, Any] = {
+    rules: dict[str, Numeric] = {
         "policy": _one_of(("fcfs", "backfill", "conservative", "greedy"), policy=policy),
         "placement": _one_of(("pack", "spread", "anywhere"), placement=placement),
         "order": _one_of(("arrival", "shortest"), order=order),
@@ -104,7 +104,7 @@ def _one_of(names: tuple[str, ...], **given: str) -> str:
     return choose({name: name for name in names}, **given)
 
 
-def _pair(said: str, value: Any) -> tuple[Any, Any]:
+def _pair(said: str, value: Numeric) -> tuple[Numeric, Numeric]:
     """The two values of an argument, of which is said what they are."""
     name, _, pair = said.partition(" ")
     if np.shape(value) != (2,):
@@ -216,7 +216,7 @@ class _Plan:
     def slot(self, state: State, job: int, size: int) -> _Slot:
         """The first slot of a job: it has room for as long as it asks, its restart included."""
         starts = np.flatnonzero(state.fits(self.free, size))
-        stops = state.promise(self.times[starts], job, size)
+        stops: np.ndarray = state.promise(self.times[starts], job, size)
         ends = np.searchsorted(self.times, stops)
         rooms = (self.free[start:end].min(0) for start, end in zip(starts, ends, strict=True))
         at, room = next((at, room) for at, room in enumerate(rooms) if state.fits(room, size))

@@ -6,10 +6,11 @@ import heapq
 from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..checks import Numeric
 from .jobs import Cluster, Jobs
 from .schedules import Attempt
 
@@ -106,7 +107,7 @@ class State:
                 return size
         return 0
 
-    def fits(self, free: np.ndarray, size: int) -> Any:
+    def fits(self, free: np.ndarray, size: int) -> Numeric:
         """Whether so many GPUs fit into what is free; that may be many states at once."""
         return fits(free, size, self.cluster.node_size, self.rules.placement)
 
@@ -132,7 +133,7 @@ class State:
         if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
             self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
 
-    def promise(self, now: Any, job: int, size: int) -> Any:
+    def promise(self, now: Numeric, job: int, size: int) -> Numeric:
         """When a job that starts now will have ended, as it has asked."""
         return now + self.extra[job] + self.asked[job] / size
 
@@ -163,7 +164,7 @@ class State:
 # --- Placement -------------------------------------------------------------------------------------------------------
 
 
-def fits(free: np.ndarray, size: int, node_size: int, placement: str) -> Any:
+def fits(free: np.ndarray, size: int, node_size: int, placement: str) -> Numeric:
     """Whether a job fits into the free GPUs of each node; ``free`` may be many states at once."""
     if placement == "anywhere":
         return free.sum(-1) >= size
@@ -172,7 +173,7 @@ def fits(free: np.ndarray, size: int, node_size: int, placement: str) -> Any:
     return enough & (_count(free >= rest) > full) if rest else enough
 
 
-def _count(nodes: np.ndarray) -> Any:
+def _count(nodes: np.ndarray) -> Numeric:
     """How many nodes are so, in each state; NumPy's own count is several times faster where there is one."""
     return np.count_nonzero(nodes) if nodes.ndim == 1 else nodes.sum(-1)
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
-from ..checks import nonnegative, positive
+from ..checks import Numeric, nonnegative, positive
 from ..quantities import (
     Bytes,
     BytesPerSecond,
@@ -117,13 +116,13 @@ class FileSystem(Explained):
     copies: Multiple
 
     @property
-    def reads(self) -> dict[str, Any]:
+    def reads(self) -> dict[str, Numeric]:
         """Bytes/s of reads that each part could pass on."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_read, "network": self.network} | given
 
     @property
-    def writes(self) -> dict[str, Any]:
+    def writes(self) -> dict[str, Numeric]:
         """Bytes/s of writes that each part could pass on; every copy goes through a server's port to its drives."""
         given = {} if self.clients is None else {"clients": self.clients}
         return {"drives": self.drive_write / self.copies, "network": self.network / self.copies} | given
@@ -206,6 +205,7 @@ def file_system(
     return FileSystem(n, k * drive_read, k * drive_write, n * network, clients, k * drive_capacity, copies)
 
 
+@law
 def servers_needed(one: FileSystem, *, read: Traffic = 0, write: Traffic = 0, capacity: Bytes = 0) -> Count:
     r"""Servers of a file system that is to read, write and hold so much: the need that asks for most decides.
 
@@ -222,11 +222,6 @@ def servers_needed(one: FileSystem, *, read: Traffic = 0, write: Traffic = 0, ca
     -------
     Count
 
-    Raises
-    ------
-    ValueError
-        A need is negative or not finite.
-
     Notes
     -----
     Derived: everything that a server brings adds up. Reads and writes are each met, but not both at once; for that, add
@@ -241,10 +236,10 @@ def servers_needed(one: FileSystem, *, read: Traffic = 0, write: Traffic = 0, ca
     >>> [int(servers_needed(one, **need)) for need in ({"read": 4096e9}, {"capacity": 1e15})]
     [82, 13]
     """
-    needs = nonnegative(read=read, write=write, capacity=capacity)
     alone = FileSystem(*(vars(one) | {"clients": None}).values())
     each = [amount / alone.servers for amount in (alone.read, alone.write, alone.capacity)]
-    return reduce(np.maximum, [np.ceil(need / amount * (1 - 1e-12)) for need, amount in zip(needs, each, strict=True)])
+    needs = zip((read, write, capacity), each, strict=True)
+    return reduce(np.maximum, [np.ceil(need / amount * (1 - 1e-12)) for need, amount in needs])
 
 
 def fair_shares(demands: Traffic, capacity: BytesPerSecond) -> Traffic:
@@ -267,7 +262,7 @@ def fair_shares(demands: Traffic, capacity: BytesPerSecond) -> Traffic:
     Raises
     ------
     ValueError
-        ``demands`` has no axis, a demand is negative, ``capacity`` is not positive, or one is not finite.
+        ``demands`` has no axis.
 
     Notes
     -----
@@ -379,7 +374,7 @@ def feed(reads: Seconds, compute: PositiveSeconds, *, prefetch: int) -> Feeding:
     Raises
     ------
     ValueError
-        ``reads`` has no axis or a negative value, ``compute`` is not positive, or ``prefetch`` is no whole number.
+        ``reads`` has no axis.
 
     Notes
     -----

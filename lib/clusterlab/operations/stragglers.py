@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ..checks import choose
-from ..quantities import Count, Number, PositiveShare, Share, law
+from ..quantities import Count, Number, PositiveShareBelowOne, Share, law
 
 _SCORES = np.linspace(-9, 12, 1051)  # standard normal scores: no 2^40 ranks have one beyond them
 _STEP = _SCORES[1] - _SCORES[0]
@@ -41,7 +41,7 @@ _SHAPES = {"normal": _normal, "lognormal": _lognormal, "pareto": _pareto}
 
 
 @law
-def slowest(n: Count, *, spread: PositiveShare, shape: str = "normal", dropped: int = 0) -> Number:
+def slowest(n: Count, *, spread: PositiveShareBelowOne, shape: str = "normal", dropped: int = 0) -> Number:
     r"""Mean time of a step that waits for its slowest rank, over the mean time of one rank.
 
     .. math:: \frac{E[t_{(n-k)}]}{E[t]} = n \binom{n-1}{k} \int t \; F^{\,n-k-1} (1 - F)^k \, dF
@@ -51,7 +51,7 @@ def slowest(n: Count, *, spread: PositiveShare, shape: str = "normal", dropped: 
     n
         Ranks that wait for one another.
     spread
-        Standard deviation of a rank's time over its mean, below 1. Ranks that only meet every m steps have the mean of
+        Standard deviation of a rank's time over its mean. Ranks that only meet every m steps have the mean of
         m times: ``spread / sqrt(m)`` of the same shape, if they are normal.
     shape
         Distribution F of a rank's time: ``"normal"``, ``"lognormal"`` or ``"pareto"``, of the same mean and spread.
@@ -66,7 +66,7 @@ def slowest(n: Count, *, spread: PositiveShare, shape: str = "normal", dropped: 
     Raises
     ------
     ValueError
-        ``spread`` is 1, the shape is unknown, or ``dropped`` is not a whole number below n.
+        ``dropped`` is not a whole number below n.
 
     Notes
     -----
@@ -87,8 +87,6 @@ def slowest(n: Count, *, spread: PositiveShare, shape: str = "normal", dropped: 
     if not isinstance(shape, str):
         raise ValueError(f"shape must be one of {', '.join(_SHAPES)}; got {shape!r}")
     times = choose(_SHAPES, shape=shape)
-    if np.any(spread >= 1):
-        raise ValueError(f"spread must be below 1, got {np.max(spread):g}")
     if isinstance(dropped, bool) or not isinstance(dropped, int | np.integer) or not 0 <= dropped < np.min(n):
         raise ValueError(f"dropped must be a whole number below n, got {dropped!r}")
     ranks, spread = np.asarray(n)[..., None], np.asarray(spread)[..., None]
@@ -136,8 +134,8 @@ def repetitions(
     spread: Number,
     *,
     ranks: Count = 1,
-    false_alarms: PositiveShare = 0.01,
-    misses: PositiveShare = 0.05,
+    false_alarms: PositiveShareBelowOne = 0.01,
+    misses: PositiveShareBelowOne = 0.05,
 ) -> Count:
     r"""How often to time each rank to tell a slow one from noise.
 
@@ -159,11 +157,6 @@ def repetitions(
     Count
         Timings of each rank, of which the mean is compared with (z_alpha sigma / sqrt k).
 
-    Raises
-    ------
-    ValueError
-        A probability is 1.
-
     Notes
     -----
     Source: the power of a one-sided test of normal means, with Bonferroni's correction for n tests.
@@ -175,8 +168,5 @@ def repetitions(
     >>> repetitions(0.05, [0.02, 0.1]).tolist(), repetitions(0.05, [0.02, 0.1], ranks=16384).tolist()
     ([3.0, 64.0], [7.0, 169.0])
     """
-    for name, value in {"false_alarms": false_alarms, "misses": misses}.items():
-        if np.any(value >= 1):
-            raise ValueError(f"{name} must be below 1, got {np.max(value):g}")
     certain = -_QUANTILE(false_alarms / ranks) - _QUANTILE(misses)
     return np.maximum(np.ceil((np.maximum(certain, 0) * spread / slowdown) ** 2), 1)[()]

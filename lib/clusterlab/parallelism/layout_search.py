@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
 from ..catalogue import SOFTWARE, Machine, Software
-from ..checks import choose, positive, whole
+from ..checks import Numeric, choose, positive, whole
 from ..model import Layout, Transformer, Workload
 from ..quantities import Bytes, Seconds
 from ..records import Explained, Rows, with_interval
@@ -50,7 +49,7 @@ class Search(Explained):
         Raises
         ------
         ValueError
-            ``by`` is none of these, or no layout can run.
+            No layout can run.
         """
         least = choose({"time": self.step.time, "memory": self.memory, "cost": self.cost}, by=by)
         if not np.size(least):
@@ -102,7 +101,7 @@ def axes(
     """
     sizes = np.unique(np.asarray(whole(gpus=gpus)[0]).astype(int))
 
-    def divisors(of: Any, most: Any) -> np.ndarray:
+    def divisors(of: Numeric, most: Numeric) -> np.ndarray:
         return np.array([k for k in range(1, int(most) + 1) if np.any(np.asarray(of) % k == 0)])
 
     return {
@@ -126,7 +125,7 @@ def search(
     gpus: int | Sequence[int],
     software: Software = SOFTWARE["2024"],
     capacity: Bytes | None = None,
-    values: Mapping[str, Any] | None = None,
+    values: Mapping[str, Numeric] | None = None,
 ) -> Search:
     """Time every layout of a model on a cluster that can be built and fits.
 
@@ -154,7 +153,7 @@ def search(
     Raises
     ------
     ValueError
-        An axis is unknown or empty, or a count is not a whole number of at least 1.
+        An axis is unknown or empty.
 
     Examples
     --------

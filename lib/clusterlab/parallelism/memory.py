@@ -13,19 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..catalogue import SOFTWARE, Software
-from ..checks import choose, larger, pick, positive, smaller
+from ..checks import Numeric, choose, larger, pick, positive, smaller
 from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
 from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
 from ..records import Explained, Rows, summary, words
 from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
 
 
-def _sum_rows(record: Any, unit: str) -> list[tuple[str, ...]]:
+def _sum_rows(record: Numeric, unit: str) -> list[tuple[str, ...]]:
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
     parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
     rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
@@ -74,24 +74,19 @@ def model_state(
 
     Parameters
     ----------
-    parameters : array_like
+    parameters
         Parameters N of a rank before sharing.
-    shards : array_like
+    shards
         Ranks n that share: those of data (and context) parallelism, or fewer in hybrid sharding.
-    zero : array_like
+    zero
         ZeRO stage z: 0 nothing is shared, 1 the optimizer state, 2 and the gradients, 3 and the weights (FSDP).
-    weight_bytes, gradient_bytes, optimizer_bytes : array_like
+    weight_bytes, gradient_bytes, optimizer_bytes
         Bytes of each a parameter. By default BF16 weights, gradients summed in FP32 (Megatron-LM; DeepSpeed keeps 2),
         and for Adam an FP32 copy of the weight and two moments.
 
     Returns
     -------
     ModelState
-
-    Raises
-    ------
-    ValueError
-        ``zero`` is not 0, 1, 2 or 3.
 
     Notes
     -----
@@ -182,7 +177,7 @@ def layer_activations(
     Raises
     ------
     ValueError
-        ``tp`` does not divide the heads, or ``moe`` is not a bool.
+        ``tp`` does not divide the heads.
 
     Notes
     -----
@@ -314,11 +309,11 @@ def footprint(
         Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
     schedule : str or array of str
         As in :func:`clusterlab.parallelism.simulate_pipeline`.
-    stage : array_like, optional
+    stage : optional
         The stage, counted from 0. By default the one that needs most.
-    fragmentation : array_like
+    fragmentation
         Bytes that the allocator loses, as a share of those that come and go, phi.
-    reserved : array_like
+    reserved
         Bytes that others hold: driver, kernels, buffers of the communication library.
 
     Returns

@@ -17,11 +17,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
-from ..checks import ceiling, choose, floor, larger, nonnegative, pick, positive, smaller, some, whole
+from ..checks import Numeric, ceiling, choose, floor, larger, nonnegative, pick, positive, smaller, some, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, law
 from ..records import Explained, Rows, summary
 from ..units import fmt
@@ -160,7 +159,7 @@ def _piece_times(name: str, seconds: Seconds, stages: int, chunks: int) -> np.nd
     raise ValueError(f"{name} must be one number, one a stage or one a stage and chunk, got shape {np.shape(seconds)}")
 
 
-def _counts(**values: Any) -> list[int]:
+def _counts(**values: Numeric) -> list[int]:
     for name, value in values.items():
         if np.ndim(value):
             raise ValueError(f"{name} must be one whole number, got {value!r}")
@@ -189,10 +188,10 @@ def simulate_pipeline(
         Stages of the pipeline and microbatches of a step.
     chunks : int
         Pieces of the model that each stage holds; more than 1 under ``"interleaved"`` only.
-    forward, backward : array_like
+    forward, backward
         Seconds of the passes of one microbatch: one number for a whole stage, or shape (stages,), split evenly over the
         chunks; or shape (stages, chunks). Recomputation belongs to ``backward``.
-    weight : array_like, optional
+    weight : optional
         The part of ``backward`` that is the gradient of the weights, of use to the zero-bubble schedules; half of it by
         default.
     communication : float
@@ -205,8 +204,7 @@ def simulate_pipeline(
     Raises
     ------
     ValueError
-        The schedule is not one of those, a count is not a whole number of at least 1, a time is negative, not finite or
-        of another shape, ``weight`` exceeds ``backward``, or the schedule has no chunks and more than 1 are asked for.
+        ``weight`` exceeds ``backward``, or the schedule has no chunks and more than 1 are asked for.
 
     Notes
     -----
@@ -380,7 +378,7 @@ def simulate_dualpipe(
     Raises
     ------
     ValueError
-        A count or a time is none that is allowed, or ``weight`` exceeds ``backward``.
+        ``weight`` exceeds ``backward``.
 
     Notes
     -----
@@ -438,17 +436,17 @@ def dualpipe_bubble(
 
     Parameters
     ----------
-    stages : array_like
+    stages
         Stages p, even.
-    forward, backward, weight, paired : array_like
+    forward, backward, weight, paired
         Seconds of the passes of one microbatch through one piece, as in :func:`simulate_dualpipe`: t_f, t_b with t_w
         in it (half by default), and t_fb of a pair (by default t_f + t_b).
 
     Returns
     -------
-    array_like
-        Seconds. As long as the schedule takes where forward pass, gradient of the input and gradient of the weights
-        are equally long, and never less where the last is the shortest.
+    Seconds
+        As long as the schedule takes where forward pass, gradient of the input and gradient of the weights are equally
+        long, and never less where the last is the shortest.
 
     Raises
     ------
@@ -484,16 +482,16 @@ def stage_layers(layers: Count, stages: Count, stage: Amount = 0, *, chunks: Cou
 
     Parameters
     ----------
-    layers, stages : array_like
+    layers, stages
         Layers of the model and stages of the pipeline.
-    stage : array_like
+    stage
         The stage, counted from 0.
-    chunks : array_like
+    chunks
         Pieces a stage, dealt in turn: stage i has pieces i, i + stages, i + 2 stages and so on.
 
     Returns
     -------
-    array_like
+    Amount
         Layers of the stage. They add up to ``layers`` over the stages.
 
     Raises
@@ -589,11 +587,11 @@ def critical_stage(
 
     Parameters
     ----------
-    layers : array_like
+    layers
         Layers of the model, dealt out as in :func:`stage_layers`.
-    layer_time, embedding_time, output_time : array_like
+    layer_time, embedding_time, output_time
         Seconds of one microbatch, forward and backward, in one layer, in the embedding and in the output layer.
-    stages, microbatches, chunks : array_like
+    stages, microbatches, chunks
         Stages of the pipeline, microbatches m of a step, and pieces a stage v.
 
     Returns
@@ -667,26 +665,26 @@ def bubble_fraction(
 
     Parameters
     ----------
-    stages, microbatches : array_like
+    stages, microbatches
         Stages p and microbatches m of a step.
     schedule : str or array of str
         As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
-    chunks : array_like
+    chunks
         Pieces of the model a stage, v; of no effect but under ``"interleaved"``.
-    forward, backward, weight : array_like
+    forward, backward, weight
         Seconds t_f and t_b of the passes, and t_w, the part of t_b that is the gradient of the weights (half by
         default). Of effect for zero bubble only.
 
     Returns
     -------
-    array_like
+    Amount
         The share (t - m (t_f + t_b)) / (m (t_f + t_b)), with t the span of a stage. Multiply by the work of a stage for
         the seconds lost.
 
     Raises
     ------
     ValueError
-        The schedule is not one of those, or ``weight`` exceeds ``backward``.
+        ``weight`` exceeds ``backward``.
 
     Notes
     -----
@@ -734,24 +732,24 @@ def in_flight(
 
     Parameters
     ----------
-    stages, microbatches : array_like
+    stages, microbatches
         Stages p and microbatches m of a step.
-    stage : array_like
+    stage
         The stage i, counted from 0.
     schedule : str or array of str
         As in :func:`simulate_pipeline`. 1F1B is the interleaved schedule with one chunk.
-    chunks : array_like
+    chunks
         Pieces of the model a stage, v. The group g is p where p divides m, else the next larger even share of m.
 
     Returns
     -------
-    array_like
+    Number
         Microbatches; the first stage of an interleaved pipeline holds a share (p - 1)/(p v) more than p.
 
     Raises
     ------
     ValueError
-        The schedule is not one of those, or there is no such stage.
+        There is no such stage.
 
     Notes
     -----

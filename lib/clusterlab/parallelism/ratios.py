@@ -6,13 +6,10 @@ out. Above 1, communication cannot hide behind compute.
 
 from __future__ import annotations
 
-from ..checks import broadcastable, positive, whole
-from ..quantities import Amount, BytesPerSecond, Count, FlopsPerSecond, Number, PositiveBytes
-
-# Neither is a law() of its quantities: the 6 FLOPs of a parameter and token are a plain number here, so the ratio keeps
-# the unit of a FLOP, which tests/test_dimensions.py expects.
+from ..quantities import Amount, BytesPerSecond, Count, FlopsPerSecond, Number, PositiveBytes, law
 
 
+@law
 def data_parallel_ratio(
     tokens: Number, *, rate: FlopsPerSecond, bandwidth: BytesPerSecond, gradient_bytes: PositiveBytes = 4
 ) -> Number:
@@ -37,11 +34,6 @@ def data_parallel_ratio(
     Number
         It is 1 at D = b R / (3 B) tokens.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite.
-
     Notes
     -----
     Derived from the ring all-reduce of Patarasuk and Yuan 2009. MLSysBook, Fleet Foundations, equation 5, names it.
@@ -53,10 +45,10 @@ def data_parallel_ratio(
     >>> round(1e4 * data_parallel_ratio(1e4, rate=989e12 / 2, bandwidth=50e9, gradient_bytes=2))
     6593
     """
-    d, r, b, size = positive(tokens=tokens, rate=rate, bandwidth=bandwidth, gradient_bytes=gradient_bytes)
-    return size * r / (3 * b * d)
+    return gradient_bytes * rate / (3 * bandwidth * tokens)
 
 
+@law
 def tensor_parallel_ratio(
     tp: Count, hidden: Number, *, rate: FlopsPerSecond, bandwidth: BytesPerSecond, activation_bytes: PositiveBytes = 2
 ) -> Amount:
@@ -82,11 +74,6 @@ def tensor_parallel_ratio(
     Amount
         A forward pass alone has 3/2 of it: half the all-reduces, a third of the FLOPs.
 
-    Raises
-    ------
-    ValueError
-        An argument is not positive and finite, or ``tp`` is not a positive integer.
-
     Notes
     -----
     Derived from the four all-reduces of Shoeybi et al. 2019. Sequence parallelism all-gathers its inputs once more, and
@@ -99,7 +86,4 @@ def tensor_parallel_ratio(
     >>> [round(tensor_parallel_ratio(8, 8192, rate=989e12 / 2, bandwidth=b), 2) for b in (450e9, 50e9)]
     [0.21, 1.88]
     """
-    (t,) = whole(tp=tp)
-    h, r, b, size = positive(hidden=hidden, rate=rate, bandwidth=bandwidth, activation_bytes=activation_bytes)
-    broadcastable(tp=t, hidden=h, rate=r, bandwidth=b, activation_bytes=size)
-    return (t - 1) * size * r / (9 * h * b)
+    return (tp - 1) * activation_bytes * rate / (9 * hidden * bandwidth)

@@ -41,7 +41,7 @@ class Ranks:
     Raises
     ------
     ValueError
-        ``n`` is not a whole number of at least 1; a list is not of n arrays; an axis cannot be cut into n equal parts.
+        A list is not of n arrays, or an axis cannot be cut into n equal parts.
 
     Examples
     --------

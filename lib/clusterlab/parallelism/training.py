@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
-from ..checks import larger, pick, shape_of
+from ..checks import Numeric, larger, pick, shape_of
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
 from ..quantities import Bytes, Count, Flops, FlopsPerSecond, Number, PerSecond, Seconds, Share
@@ -73,7 +73,7 @@ class Step(Predicted):
         """Seconds of the step: the sum of its parts."""
         return sum(map(vars(self).__getitem__, STEP_PARTS))
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         whole_step = self.time
         return whole_step, self.spread_low * whole_step, self.spread_high * whole_step, "s"
 
@@ -179,7 +179,7 @@ def step(
         else tp splits them; another ``etp`` is refused.
     software : Software
         An era from ``SOFTWARE``, or one of your own.
-    gpus : array_like, optional
+    gpus : optional
         GPUs that there are, if the layout shall be checked against them.
 
     Returns

@@ -14,17 +14,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED as FIRST
 from concurrent.futures import Executor, Future, wait
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from ..checks import whole
 from ..quantities import Count
-from ..records import Explained, Rows, say, words
+from ..records import Explained, Rows, Value, say, words
 from .choice import plan
 from .result import InfeasibleError
 from .scenario import CENTRAL, Scenario, Site, Training, from_inputs
@@ -85,13 +84,7 @@ class Atlas(Explained):
     cells: tuple[Cell, ...]
 
     def column(self, name: str) -> np.ndarray:
-        """One field of every cell.
-
-        Raises
-        ------
-        ValueError
-            A cell has no such field.
-        """
+        """One field of every cell."""
         known = [f.name for f in fields(Cell)]
         if name not in known:
             raise ValueError(f"column must be one of {', '.join(known)}; got {name!r}")
@@ -117,7 +110,7 @@ def _rests_on() -> str:
 class _Chunk:
     """Some cells of one model, and all that their plans depend on: small, and the same on every machine."""
 
-    inputs: tuple[tuple[str, Any], ...]
+    inputs: tuple[tuple[str, Value], ...]
     sizes: tuple[tuple[str, int], ...]  # accelerator and number
     scenario: tuple[tuple[str, float], ...]
     draws: int
@@ -130,7 +123,7 @@ class _Chunk:
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
-def _run_on(inputs: Mapping[str, Any], accelerator: str, gpus: int) -> tuple[Training, Site]:
+def _run_on(inputs: Mapping[str, Value], accelerator: str, gpus: int) -> tuple[Training, Site]:
     """One run on so many accelerators."""
     asked, site = from_inputs({**inputs, "accelerator": accelerator, "gpus": gpus})
     if not isinstance(asked, Training):
@@ -138,7 +131,7 @@ def _run_on(inputs: Mapping[str, Any], accelerator: str, gpus: int) -> tuple[Tra
     return asked, site
 
 
-def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
+def run_chunk(chunk: _Chunk) -> list[Cell]:
     """Plan every cell of a chunk: what an executor runs. A cell without a plan says why.
 
     Parameters
@@ -148,30 +141,28 @@ def run_chunk(chunk: _Chunk) -> list[dict[str, Any]]:
 
     Returns
     -------
-    list of dict
-        The fields of each :class:`Cell`.
+    list of Cell
     """
     scenario = Scenario(**dict(chunk.scenario))
     cells = []
     for accelerator, gpus in chunk.sizes:
-        said: dict[str, Any] = {"accelerator": accelerator, "gpus": gpus}
         training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
-        said["model"] = training.model.name
+        name = training.model.name
         try:
             made = plan(training, site, scenario=scenario, draws=chunk.draws, seed=chunk.seed)
         except InfeasibleError as error:
-            cells.append(said | {"why": str(error)})
+            cells.append(Cell(name, accelerator, gpus, why=str(error)))
             continue
-        said |= {name: made.parts[name] for name in RESULTS}
-        for name in RESULTS:
-            one = made.intervals.get(name)
-            said |= {f"{name}_low": one.low, f"{name}_high": one.high} if one else {}
-        cells.append(said)
+        numbers = {result: made.parts[result] for result in RESULTS}
+        for result in RESULTS:
+            one = made.intervals.get(result)
+            numbers |= {f"{result}_low": one.low, f"{result}_high": one.high} if one else {}
+        cells.append(Cell(name, accelerator, gpus, **numbers, why=""))
     return cells
 
 
 def sweep(
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[Mapping[str, Value]],
     accelerators: Sequence[str],
     sizes: Iterable[float],
     *,
@@ -208,11 +199,6 @@ def sweep(
     Atlas
         The same, whatever ran it.
 
-    Raises
-    ------
-    ValueError
-        There is nothing to sweep, or an input cannot be used.
-
     Examples
     --------
     >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
@@ -224,7 +210,7 @@ def sweep(
     kept = None if folder is None else Path(folder)
     if kept:
         kept.mkdir(parents=True, exist_ok=True)
-    found: dict[int, list[dict[str, Any]]] = {}
+    found: dict[int, list[Cell]] = {}
     for i, chunk in enumerate(chunks):
         cells = _read(kept, chunk) if kept else None
         if cells is not None:
@@ -238,14 +224,14 @@ def sweep(
             _write(kept, chunks[i], cells)
         if progress:
             progress(len(found) / len(chunks), f"{len(found)} of {len(chunks)} chunks")
-    return Atlas(tuple(Cell(**one) for i in range(len(chunks)) for one in found[i]))
+    return Atlas(tuple(one for i in range(len(chunks)) for one in found[i]))
 
 
 _SIZES = 4  # sizes of a chunk: some seconds of work, so that sending it costs little and losing it too
 
 
 def _chunks(
-    runs: Iterable[Mapping[str, Any]],
+    runs: Iterable[Mapping[str, Value]],
     accelerators: Sequence[str],
     sizes: Iterable[float],
     draws: Count,
@@ -266,7 +252,7 @@ def _chunks(
     return chunks
 
 
-def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | None) -> Iterator[tuple[int, list]]:
+def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | None) -> Iterator[tuple[int, list[Cell]]]:
     """The chunks that are left, each as it is done. At most some hundred wait at a time."""
     if executor is None:
         for i in left:
@@ -286,20 +272,20 @@ def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | Non
             future.cancel()
 
 
-def _read(folder: Path, chunk: _Chunk) -> list[dict[str, Any]] | None:
+def _read(folder: Path, chunk: _Chunk) -> list[Cell] | None:
     """What a folder holds of a chunk; None where it holds nothing whole."""
     try:
-        cells = json.loads((folder / f"{chunk.name}.json").read_text(encoding="utf-8"))
-        sizes = [(one["accelerator"], one["gpus"]) for one in cells]
-        [Cell(**one) for one in cells]
-    except (OSError, ValueError, TypeError, KeyError):
+        cells = [Cell(**one) for one in json.loads((folder / f"{chunk.name}.json").read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
         return None
-    return cells if sizes == list(chunk.sizes) else None
+    return cells if [(one.accelerator, one.gpus) for one in cells] == list(chunk.sizes) else None
 
 
-def _write(folder: Path, chunk: _Chunk, cells: list[dict[str, Any]]) -> None:
+def _write(folder: Path, chunk: _Chunk, cells: list[Cell]) -> None:
     """Keep a chunk: under another name first, so that no half of it is ever read."""
     path = folder / f"{chunk.name}.json"
     part = path.with_suffix(f".{os.getpid()}.part")
-    part.write_text(json.dumps(cells), encoding="utf-8")
+    # What a cell lacks, NaN, is no JSON.
+    held = [{name: value for name, value in asdict(cell).items() if value == value} for cell in cells]
+    part.write_text(json.dumps(held), encoding="utf-8")
     part.replace(path)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from .. import failures
 from ..catalogue import SOFTWARE, Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
 from ..parallelism import axes, search, step_kind
-from ..quantities import Amount, Bytes
+from ..quantities import Amount, Bytes, Count
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
 from .building import server_of
@@ -64,7 +64,7 @@ def plan(
     site: Site,
     *,
     scenario: Scenario | None = None,
-    draws: int = 1000,
+    draws: Count = 1000,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Plan:
@@ -93,7 +93,7 @@ def plan(
     InfeasibleError
         No plan keeps within the limits. The message says the nearest that does.
     ValueError
-        There is no limit at all, or an argument cannot be used.
+        There is no limit at all.
 
     Examples
     --------
@@ -143,11 +143,6 @@ def compare_plans(plans: Mapping[str, Plan], *results: str) -> Table:
     Returns
     -------
     Table
-
-    Raises
-    ------
-    ValueError
-        There is no plan, or no such result.
 
     Examples
     --------
@@ -333,9 +328,9 @@ def _designs(training: Training, site: Site, scenario: Scenario, progress: Progr
 
 def _side_by_side(layouts: list[Layout]) -> Layout:
     """Layouts as one record of arrays."""
-    columns: dict[str, Any] = {f.name: [getattr(one, f.name) for one in layouts] for f in fields(Layout)}
-    columns |= {name: columns[name][0] for name in ("etp", "shard_group", "sequence_parallel")}
-    return Layout(**columns)
+    columns: dict[str, list] = {f.name: [getattr(one, f.name) for one in layouts] for f in fields(Layout)}
+    alike = {name: columns.pop(name)[0] for name in ("etp", "shard_group", "sequence_parallel")}
+    return Layout(**columns, **alike)
 
 
 _MOST_GPUS = 2**18
@@ -567,11 +562,6 @@ def least_memory(training: Training, site: Site) -> Bytes:
     -------
     float
         Bytes; infinite where no layout cuts the model and its batch into so many equal parts.
-
-    Raises
-    ------
-    ValueError
-        The site says no accelerator, or not how many.
 
     Examples
     --------

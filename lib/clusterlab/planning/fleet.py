@@ -18,7 +18,7 @@ from .. import scaling
 from ..catalogue import Machine, machine
 from ..failures import Estimate
 from ..model import Layout
-from ..quantities import Amount, Dollars, Number, Share
+from ..quantities import Amount, Count, Dollars, Number, Share
 from ..records import Rows, words
 from ..scaling import cost_per
 from ..serving import Frontier, Replica, Service, frontier
@@ -106,7 +106,7 @@ def serve(
     site: Site,
     *,
     scenario: Scenario | None = None,
-    draws: int = 1000,
+    draws: Count = 1000,
     seed: int = 0,
     progress: Callable[[float, str], None] | None = None,
 ) -> Fleet:

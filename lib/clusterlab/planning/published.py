@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
-from typing import Any
 
 from ..catalogue import Fact, Sourced, find, read_records, stored
 from ..failures import Estimate
-from ..records import Rows, words
+from ..quantities import Count
+from ..records import Json, Rows, Value, words
 from .choice import Plan, plan
 from .fleet import FLEET_METRICS, Fleet, serve
 from .result import PublishedComparison
-from .scenario import READERS, Scenario, Serving, from_inputs, read_value, refuse_inputs
+from .scenario import READERS, Scenario, Serving, from_inputs, quantity, read_value, refuse_inputs
 from .training import METRICS
 
 
@@ -23,7 +23,7 @@ from .training import METRICS
 class Preset(Sourced):
     """A published cluster or run: what is put into a plan, and what was published of it."""
 
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Value]
     published: Mapping[str, float]
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ def preset(
     name: str,
     *,
     scenario: Scenario | None = None,
-    draws: int = 1000,
+    draws: Count = 1000,
     seed: int = 0,
     progress: Callable[[float, str], None] | None = None,
 ) -> Plan | Fleet:
@@ -60,11 +60,6 @@ def preset(
     Plan or Fleet
         With ``published``.
 
-    Raises
-    ------
-    ValueError
-        There is no such preset.
-
     Examples
     --------
     >>> {check.name: f"{check.error:+.0%}" for check in preset("SuperPOD, 256", draws=10).published}["leaf_switches"]
@@ -72,8 +67,11 @@ def preset(
     """
     one = find("preset", name, PRESETS)
     asked, site = from_inputs(one.inputs)
-    how: dict[str, Any] = {"scenario": scenario, "draws": draws, "seed": seed, "progress": progress}
-    made: Plan | Fleet = serve(asked, site, **how) if isinstance(asked, Serving) else plan(asked, site, **how)
+    made: Plan | Fleet
+    if isinstance(asked, Serving):
+        made = serve(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
+    else:
+        made = plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
     return replace(made, published=checks(made, one))
 
 
@@ -93,14 +91,17 @@ def checks(made: Plan | Fleet, against: Preset) -> tuple[PublishedComparison, ..
 
 
 def _read_preset(name: str, facts: Mapping[str, Fact], _row: Mapping) -> Preset:
-    values = {key: read_value(key, fact.printed) for key, fact in facts.items()}
-    said = {key.removeprefix("published_"): v for key, v in values.items() if key.startswith("published_")}
-    inputs = {key: v for key, v in values.items() if not key.startswith("published_")}
+    inputs, said = {}, {}
+    for key, fact in facts.items():
+        if key.startswith("published_"):
+            said[key.removeprefix("published_")] = quantity(fact.printed)
+        else:
+            inputs[key] = read_value(key, fact.printed)
     kept = MappingProxyType(dict(facts))
     return Preset(name, kept, inputs=MappingProxyType(inputs), published=MappingProxyType(said))
 
 
-def load(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def load(document: Mapping) -> dict[str, dict[str, Sourced]]:
     """Build every record of a parsed ``planner.toml``, refusing whatever rests on nothing.
 
     Parameters
@@ -113,17 +114,12 @@ def load(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     -------
     dict
         ``{"assumption": {name: Assumption}, "switch": {name: Switch}, ...}``
-
-    Raises
-    ------
-    ValueError
-        With every gap found: a value without a source, an unknown or missing field, a value that cannot be one.
     """
     return read_records(document, "planner", {**READERS, "preset": _read_preset})
 
 
 @cache
-def _document() -> dict[str, Any]:
+def _document() -> dict[str, dict[str, Json]]:
     return tomllib.loads(stored("planner.toml"))
 
 
@@ -133,7 +129,8 @@ class _Presets(Mapping[str, Preset]):
     @staticmethod
     @cache
     def _records() -> dict[str, Preset]:
-        return load({name: _document()[name] for name in ("sources", "preset")})["preset"]
+        rows = {name: _document()[name] for name in ("sources", "preset")}
+        return read_records(rows, "planner", {"preset": _read_preset})["preset"]
 
     def __getitem__(self, name: str) -> Preset:
         return self._records()[name]

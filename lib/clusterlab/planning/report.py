@@ -10,12 +10,12 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import SupportsFloat
 
 from ..catalogue import PREDICTION_INTERVALS, Fact
 from ..failures import Estimate
 from ..quantities import Number
-from ..records import Explained, words
+from ..records import Explained, Json, words
 from ..scaling import Bill
 from ..units import fmt
 from .choice import Plan
@@ -27,7 +27,7 @@ from .scenario import ASSUMPTIONS, LEARNED, Scenario
 # --- An object -------------------------------------------------------------------------------------------------------
 
 
-def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
+def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Json]:
     """Return a plan as what JSON can hold.
 
     Parameters
@@ -52,7 +52,7 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
     >>> as_object(made, CENTRAL)["joints"][0]["name"]
     'FLOPs of the steps = FLOPs of the tokens'
     """
-    found: dict[str, Any] = {
+    found: dict[str, Json] = {
         "kind": "training" if isinstance(made, Plan) else "serving",
         "asked": _asked(made),
         "parts": {name: {"value": _plain(value), "unit": unit} for name, (unit, value) in made.results.items()},
@@ -71,7 +71,7 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: SupportsFloat | str | tuple | list | None) -> Json:
     """A number that JSON has, text, or a list of them."""
     if isinstance(value, str | bool) or value is None:
         return value
@@ -81,21 +81,21 @@ def _plain(value: Any) -> Any:
     return number if math.isfinite(number) else None
 
 
-def _record(one: Estimate | Point | Binding | Sensitivity | Scenario) -> dict[str, Any]:
+def _record(one: Estimate | Point | Binding | Sensitivity | Scenario) -> dict[str, Json]:
     return {f.name: _plain(getattr(one, f.name)) for f in fields(one)}
 
 
-def _sum(one: Sum) -> dict[str, Any]:
+def _sum(one: Sum) -> dict[str, Json]:
     return {name: _plain(value) for name, value in one._asdict().items()} | {"holds": one.holds}
 
 
-def _check(one: PublishedComparison) -> dict[str, Any]:
+def _check(one: PublishedComparison) -> dict[str, Json]:
     names = ("name", "unit", "planned", "low", "high", "published", "error")
     source = {"source": one.fact.source.title, "url": one.fact.source.url, "date": one.fact.source.date}
     return {n: _plain(getattr(one, n)) for n in names} | source | {"kind": one.fact.kind, "note": one.fact.note}
 
 
-def _asked(made: Plan | Fleet) -> dict[str, Any]:
+def _asked(made: Plan | Fleet) -> dict[str, Json]:
     asked, site = (made.training, made.site) if isinstance(made, Plan) else (made.serving, made.place)
     told = {f.name: getattr(asked, f.name) for f in fields(asked)} | {"model": asked.model.name}
     told |= {f.name: getattr(site, f.name) for f in fields(site) if f.name != "layout"}

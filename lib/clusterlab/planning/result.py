@@ -310,13 +310,7 @@ class Result(Explained):
         return MappingProxyType({name: value for name, (_, value) in self.results.items()})
 
     def moves(self, of: str = "cost") -> list[Move]:
-        """How far each assumption alone moves the cost or the time, the widest first.
-
-        Raises
-        ------
-        ValueError
-            It is neither, or no price is known.
-        """
+        """How far each assumption alone moves the cost or the time, the widest first."""
         if of not in ("cost", "time"):
             raise ValueError(f"of must be 'cost' or 'time', got {of!r}")
         time, cost = self.central

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
@@ -33,12 +33,15 @@ from ..quantities import (
     PositiveSeconds,
     PositiveWatts,
     Seconds,
+    WholeAmount,
     quantities_of,
 )
-from ..records import Explained, Rows, summary, words
+from ..records import Explained, Rows, Value, summary, words
 from ..scaling import critical_batch, loss
 from ..serving import Formats, Requests
 from ..units import hour, kWh, parse
+
+Record = TypeVar("Record")
 
 
 def _refuse(record: Training | Serving | Site | Scenario) -> None:
@@ -68,11 +71,6 @@ class Training(Explained):
         As in :class:`~clusterlab.model.Workload`.
     deadline : optional
         Seconds after which it must be done.
-
-    Raises
-    ------
-    ValueError
-        An unknown model, or what is no workload.
 
     Examples
     --------
@@ -134,11 +132,6 @@ class Serving(Explained):
         Of products and weights: ``"bf16"``, ``"fp8"``, ``"fp4"``.
     cached
         Share of a prompt that a cache has already.
-
-    Raises
-    ------
-    ValueError
-        An unknown model or precision, or a number that cannot be one.
 
     Examples
     --------
@@ -223,11 +216,6 @@ class Site(Explained):
     software : str
         An era of ``clusterlab.catalogue.SOFTWARE``.
 
-    Raises
-    ------
-    ValueError
-        A name is unknown, or a number is none that it can be.
-
     Examples
     --------
     >>> Site("H100 SXM", gpus=64)
@@ -247,7 +235,7 @@ class Site(Explained):
     servers_per_rack: Count | None = None
     budget: PositiveDollars | None = None
     rent: Number | None = None
-    spares: Amount | None = None
+    spares: WholeAmount | None = None
     storage_bandwidth: BytesPerSecond | None = None
     memory: PositiveBytes | None = None
     server_power: PositiveWatts | None = None
@@ -261,8 +249,6 @@ class Site(Explained):
         if self.network is not None:
             catalogue.link(self.network)
         _refuse(self)
-        if self.spares is not None and self.spares % 1:
-            raise ValueError(f"spares must be a whole number, got {self.spares:g}")
         find("software", self.software, SOFTWARE)
         if unknown := sorted(set(self.layout) - set(_AXES)):
             raise ValueError(f"layout has no axis {unknown[0]!r}; it has: {', '.join(_AXES)}")
@@ -306,7 +292,7 @@ _COUNTED = {"k": 1e3, "M": 1e6, "B": 1e9, "T": 1e12, " kg": 1.0, " t": 1e3}
 _COUNT = re.compile(r"([\d.,]+)([kMBT]| kg| t)")
 
 
-def quantity(text: str | float) -> float:
+def quantity(text: object) -> float:
     """Read a quantity as :func:`clusterlab.units.parse` does, and also a count (``"15.6T"``) and an amount per unit.
 
     Parameters
@@ -318,11 +304,6 @@ def quantity(text: str | float) -> float:
     -------
     float
         In SI units.
-
-    Raises
-    ------
-    ValueError
-        It is none of these.
 
     Examples
     --------
@@ -346,7 +327,7 @@ _OF_TRAINING = ("model", "tokens", "sequence", "global_batch", "precision", "dea
 _OF_SERVING = ("model", "rate", "prompt", "output", "cached", "speed", "first_token", "precision")
 
 
-def refuse_inputs(inputs: Mapping[str, Any]) -> None:
+def refuse_inputs(inputs: Mapping[str, Value]) -> None:
     """Refuse inputs that no plan has, and those without what every plan needs."""
     serves = "rate" in inputs
     known = (*_OF_SERVING, *_OF_SITE) if serves else (*_OF_TRAINING, *_AXES, *_OF_SITE)
@@ -358,7 +339,7 @@ def refuse_inputs(inputs: Mapping[str, Any]) -> None:
         raise ValueError(f"{missing[0]} must be given")
 
 
-def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
+def from_inputs(inputs: Mapping[str, Value]) -> tuple[Training | Serving, Site]:
     """Make a question and a site from names and values, as presets and files of inputs give them.
 
     Parameters
@@ -372,11 +353,6 @@ def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
     tuple
         A :class:`Training`, or a :class:`Serving` where a rate is given; and a :class:`Site`.
 
-    Raises
-    ------
-    ValueError
-        An input is unknown, or one that every plan needs is missing.
-
     Examples
     --------
     >>> asked, site = from_inputs({"model": "Llama 3.1 8B", "tokens": 1e12, "gpus": 64, "tp": 1})
@@ -384,13 +360,19 @@ def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
     ('Llama 3.1 8B', {'tp': 1})
     """
     refuse_inputs(inputs)
-    given: dict[str, Any] = {key: str(v) if key == "software" else v for key, v in inputs.items()}
+    given = {key: str(v) if key == "software" else v for key, v in inputs.items()}
     there = {key: value for key, value in given.items() if key in _OF_SITE}
     if "rate" in inputs:
         asked = {"prompt": 1000.0, "output": 300.0} | {key: v for key, v in given.items() if key in _OF_SERVING}
-        return Serving(**asked), Site(**there)
+        return _made(Serving, asked), _made(Site, there)
     layout = MappingProxyType({key: value for key, value in given.items() if key in _AXES})
-    return Training(**{key: v for key, v in given.items() if key in _OF_TRAINING}), Site(**there, layout=layout)
+    asked = {key: value for key, value in given.items() if key in _OF_TRAINING}
+    return _made(Training, asked), _made(Site, {**there, "layout": layout})
+
+
+def _made(kind: Callable[..., Record], values: Mapping[str, object]) -> Record:
+    """A record of values by name: what each may be, the record checks itself."""
+    return kind(**values)
 
 
 # --- What is assumed: the data ---------------------------------------------------------------------------------------
@@ -398,7 +380,7 @@ def from_inputs(inputs: Mapping[str, Any]) -> tuple[Training | Serving, Site]:
 _TEXTS = ("model", "accelerator", "network", "precision", "recompute", "software", "link", "list")
 
 
-def read_value(key: str, printed: Any) -> Any:
+def read_value(key: str, printed: str | float) -> str | float:
     """Return a stored value of ``planner.toml`` as a record holds it: names as they are, and quantities."""
     if key not in _TEXTS:
         return quantity(printed)
@@ -457,20 +439,26 @@ class Price(_Row):
         find("price list", self.list, PRICE_LISTS)
 
 
-def _reader(kind: type[_Row]) -> Callable[[str, Mapping[str, Fact], Mapping], _Row]:
-    def read(name: str, facts: Mapping[str, Fact], _row: Mapping) -> _Row:
+def _reader(kind: Callable[..., Record]) -> Callable[[str, Mapping[str, Fact], Mapping], Record]:
+    def read(name: str, facts: Mapping[str, Fact], _row: Mapping) -> Record:
         values = {key: read_value(key, fact.printed) for key, fact in facts.items()}
         return kind(name=name, facts=MappingProxyType(dict(facts)), **values)
 
     return read
 
 
-READERS = MappingProxyType({"assumption": _reader(Assumption), "switch": _reader(Switch), "price": _reader(Price)})
 _DATA = tomllib.loads(stored("planner.toml"))
-_TABLES = read_records({name: _DATA[name] for name in ("sources", *READERS)}, "planner", READERS)
-ASSUMPTIONS: Mapping[str, Assumption] = MappingProxyType(_TABLES["assumption"])
-SWITCHES: Mapping[str, Switch] = MappingProxyType(_TABLES["switch"])
-PRICES: Mapping[str, Price] = MappingProxyType(_TABLES["price"])
+
+
+def _table(name: str, kind: Callable[..., Record]) -> Mapping[str, Record]:
+    rows = {table: _DATA[table] for table in ("sources", name)}
+    return MappingProxyType(read_records(rows, "planner", {name: _reader(kind)})[name])
+
+
+READERS = {"assumption": _reader(Assumption), "switch": _reader(Switch), "price": _reader(Price)}
+ASSUMPTIONS = _table("assumption", Assumption)
+SWITCHES = _table("switch", Switch)
+PRICES = _table("price", Price)
 
 
 # --- What is assumed: scenarios --------------------------------------------------------------------------------------

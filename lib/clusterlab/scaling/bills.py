@@ -17,7 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..catalogue import PriceList
-from ..checks import SHARE, broadcastable, check, fraction, nonnegative, positive, whole
+from ..checks import SHARE, check
 from ..quantities import (
     Amount,
     CalendarSeconds,
@@ -32,6 +32,7 @@ from ..quantities import (
     PositiveShare,
     PositiveWatts,
     Share,
+    ShareBelowOne,
     law,
 )
 from ..records import Parts, amounts
@@ -91,11 +92,6 @@ def bill(**parts: Dollars | tuple[Amount, Dollars]) -> Bill:
     -------
     Bill
 
-    Raises
-    ------
-    ValueError
-        No part is given, or a part is not a number or a pair of numbers, is negative or is not finite.
-
     Examples
     --------
     >>> bill(servers=(2048, 310e3), switches=(768, 36e3)).total
@@ -109,6 +105,7 @@ _SITE = ("substation", "generators", "electrical", "cooling", "building")
 _USED = ("energy", "water")  # what is paid by the joule, and not while nothing runs
 
 
+@law
 def capital(gpus: Count, site_power: PositiveWatts, prices: PriceList) -> Bill:
     r"""What a cluster costs to build.
 
@@ -127,10 +124,9 @@ def capital(gpus: Count, site_power: PositiveWatts, prices: PriceList) -> Bill:
     -------
     Bill
 
-    Raises
-    ------
-    ValueError
-        ``gpus`` is not a positive integer, or ``site_power`` is not positive.
+    Notes
+    -----
+    Derived: accounting. The prices have their sources in ``data/economics.toml``.
 
     Examples
     --------
@@ -151,11 +147,9 @@ def capital(gpus: Count, site_power: PositiveWatts, prices: PriceList) -> Bill:
     building     $3.16B   9.03%
     total          $35B    100%
     """
-    (count,), (watts,) = whole(gpus=gpus), positive(site_power=site_power)
-    broadcastable(gpus=count, site_power=watts)
-    parts = {} if prices.gpus is None else {"GPUs": count * prices.gpus}
-    parts |= {name: count * getattr(prices, name) for name in ("servers", "network", "storage")}
-    return Bill(MappingProxyType(parts | {name: watts * getattr(prices, name) for name in _SITE}))
+    parts = {} if prices.gpus is None else {"GPUs": gpus * prices.gpus}
+    parts |= {name: gpus * getattr(prices, name) for name in ("servers", "network", "storage")}
+    return Bill(MappingProxyType(parts | {name: site_power * getattr(prices, name) for name in _SITE}))
 
 
 @law
@@ -205,6 +199,7 @@ def _worth(rate: Amount, years: Amount) -> Amount:
     return np.where(some, -np.expm1(-years * np.log1p(safe)) / safe, years)[()]
 
 
+@law
 def yearly_bill(
     gpus: Count,
     site_power: PositiveWatts,
@@ -237,10 +232,9 @@ def yearly_bill(
     Bill
         Dollars a year. What failures take of it is a part too: ``yearly_bill(...).lost(0.1, "failures")``.
 
-    Raises
-    ------
-    ValueError
-        As in :func:`capital` and :func:`annuity`, or ``load_factor`` is outside (0, 1].
+    Notes
+    -----
+    Derived: accounting.
 
     Examples
     --------
@@ -250,16 +244,13 @@ def yearly_bill(
     >>> fmt(year_of_a_gigawatt.total, "$"), fmt(year_of_a_gigawatt.parts["energy"], "$")
     ('$7.73B', '$582M')
     """
-    built = capital(gpus, site_power, prices)
-    (share,) = fraction(load_factor=load_factor)
-    broadcastable(gpus=gpus, site_power=site_power, rate=rate, life=life, site_life=site_life, load_factor=share)
+    built = capital.unchecked(gpus, site_power, prices)
     parts = {
-        name: annuity(dollars, rate=rate, life=site_life if name in _SITE else life)
+        name: annuity.unchecked(dollars, rate=rate, life=site_life if name in _SITE else life)
         for name, dollars in built.parts.items()
     }
-    (watts,) = positive(site_power=site_power)
-    parts |= {name: getattr(prices, name) * share * watts * year for name in _USED}
-    parts |= {name: getattr(prices, name) * watts for name in ("staff", "operations")}
+    parts |= {name: getattr(prices, name) * load_factor * site_power * year for name in _USED}
+    parts |= {name: getattr(prices, name) * site_power for name in ("staff", "operations")}
     return Bill(MappingProxyType(parts))
 
 
@@ -329,7 +320,7 @@ def break_even_utilisation(own: PositiveDollarsPerSecond, rent: PositiveDollarsP
 def break_even_revenue(
     cost: PositiveDollars,
     *,
-    variable: Share = 0,
+    variable: ShareBelowOne = 0,
     wait: CalendarSeconds = 0,
     rate: Amount = 0,
     life: PositiveCalendarSeconds = 5 * year,
@@ -343,7 +334,7 @@ def break_even_revenue(
     cost
         What the cluster costs a year, C: a :func:`yearly_bill`'s total.
     variable
-        Share of each dollar sold that goes to others, below 1, v: resellers, payment, support.
+        Share of each dollar sold that goes to others, v: resellers, payment, support.
     wait
         Time that the cluster is paid for before it can sell anything, because it has no power, say, w.
     rate, life
@@ -357,7 +348,7 @@ def break_even_revenue(
     Raises
     ------
     ValueError
-        ``variable`` is 1, or ``wait`` is not below ``life``.
+        ``wait`` is not below ``life``.
 
     Notes
     -----
@@ -372,14 +363,13 @@ def break_even_revenue(
     >>> [round(float(break_even_revenue(7.7, wait=w * year, rate=0.08)), 1) for w in (0, 2)]
     [7.7, 13.9]
     """
-    if np.any(np.equal(variable, 1)):
-        raise ValueError("variable must be below 1, got 1")
     if np.any(np.greater_equal(wait, life)):
         raise ValueError(f"wait must be below life, got {fmt(np.max(wait), 's')} of {fmt(np.min(life), 's')}")
     whole_life = _worth(rate, life / year)
     return cost / (1 - variable) * whole_life / (whole_life - _worth(rate, wait / year))
 
 
+@law
 def waiting_bill(a_year: Bill, duration: CalendarSeconds, *, revenue: Dollars = 0) -> Bill:
     r"""What it costs to wait with a cluster that is bought and cannot run, for want of power or of a permit.
 
@@ -399,10 +389,9 @@ def waiting_bill(a_year: Bill, duration: CalendarSeconds, *, revenue: Dollars = 
     Bill
         The parts of ``a_year`` for that time, without ``energy`` and ``water``, and ``sales``.
 
-    Raises
-    ------
-    ValueError
-        ``duration`` or ``revenue`` is negative or not finite.
+    Notes
+    -----
+    Derived: accounting.
 
     Examples
     --------
@@ -414,8 +403,6 @@ def waiting_bill(a_year: Bill, duration: CalendarSeconds, *, revenue: Dollars = 
     >>> fmt(waiting_bill(a_year, day).total, "$")
     '$19.6M'
     """
-    seconds, sales = nonnegative(duration=duration, revenue=revenue)
-    share = seconds / year
-    broadcastable(duration=seconds, revenue=sales)
+    share = duration / year
     parts = {name: share * dollars for name, dollars in a_year.parts.items() if name not in _USED}
-    return Bill(MappingProxyType(parts | {"sales": share * sales}))
+    return Bill(MappingProxyType(parts | {"sales": share * revenue}))

@@ -12,7 +12,7 @@ from ..quantities import (
     PositiveDollars,
     PositiveSeconds,
     Seconds,
-    Share,
+    ShareBelowOne,
     law,
 )
 from ..units import year
@@ -69,7 +69,7 @@ def economic_life(
 
 @law
 def required_rent(
-    capital: Dollars, *, running: Dollars, rate: Amount, life: PositiveCalendarSeconds, decline: Share
+    capital: Dollars, *, running: Dollars, rate: Amount, life: PositiveCalendarSeconds, decline: ShareBelowOne
 ) -> Dollars:
     r"""First year's income that pays for a capital and its running costs, if income falls every year.
 
@@ -85,17 +85,12 @@ def required_rent(
     rate, life
         As in :func:`annuity`, r and T; a is the annuity of a dollar.
     decline
-        Share that income loses each year, below 1, d.
+        Share that income loses each year, d.
 
     Returns
     -------
     Dollars
         Income of the first year, p. Without a decline it is the annuity and the running costs.
-
-    Raises
-    ------
-    ValueError
-        ``decline`` is 1.
 
     Notes
     -----
@@ -110,8 +105,6 @@ def required_rent(
     >>> [round(float(required_rent(5e4, **terms, decline=d)) / 8766, 2) for d in (0, 0.3)]
     [1.88, 3.23]
     """
-    if np.any(np.equal(decline, 1)):
-        raise ValueError("decline must be below 1, got 1")
     years, both = life / year, rate + decline
     some = np.greater(both, _NO_RATE)
     safe = np.where(some, both, 1.0)

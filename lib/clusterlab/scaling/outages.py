@@ -7,7 +7,17 @@ from types import MappingProxyType
 
 import numpy as np
 
-from ..quantities import Amount, CalendarSeconds, Count, DollarsPerSecond, Multiple, PositiveShare, Seconds, Share, law
+from ..quantities import (
+    CalendarSeconds,
+    Count,
+    DollarsPerSecond,
+    Multiple,
+    PositiveShare,
+    Seconds,
+    Share,
+    WholeAmount,
+    law,
+)
 from ..records import Explained, Rows, summary
 from ..units import year
 from .bills import Bill
@@ -82,7 +92,7 @@ class Redundancy(Explained):
 
 
 @law
-def redundancy(needed: Count, availability: PositiveShare, *, spares: Amount = 0, paths: Count = 1) -> Redundancy:
+def redundancy(needed: Count, availability: PositiveShare, *, spares: WholeAmount = 0, paths: Count = 1) -> Redundancy:
     r"""Availability of power or cooling with N, N+1 or 2N units.
 
     .. math:: A = 1 - (1 - A_\text{path})^m, \qquad
@@ -99,11 +109,6 @@ def redundancy(needed: Count, availability: PositiveShare, *, spares: Amount = 0
     paths
         Paths of which each carries the whole load, m: 2 is 2N.
 
-    Raises
-    ------
-    ValueError
-        ``spares`` is not a whole number.
-
     Notes
     -----
     Derived: units fail and are repaired independently. A shared switch, a common mistake or a flood fails all of them,
@@ -117,8 +122,6 @@ def redundancy(needed: Count, availability: PositiveShare, *, spares: Amount = 0
     >>> [(kind.overbuild, round(float(kind.downtime) / 3600, 1)) for kind in kinds]
     [(1.0, 428.6), (1.1, 11.7), (2.0, 21.0)]
     """
-    if np.any(spares != np.floor(spares)):
-        raise ValueError(f"spares must be a whole number of at least 0, got {np.max(spares):g}")
     each = needed + spares
     failed = _more_fail(each, spares, availability)
     return Redundancy(needed, paths * each, (1 - np.power(failed, paths))[()])

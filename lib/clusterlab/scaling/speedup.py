@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from ..checks import broadcastable, fraction, nonnegative, positive, whole
+from ..checks import FRACTION, Numeric, broadcastable, check, fraction, whole
 from ..quantities import (
     Count,
     Flops,
@@ -32,7 +31,7 @@ from ..quantities import (
 )
 from ..records import Explained, Rows, summary, words
 
-Rule = Callable[[Any], Any]  # the efficiency of so many accelerators
+Rule = Callable[[Numeric], Numeric]  # the efficiency of so many accelerators
 Efficiency = float | np.ndarray | Rule  # a share, or the rule that gives it
 
 # --- A job that does not grow, and one that does ---------------------------------------------------------------------
@@ -117,6 +116,7 @@ class StrongScaling(Explained):
         return [*rows, ("speedup", summary(self.speedup), ""), ("limit", summary(self.limit), "")]
 
 
+@law
 def strong_scaling(n: Count, **serial: Share) -> StrongScaling:
     r"""Amdahl's law with the serial part split into what causes it.
 
@@ -137,7 +137,7 @@ def strong_scaling(n: Count, **serial: Share) -> StrongScaling:
     Raises
     ------
     ValueError
-        ``n`` is not a positive integer, a share is negative, or the shares do not sum to above 0 and at most 1.
+        The shares do not sum to above 0 and at most 1.
 
     Notes
     -----
@@ -157,11 +157,8 @@ def strong_scaling(n: Count, **serial: Share) -> StrongScaling:
     speedup                        9.91
     limit                            10
     """
-    (count,) = whole(n=n)
-    shares = dict(zip(serial, nonnegative(**serial), strict=True))
-    broadcastable(n=count, **shares)
-    (total,) = fraction(**{"the sum of serial shares": reduce(add, shares.values(), 0.0)})
-    return StrongScaling((1 - total) / count, MappingProxyType(shares))
+    total = check(FRACTION, "the sum of serial shares", reduce(add, serial.values(), 0.0))
+    return StrongScaling((1 - total) / n, MappingProxyType(serial))
 
 
 # --- Efficiency at a size: rules -------------------------------------------------------------------------------------
@@ -250,14 +247,13 @@ def kept_per_doubling(one: tuple[Count, PositiveShare], other: tuple[Count, Posi
 
     Returns
     -------
-    array_like
+    Number
         Above 1 where the larger run is the more efficient one, as weak scaling can be.
 
     Raises
     ------
     ValueError
-        A number of accelerators is not a positive integer or is the same twice, an efficiency is outside (0, 1], or the
-        numbers are too close for what the efficiencies differ.
+        The numbers of accelerators are the same, or too close for what the efficiencies differ.
 
     Examples
     --------
@@ -296,11 +292,6 @@ def marginal_return(rule: Rule, n: Count, *, factor: Count = 2) -> Number:
     -------
     Number
         At most ``factor``, unless efficiency grows with size. Below 1 the larger cluster does less.
-
-    Raises
-    ------
-    ValueError
-        ``rule`` refuses a size.
 
     Notes
     -----
@@ -362,7 +353,7 @@ class Chain(Explained):
         return MappingProxyType(rates)
 
     @property
-    def lost(self) -> Mapping[str, Any]:
+    def lost(self) -> Mapping[str, Numeric]:
         """What each factor takes of what reached it, by its name."""
         left, lost = self.start, {}
         for name, rate in self.rates.items():
@@ -386,6 +377,7 @@ class Chain(Explained):
         return rows + [(words(n), summary(f, "%"), summary(rates[n], "FLOP/s")) for n, f in self.factors.items()]
 
 
+@law
 def chain(start: FlopsPerSecond, **factors: PositiveShare) -> Chain:
     r"""What is left of a rate after every factor.
 
@@ -401,11 +393,6 @@ def chain(start: FlopsPerSecond, **factors: PositiveShare) -> Chain:
     Returns
     -------
     Chain
-
-    Raises
-    ------
-    ValueError
-        No factor is given, ``start`` is not positive, or a factor is outside (0, 1].
 
     Notes
     -----
@@ -424,10 +411,7 @@ def chain(start: FlopsPerSecond, **factors: PositiveShare) -> Chain:
     """
     if not factors:
         raise ValueError("chain needs at least one factor, as name=share")
-    (rate,) = positive(start=start)
-    shares = dict(zip(factors, fraction(**factors), strict=True))
-    broadcastable(start=rate, **shares)
-    return Chain(rate, MappingProxyType(shares))
+    return Chain(start, MappingProxyType(factors))
 
 
 # --- How large a batch may be ----------------------------------------------------------------------------------------
@@ -552,11 +536,6 @@ def training_run(
     goodput
         Share of the time in which the run makes progress, g.
 
-    Raises
-    ------
-    ValueError
-        ``efficiency`` is outside (0, 1].
-
     Notes
     -----
     Source: Narayanan et al. 2021 (SC21), equation 4, without its 8 FLOPs for recomputation.
@@ -603,7 +582,7 @@ def gpus_needed(
     Raises
     ------
     ValueError
-        ``efficiency`` is outside (0, 1], or even ``most`` are too few.
+        Even ``most`` are too few.
 
     Notes
     -----

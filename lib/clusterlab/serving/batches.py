@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS
-from ..checks import larger, pick, positive, smaller
+from ..checks import Numeric, larger, pick, positive, smaller
 from ..model import Transformer
 from ..quantities import Amount, Number, PerSecond, Seconds, law
 from ..records import Predicted, Rows, summary, words
@@ -50,7 +50,7 @@ class Service(Predicted):
         """Tokens of answers a second of one GPU."""
         return self.tokens_per_second / self.gpus
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         each = self.tokens_per_second_per_gpu
         return each, each / self.spread_high, each / self.spread_low, "tokens/s"
 
@@ -80,7 +80,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
         Model, machine, layout and software.
     requests : Requests
         Prompt and answer of n tokens, the same for all.
-    sequences : array_like
+    sequences
         Sequences of the batch. Those that find no room wait for others to end.
 
     Returns
@@ -136,9 +136,9 @@ def continuous_batch(
         Model, machine, layout and software.
     requests : Requests
         Prompts of p tokens that no cache has, and answers of n.
-    sequences : array_like, optional
+    sequences : optional
         Sequences of the batch; by default the most that memory and software allow (saturation).
-    chunk : array_like, optional
+    chunk : optional
         Most tokens of a prompt in one pass; by default the whole prompt.
 
     Returns
@@ -204,10 +204,6 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
         Model, machine, layout and software; its ``max_sequences`` and ``max_tokens`` are per attention rank and stage.
     requests : Requests
         Prompts and answers; the cache of each is kept free to its last token.
-
-    Returns
-    -------
-    array_like
 
     Examples
     --------

@@ -43,9 +43,9 @@ def replica_footprint(replica: Replica, *, sequences: Amount, context: Amount) -
     ----------
     replica : Replica
         Model, machine, layout and software.
-    sequences : array_like
+    sequences
         Sequences S that the replica holds.
-    context : array_like
+    context
         Tokens s of each in its cache.
 
     Returns
@@ -133,14 +133,14 @@ def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> A
     ----------
     replica : Replica
         Model, machine, layout and software, whose ``cache_share`` is :math:`\gamma`.
-    context : array_like
+    context
         Tokens of each sequence at its longest: prompt and answer.
-    shared : array_like
+    shared
         Tokens with which all of them begin: their cache is there once on each attention rank.
 
     Returns
     -------
-    array_like
+    Amount
         Sequences; 0 where not even the weights fit.
 
     Raises
@@ -210,11 +210,11 @@ def reuse(replica: Replica, tokens: Number, *, bandwidth: BytesPerSecond, latenc
     ----------
     replica : Replica
         Model, machine, layout and software.
-    tokens : array_like
+    tokens
         Tokens that the cache has, s. Each attention rank brings back as many at once.
-    bandwidth : array_like
+    bandwidth
         Bytes/s from the tier to each GPU, B: of its lanes to the host's memory, of its share of a file system.
-    latency : array_like
+    latency
         Seconds until the first byte comes.
 
     Returns

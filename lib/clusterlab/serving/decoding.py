@@ -50,11 +50,11 @@ def pipelined_decode(
 
     Parameters
     ----------
-    stages, microbatches : array_like
+    stages, microbatches
         Stages p (racks, say) and microbatches m on the way.
-    stage_time : array_like
+    stage_time
         Seconds of a microbatch in a stage, tau.
-    hand_off : array_like
+    hand_off
         Seconds from a stage to the next, and from the last to the first, h, in which neither stage is kept busy.
 
     Returns
@@ -88,14 +88,14 @@ def accepted_tokens(acceptance: Share, drafted: Amount) -> Multiple:
 
     Parameters
     ----------
-    acceptance : array_like
+    acceptance
         Probability that a drafted token is accepted, each on its own, from 0 to 1, a.
-    drafted : array_like
+    drafted
         Tokens drafted, gamma.
 
     Returns
     -------
-    array_like
+    Multiple
         From 1 to gamma + 1.
 
     Notes
@@ -121,15 +121,15 @@ def speculative_speedup(acceptance: Share, drafted: Amount, *, draft_time: Amoun
 
     Parameters
     ----------
-    acceptance, drafted : array_like
+    acceptance, drafted
         As in :func:`accepted_tokens`.
-    draft_time, verify_time : array_like
+    draft_time, verify_time
         Time of drafting one token, c, and of the pass that verifies all, v, in plain passes. Where reading is the limit
         v is 1; in a large batch it is up to gamma + 1: :func:`forward_pass` of a batch with ``verified`` tokens knows.
 
     Returns
     -------
-    array_like
+    Number
         Below 1 it is slower.
 
     Notes
@@ -169,7 +169,7 @@ def disaggregate(prefill_rate: PerSecond, decode_rate: PerSecond) -> Split:
 
     Parameters
     ----------
-    prefill_rate, decode_rate : array_like
+    prefill_rate, decode_rate
         Requests a second of one GPU that only reads prompts, r_p, and of one that only decodes, r_d.
 
     Returns
@@ -201,15 +201,15 @@ def token_price(price: DollarsPerSecond, tokens_per_second: PerSecond) -> Dollar
 
     Parameters
     ----------
-    price : array_like
+    price
         $/s of a GPU, P: ``2 / 3600`` for two dollars an hour.
-    tokens_per_second : array_like
+    tokens_per_second
         Tokens a second of one GPU, R: those that it reads for the price in, those that it writes for the price out.
 
     Returns
     -------
-    array_like
-        $ of a token. Its energy is the same quotient of watts: :func:`clusterlab.power.energy_per`.
+    Dollars
+        Of a token. Its energy is the same quotient of watts: :func:`clusterlab.power.energy_per`.
 
     Notes
     -----

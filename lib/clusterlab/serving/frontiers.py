@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 
-from ..checks import positive, whole
+from ..checks import Numeric, positive, whole
 from ..model import Layout
 from ..quantities import PerSecond
 from ..records import Explained, Rows
@@ -42,7 +41,7 @@ class Frontier(Explained):
         Raises
         ------
         ValueError
-            ``speed`` is not positive, or nothing is as fast.
+            Nothing is as fast.
         """
         (least,) = positive(speed=speed)
         fast = self.service.speed >= least
@@ -92,7 +91,7 @@ def frontier(
     Raises
     ------
     ValueError
-        A count is not a whole number of at least 1, or nothing fits.
+        Nothing fits.
 
     Examples
     --------
@@ -118,7 +117,7 @@ def frontier(
         now = which[i : i + _BLOCK]
         chosen = _taken(candidates, now)
         blocks.append(continuous_batch(chosen, requests, sequences=sequences[now, batch[i : i + _BLOCK]], chunk=chunk))
-    columns: Any = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
+    columns: Numeric = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
     chosen = _taken(candidates, which)
     return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batch_overlap), Service(*columns))
 
@@ -151,7 +150,7 @@ def _every_layout(replica: Replica, sizes: np.ndarray) -> Replica:
         sound &= limits["tp"][1] % tp == 0 if "tp" in limits else True
     sound &= ((ep > 1) == ep_all) & (ep_all | ~overlapped)
     tp, pp, dp, ep, overlapped = (column[sound] for column in (tp, pp, dp, ep, overlapped))
-    etp: Any = np.where(ep > 1, 1.0, tp)
+    etp: Numeric = np.where(ep > 1, 1.0, tp)
     layout = Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=etp)
     redundant = np.where(ep > 1, -experts % ep, 0.0)
     return replace(replica, layout=layout, redundant=redundant, two_batch_overlap=overlapped)

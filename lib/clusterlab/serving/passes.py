@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
-from ..checks import choose, larger, pick, smaller
+from ..checks import Numeric, choose, larger, pick, smaller
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
@@ -73,7 +73,7 @@ class Pass(Predicted):
         """Seconds of the pass: the sum of its parts."""
         return sum(getattr(self, name) for name in PASS_PARTS)
 
-    def _predicted(self) -> tuple[Any, Any, Any, str]:
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         whole_pass = self.time
         return whole_pass, self.spread_low * whole_pass, self.spread_high * whole_pass, "s"
 
@@ -112,11 +112,6 @@ def serving_kind(model: Transformer, how: str = "one pass") -> str:
     Returns
     -------
     str
-
-    Raises
-    ------
-    ValueError
-        ``how`` is another.
 
     Examples
     --------
@@ -248,7 +243,7 @@ def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Sec
     return exposed_time.unchecked(host, meanwhile, contention=0.0)
 
 
-def _of_one_shape(columns: Mapping[str, Any]) -> dict[str, Any]:
+def _of_one_shape(columns: Mapping[str, Numeric]) -> dict[str, Numeric]:
     """Numbers as floats, or all columns in the shape of the widest."""
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:

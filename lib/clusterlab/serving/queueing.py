@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import nonnegative, positive, whole
+from ..checks import BELOW_ONE, check, nonnegative, positive, whole
 from ..quantities import (
     Amount,
     Arrivals,
@@ -33,6 +33,7 @@ from ..quantities import (
     PositiveSeconds,
     Seconds,
     Share,
+    ShareBelowOne,
     law,
 )
 from ..records import Explained, Rows, summary, words
@@ -123,7 +124,7 @@ class Queue(Explained):
         """Seconds between tokens, mean over all tokens."""
         return self.batch / (self.rate * self.tokens)
 
-    def wait_quantile(self, share: Share) -> Seconds:
+    def wait_quantile(self, share: ShareBelowOne) -> Seconds:
         """Seconds in the queue that so large a share of requests does not exceed.
 
         With S or more there when it comes, a request waits for as many to end as are before it and one more; that is an
@@ -135,13 +136,11 @@ class Queue(Explained):
         >>> round(queue.wait_quantile(0.5), 2), queue.wait_quantile(0.05)
         (5.88, 0.0)
         """
-        (p,) = nonnegative(share=share)
-        if not np.less(p, 1):
-            raise ValueError(f"share must be below 1, got {p:g}")
+        p = check(BELOW_ONE, "share", share)
         ends = self.rate / self.ratio
         return float(np.log(self.waits / (1 - p)) / (ends - self.rate)) if 1 - p < self.waits else 0.0
 
-    def token_quantile(self, share: Share) -> Seconds:
+    def token_quantile(self, share: ShareBelowOne) -> Seconds:
         """Seconds between two tokens that so large a share of tokens does not exceed.
 
         Examples
@@ -149,9 +148,7 @@ class Queue(Explained):
         >>> batch_queue(1.0, 0.1 + 0.01 * np.arange(1, 9), tokens=10).token_quantile(0.99)
         0.16
         """
-        (p,) = nonnegative(share=share)
-        if not np.less(p, 1):
-            raise ValueError(f"share must be below 1, got {p:g}")
+        p = check(BELOW_ONE, "share", share)
         # A pass of n lasts tau_n and gives n tokens: of tokens, a batch of n has the share of n / tau_n.
         held = np.append(self.states[1:-1], self.waits)
         weights = held * np.arange(1, self.most + 1) / self.pass_times
@@ -189,7 +186,7 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number)
     Raises
     ------
     ValueError
-        An argument is not positive, or requests come faster than the largest batch can end them.
+        Requests come faster than the largest batch can end them.
 
     Notes
     -----
@@ -238,11 +235,6 @@ def slo_attainment(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> S
     -------
     Share
         Of all requests; the two are taken from the same state, the one in which a request comes.
-
-    Raises
-    ------
-    ValueError
-        A promise is negative or not finite.
 
     Notes
     -----

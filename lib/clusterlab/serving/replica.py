@@ -7,12 +7,11 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
-from ..checks import broadcastable, nonnegative, positive
+from ..checks import Numeric, broadcastable, nonnegative, positive
 from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
@@ -136,17 +135,12 @@ def violations(model: Transformer, layout: Layout, *, redundant: Amount = 0) -> 
         The shape.
     layout : Layout
         tp, pp, dp, ep and etp of a replica.
-    redundant : array_like
+    redundant
         Copies of experts besides the first.
 
     Returns
     -------
     Violations
-
-    Raises
-    ------
-    ValueError
-        ``redundant`` is negative.
 
     Examples
     --------
@@ -188,7 +182,7 @@ class Replica(Explained):
         Of GEMMs, weights and caches.
     two_batch_overlap : bool or array of bool
         Whether a batch is halved, so that one half computes while the other communicates.
-    redundant : array_like
+    redundant
         Copies of experts besides the first.
     software : ServingSoftware
         From ``SERVING``, or one of your own.
@@ -218,7 +212,7 @@ class Replica(Explained):
     machine: Machine
     layout: Layout = _ONE_GPU
     formats: Formats = Formats()
-    two_batch_overlap: Any = False
+    two_batch_overlap: Numeric = False
     redundant: Amount = 0
     software: ServingSoftware = SERVING["usual"]
 

@@ -28,19 +28,19 @@ def fullest_rank(
 
     Parameters
     ----------
-    tokens : array_like
+    tokens
         Tokens routed together, T.
-    experts, experts_per_token, ranks : array_like
+    experts, experts_per_token, ranks
         Experts E of the layer, those each token selects, k, and the ranks n that share them.
-    skew : array_like
+    skew
         Standard deviation of the popularity of an expert over its mean, c. Copies in the right places make it smaller;
         :func:`balanced_loads` says by how much.
-    redundant : array_like
+    redundant
         Copies of experts besides the first, R.
 
     Returns
     -------
-    array_like
+    Multiple
         At least 1; exactly 1 for one rank.
 
     Raises
@@ -81,7 +81,7 @@ def balanced_loads(loads: Sequence[float] | np.ndarray, ranks: int, *, redundant
 
     Parameters
     ----------
-    loads : array_like
+    loads
         Tokens of each expert, one dimension.
     ranks : int
         Ranks that share the experts.
@@ -96,7 +96,7 @@ def balanced_loads(loads: Sequence[float] | np.ndarray, ranks: int, *, redundant
     Raises
     ------
     ValueError
-        ``loads`` is not one row of numbers, a count is not whole, or the ranks do not divide the copies.
+        The ranks do not divide the copies.
 
     Notes
     -----

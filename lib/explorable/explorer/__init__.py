@@ -127,13 +127,7 @@ class Explorer(Widget):
         )
 
     def at(self, **values: float | str | bool) -> dict[str, str]:
-        """Read-outs at these control values, and at the present value of every control not named.
-
-        Raises
-        ------
-        ValueError
-            There is no such control, or no such stop.
-        """
+        """Read-outs at these control values, and at the present value of every control not named."""
         names = [control.name for control in self._controls]
         if unknown := set(values) - set(names):
             raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(names)}")

@@ -8,17 +8,19 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...catalogue import CHECKED, KINDS, Fact, efficiencies, hardware, prices, stored
+from ...catalogue import CHECKED, KINDS, Component, Fact, Sourced, efficiencies, hardware, prices, stored
 from ...evidence.text import name_of, read_text
 from ...model import Entry, parameters, published
 from ...planning import published as presets
+from ...records import Json
 from ..command import Command
 
+Record = Sourced | Component | Entry
 # What builds the records of a catalogue, by the table: {table: {name: record with facts}}, or raises a ValueError that
 # lists every gap.
-CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Any]]]] = {
+CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Record]]]] = {
     "hardware.toml": hardware.read_hardware,
     "models.toml": lambda document: {"model": published.read_models(document)},
     "efficiencies.toml": efficiencies.read_efficiencies,
@@ -31,7 +33,7 @@ class Value(NamedTuple):
     """A stored number: the record that it is of, and the fact that it rests on."""
 
     table: str
-    record: Any
+    record: Record
     field: str
     fact: Fact
 
@@ -75,7 +77,7 @@ def audit(text: str, *, catalogue: str | None = None) -> list[Value]:
     return values
 
 
-def parsed(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Json]:
     """A TOML document, or a ValueError that says why it is none."""
     try:
         return tomllib.loads(text)
@@ -121,7 +123,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 1 if gaps else 0
 
 
-def _object(name: str, value: Value) -> dict[str, Any]:
+def _object(name: str, value: Value) -> dict[str, Json]:
     source = {f"source_{key}": text for key, text in asdict(value.fact.source).items()}
     facts = {"field": value.field, "value": value.fact.printed, "kind": value.fact.kind, "note": value.fact.note}
     return {"file": name, "table": value.table, "name": value.record.name, **facts, **source}

@@ -6,11 +6,11 @@ import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
 from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
+from ...records import Json
 from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
 from .audit import parsed
 
@@ -44,16 +44,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
     """The plan that is asked for: of a preset, of a fleet that serves, or of a training run."""
-    how: dict[str, Any] = {"scenario": scenario, "draws": read_count("draws", arguments.draws, **DRAWS)}
-    how["seed"] = read_count("seed", arguments.seed, least=0)
+    draws, seed = read_count("draws", arguments.draws, **DRAWS), read_count("seed", arguments.seed, least=0)
     inputs = _inputs(arguments)
-    with Progress() as how["progress"]:
+    with Progress() as progress:
         if arguments.preset is not None:
             if inputs:
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
-            return preset(arguments.preset, **how)
+            return preset(arguments.preset, scenario=scenario, draws=draws, seed=seed, progress=progress)
         asked, site = from_inputs(inputs)
-        return serve(asked, site, **how) if isinstance(asked, Serving) else plan(asked, site, **how)
+        if isinstance(asked, Serving):
+            return serve(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
+        return plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
 
 
 def _told(made: Plan | Fleet) -> list[str]:
@@ -75,7 +76,7 @@ def _told(made: Plan | Fleet) -> list[str]:
 
 def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
     """Inputs of a file and of the options, by the names that a plan has for them."""
-    given: dict[str, Any] = {}
+    given: dict[str, Json] = {}
     if arguments.file is not None:
         try:
             given |= parsed(read_text(arguments.file))
