@@ -204,8 +204,10 @@ BY_HAND = {
     "roofline": "lower_bound",
     "model": "trained alternate_share",
     "interconnect": "crossover_size overlap_stages torus hierarchy",
-    "parallelism": "layer_activations simulate_pipeline simulate_dualpipe step_kind sent_bytes step reached scan_time axes search",
-    "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue slo_attainment",
+    "parallelism": "layer_activations simulate_pipeline simulate_dualpipe step_kind sent_bytes step "
+    "reached scan_time axes search",
+    "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue "
+    "slo_attainment",
     "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job",
     "operations": "fair_shares feed find_bad simulate_cluster replay draw_jobs compare_policies",
     "power": "load power_swing capacity outside_envelope",
