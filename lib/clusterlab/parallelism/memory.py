@@ -245,10 +245,12 @@ class Footprint(Explained):
     weights: Bytes
     gradients: Bytes
     optimizer: Bytes
+    placeholders: Bytes  # of gradients, where software keeps some
     gathered: Bytes  # layers held whole for a moment under ZeRO 2 and 3
     activations: Bytes  # of all microbatches in flight
     recomputation: Bytes  # the layer that is being recomputed
-    output: Bytes  # logits and the input of the output layer, on the last stage
+    backward: Bytes  # gradients of activations, where they are most
+    output: Bytes  # logits and the input of the output layer, where they are more than the backward pass of a layer
     fragmentation: Bytes
     reserved: Bytes
 
@@ -260,12 +262,12 @@ class Footprint(Explained):
     @property
     def dynamic(self) -> Bytes:
         """Bytes that come and go within a step."""
-        return self.gathered + self.activations + self.recomputation + self.output
+        return self.gathered + self.activations + self.recomputation + self.backward + self.output
 
     @property
     def total(self) -> Bytes:
         """Bytes in all."""
-        return self.state + self.dynamic + self.fragmentation + self.reserved
+        return self.state + self.placeholders + self.dynamic + self.fragmentation + self.reserved
 
     def headroom(self, capacity: PositiveBytes) -> Bytes:
         """Bytes left of ``capacity``; below zero, the bytes that are missing."""
@@ -393,6 +395,8 @@ class _Kind(NamedTuple):
 
     kept: Bytes
     recomputed: Bytes
+    gradients: Bytes  # of activations, at most
+    placeholders: Number
     dense_params: Number  # also norms, routers and shared experts
     expert_params: Number
     gathered_params: Number  # that are put together at a time
@@ -412,7 +416,11 @@ class _Held(NamedTuple):
     dense_bytes: list[Bytes]  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list[Bytes]
     gathered_bytes: Bytes  # for each parameter that is put together
+    loss_gathered_bytes: Bytes  # the same where the loss is taken
+    placeholder_bytes: Bytes  # for each weight of one matrix of a shape
     input_bytes: Bytes  # of the stream after the embedding, where dropout keeps its mask
+    whole_bytes: Bytes  # of a tensor as wide as the stream, not shared out
+    of_a_moment: bool
     output_bytes: Bytes  # of one microbatch that waits for the loss
     waiting: Number  # microbatches that do
 
@@ -421,7 +429,8 @@ def _held(
     model: Transformer, workload: Workload, layout: Layout, software: Software, schedule: str | Sequence[str]
 ) -> _Held:
     rank, zero = _rank(workload, layout, software), layout.zero
-    stream = software.activation_bytes * rank.tokens * model.hidden / rank.stream
+    whole = software.activation_bytes * rank.tokens * model.hidden
+    stream, logit_bytes = whole / rank.stream, pick(layout.tp > 1, software.split_logit_bytes, software.logit_bytes)
     expert_ranks = layout.tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
     if layout.shard_group is not None:
         expert_ranks = smaller(layout.shard_group, expert_ranks)
@@ -436,21 +445,30 @@ def _held(
         layout=layout,
         microbatches=microbatches,
         schedule=schedule,
-        leading=_mean_layer(model, leading, layout, rank, stream) if leading else None,
+        leading=_mean_layer(model, leading, layout, rank, stream, usual) if leading else None,
         usual=_mean_layer(model, usual, layout, rank, stream),
         pieces=pieces,
         leading_stages=_leading_stages(sum(stack.count for stack in leading), layout, *pieces) if leading else [],
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
         gathered_bytes=2.0 * (zero >= 3) * software.activation_bytes + 1.0 * (zero >= 2) * software.gradient_bytes,
+        loss_gathered_bytes=1.0 * (zero >= 3) * software.activation_bytes,
+        placeholder_bytes=1.0 * software.gradient_placeholders * software.activation_bytes,
         input_bytes=rank.tokens * model.hidden / rank.stream if software.dropout else 0.0,
-        output_bytes=2 * stream + software.logit_bytes * rank.tokens * model.vocab / layout.tp,
+        whole_bytes=whole,
+        of_a_moment=software.peak_of_a_moment,
+        output_bytes=2 * stream + logit_bytes * rank.tokens * model.vocab / layout.tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": microbatches}, schedule=schedule),
     )
 
 
-def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes) -> _Kind:
-    """The mean of some layers, block by block: whatever is recomputed is so a layer at a time."""
+def _mean_layer(
+    model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes, others: Sequence[Stack] = ()
+) -> _Kind:
+    """The mean of some layers, block by block: whatever is recomputed is so a layer at a time.
+
+    Blocks that ``others`` have too keep their placeholders there.
+    """
     full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
     halves, software = np.any(alternate), rank.software
     assert software is not None
@@ -475,11 +493,15 @@ def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: R
         # Depths of multi-token prediction in a hybrid are two of its layers each.
         single = model.feed_forward_layers is not None and stack.sixteen_bits
         count = count + stack.count * (2 if single else 1)
+    blocks = [block for stack in stacks for block in stack.blocks]
+    there = [block for stack in others for block in stack.blocks]
     total, scores, dense, routed, gathered = (x / count for x in (total, scores, dense, routed, gathered))
     kept = pick(alternate, half / count, total) if halves else total
     return _Kind(
         kept=pick(full, stream, kept - selective * scores),
         recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * most_scores + total - kept),
+        gradients=reduce(larger, (1.0 * block.gradients(model, rank) for block in blocks)),
+        placeholders=sum(block.one_of_each(model, rank) for block in dict.fromkeys(blocks) if block not in there),
         dense_params=dense,
         expert_params=routed,
         gathered_params=gathered,
@@ -496,18 +518,28 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
     head = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
     dense_params, expert_params = embedding + head, 0.0
     activations = first * held.input_bytes
-    largest, recomputed = larger(1.0 * embedding, 1.0 * head), 0.0  # put together at a time
+    largest, recomputed, backward = larger(1.0 * embedding, 1.0 * head), 0.0, 0.0
+    placeholders = last * model.vocab / tp * model.hidden
     layers = held_layers(*held.pieces, i, pp, chunks)
     of_leading = sum((there & (stage == i) for there, stage in held.leading_stages), start=0.0 * layers)
     kinds = [(layers - of_leading, held.usual)] + ([(of_leading, held.leading)] if held.leading else [])
     for count, kind in kinds:
         dense_params = dense_params + count * kind.dense_params
         expert_params = expert_params + count * kind.expert_params
+        placeholders = placeholders + (count > 0) * kind.placeholders
         activations = activations + count * kind.kept
         largest = larger(largest, (count > 0) * kind.gathered_params)
         recomputed = larger(recomputed, (count > 0) * kind.recomputed)
+        backward = larger(backward, (count > 0) * kind.gradients)
     activations = activations * in_flight.unchecked(pp, held.microbatches, i, schedule=held.schedule, chunks=chunks)
-    gathered, output = largest * held.gathered_bytes, last * held.waiting * held.output_bytes
+    gathered, at_loss, output = largest * held.gathered_bytes, head * held.loss_gathered_bytes, held.output_bytes
+    if held.of_a_moment:  # where the loss is taken, or within a layer; gradients of other microbatches' loss wait
+        loss = last & (output + at_loss > recomputed + backward + gathered)
+        gathered, recomputed = pick(loss, at_loss, gathered), pick(loss, 0.0, recomputed)
+        backward = 2 * held.whole_bytes + pick(loss, 0.0, backward)
+        output = last * (held.waiting - 1.0 + loss) * output
+    else:
+        backward, output = 0.0 * backward, last * held.waiting * output
     weights, gradients, optimizer = (
         dense_params * dense + expert_params * expert
         for dense, expert in zip(held.dense_bytes, held.expert_bytes, strict=True)
@@ -516,11 +548,13 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
+        placeholders=held.placeholder_bytes * placeholders,
         gathered=gathered,
         activations=activations,
         recomputation=recomputed,
+        backward=backward,
         output=output,
-        fragmentation=fragmentation * (gathered + activations + recomputed + output),
+        fragmentation=fragmentation * (gathered + activations + recomputed + backward + output),
         reserved=reserved,
     )
 
