@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..catalogue import SOFTWARE, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Software
 from ..checks import choose, larger, pick, positive, smaller
 from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
 from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
-from ..records import Explained, Rows, summary, words
+from ..records import Explained, Predicted, Rows, summary, words
 from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
 
 
 def _sum_rows(record: Any, unit: str) -> list[tuple[str, ...]]:
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
-    parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    parts = {f.name: getattr(record, f.name) for f in fields(record)}
     rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
     return [("", unit), *rows, ("total", summary(record.total, unit))]
 
@@ -239,20 +239,22 @@ def _sum_parts(parts: Iterable[Mapping[str, Bytes]]) -> dict[str, Bytes]:
 
 
 @dataclass(frozen=True, repr=False)
-class Footprint(Explained):
-    """Bytes on one rank, part by part; ``total`` is their sum."""
+class Footprint(Predicted):
+    """Bytes on one rank, part by part; ``total`` is their sum, with an 80 % interval learned from measured peaks."""
 
     weights: Bytes
     gradients: Bytes
     optimizer: Bytes
-    placeholders: Bytes  # of gradients, where software keeps some
+    placeholders: Bytes  # empty gradients, where software keeps some
     gathered: Bytes  # layers held whole for a moment under ZeRO 2 and 3
     activations: Bytes  # of all microbatches in flight
     recomputation: Bytes  # the layer that is being recomputed
-    backward: Bytes  # gradients of activations, where they are most
-    output: Bytes  # logits and the input of the output layer, where they are more than the backward pass of a layer
+    backward: Bytes  # gradients of activations
+    output: Bytes  # logits and the input of the output layer, on the last stage
     fragmentation: Bytes
     reserved: Bytes
+
+    _spread: ClassVar = PREDICTION_INTERVALS["memory: other stack"]
 
     @property
     def state(self) -> Bytes:
@@ -278,8 +280,11 @@ class Footprint(Explained):
         """Whether ``capacity`` bytes are enough."""
         return self.headroom(capacity) >= 0
 
+    def _predicted(self) -> tuple[Any, Any, Any, str]:
+        return self.total, self._spread.low * self.total, self._spread.high * self.total, "B"
+
     def _rows(self) -> Rows:
-        return _sum_rows(self, "B")
+        return [*_sum_rows(self, "B")[:-1], ("total", self.with_interval)]
 
 
 @law
@@ -297,11 +302,13 @@ def footprint(
     r"""Memory of one rank in training, part by part.
 
     .. math:: M = \underbrace{\frac{\text{state}}{t \cdot p \cdot \text{ZeRO}}}_\text{stays} + \underbrace{
-        L_i\,F_i\,A + \text{gathered} + \text{recomputation} + \text{output}}_{D,\;\text{comes and goes}}
-        + \varphi D + \text{reserved}
+        L_i\,F_i\,A + \max(\text{gathered} + \text{recomputation} + \text{backward},\ \text{output})}_{D,\;\text{comes
+        and goes}} + \text{placeholders} + \varphi D + \text{reserved}
 
     with L_i layers on stage i, F_i microbatches in flight (:func:`clusterlab.parallelism.in_flight`) and A bytes a
-    layer and microbatch (:func:`layer_activations`).
+    layer and microbatch (:func:`layer_activations`). The largest moment is either the loss, with all copies of the
+    logits, or the backward pass of one layer, with the gradients of its activations: for stacks whose peaks were
+    measured. Of others what is recomputed and the logits count together, and no gradients of activations.
 
     Parameters
     ----------
@@ -313,7 +320,8 @@ def footprint(
         Ranks, chunks, microbatch, ZeRO stage, recomputation: ``"none"``, ``"selective"`` (keeps no scores),
         ``"alternate"`` (keeps attention's output and every second GEMM's) or ``"full"`` (keeps a layer's input).
     software : Software
-        Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
+        Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout, empty
+        gradients, and whether its peaks were measured (``peak_of_a_moment``).
     schedule : str or array of str
         As in :func:`clusterlab.parallelism.simulate_pipeline`.
     stage : array_like, optional
@@ -326,7 +334,9 @@ def footprint(
     Returns
     -------
     Footprint
-        Bytes; ``headroom(capacity)`` and ``fits(capacity)`` compare them with the memory of an accelerator.
+        Bytes, as PyTorch counts those of tensors at their peak; an allocator reserves some 5 % more
+        (:func:`clusterlab.evidence.reserved_share`). ``headroom(capacity)`` and ``fits(capacity)`` compare them with
+        the memory of an accelerator.
 
     Raises
     ------
@@ -336,12 +346,18 @@ def footprint(
     Notes
     -----
     Source: Korthikanti et al. 2022, section 4, whose sum over stages, in-flight factor and output terms these are;
-    Rajbhandari et al. 2020 for ZeRO. A stage frees its output once it is sent (their appendix B). The first stage holds
-    the embedding, the last the output layer, also where the two are tied. Assumed: two layers (or as much as the
-    embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and one ahead, in the precision of
-    the activations, and one layer's gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same;
-    software may gather dense layers matrix by matrix instead; experts are balanced; only norms, routers and MLA's
-    down-projections are on every tensor-parallel rank.
+    Rajbhandari et al. 2020 for ZeRO; TransformerEngine, ``get_dummy_wgrad``, for empty gradients: one for each shape of
+    a matrix, two bytes an element, from the first backward pass to the end. Held against measured peaks in
+    :func:`clusterlab.evidence.compare_peaks`. The gradient of a gated feed-forward's product comes in the place of the
+    product, so that its gate and what it gates are most of ``backward``; two whole tensors as wide as the stream stand
+    beside, one gathered and one that is a gradient. A stage frees its output once it is sent (Korthikanti et al.,
+    appendix B). The first stage holds the embedding, the last the output layer, also where the two are tied. Assumed:
+    two layers (or as much as the embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and
+    one ahead, in the precision of the activations, but the output layer alone while the loss is taken, and one layer's
+    gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same; software may gather dense layers
+    matrix by matrix instead; experts are balanced; only norms, routers and MLA's down-projections are on every
+    tensor-parallel rank. Left out: what an exchange of heads for sequences keeps of attention's output once more
+    (TransformerEngine from 2.8 on), 1 to 3 % of two models at 131,072 tokens.
 
     Examples
     --------
@@ -366,7 +382,7 @@ def footprint(
     optimizer      24.7 GB
     activations      25 GB
     recomputation   336 MB
-    total          62.5 GB
+    total          62.5 GB (40.4 to 96.5)
     """
     layout.violations(model, workload).refuse()
     if stage is not None:
@@ -387,7 +403,10 @@ def rank_footprint(
     """Return the footprint of layouts without violations, of a model as it is trained."""
     held = _held(model, workload, layout, software, schedule)
     stages = _heaviest_stages(held) if stage is None else [stage]
-    return reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
+    found = reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
+    if software.peak_of_a_moment:
+        vars(found)["_spread"] = PREDICTION_INTERVALS["memory: measured stack"]
+    return found
 
 
 class _Kind(NamedTuple):
@@ -407,6 +426,7 @@ class _Held(NamedTuple):
 
     model: Transformer
     layout: Layout
+    software: Software
     microbatches: Number
     schedule: str | Sequence[str]
     leading: _Kind | None  # of the layers that come first, where they are others
@@ -416,11 +436,8 @@ class _Held(NamedTuple):
     dense_bytes: list[Bytes]  # of weight, gradient and optimizer state, for each parameter of the rank
     expert_bytes: list[Bytes]
     gathered_bytes: Bytes  # for each parameter that is put together
-    loss_gathered_bytes: Bytes  # the same where the loss is taken
-    placeholder_bytes: Bytes  # for each weight of one matrix of a shape
     input_bytes: Bytes  # of the stream after the embedding, where dropout keeps its mask
     whole_bytes: Bytes  # of a tensor as wide as the stream, not shared out
-    of_a_moment: bool
     output_bytes: Bytes  # of one microbatch that waits for the loss
     waiting: Number  # microbatches that do
 
@@ -443,6 +460,7 @@ def _held(
     return _Held(
         model=model,
         layout=layout,
+        software=software,
         microbatches=microbatches,
         schedule=schedule,
         leading=_mean_layer(model, leading, layout, rank, stream, usual) if leading else None,
@@ -452,11 +470,8 @@ def _held(
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
         gathered_bytes=2.0 * (zero >= 3) * software.activation_bytes + 1.0 * (zero >= 2) * software.gradient_bytes,
-        loss_gathered_bytes=1.0 * (zero >= 3) * software.activation_bytes,
-        placeholder_bytes=1.0 * software.gradient_placeholders * software.activation_bytes,
         input_bytes=rank.tokens * model.hidden / rank.stream if software.dropout else 0.0,
         whole_bytes=whole,
-        of_a_moment=software.peak_of_a_moment,
         output_bytes=2 * stream + logit_bytes * rank.tokens * model.vocab / layout.tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": microbatches}, schedule=schedule),
     )
@@ -510,7 +525,7 @@ def _mean_layer(
 
 def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) -> Footprint:
     """The footprint of a rank of stage i."""
-    model, layout = held.model, held.layout
+    model, layout, software = held.model, held.layout, held.software
     tp, pp, chunks = layout.tp, layout.pp, layout.chunks
     first, last = i == 0, i == pp - 1
     embedding = first * (model.vocab / tp + model.positions) * model.hidden
@@ -519,7 +534,7 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
     dense_params, expert_params = embedding + head, 0.0
     activations = first * held.input_bytes
     largest, recomputed, backward = larger(1.0 * embedding, 1.0 * head), 0.0, 0.0
-    placeholders = last * model.vocab / tp * model.hidden
+    matrix = placeholders = last * model.vocab / tp * model.hidden  # of the output layer
     layers = held_layers(*held.pieces, i, pp, chunks)
     of_leading = sum((there & (stage == i) for there, stage in held.leading_stages), start=0.0 * layers)
     kinds = [(layers - of_leading, held.usual)] + ([(of_leading, held.leading)] if held.leading else [])
@@ -532,8 +547,9 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         recomputed = larger(recomputed, (count > 0) * kind.recomputed)
         backward = larger(backward, (count > 0) * kind.gradients)
     activations = activations * in_flight.unchecked(pp, held.microbatches, i, schedule=held.schedule, chunks=chunks)
-    gathered, at_loss, output = largest * held.gathered_bytes, head * held.loss_gathered_bytes, held.output_bytes
-    if held.of_a_moment:  # where the loss is taken, or within a layer; gradients of other microbatches' loss wait
+    gathered, output = largest * held.gathered_bytes, held.output_bytes
+    at_loss = matrix * (layout.zero >= 3) * software.activation_bytes
+    if software.peak_of_a_moment:  # where the loss is taken, or within a layer; other microbatches wait with theirs
         loss = last & (output + at_loss > recomputed + backward + gathered)
         gathered, recomputed = pick(loss, at_loss, gathered), pick(loss, 0.0, recomputed)
         backward = 2 * held.whole_bytes + pick(loss, 0.0, backward)
@@ -548,7 +564,7 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
-        placeholders=held.placeholder_bytes * placeholders,
+        placeholders=software.gradient_placeholders * software.activation_bytes * placeholders,
         gathered=gathered,
         activations=activations,
         recomputation=recomputed,
