@@ -254,7 +254,7 @@ class Footprint(Predicted):
     fragmentation: Bytes
     reserved: Bytes
 
-    _spread: ClassVar = PREDICTION_INTERVALS["memory: other stack"]
+    _kind: ClassVar = "memory: other stack"
 
     @property
     def state(self) -> Bytes:
@@ -281,7 +281,8 @@ class Footprint(Predicted):
         return self.headroom(capacity) >= 0
 
     def _predicted(self) -> tuple[Any, Any, Any, str]:
-        return self.total, self._spread.low * self.total, self._spread.high * self.total, "B"
+        total, spread = self.total, PREDICTION_INTERVALS[self._kind]
+        return total, spread.low * total, spread.high * total, "B"
 
     def _rows(self) -> Rows:
         return [*_sum_rows(self, "B")[:-1], ("total", self.with_interval)]
@@ -376,12 +377,12 @@ def footprint(
     {'none': '-28.8 GB', 'selective': '17.5 GB', 'full': '40.7 GB'}
     >>> need["selective"]
     Footprint
-                         B
-    weights        4.12 GB
-    gradients      8.24 GB
-    optimizer      24.7 GB
-    activations      25 GB
-    recomputation   336 MB
+                                        B
+    weights                       4.12 GB
+    gradients                     8.24 GB
+    optimizer                     24.7 GB
+    activations                     25 GB
+    recomputation                  336 MB
     total          62.5 GB (40.4 to 96.5)
     """
     layout.violations(model, workload).refuse()
@@ -405,7 +406,7 @@ def rank_footprint(
     stages = _heaviest_stages(held) if stage is None else [stage]
     found = reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
     if software.peak_of_a_moment:
-        vars(found)["_spread"] = PREDICTION_INTERVALS["memory: measured stack"]
+        vars(found)["_kind"] = "memory: measured stack"
     return found
 
 
