@@ -137,8 +137,8 @@ def layouts() -> dict[str, float]:
         need = footprint(shape, workload, layout, software=software)
         for kind, record in {"step": took, "memory": need}.items():
             for part, values in vars(record).items():
-                if part.startswith("spread"):
-                    continue  # an interval learned from residuals, no prediction
+                if part.startswith(("spread", "_")):
+                    continue  # an interval learned from residuals, no prediction; what was asked for
                 for i, value in enumerate(np.broadcast_to(values, 40)):
                     found[f"{name} {era} {i} {kind} {part}"] = float(value)
     return found
@@ -191,6 +191,8 @@ def memories() -> dict[str, float]:
         for stage in (None, 0):
             need = footprint(shape, workload, Layout(**axes), software=SOFTWARE[era], stage=stage)
             for part, values in vars(need).items():
+                if part.startswith("_"):
+                    continue
                 for i, value in enumerate(np.broadcast_to(values, n)[:KEPT]):
                     found[f"{name} {stage} {i} {part}"] = float(value)
     return found

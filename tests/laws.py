@@ -30,7 +30,7 @@ def numbers(result) -> dict:
     """Every number (and name) of a result by name: its fields, what its mappings hold, and its properties."""
     if not isinstance(result, Explained):
         return {"value": result}
-    held = dict(vars(result))
+    held = {name: value for name, value in vars(result).items() if not name.startswith("_")}
     for name, value in vars(type(result)).items():
         if isinstance(value, property):
             try:
@@ -40,6 +40,7 @@ def numbers(result) -> dict:
     for mapping in [value for value in held.values() if isinstance(value, Mapping)]:
         held |= mapping
     held.pop("with_interval", None)  # a text of the others
+    held.pop("fits", None)  # a step's, of its memory
     for name, record in [(name, value) for name, value in held.items() if isinstance(value, Explained)]:
         held |= {f"{name}.{part}": value for part, value in numbers(record).items()}
     return {name: value for name, value in held.items() if not isinstance(value, bool | Mapping | Explained)}

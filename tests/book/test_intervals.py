@@ -29,7 +29,7 @@ from clusterlab.evidence import (
     stated_hours,
 )
 from clusterlab.model import Layout, Workload, transformer
-from clusterlab.parallelism import search, training
+from clusterlab.parallelism import memory, search, training
 from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
 from clusterlab.serving import batches, passes
@@ -63,11 +63,11 @@ PLAIN = {
         "Rate",  # measured
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
-        *("Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
+        *("PeakScore", "Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
     },
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
-PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timeline", "CriticalStage"}  # counted
+PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
@@ -122,6 +122,7 @@ PREDICTS = {
         lambda: search(transformer("Llama 3.1 8B"), machine("H100 SXM"), Workload(8192, 64), gpus=8),
         ("fastest", "second", "third"),
     ),
+    "parallelism.Footprint": (lambda: step().memory, ("total",)),
     "serving.Pass": (lambda: serving.forward_pass(replica(), serving.Batch(8, 1000)), ("pass", "MFU")),
     "serving.Service": (
         lambda: serving.static_batch(replica(), REQUESTS, sequences=8),
@@ -193,7 +194,7 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in PREDICTION_INTERVALS.items()
     }
-    for module in (training, passes, batches, link_prediction, scenario, catalogue):
+    for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
         monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
@@ -210,7 +211,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, passes, batches, link_prediction, scenario, catalogue):
+        for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
             as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()

@@ -102,11 +102,18 @@ def test_what_is_printed_has_the_choice_the_assumptions_and_what_was_published(c
     out = capsys.readouterr().out
     for heading in ("What binds", "What matters most", "Plans to choose from"):
         assert f"\n{heading}" in out
+    assert re.search(r"^Memory\n[\d.]+ GB \([\d.]+ to [\d.]+\) of 80 GB on an accelerator$", out, re.MULTILINE)
     assert re.search(r"^capital .*\+\d+%$", out, re.MULTILINE)
     assert main([*DAY]) == 0
     out = capsys.readouterr().out
     assert re.search(r"^busy GPUs +1,520 \(\S+ to \S+\) +1,810 +-16.5%$", out, re.MULTILINE)
     assert "\nsource: DeepSeek-V3/R1 inference system overview" in out
+
+
+def test_a_plan_that_does_not_fit_says_the_nearest_and_ends_with_3(capsys):
+    large = ("plan", "--model", "Llama 3.1 405B", "--tokens", "1T", "--gpus", "32", "--accelerator", "H100 SXM")
+    assert main([*large, "--layout", "zero=1"]) == 3
+    assert re.search(r"the nearest needs [\d.]+ GB of 72 GB: tp 8, pp 4", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

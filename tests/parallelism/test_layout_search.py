@@ -11,6 +11,7 @@ from clusterlab.catalogue import SOFTWARE, machine
 from clusterlab.model import Layout, Transformer, Workload, transformer
 from clusterlab.parallelism import axes, footprint, search, step
 from clusterlab.records import with_interval
+from clusterlab.units import fmt
 
 H100 = machine("H100 SXM")
 DENSE = Transformer(layers=8, hidden=1024, heads=16, kv_heads=4, ffn=4096, gated=True, vocab=32000)
@@ -88,8 +89,28 @@ def test_where_nothing_fits_the_reasons_are_there_and_there_is_no_best():
     assert found.memory.size == found.front.size == 0
     assert sum(found.rejected.values()) == found.considered
     assert repr(found).splitlines()[-1].split() == ["can", "run", "0"]
-    with pytest.raises(ValueError, match="no layout can run"):
+    with pytest.raises(ValueError, match=r"no layout can run: the nearest needs [0-9.]+ GB of 72 GB: tp 8"):
         found.best()
+
+
+def test_where_nothing_fits_the_nearest_is_the_one_that_needs_least():
+    """That of a search with room for all: what is missing is said, and with as much room that layout can run."""
+    values = {"microbatch": [1], "chunks": [1]}
+    short = search(DENSE, H100, JOB, gpus=8, capacity=1e6, values=values)
+    every = search(DENSE, H100, JOB, gpus=8, capacity=1e15, values=values)
+    assert short.least == every.memory.min() == footprint(DENSE, JOB, short.nearest).total
+    assert short.rejected["more than 1 MB of memory"] == every.memory.size
+    assert f"the nearest needs {fmt(short.least, 'B')} of 1 MB: " in short.short
+    assert short.short in repr(short)
+    room = search(DENSE, H100, JOB, gpus=8, capacity=short.least, values=values)
+    assert room.memory.tolist() == [short.least] * room.memory.size
+    assert (room.nearest, room.least, room.short) == (None, np.inf, "")
+    cannot = search(
+        DENSE, H100, JOB, gpus=8, values={"tp": [3]}
+    )  # three do not divide the heads: nothing to be near to
+    assert (cannot.nearest, cannot.least, cannot.short) == (None, np.inf, "")
+    with pytest.raises(ValueError, match=r"no layout can run: \{'"):
+        cannot.best()
 
 
 def test_the_record_of_many_shows_how_many_and_the_best_few():

@@ -1,6 +1,6 @@
 """Memory: published formulas and figures, a tape that keeps tensors, a pipeline that runs, conservation, refusals."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -350,7 +350,7 @@ def test_the_parts_add_up_and_the_stage_that_needs_most_is_found(case, fragmenta
     each = [held(shape, **layout, stage=i, fragmentation=fragmentation, reserved=7) for i in range(p)]
     assert worst.total == pytest.approx(max(one.total for one in each), **close)
     for one in (worst, *each):
-        parts = [getattr(one, name) for name in one.__dataclass_fields__]
+        parts = [getattr(one, field.name) for field in fields(one)]
         assert min(parts) >= 0
         assert one.total == pytest.approx(sum(parts), **close)
         assert one.fragmentation == pytest.approx(fragmentation * one.dynamic, **close)
@@ -511,7 +511,8 @@ def test_every_second_gemm_is_computed_again_and_the_others_keep_what_they_made(
     deepseek = replace(transformer("DeepSeek-V3"), layers=8, dense_layers=0, shared_experts=2)
     need = held(deepseek, sequence=4096, microbatches=1, recompute="alternate")
     heads = 128 * (128 + 128 + 128)  # as wide as values: queries and values without their rotary part, what is found
-    assert need.activations == pytest.approx(8 * 2 * 4096 * (2 * 7168 + heads + (8 + 2) * 2048), **close)
+    # Grouped GEMMs are all computed again: of experts the shared ones alone keep what they made.
+    assert need.activations == pytest.approx(8 * 2 * 4096 * (2 * 7168 + heads + 2 * 2048), **close)
 
 
 def test_each_rank_keeps_the_key_heads_that_its_queries_need():
@@ -684,3 +685,95 @@ def test_activations_of_a_layer_are_bytes():
     in_bytes = replace(usual, **{name: q("octet") for name in vars(usual) if name.endswith("_bytes")})
     found = layer_activations(shape, Workload(sequence=8, global_batch=2), Layout(tp=2), software=in_bytes)
     assert_units(found, total="octet", norms="octet", attention="octet", feed_forward="octet")
+
+
+# --- Peaks of a moment, and empty gradients --------------------------------------------------------------------------
+
+LLAMA_8 = transformer("Llama 3.1 8B")
+TE = replace(SOFTWARE["NeMo"], gradient_bytes=4)
+
+
+def peak(shape=LLAMA_8, *, sequence=8192, microbatches=8, software=TE, **layout):
+    how = {name: layout.pop(name) for name in OF_FOOTPRINT if name in layout}
+    cut = Layout(**layout)
+    workload = Workload(sequence=sequence, global_batch=microbatches * cut.dp * cut.microbatch)
+    return footprint(shape, workload, cut, software=software, **how)
+
+
+def stands(shape, tokens, tp=1):
+    """The peak of gradients in a dense gated layer, by taking and giving back tensor after tensor."""
+    stream, qkv = 2 * tokens * shape.hidden, 2 * tokens * (shape.heads + 2 * shape.kv_heads) * shape.head_dim / tp
+    value, wide = 2 * tokens * shape.heads * shape.value_dim / tp, 2 * tokens * shape.ffn / tp
+    now = most = 0.0
+
+    def take(size):
+        nonlocal now, most
+        now += size
+        most = max(most, now)
+
+    take(2 * stream)  # the stream's gradient, whole, and an input that is gathered, or the gradient that it gets
+    take(wide)  # of the product
+    now -= wide  # the product, which no further gradient needs
+    take(2 * wide)  # of the gate and of what it gates
+    now -= wide  # the product's gradient
+    now -= 2 * wide  # the gate and what it gates
+    now -= 2 * wide  # their gradients
+    now += 3 * wide  # what this layer kept is not counted here
+    take(value)
+    take(qkv)
+    return most
+
+
+@pytest.mark.parametrize("tp", [1, 2, 8])
+def test_gradients_of_activations_are_most_where_a_walk_through_the_layer_finds_them(tp):
+    need = peak(tp=tp, pp=2, stage=0, schedule="1f1b")
+    assert need.backward == pytest.approx(stands(LLAMA_8, 8192, tp), **close)
+    assert (need.output, need.recomputation) == (0, 0)
+
+
+def test_the_peak_is_of_the_loss_or_of_a_layer_and_never_of_both():
+    loss, layer = peak(recompute="full"), peak(recompute="full", software=replace(TE, logit_bytes=0.01))
+    assert (loss.recomputation, layer.output) == (0, 0)
+    assert loss.output == 2 * 2 * 8192 * 4096 + 2 * 8192 * LLAMA_8.vocab
+    assert layer.recomputation == kept_by_layer(LLAMA_8, sequence=8192).total - 2 * 8192 * 4096
+    both = peak(recompute="full", software=replace(TE, peak_of_a_moment=False))
+    assert both.output + both.recomputation > max(loss.output, layer.recomputation)
+    assert loss.activations == layer.activations == both.activations
+    # All microbatches of GPipe wait with their logits: the first to go back leaves the others there.
+    waiting = peak(recompute="full", pp=2, stage=1, schedule="gpipe", microbatches=4)
+    alone = peak(recompute="full", pp=2, stage=1, schedule="1f1b", microbatches=4)
+    assert waiting.output == 4 * alone.output
+
+
+def test_arrays_take_the_larger_moment_layout_by_layout():
+    axes = {"recompute": ["full", "none", "full"], "tp": [1, 8, 8], "zero": [3, 1, 3]}
+    some = peak(software=SOFTWARE["torchtitan"], **{name: np.array(values) for name, values in axes.items()})
+    for i in range(3):
+        one = peak(software=SOFTWARE["torchtitan"], **{name: values[i] for name, values in axes.items()})
+        assert (some.total[i], some.output[i], some.gathered[i]) == (one.total, one.output, one.gathered)
+
+
+def test_an_empty_gradient_stands_for_every_matrix_of_a_shape():
+    """As one layer has: more layers need no more of them. A stage without the output layer has none of its own."""
+    of_layer = 2 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336)
+    head = 2 * 4096 * LLAMA_8.vocab
+    for layers in (1, 4, 32):
+        assert peak(replace(LLAMA_8, layers=layers)).placeholders == of_layer + head
+    assert peak(pp=2, stage=0).placeholders == of_layer
+    assert peak(tp=4).placeholders == (of_layer + head) / 4
+    assert peak(software=replace(TE, gradient_placeholders=False)).placeholders == 0
+    deepseek = replace(transformer("DeepSeek-V3"), layers=4, dense_layers=1, mtp_depth=0)
+    each = [peak(deepseek, sequence=4096, pp=2, stage=i, ep=ep, dp=8).placeholders for i in (0, 1) for ep in (1, 8)]
+    assert (each[0], each[2]) == (each[1], each[3])  # one expert's, however many there are on a rank
+    dense = 2 * 3 * 7168 * 18432
+    assert each[0] - (each[2] - 2 * 7168 * 129280) == pytest.approx(dense)
+
+
+@given(st.sampled_from(["NeMo", "NeMo 26.06", "2026", "torchtitan"]), st.sampled_from([1, 2, 4]), st.integers(0, 3))
+def test_more_ranks_of_any_axis_that_cuts_need_no_more(stack_, tp, zero):
+    software = SOFTWARE[stack_]
+    few = peak(software=software, tp=tp, dp=2, zero=zero)
+    assert peak(software=software, tp=2 * tp, dp=2, zero=zero).total < few.total
+    assert peak(software=software, tp=tp, dp=4, zero=zero).total <= few.total
+    assert peak(software=software, tp=tp, dp=2, zero=zero, recompute="full").total < few.total
+    assert peak(software=software, tp=tp, dp=2, zero=zero, sequence=16384).total > few.total

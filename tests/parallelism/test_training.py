@@ -24,7 +24,7 @@ from clusterlab.model import (
     training_flops,
     transformer,
 )
-from clusterlab.parallelism import STEP_PARTS, simulate_pipeline, step
+from clusterlab.parallelism import STEP_PARTS, footprint, simulate_pipeline, step, training
 from clusterlab.roofline import matmul
 from laws import assert_equals_a_loop
 from records import records
@@ -967,3 +967,49 @@ def test_experts_in_a_latent_space_send_and_hold_as_much_less():
     found, wide = parameters(narrow), parameters(MOE)
     assert found.selected_experts * 4 == wide.selected_experts
     assert found.router - wide.router == MOE.count(Experts) * 2 * MOE.hidden * narrow.expert_latent
+
+
+# --- Whether it fits -------------------------------------------------------------------------------------------------
+
+LLAMA_405 = transformer("Llama 3.1 405B")
+BATCH = Workload(8192, 128)
+
+
+def test_a_step_that_does_not_fit_says_so_and_keeps_its_time():
+    tight = step(LLAMA_405, H100, BATCH, Layout(tp=8, pp=2, dp=2))
+    wide = step(LLAMA_405, H100, BATCH, Layout(tp=8, pp=32, dp=4, recompute="full"))
+    need = footprint(LLAMA_405, BATCH, Layout(tp=8, pp=2, dp=2))
+    assert tight.memory.total == need.total > 80e9
+    assert (bool(tight.fits), bool(wide.fits)) == (False, True)
+    last = repr(tight).splitlines()[-1]
+    assert last.split("  ")[0] == "does not fit 80 GB"
+    assert last.split()[5:] == need.with_interval.split()
+    assert "does not fit" not in repr(wide)
+    roomy = step(LLAMA_405, replace(H100, hbm_capacity=1e12), BATCH, Layout(tp=8, pp=2, dp=2))
+    assert bool(roomy.fits)
+    assert roomy.time == tight.time
+
+
+def test_of_many_layouts_it_says_how_many_do_not_fit():
+    layouts = Layout(tp=8, pp=np.array([1, 2, 32]), dp=np.array([4, 2, 1]), recompute="full")
+    some = step(LLAMA_405, H100, BATCH, layouts)
+    assert some.fits.tolist() == [False, False, True]
+    assert some.memory.total.tolist() == footprint(LLAMA_405, BATCH, layouts).total.tolist()
+    assert repr(some).splitlines()[-1].split() == ["does", "not", "fit", "80", "GB", "2", "of", "3"]
+    many = step(LLAMA_405, H100, BATCH, Layout(tp=8, pp=np.tile([2, 32], training.BLOCK), recompute="full"))
+    assert np.count_nonzero(many.fits) == training.BLOCK
+
+
+def test_memory_is_counted_when_it_is_asked_for_and_once(monkeypatch):
+    counted = []
+    law = training.rank_footprint
+    monkeypatch.setattr(training, "rank_footprint", lambda *args: counted.append(args) or law(*args))
+    one = step(DENSE, H100, Workload(4096, 8), Layout(dp=8))
+    assert not counted
+    assert one.fits
+    assert one.memory.total > 0
+    assert "does not fit" not in repr(one)
+    assert len(counted) == 1
+    alone = replace(one, gemms=0.0)  # no record of step()
+    assert (alone.memory, alone.fits) == (None, None)
+    assert repr(alone).startswith("Step")

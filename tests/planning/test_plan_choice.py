@@ -21,7 +21,7 @@ from clusterlab.planning import (
     serve,
 )
 from clusterlab.planning.choice import candidates
-from clusterlab.units import MW, day
+from clusterlab.units import MW, day, fmt
 from planned import ASKED, EIGHT, FEW, H100, LLAMA, adds_up
 
 
@@ -290,6 +290,19 @@ def test_the_leanest_layout_is_what_a_search_finds_and_infinite_where_nothing_di
     assert least_memory(run, replace(site, gpus=7)) == np.inf
     with pytest.raises(ValueError, match="accelerator and gpus must be given"):
         least_memory(run, Site("H100 SXM"))
+
+
+def test_a_plan_that_does_not_fit_says_by_how_much():
+    run = Training("Llama 3.1 405B", 15e12, global_batch=512)
+    least = fmt(least_memory(run, Site("H100 SXM", gpus=32)), "B")
+    with pytest.raises(
+        InfeasibleError, match=f"the nearest needs {least} of 72 GB: tp 8, .*the nearest that does: gpus"
+    ):
+        plan(run, Site("H100 SXM", gpus=32))
+    fixed = Site("H100 SXM", gpus=32, layout={"tp": 1, "pp": 1, "cp": 1, "zero": 1})
+    why = "fits with tp 1, pp 1, cp 1, zero 1 fixed: the nearest needs [0-9.]+ TB of 72 GB: .*; leave some of them free"
+    with pytest.raises(InfeasibleError, match=why):
+        plan(run, fixed)
 
 
 def test_progress_is_told_and_only_rises():

@@ -68,8 +68,15 @@ class Software(Sourced):
     optimizer_bytes: Bytes
     #: Of an element of an activation.
     activation_bytes: Bytes
-    #: Of a logit.
+    #: Of a logit where the loss is taken: all copies of it that stand at once.
     logit_bytes: Bytes
+    #: The same where tensor-parallel ranks share the vocabulary.
+    split_logit_bytes: Bytes
+    #: Whether an empty gradient stays of each shape of a matrix, as wide as an activation, for all that have the shape.
+    gradient_placeholders: bool
+    #: Whether a peak is of one moment, either where the loss is taken or where the gradients of a layer's activations
+    #: are most, as measured peaks say; else what is recomputed and the logits count together, and no such gradients.
+    peak_of_a_moment: bool
 
     @property
     def fused_attention(self) -> bool:

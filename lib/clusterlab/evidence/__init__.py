@@ -50,6 +50,17 @@ from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
 from .link_fit import LinkFit, fit_links
 from .link_prediction import TimedCollective, predict_collective, predict_held_out, predict_timings
 from .link_spreads import CollectiveCoverage, collective_coverage, collective_residuals, learn_collective_spreads
+from .memory_peaks import (
+    MemoryPeak,
+    PeakScore,
+    compare_peaks,
+    learn_memory_spreads,
+    memory_coverage,
+    peak_ratios,
+    predict_peak,
+    published_peaks,
+    reserved_share,
+)
 from .nccl_tests import published_timings, read_timings
 from .rows import Skipped
 from .tables import published
@@ -81,5 +92,6 @@ __all__ = [
     "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch", "quantile_interval",
     "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation", "explain",
     "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
-    "calibration_worth", "Rate", "matmul_rate", "triad_bandwidth",
+    "calibration_worth", "MemoryPeak", "published_peaks", "predict_peak", "peak_ratios", "reserved_share", "PeakScore",
+    "compare_peaks", "learn_memory_spreads", "memory_coverage", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -207,6 +207,14 @@ class Block:
         """Return bytes kept where every second GEMM is computed again."""
         return sum(self.activations(shape, rank).values())
 
+    def gradients(self, shape: Transformer, rank: Rank) -> Bytes:
+        """Return bytes of gradients of activations that stand at once within it, besides those of its ends."""
+        return 0.0
+
+    def one_of_each(self, shape: Transformer, rank: Rank) -> Number:
+        """Return weights of its GEMMs on a rank, with one of the routed experts."""
+        return self.on_rank(shape, rank.tp)
+
     def copies(self, shape: Transformer, tp: Number) -> Number:
         """Return weights that ranks hold besides their share, on all of them together."""
         return 0.0

@@ -71,6 +71,10 @@ class FeedForward(Block):
         keeps = Kept(shape, rank)
         return keeps.stream + keeps.split * self.middle(shape)
 
+    def gradients(self, shape: Transformer, rank: Rank) -> Bytes:
+        """Return those of the gate and of what it gates: the product's comes in the place of the product."""
+        return Kept(shape, rank).split * (1 + shape.gated) * self.middle(shape)
+
     def largest_matrix(self, shape: Transformer, tp: Number) -> Number:
         return shape.hidden * 1.0 * shape.ffn / tp
 
@@ -183,6 +187,19 @@ class Experts(FeedForward):
         kept = keeps.stream_in + keeps.split_in * (routed + wide)
         kept = kept + keeps.split * ((0 if keeps.lean else routed) + wide * (1 + shape.gated))
         return Block.activations(self, shape, rank) | {"experts": kept}
+
+    def half_activations(self, shape: Transformer, rank: Rank) -> Bytes:
+        """Return those of shared experts: grouped GEMMs are all computed again (torchtitan saves ``aten.mm`` alone)."""
+        keeps = Kept(shape, rank)
+        return keeps.stream + keeps.split * shape.shared_experts * shape.expert_ffn
+
+    def gradients(self, shape: Transformer, rank: Rank) -> Bytes:
+        """Return those of dispatched rows and of their way through the experts."""
+        routed = shape.experts_per_token * self.expert_input(shape)
+        return super().gradients(shape, rank) + Kept(shape, rank).split * routed
+
+    def one_of_each(self, shape: Transformer, rank: Rank) -> Number:
+        return self.on_rank(shape, rank.tp) + self.expert_weights(shape) / rank.expert_tp
 
     def largest_matrix(self, shape: Transformer, tp: Number) -> Number:
         return self.on_rank(shape, tp)

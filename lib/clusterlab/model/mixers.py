@@ -110,6 +110,10 @@ class Attention(Block):
         scores = keeps.score * self.score_elements(shape, rank.sequence)
         return super().activations(shape, rank) | {"attention": kept, "scores": scores}
 
+    def gradients(self, shape: Transformer, rank: Rank) -> Bytes:
+        """Return those of queries, keys and values, and of what attention made of them."""
+        return Kept(shape, rank).split * (self.kept(shape, rank)[0] + shape.heads * shape.value_dim)
+
     def half_activations(self, shape: Transformer, rank: Rank) -> Bytes:
         values = larger(shape.kv_heads * 1.0, rank.tp) * shape.head_dim
         return Kept(shape, rank).split * (shape.heads * (shape.head_dim + shape.value_dim) + values)
@@ -251,6 +255,9 @@ class Recurrent(Block):
         made = 2 * self.width + self.inputs + self.gates
         kept = keeps.stream_in + keeps.split * made + (keeps.split_in * self.width if keeps.narrow else 0.0)
         return {"norms": keeps.stream, "attention": kept}
+
+    def gradients(self, shape: Transformer, rank: Rank) -> Bytes:
+        return Kept(shape, rank).split * (2 * self.width + self.inputs + self.gates)
 
     def exchanged(self, shape: Transformer) -> Number | None:
         return None

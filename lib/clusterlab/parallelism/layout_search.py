@@ -2,11 +2,12 @@
 
 :func:`search` makes all combinations of the axes that it is given, drops those that break a rule of
 :meth:`clusterlab.model.Layout.violations` or do not fit in memory, and times the rest in one call. Nothing is pruned by
-guesswork.
+guesswork. Where nothing fits it says by how much.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -29,7 +30,8 @@ _PLACES = ("fastest", "second", "third")  # what a record shows of all that can 
 class Search(Explained):
     """What a search found. ``layouts`` are all that can run, in one record; ``step`` and ``memory`` go with them.
 
-    ``rejected`` maps each reason to how many layouts it dropped; a layout counts for the first of its reasons.
+    ``rejected`` maps each reason to how many layouts it dropped; a layout counts for the first of its reasons. Where
+    nothing fits, ``nearest`` is the layout that needs least, ``least`` the bytes that it needs; ``short`` says both.
     """
 
     considered: int
@@ -37,6 +39,9 @@ class Search(Explained):
     layouts: Layout
     step: Step
     memory: np.ndarray
+    nearest: Layout | None = None
+    least: Bytes = math.inf
+    short: str = ""
 
     @property
     def cost(self) -> Seconds:
@@ -53,7 +58,7 @@ class Search(Explained):
         """
         least = choose({"time": self.step.time, "memory": self.memory, "cost": self.cost}, by=by)
         if not np.size(least):
-            raise ValueError(f"no layout can run: {dict(self.rejected)}")
+            raise ValueError(f"no layout can run: {self.short or dict(self.rejected)}")
         return self.layouts[int(np.argmin(least))]
 
     @property
@@ -66,12 +71,17 @@ class Search(Explained):
     def _rows(self) -> Rows:
         rows = [("", "layouts"), ("considered", f"{self.considered:,}")]
         rows += [(f"rejected: {reason}", f"{count:,}") for reason, count in self.rejected.items() if count]
+        rows += [("does not fit", self.short)] if self.short else []
         rows.append(("can run", f"{self.memory.size:,}"))
         for place, i in zip(_PLACES, np.argsort(self.step.time, kind="stable"), strict=False):
-            layout = ", ".join(f"{name} {value}" for name, value, *_ in self.layouts[int(i)]._rows()[1:])
             time = with_interval(self.step.time[i], self.step.low[i], self.step.high[i], "s")
-            rows.append((place, f"{layout}: {time}, {fmt(self.memory[i], 'B')}"))
+            rows.append((place, f"{_axes_of(self.layouts[int(i)])}: {time}, {fmt(self.memory[i], 'B')}"))
         return rows
+
+
+def _axes_of(layout: Layout) -> str:
+    """A layout in a line."""
+    return ", ".join(f"{name} {value}" for name, value, *_ in layout._rows()[1:])
 
 
 def axes(
@@ -178,14 +188,19 @@ def search(
         alive &= ~np.asarray(broken)
         now = int(np.count_nonzero(alive))
         rejected[rule], left = left - now, now
-    layouts = candidates[alive]
-    layouts, memory = _fitting(model, workload, candidates[alive], software, limit)
+    built = candidates[alive]
+    layouts, memory = _fitting(model, workload, built, software, limit)
     rejected[f"more than {fmt(limit, 'B')} of memory"] = left - memory.size
+    timed = Step(*(memory for _ in fields(Step)))
+    found = alive.size, MappingProxyType(rejected), layouts
     if memory.size:
         timed = step(model, machine, workload, layouts, software=software)
-    else:
-        timed = Step(*(memory for _ in fields(Step)))
-    return Search(alive.size, MappingProxyType(rejected), layouts, timed, memory)
+    elif left:
+        need = _fitting(model, workload, built, software, math.inf)[1]
+        nearest, least = built[int(np.argmin(need))], float(np.min(need))
+        short = f"the nearest needs {fmt(least, 'B')} of {fmt(limit, 'B')}: {_axes_of(nearest)}"
+        return Search(*found, timed, memory, nearest, least, short)
+    return Search(*found, timed, memory)
 
 
 def _fitting(

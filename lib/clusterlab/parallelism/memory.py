@@ -13,21 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ..catalogue import SOFTWARE, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Software
 from ..checks import Numeric, choose, larger, pick, positive, smaller
 from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
 from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
-from ..records import Explained, Rows, summary, words
+from ..records import Explained, Predicted, Rows, summary, words
 from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
 
 
 def _sum_rows(record: Numeric, unit: str) -> list[tuple[str, ...]]:
     """A record whose fields are parts in bytes: one row for each that is there, and the total."""
-    parts = {name: getattr(record, name) for name in record.__dataclass_fields__}
+    parts = {f.name: getattr(record, f.name) for f in fields(record)}
     rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
     return [("", unit), *rows, ("total", summary(record.total, unit))]
 
@@ -234,18 +234,22 @@ def _sum_parts(parts: Iterable[Mapping[str, Bytes]]) -> dict[str, Bytes]:
 
 
 @dataclass(frozen=True, repr=False)
-class Footprint(Explained):
-    """Bytes on one rank, part by part; ``total`` is their sum."""
+class Footprint(Predicted):
+    """Bytes on one rank, part by part; ``total`` is their sum, with an 80 % interval learned from measured peaks."""
 
     weights: Bytes
     gradients: Bytes
     optimizer: Bytes
+    placeholders: Bytes  # empty gradients, where software keeps some
     gathered: Bytes  # layers held whole for a moment under ZeRO 2 and 3
     activations: Bytes  # of all microbatches in flight
     recomputation: Bytes  # the layer that is being recomputed
+    backward: Bytes  # gradients of activations
     output: Bytes  # logits and the input of the output layer, on the last stage
     fragmentation: Bytes
     reserved: Bytes
+
+    _kind: ClassVar = "memory: other stack"
 
     @property
     def state(self) -> Bytes:
@@ -255,12 +259,12 @@ class Footprint(Explained):
     @property
     def dynamic(self) -> Bytes:
         """Bytes that come and go within a step."""
-        return self.gathered + self.activations + self.recomputation + self.output
+        return self.gathered + self.activations + self.recomputation + self.backward + self.output
 
     @property
     def total(self) -> Bytes:
         """Bytes in all."""
-        return self.state + self.dynamic + self.fragmentation + self.reserved
+        return self.state + self.placeholders + self.dynamic + self.fragmentation + self.reserved
 
     def headroom(self, capacity: PositiveBytes) -> Bytes:
         """Bytes left of ``capacity``; below zero, the bytes that are missing."""
@@ -271,8 +275,12 @@ class Footprint(Explained):
         """Whether ``capacity`` bytes are enough."""
         return self.headroom(capacity) >= 0
 
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
+        total, spread = self.total, PREDICTION_INTERVALS[self._kind]
+        return total, spread.low * total, spread.high * total, "B"
+
     def _rows(self) -> Rows:
-        return _sum_rows(self, "B")
+        return [*_sum_rows(self, "B")[:-1], ("total", self.with_interval)]
 
 
 @law
@@ -290,11 +298,13 @@ def footprint(
     r"""Memory of one rank in training, part by part.
 
     .. math:: M = \underbrace{\frac{\text{state}}{t \cdot p \cdot \text{ZeRO}}}_\text{stays} + \underbrace{
-        L_i\,F_i\,A + \text{gathered} + \text{recomputation} + \text{output}}_{D,\;\text{comes and goes}}
-        + \varphi D + \text{reserved}
+        L_i\,F_i\,A + \max(\text{gathered} + \text{recomputation} + \text{backward},\ \text{output})}_{D,\;\text{comes
+        and goes}} + \text{placeholders} + \varphi D + \text{reserved}
 
     with L_i layers on stage i, F_i microbatches in flight (:func:`clusterlab.parallelism.in_flight`) and A bytes a
-    layer and microbatch (:func:`layer_activations`).
+    layer and microbatch (:func:`layer_activations`). The largest moment is either the loss, with all copies of the
+    logits, or the backward pass of one layer, with the gradients of its activations: for stacks whose peaks were
+    measured. Of others what is recomputed and the logits count together, and no gradients of activations.
 
     Parameters
     ----------
@@ -306,7 +316,8 @@ def footprint(
         Ranks, chunks, microbatch, ZeRO stage, recomputation: ``"none"``, ``"selective"`` (keeps no scores),
         ``"alternate"`` (keeps attention's output and every second GEMM's) or ``"full"`` (keeps a layer's input).
     software : Software
-        Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout.
+        Bytes of weights, gradients, optimizer state, activations and logits, fused attention and dropout, empty
+        gradients, and whether its peaks were measured (``peak_of_a_moment``).
     schedule : str or array of str
         As in :func:`clusterlab.parallelism.simulate_pipeline`.
     stage : optional
@@ -319,7 +330,9 @@ def footprint(
     Returns
     -------
     Footprint
-        Bytes; ``headroom(capacity)`` and ``fits(capacity)`` compare them with the memory of an accelerator.
+        Bytes, as PyTorch counts those of tensors at their peak; an allocator reserves some 5 % more
+        (:func:`clusterlab.evidence.reserved_share`). ``headroom(capacity)`` and ``fits(capacity)`` compare them with
+        the memory of an accelerator.
 
     Raises
     ------
@@ -329,12 +342,18 @@ def footprint(
     Notes
     -----
     Source: Korthikanti et al. 2022, section 4, whose sum over stages, in-flight factor and output terms these are;
-    Rajbhandari et al. 2020 for ZeRO. A stage frees its output once it is sent (their appendix B). The first stage holds
-    the embedding, the last the output layer, also where the two are tied. Assumed: two layers (or as much as the
-    embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and one ahead, in the precision of
-    the activations, and one layer's gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same;
-    software may gather dense layers matrix by matrix instead; experts are balanced; only norms, routers and MLA's
-    down-projections are on every tensor-parallel rank.
+    Rajbhandari et al. 2020 for ZeRO; TransformerEngine, ``get_dummy_wgrad``, for empty gradients: one for each shape of
+    a matrix, two bytes an element, from the first backward pass to the end. Held against measured peaks in
+    :func:`clusterlab.evidence.compare_peaks`. The gradient of a gated feed-forward's product comes in the place of the
+    product, so that its gate and what it gates are most of ``backward``; two whole tensors as wide as the stream stand
+    beside, one gathered and one that is a gradient. A stage frees its output once it is sent (Korthikanti et al.,
+    appendix B). The first stage holds the embedding, the last the output layer, also where the two are tied. Assumed:
+    two layers (or as much as the embedding, where that is larger) are gathered at a time under ZeRO 3, one at work and
+    one ahead, in the precision of the activations, but the output layer alone while the loss is taken, and one layer's
+    gradients wait whole under ZeRO 2 and 3; the pieces of a stage weigh the same; software may gather dense layers
+    matrix by matrix instead; experts are balanced; only norms, routers and MLA's down-projections are on every
+    tensor-parallel rank. Left out: what an exchange of heads for sequences keeps of attention's output once more
+    (TransformerEngine from 2.8 on), 1 to 3 % of two models at 131,072 tokens.
 
     Examples
     --------
@@ -353,13 +372,13 @@ def footprint(
     {'none': '-28.8 GB', 'selective': '17.5 GB', 'full': '40.7 GB'}
     >>> need["selective"]
     Footprint
-                         B
-    weights        4.12 GB
-    gradients      8.24 GB
-    optimizer      24.7 GB
-    activations      25 GB
-    recomputation   336 MB
-    total          62.5 GB
+                                        B
+    weights                       4.12 GB
+    gradients                     8.24 GB
+    optimizer                     24.7 GB
+    activations                     25 GB
+    recomputation                  336 MB
+    total          62.5 GB (40.4 to 96.5)
     """
     layout.violations(model, workload).refuse()
     if stage is not None:
@@ -380,7 +399,10 @@ def rank_footprint(
     """Return the footprint of layouts without violations, of a model as it is trained."""
     held = _held(model, workload, layout, software, schedule)
     stages = _heaviest_stages(held) if stage is None else [stage]
-    return reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
+    found = reduce(_larger, (_on_stage(held, i, fragmentation, reserved) for i in stages))
+    if software.peak_of_a_moment:
+        vars(found)["_kind"] = "memory: measured stack"
+    return found
 
 
 class _Kind(NamedTuple):
@@ -388,6 +410,8 @@ class _Kind(NamedTuple):
 
     kept: Bytes
     recomputed: Bytes
+    gradients: Bytes  # of activations, at most
+    placeholders: Number
     dense_params: Number  # also norms, routers and shared experts
     expert_params: Number
     gathered_params: Number  # that are put together at a time
@@ -398,6 +422,7 @@ class _Held(NamedTuple):
 
     model: Transformer
     layout: Layout
+    software: Software
     microbatches: Number
     schedule: str | Sequence[str]
     leading: _Kind | None  # of the layers that come first, where they are others
@@ -408,6 +433,7 @@ class _Held(NamedTuple):
     expert_bytes: list[Bytes]
     gathered_bytes: Bytes  # for each parameter that is put together
     input_bytes: Bytes  # of the stream after the embedding, where dropout keeps its mask
+    whole_bytes: Bytes  # of a tensor as wide as the stream, not shared out
     output_bytes: Bytes  # of one microbatch that waits for the loss
     waiting: Number  # microbatches that do
 
@@ -416,7 +442,8 @@ def _held(
     model: Transformer, workload: Workload, layout: Layout, software: Software, schedule: str | Sequence[str]
 ) -> _Held:
     rank, zero = _rank(workload, layout, software), layout.zero
-    stream = software.activation_bytes * rank.tokens * model.hidden / rank.stream
+    whole = software.activation_bytes * rank.tokens * model.hidden
+    stream, logit_bytes = whole / rank.stream, pick(layout.tp > 1, software.split_logit_bytes, software.logit_bytes)
     expert_ranks = layout.tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
     if layout.shard_group is not None:
         expert_ranks = smaller(layout.shard_group, expert_ranks)
@@ -429,9 +456,10 @@ def _held(
     return _Held(
         model=model,
         layout=layout,
+        software=software,
         microbatches=microbatches,
         schedule=schedule,
-        leading=_mean_layer(model, leading, layout, rank, stream) if leading else None,
+        leading=_mean_layer(model, leading, layout, rank, stream, usual) if leading else None,
         usual=_mean_layer(model, usual, layout, rank, stream),
         pieces=pieces,
         leading_stages=_leading_stages(sum(stack.count for stack in leading), layout, *pieces) if leading else [],
@@ -439,13 +467,19 @@ def _held(
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
         gathered_bytes=2.0 * (zero >= 3) * software.activation_bytes + 1.0 * (zero >= 2) * software.gradient_bytes,
         input_bytes=rank.tokens * model.hidden / rank.stream if software.dropout else 0.0,
-        output_bytes=2 * stream + software.logit_bytes * rank.tokens * model.vocab / layout.tp,
+        whole_bytes=whole,
+        output_bytes=2 * stream + logit_bytes * rank.tokens * model.vocab / layout.tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": microbatches}, schedule=schedule),
     )
 
 
-def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes) -> _Kind:
-    """The mean of some layers, block by block: whatever is recomputed is so a layer at a time."""
+def _mean_layer(
+    model: Transformer, stacks: list[Stack], layout: Layout, rank: Rank, stream: Bytes, others: Sequence[Stack] = ()
+) -> _Kind:
+    """The mean of some layers, block by block: whatever is recomputed is so a layer at a time.
+
+    Blocks that ``others`` have too keep their placeholders there.
+    """
     full, selective, alternate = layout.full_recompute, layout.selective_recompute, layout.alternate_recompute
     halves, software = np.any(alternate), rank.software
     assert software is not None
@@ -470,11 +504,15 @@ def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: R
         # Depths of multi-token prediction in a hybrid are two of its layers each.
         single = model.feed_forward_layers is not None and stack.sixteen_bits
         count = count + stack.count * (2 if single else 1)
+    blocks = [block for stack in stacks for block in stack.blocks]
+    there = [block for stack in others for block in stack.blocks]
     total, scores, dense, routed, gathered = (x / count for x in (total, scores, dense, routed, gathered))
     kept = pick(alternate, half / count, total) if halves else total
     return _Kind(
         kept=pick(full, stream, kept - selective * scores),
         recomputed=pick(full, total - stream, pick(selective, 1.0, 0.0) * most_scores + total - kept),
+        gradients=reduce(larger, (1.0 * block.gradients(model, rank) for block in blocks)),
+        placeholders=sum(block.one_of_each(model, rank) for block in dict.fromkeys(blocks) if block not in there),
         dense_params=dense,
         expert_params=routed,
         gathered_params=gathered,
@@ -483,7 +521,7 @@ def _mean_layer(model: Transformer, stacks: list[Stack], layout: Layout, rank: R
 
 def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) -> Footprint:
     """The footprint of a rank of stage i."""
-    model, layout = held.model, held.layout
+    model, layout, software = held.model, held.layout, held.software
     tp, pp, chunks = layout.tp, layout.pp, layout.chunks
     first, last = i == 0, i == pp - 1
     embedding = first * (model.vocab / tp + model.positions) * model.hidden
@@ -491,18 +529,29 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
     head = last * (own_output * model.vocab / tp + 1 + model.biases) * model.hidden
     dense_params, expert_params = embedding + head, 0.0
     activations = first * held.input_bytes
-    largest, recomputed = larger(1.0 * embedding, 1.0 * head), 0.0  # put together at a time
+    largest, recomputed, backward = larger(1.0 * embedding, 1.0 * head), 0.0, 0.0
+    matrix = placeholders = last * model.vocab / tp * model.hidden  # of the output layer
     layers = held_layers(*held.pieces, i, pp, chunks)
     of_leading = sum((there & (stage == i) for there, stage in held.leading_stages), start=0.0 * layers)
     kinds = [(layers - of_leading, held.usual)] + ([(of_leading, held.leading)] if held.leading else [])
     for count, kind in kinds:
         dense_params = dense_params + count * kind.dense_params
         expert_params = expert_params + count * kind.expert_params
+        placeholders = placeholders + (count > 0) * kind.placeholders
         activations = activations + count * kind.kept
         largest = larger(largest, (count > 0) * kind.gathered_params)
         recomputed = larger(recomputed, (count > 0) * kind.recomputed)
+        backward = larger(backward, (count > 0) * kind.gradients)
     activations = activations * in_flight.unchecked(pp, held.microbatches, i, schedule=held.schedule, chunks=chunks)
-    gathered, output = largest * held.gathered_bytes, last * held.waiting * held.output_bytes
+    gathered, output = largest * held.gathered_bytes, held.output_bytes
+    at_loss = matrix * (layout.zero >= 3) * software.activation_bytes
+    if software.peak_of_a_moment:  # where the loss is taken, or within a layer; other microbatches wait with theirs
+        loss = last & (output + at_loss > recomputed + backward + gathered)
+        gathered, recomputed = pick(loss, at_loss, gathered), pick(loss, 0.0, recomputed)
+        backward = 2 * held.whole_bytes + pick(loss, 0.0, backward)
+        output = last * (held.waiting - 1.0 + loss) * output
+    else:
+        backward, output = 0.0 * backward, last * held.waiting * output
     weights, gradients, optimizer = (
         dense_params * dense + expert_params * expert
         for dense, expert in zip(held.dense_bytes, held.expert_bytes, strict=True)
@@ -511,11 +560,13 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
+        placeholders=software.gradient_placeholders * software.activation_bytes * placeholders,
         gathered=gathered,
         activations=activations,
         recomputation=recomputed,
+        backward=backward,
         output=output,
-        fragmentation=fragmentation * (gathered + activations + recomputed + output),
+        fragmentation=fragmentation * (gathered + activations + recomputed + backward + output),
         reserved=reserved,
     )
 

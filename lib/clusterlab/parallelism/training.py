@@ -9,14 +9,15 @@ the hiding law (:func:`~clusterlab.interconnect.exposed_time`) for what :class:`
 the same time, and the slowest stage (:func:`~clusterlab.parallelism.critical_stage`), which sets the pace.
 
 Ranks are placed as Megatron-LM places them: tp innermost, then cp, dp and pp, so that tp neighbours share a node. Not
-modelled: input, checkpoints, failures, stragglers, dropped or badly balanced tokens, and memory, which has a module of
-its own.
+modelled: input, checkpoints, failures, stragglers, dropped or badly balanced tokens. Memory has a module of its own: a
+step is timed whether it fits or not, and its record says when it does not.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -27,7 +28,9 @@ from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
 from ..quantities import Bytes, Count, Flops, FlopsPerSecond, Number, PerSecond, Seconds, Share
 from ..records import Predicted, Rows, record, summary
+from ..units import fmt
 from .exchange import Communication, data_parallel, layer_communication, shards_of, stage_transfers, windows_of
+from .memory import Footprint, rank_footprint
 from .pipeline import CriticalStage, critical_stage, dualpipe_bubble
 from .rates import Rates, reached
 from .work import Compute, Ends, Job, compute_time, ends_time, rank_weights
@@ -67,6 +70,9 @@ class Step(Predicted):
     spread_high: Number
 
     _follow: ClassVar = {"mfu": ("%", -1), "hfu": ("%", -1), "tokens_per_second": ("tokens/s", -1)}
+    _asked: ClassVar[tuple | None] = (
+        None  # of a record that step() made: bytes there are, and what memory is counted of
+    )
 
     @property
     def time(self) -> Seconds:
@@ -107,13 +113,32 @@ class Step(Predicted):
         """Tokens a second of all accelerators."""
         return self.tokens / self.time
 
+    @cached_property
+    def memory(self) -> Footprint | None:
+        """What the fullest rank holds, counted when it is first asked for; None where :func:`step` made no record."""
+        if self._asked is None:
+            return None
+        model, workload, layout, software = self._asked[1]
+        return rank_footprint(model, workload, layout, software, "interleaved", None)
+
+    @property
+    def fits(self) -> bool | np.ndarray | None:
+        """Whether the memory of the accelerators is enough; a time is that of a layout whether it fits or not."""
+        return None if self._asked is None or self.memory is None else self.memory.fits(self._asked[0])
+
     def _rows(self) -> Rows:
         whole_step = self.time
         rows = [("", "time", "share")]
         parts = {name: getattr(self, name) for name in STEP_PARTS}
         rows += [(name, summary(t, "s"), summary(t / whole_step, "%")) for name, t in parts.items() if np.any(t)]
         rows.append(("step", *self._cells()))
-        return [*rows, ("MFU", *self._cells("mfu")), ("HFU", *self._cells("hfu"))]
+        rows += [("MFU", *self._cells("mfu")), ("HFU", *self._cells("hfu"))]
+        if self._asked is None or (need := self.memory) is None or np.all(fits := need.fits(self._asked[0])):
+            return rows
+        short = (
+            (f"{np.count_nonzero(~np.asarray(fits)):,} of {np.size(fits):,}", "") if np.ndim(fits) else need._cells()
+        )
+        return [*rows, (f"does not fit {fmt(self._asked[0], 'B')}", *short)]
 
 
 def step_kind(model: Transformer, precision: str) -> str:
@@ -236,10 +261,15 @@ def step(
         known = [name for name, (peak, _) in PRECISIONS.items() if peak in machine.peaks]
         raise ValueError(f"precision must be one of {', '.join(known)} on {machine.name}; got {workload.precision!r}")
     job, rates = Job.of(workload, layout), reached(machine, workload.precision, software)
+    found = (_step if math.prod(shape_of(job)) <= BLOCK else _by_blocks)(model, machine, rates, software, job)
+    vars(found)["_asked"] = machine.hbm_capacity, (model, workload, layout, software)
+    return found
+
+
+def _by_blocks(model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job) -> Step:
+    """The steps of many layouts, so many at a time."""
     shape = shape_of(job)
     count = math.prod(shape)
-    if count <= BLOCK:
-        return _step(model, machine, rates, software, job)
     flat = [np.broadcast_to(one, shape).ravel() if np.ndim(one) else np.asarray(one) for one in job]
     blocks = []
     for i in range(0, count, BLOCK):

@@ -18,7 +18,7 @@ import numpy as np
 from .. import failures
 from ..catalogue import SOFTWARE, Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
-from ..parallelism import axes, search, step_kind
+from ..parallelism import Search, axes, search, step_kind
 from ..quantities import Amount, Bytes, Count
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
@@ -535,15 +535,15 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
         return InfeasibleError(f"{why}; the nearest that does: gpus {nearest:,}", {"gpus": nearest})
     if site.layout:
         given = ", ".join(f"{axis} {value}" for axis, value in site.layout.items())
-        return InfeasibleError(f"no layout of {what} fits with {given} fixed; leave some of them free")
+        short = f": {_short(training, site, chips)}" if site.gpus else ""
+        return InfeasibleError(f"no layout of {what} fits with {given} fixed{short}; leave some of them free")
     return InfeasibleError(f"no layout of {what} fits, with any number up to {_MOST_GPUS:,}; take one with more memory")
 
 
 def _short(training: Training, site: Site, chips: Machine) -> str:
     """What keeps every layout of so many accelerators from running: memory, or what does not divide."""
-    need, has = least_memory(training, replace(site, accelerator=chips.name)), site.room(chips.hbm_capacity)
-    if need < np.inf:
-        return f"the leanest needs {fmt(need, 'B')} on each, and {fmt(has, 'B')} may be used"
+    if short := _leanest(training, site, chips).short:
+        return short
     batch = f"{training.global_batch:,.0f} sequences" if training.global_batch else "its sequences"
     return f"none cuts {batch} and {training.model.layers:.0f} layers into {site.gpus:,.0f} equal parts"
 
@@ -570,8 +570,14 @@ def least_memory(training: Training, site: Site) -> Bytes:
     """
     if site.accelerator is None or site.gpus is None:
         raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
-    chips, gpus = machine(site.accelerator, network=site.network), int(site.gpus)
+    found = _leanest(training, replace(site, memory=1.0), machine(site.accelerator, network=site.network))
+    return float(found.least)
+
+
+def _leanest(training: Training, site: Site, chips: Machine) -> Search:
+    """The search of a site's layouts, which where none fits says the leanest."""
+    assert site.gpus is not None
+    gpus, software = int(site.gpus), SOFTWARE[site.software]
     _, values = _together(training, site, chips, [gpus])
-    software = SOFTWARE[site.software]
-    found = search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=1e18, values=values)
-    return float(np.min(found.memory, initial=np.inf))
+    room = site.room(chips.hbm_capacity)
+    return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)

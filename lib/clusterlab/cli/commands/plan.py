@@ -11,6 +11,7 @@ from ...catalogue import find
 from ...evidence.text import name_of, read_text
 from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
 from ...records import Json
+from ...units import fmt
 from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
 from .audit import parsed
 
@@ -60,6 +61,8 @@ def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
 def _told(made: Plan | Fleet) -> list[str]:
     """What is printed of a plan, block by block."""
     told = [str(made)]
+    if isinstance(made, Plan) and (need := made.design.step.memory):
+        told.append(f"Memory\n{need.with_interval} of {fmt(made.design.machine.hbm_capacity, 'B')} on an accelerator")
     if made.binding:
         told.append(f"What binds\n{made.binding}")
     if made.tornado:
