@@ -49,6 +49,7 @@ INPUTS = (
     ("server-power", "WATTS", "of an accelerator with its share of a server"),
     ("oversubscription", "N", "of the leaves (1)"),
     ("software", "YEAR", "era of the training software (2024)"),
+    ("restarts", "WHO", "of a job that failed: automatic (software), or 'by hand'"),
     ("rate", "N", "serve instead: requests a second at the peak"),
     ("prompt", "N", "serve: tokens of a prompt (1000)"),
     ("output", "N", "serve: tokens of an answer (300)"),
@@ -57,7 +58,7 @@ INPUTS = (
     ("first-token", "TIME", "serve: within so long"),
 )
 KINDS = {name.replace("-", "_"): kind for name, kind, _ in INPUTS} | dict.fromkeys(AXES, "N")
-_WORDS = ("model", "accelerator", "network", "precision", "software", "recompute")
+_WORDS = ("model", "accelerator", "network", "precision", "software", "recompute", "restarts")
 # How an input of each kind is written: the unit that it may have, and an example. A number alone is in SI units.
 _FORMS = {
     "N": (r"[kMBT]?", "16384 or 15.6T"),
@@ -103,7 +104,7 @@ DRAWS = {"least": 1, "most": 100_000}  # scenarios; a plan of the most takes sec
 
 def scenario_of(changes: Iterable[str]) -> Scenario:
     """The central scenario with some assumptions changed, each written NAME=VALUE."""
-    values = {}
+    values: dict[str, Any] = {}
     for change in changes:
         name, equals, value = change.partition("=")
         name = name.strip().replace("-", "_")

@@ -24,7 +24,9 @@ from .fleet import (
     lemon_nodes,
     planned_goodput,
     server_draws,
+    waits_for_people,
 )
+from .incidents import Incidents, is_incidents, parse_incidents, read_incidents
 from .inference_runs import (
     InferenceRun,
     at_peak,
@@ -51,6 +53,7 @@ from .link_fit import LinkFit, fit_links
 from .link_prediction import TimedCollective, predict_collective, predict_held_out, predict_timings
 from .link_spreads import CollectiveCoverage, collective_coverage, collective_residuals, learn_collective_spreads
 from .nccl_tests import published_timings, read_timings
+from .own_failures import Cause, OwnFailures, learn_incidents
 from .rows import Skipped
 from .tables import published
 from .timings import Timing, by_source
@@ -76,10 +79,11 @@ __all__ = [
     "predict_held_out", "TimedCollective", "predict_collective", "collective_residuals", "learn_collective_spreads",
     "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference", "fit_serving",
     "leave_one_inference_source_out", "inference_kind", "learn_serving_spreads", "serving_coverage",
-    "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "lemon_nodes", "server_draws",
-    "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim", "claim_table", "stated_hours",
-    "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch", "quantile_interval",
-    "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation", "explain",
-    "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
-    "calibration_worth", "Rate", "matmul_rate", "triad_bandwidth",
+    "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "waits_for_people", "lemon_nodes",
+    "server_draws", "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim", "claim_table",
+    "stated_hours", "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch",
+    "quantile_interval", "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation",
+    "explain", "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
+    "calibration_worth", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
+    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

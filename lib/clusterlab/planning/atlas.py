@@ -119,7 +119,7 @@ class _Chunk:
 
     inputs: tuple[tuple[str, Any], ...]
     sizes: tuple[tuple[str, int], ...]  # accelerator and number
-    scenario: tuple[tuple[str, float], ...]
+    scenario: tuple[tuple[str, Any], ...]
     draws: int
     seed: int
 
@@ -253,7 +253,8 @@ def _chunks(
 ) -> list[_Chunk]:
     counts = [int(one) for one in np.atleast_1d(whole(sizes=list(sizes) or [0])[0])]
     (number,) = whole(draws=draws)
-    assumed = tuple((f.name, float(getattr(scenario, f.name))) for f in fields(Scenario))
+    values = {f.name: getattr(scenario, f.name) for f in fields(Scenario)}
+    assumed = tuple((name, value if name == "own" else float(value)) for name, value in values.items())
     chunks = []
     for inputs in runs:
         for accelerator in accelerators:

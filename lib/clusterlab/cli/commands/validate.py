@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,6 +20,7 @@ from ...evidence import (
     Skipped,
     calibrated,
     inference_kind,
+    is_incidents,
     is_inference,
     leave_one_inference_source_out,
     leave_one_run_out,
@@ -37,6 +39,7 @@ from ...parallelism import Step
 from ...records import aligned, with_interval
 from ...units import fmt
 from ..command import Command
+from ..incident_log import incidents_object, incidents_told, learned_from
 
 # Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
 TEMPLATE = """\
@@ -60,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--leave-one-out", action="store_true", help=text)
     text = "a CSV of runs of your machine: they correct the predictions of FILE, and narrow the intervals"
     parser.add_argument("--calibrate", metavar="RUNS", help=text)
+    parser.add_argument("--incident-gpus", metavar="N", help="of a log of incidents: the accelerators that it is of")
+    parser.add_argument("--incident-days", metavar="N", help="of a log of incidents: the days that it is of")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,8 +76,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("FILE and --calibrate cannot both be standard input")
     text = read_text(arguments.file)
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    if is_incidents(re.split(r"[,;\t]", first)):
+        return _run_incidents(arguments, text)
+    if arguments.incident_gpus or arguments.incident_days:
+        raise ValueError(
+            f"--incident-gpus and --incident-days go with a log of incidents; {name_of(arguments.file)} is none"
+        )
     inference = is_inference(next(csv.reader([first]), []))
     return _run_inference(arguments, text) if inference else _run_training(arguments, text)
+
+
+# --- Incidents -------------------------------------------------------------------------------------------------------
+
+
+def _run_incidents(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.calibrate is not None or arguments.leave_one_out:
+        raise ValueError("--calibrate and --leave-one-out take training runs; plan --incidents uses a log of incidents")
+    own = learned_from(text, name_of(arguments.file), arguments)
+    print(json.dumps(incidents_object(own), indent=1) if arguments.json else "\n\n".join(incidents_told(own)))
+    return 0
 
 
 # --- Training --------------------------------------------------------------------------------------------------------
@@ -292,12 +314,14 @@ def _status(runs: Sequence[Run] | Sequence[InferenceRun]) -> int:
 COMMAND = Command(
     "predict training or inference runs and compare with their measured times",
     "Predict published training or inference runs, or your own, and compare source by source. The columns say "
-    "which: those of inference have isl, osl or context_len.",
+    "which: those of inference have isl, osl or context_len. A log of incidents (time, cause, lost_hours) is held "
+    "against published failures.",
     """\
     %(prog)s --template > mine.csv
     %(prog)s mine.csv
     %(prog)s --json - < mine.csv
     %(prog)s planned.csv --calibrate mine.csv
+    %(prog)s incidents.csv --incident-gpus 1024 --incident-days 93
     """,
     add_arguments,
     run,
