@@ -189,6 +189,8 @@ NOT_LAWS = {
 NO_LAWS = {
     trained,
     failures.simulate_job,
+    failures.burstiness,  # of counts
+    failures.posterior_loss,  # of a log
     interconnect.hierarchy,
     parallelism.step_kind,
     serving.serving_kind,

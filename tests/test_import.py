@@ -31,7 +31,7 @@ CORE = {
     "failures",
     "power",
 }
-CORE_LINES = 5500  # ``quantities`` is not counted: it reads signatures, and teaches nothing
+CORE_LINES = 5590  # ``quantities`` is not counted: it reads signatures, and teaches nothing
 CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "parallelism", "failures", "power")
 
 

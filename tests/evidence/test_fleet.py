@@ -75,7 +75,7 @@ def test_counts_are_negative_binomial_term_by_term():
 
 def test_llama_3_was_inside_poisson_s_range_and_months_that_differ_make_it_six_times_as_wide():
     run = 54 * day, system_mtbf(50_000 * hour, 16384)
-    plain, wide = expected_failures(*run), expected_failures(*run, dispersion=BURSTS)
+    plain, wide = expected_failures(*run, dispersion=0), expected_failures(*run)
     assert (plain.low, plain.high) == (385, 466)
     assert (wide.low, wide.high) == (136, 872)
     assert 8 < (wide.high - wide.low) / (plain.high - plain.low) < 10
@@ -289,10 +289,9 @@ def test_an_interval_is_narrower_than_a_constant_s_or_the_constant_s_holds_too_f
 
 
 def test_a_published_goodput_without_a_count_of_accelerators_is_not_compared():
-    runs = {run.source for run in fleet.goodput_runs()}
+    runs = {run.source for restarts in fleet.RESTARTS for run in fleet.goodput_runs(restarts)}
     printed = {r["run"]: r["low"] for r in published("failures") if r["metric"] == "effective training time"}
-    assert printed.keys() - runs == {"GLM-65B", "Gemini 1.0", "Kling-Omni"}
-    assert 0.75 <= fleet.fleet_coverage(fleet.goodput_runs()) <= 0.85
+    assert printed.keys() - runs == {"GLM-65B", "Gemini 1.0", "Kling-Omni", "Alibaba C4"}
 
 
 # As printed in the tables of textbooks, with a decimal more.

@@ -23,13 +23,8 @@ from .. import catalogue
 from ..checks import broadcastable, nonnegative, positive
 from ..quantities import Amount, PositiveSeconds, Seconds, Share
 from ..records import Explained, Predicted, Rows, summary
-from ..units import hour
 
 # --- What a failure costs --------------------------------------------------------------------------------------------
-
-# Kind: fitted, to the effective training times of three fleets whose jobs people restart (data/failures.csv, restarts
-# by hand): 2.4, 8.1 and 16.4 hours for each failure, and their geometric mean.
-BY_HAND = 7 * hour  # from a failure until people have a job running again
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

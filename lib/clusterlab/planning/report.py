@@ -316,7 +316,7 @@ def _front(made: Plan | Fleet) -> str:
 
 
 def _assumed(scenario: Scenario) -> str:
-    rows, own = [], {name: ends for name, *ends in scenario.own}
+    rows, own = [], {name: ends for name, *ends in scenario.own or ()}
     for name, one in ASSUMPTIONS.items():
         now, fact = float(getattr(scenario, name)), one.facts["value"]
         same = math.isclose(now, one.value)

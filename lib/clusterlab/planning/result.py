@@ -123,10 +123,9 @@ def sensitivities(
     """
     bars = []
     for name, (low, high) in ends_of(scenario, step_kind).items():
+        ends: list[dict[str, Any]] = [{name: low}, {name: high}]
         try:
-            (time, cost), (later, dearer) = (
-                of(replace(scenario, **dict[str, Any]({name: end}))) for end in (low, high)
-            )
+            (time, cost), (later, dearer) = (of(replace(scenario, **at)) for at in ends)
         except InfeasibleError:
             continue
         if time != later or cost != dearer:

@@ -477,6 +477,9 @@ PRICES: Mapping[str, Price] = MappingProxyType(_TABLES["price"])
 # --- What is assumed: scenarios --------------------------------------------------------------------------------------
 
 
+Own = tuple[tuple[str, float, float], ...]  # what a site's own records say: an assumption, low and high in multiples
+
+
 @dataclass(frozen=True, repr=False)
 class Scenario(Explained):
     """What a plan assumes, in SI units: each a number, or an array of as many scenarios.
@@ -510,12 +513,12 @@ class Scenario(Explained):
     availability: Number
     step: Number = 1.0
     lost_time: Number = 1.0
-    own: tuple[tuple[str, float, float], ...] = ()
+    own: Own | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         _refuse(self)
-        for name, low, high in self.own:
+        for name, low, high in self.own or ():
             find("uncertain assumption", name, spreads("dense, 16 bits"))
             if not 0 < low <= high < np.inf:
                 raise ValueError(f"own must be ordered multiples of {name} above zero, got {low:g} and {high:g}")
@@ -552,7 +555,7 @@ def restarted(scenario: Scenario, restarts: str) -> Scenario:
     if restarts == "automatic":
         return scenario
     spread = PREDICTION_INTERVALS["goodput, by hand"]
-    own = (*(one for one in scenario.own if one[0] != "lost_time"), ("lost_time", spread.low, spread.high))
+    own = (*(one for one in scenario.own or () if one[0] != "lost_time"), ("lost_time", spread.low, spread.high))
     return replace(scenario, detection=BY_HAND, own=own)
 
 
@@ -611,7 +614,7 @@ def _possible(name: str, value: Number) -> Number:
     return np.maximum(value, 1.0) if name == "pue" else value
 
 
-def spreads(step_kind: str, own: tuple[tuple[str, float, float], ...] = ()) -> dict[str, tuple[float, float]]:
+def spreads(step_kind: str, own: Own | None = None) -> dict[str, tuple[float, float]]:
     """Ends of the 80 % interval of each uncertain assumption, in multiples of its value.
 
     What published runs and fleets have shown comes first: a step, the time that a run loses, what servers draw. The
@@ -625,4 +628,4 @@ def spreads(step_kind: str, own: tuple[tuple[str, float, float], ...] = ()) -> d
     for name, one in ASSUMPTIONS.items():
         if one.low is not None and one.high is not None:
             found[name] = (one.low / one.value, one.high / one.value)
-    return found | {name: (low, high) for name, low, high in own}
+    return found | {name: (low, high) for name, low, high in own or ()}
