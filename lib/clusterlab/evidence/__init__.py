@@ -1,7 +1,7 @@
 """Evidence: published measurements, and your own, held against the laws. No law looks at any of it."""
 
 from .benchmark import Rate, matmul_rate, triad_bandwidth
-from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out
+from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out, unreached
 from .cost import (
     Claim,
     claim_table,
@@ -83,7 +83,7 @@ __all__ = [
     "server_draws", "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim", "claim_table",
     "stated_hours", "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch",
     "quantile_interval", "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation",
-    "explain", "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
-    "calibration_worth", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
-    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
+    "explain", "Calibrated", "calibrated", "leave_one_run_out", "unreached", "expected_misses", "learn_scatter",
+    "learn_scatters", "calibration_worth", "Incidents", "read_incidents", "parse_incidents", "is_incidents",
+    "OwnFailures", "Cause", "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -327,9 +327,7 @@ def _same(table: _Table, role: str) -> str:
     cells = (cells[table.at[role][0]] for _, cells in table.lines)
     said = list(dict.fromkeys(cell for cell in cells if cell.casefold() not in EMPTY | {""}))
     if len(said) > 1:
-        raise ValueError(
-            f"{table.name}: {role} must be of the whole log, the same on every line, got {said[0]}, {said[1]}"
-        )
+        raise ValueError(f"{table.name}: {role} must be the same on every line, got {said[0]} and {said[1]}")
     return said[0] if said else ""
 
 

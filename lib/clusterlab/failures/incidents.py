@@ -135,9 +135,9 @@ def burstiness(counts: Sequence[float] | np.ndarray, *, prior: Amount = BURSTS, 
     >>> round(float(steady.index), 1), round(float(bursts.index), 1)
     (2.0, 24.7)
     """
-    found = np.atleast_1d(nonnegative(counts=np.asarray(counts, float))[0])
-    if not found.size:
+    if not np.size(counts):
         raise ValueError("counts must be those of one window at least")
+    found = np.atleast_1d(nonnegative(counts=np.asarray(counts, float))[0])
     mean, (trust,) = float(found.mean()), positive(weight=weight)
     more = found.size - 1
     seen = (float(found.var(ddof=1)) - mean) / mean**2 if more and mean else float(prior)

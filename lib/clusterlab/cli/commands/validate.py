@@ -8,6 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from ...evidence import (
     read_runs,
     score_inference,
     score_runs,
+    unreached,
 )
 from ...evidence.text import UNUSABLE, name_of, read_text
 from ...parallelism import Step
@@ -103,32 +105,52 @@ def _run_incidents(arguments: argparse.Namespace, text: str) -> int:
 def _run_training(arguments: argparse.Namespace, text: str) -> int:
     if arguments.calibrate is not None and arguments.leave_one_out:
         raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
-    runs, skipped = parse_runs(text, name_of(arguments.file))
+    runs, skipped = parse_runs(text, name_of(arguments.file), measured=arguments.calibrate is None)
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
     mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate)
     worth = leave_one_run_out(mine)
     steps = calibrated(runs, mine) if mine else predict_runs(runs)
-    scores, overall = score_runs(runs, skipped, steps)
+    beyond = unreached(runs, mine) if mine else {}
+    scores, overall = _scored(runs, skipped, steps)
     if arguments.json:
         ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
         found = _found(scores, overall) | {"memory": memory_fit(runs)}
         found |= {"skipped": [_why(row) for row in skipped]}
         found |= {"rows": [*(_predicted(one, *map(float, of_run)) for one, *of_run in ends), *map(_refused, skipped)]}
         if mine:
-            found["calibration"] = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
+            others = {kind: [one.row for one in some] for kind, some in beyond.items()}
+            known = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
+            found["calibration"] = known | {"not_reached": others}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
             print(training_table(runs, steps), end="\n\n")
-        print(score_table([*scores, overall]))
+        if overall.rows:
+            print(score_table([*scores, overall]))
         for why, count in memory_fit(runs).items():
             print(f"memory, {count} of {len(runs)}: {why}")
         _print_skipped(skipped)
         if mine:
             print("\n" + calibration_table(worth))
             _print_skipped(unused)
+            for kind, some in beyond.items():
+                why = f"no other run of {name_of(arguments.calibrate)} is {kind}"
+                print(f"the calibration does not reach {_rows_said(some)}: {why}; predicted without it")
     return _status(runs)
+
+
+def _rows_said(runs: Sequence[Run]) -> str:
+    """Some rows by name, as many as can be read."""
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return ", ".join(run.row for run in runs[:5]) + more
+
+
+def _scored(runs: Sequence[Run], skipped: Sequence[Skipped], steps: Step) -> tuple[list[Score], Score]:
+    """Scores of the runs that were measured."""
+    where = [i for i, run in enumerate(runs) if np.isfinite(run.seconds)]
+    some = Step(**{f.name: getattr(steps, f.name)[where] for f in fields(Step)})
+    return score_runs([runs[i] for i in where], skipped, some)
 
 
 def _own_runs(path: str) -> tuple[list[Run], list[Skipped]]:
@@ -160,8 +182,9 @@ def training_table(runs: Sequence[Run], steps: Step) -> str:
     """Return a line for each run: its step, measured and predicted with an 80 % interval, and what was filled in."""
     rows = [("row", "source", "measured", "predicted", "error", "filled in")]
     for run, time, low, high in zip(runs, steps.time, steps.low, steps.high, strict=True):
-        error, predicted = f"{time / run.seconds - 1:+.1%}", with_interval(time, low, high, "s")
-        rows.append((run.row, run.source, fmt(run.seconds, "s"), predicted, error, _filled(run.filled)))
+        error, took = f"{time / run.seconds - 1:+.1%}", fmt(run.seconds, "s")
+        error, took = (error, took) if np.isfinite(run.seconds) else ("-", "-")
+        rows.append((run.row, run.source, took, with_interval(time, low, high, "s"), error, _filled(run.filled)))
     return _with_text(rows, left=2)
 
 
@@ -291,7 +314,8 @@ def _why(row: Skipped) -> dict[str, str]:
 
 
 def _predicted(run: Run | InferenceRun, predicted: float, low: float, high: float) -> dict[str, object]:
-    found = {"row": run.row, "source": run.source, "measured": run.seconds, "predicted": predicted}
+    measured = run.seconds if np.isfinite(run.seconds) else None
+    found = {"row": run.row, "source": run.source, "measured": measured, "predicted": predicted}
     return found | {"low": low, "high": high, "skipped": None, "filled": dict(run.filled)}
 
 
