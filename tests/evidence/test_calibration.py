@@ -247,7 +247,7 @@ def test_what_a_calibration_does_not_reach_is_said(tables, capsys):
 
 
 def test_planned_runs_need_no_column_of_measurements(tables, tmp_path, capsys):
-    planned, mine = tables
+    _, mine = tables
     bare = tmp_path / "bare.csv"
     bare.write_text("\n".join(line.rpartition(",")[0] for line in [HEAD, *PLANNED]))
     assert main(["validate", str(bare), "--calibrate", mine]) == 0
