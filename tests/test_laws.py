@@ -208,7 +208,7 @@ BY_HAND = {
     "reached scan_time axes search",
     "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue "
     "slo_attainment",
-    "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job",
+    "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job burstiness posterior_loss",
     "operations": "fair_shares feed find_bad simulate_cluster replay draw_jobs compare_policies",
     "power": "load power_swing capacity outside_envelope",
     "scaling": "bill kept_per_doubling",

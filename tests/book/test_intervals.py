@@ -64,12 +64,13 @@ PLAIN = {
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
         *("PeakScore", "Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
+        *("Incidents", "Cause", "OwnFailures"),  # a log and its posterior: intervals of its own
     },
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
-PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
+PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import VARIANCE_COMPONENTS, VarianceComponents
+from clusterlab.cli import main
 from clusterlab.cli.commands import validate
 from clusterlab.evidence import calibration, parse_runs, predict_runs
 from clusterlab.evidence.calibration import calibrated, expected_misses, learn_scatter, leave_one_run_out
@@ -195,3 +196,61 @@ def test_the_command_refuses_what_cannot_calibrate(table, tmp_path):
     inference.write_text("model,gpu,isl,osl\nLlama 3.1 8B,H100,100,100\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"--calibrate takes training runs, but .*inference\.csv"):
         command(str(inference), "--calibrate", planned)
+
+
+# --- What it does not reach ------------------------------------------------------------------------------------------
+
+
+def test_a_run_of_another_kind_is_not_reached_and_one_alone_of_its_kind_does_not_help_itself():
+    dense, mixture = runs_of(OTHER[1]), runs_of("Mixtral 8x7B,H100,64,2,4,128,4096,bf16,3")
+    found = calibration.unreached([*MINE, *mixture], [*MINE])
+    assert {kind: [run.model.name for run in some] for kind, some in found.items()} == {
+        "dense, 8 or 4 bits": ["Llama 3.1 70B"],  # the only one of its kind
+        "mixture of experts": [mixture[0].model.name],
+    }
+    assert calibration.unreached(dense, runs_of(OTHER[1].replace(",21", ",22"))) == {}
+    plain, with_mine = predict_runs(mixture), calibrated(mixture, MINE)
+    assert (plain.time, plain.low, plain.high) == (with_mine.time, with_mine.low, with_mine.high)
+
+
+PLANNED = ["Llama 3.1 8B,H100,32,1,1,256,8192,bf16,", "Llama 3.1 8B,H100,32,1,1,256,8192,fp8,"]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    mine, planned = tmp_path / "mine.csv", tmp_path / "planned.csv"
+    mine.write_text("\n".join([HEAD, *EIGHT]))
+    planned.write_text("\n".join([HEAD, *PLANNED]))
+    return str(planned), str(mine)
+
+
+def test_a_run_that_is_only_planned_is_predicted_with_a_calibration(tables, capsys):
+    planned, mine = tables
+    assert main(["validate", planned]) == 2  # a table to validate has measurements
+    capsys.readouterr()
+    assert main(["validate", planned, "--calibrate", mine, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["measured"] for row in found["rows"]] == [None, None]
+    assert all(row["low"] < row["predicted"] < row["high"] for row in found["rows"])
+    assert found["overall"]["rows"] == 0
+    assert found["calibration"]["not_reached"] == {"dense, 8 or 4 bits": ["line 3"]}
+
+
+def test_what_a_calibration_does_not_reach_is_said(tables, capsys):
+    planned, mine = tables
+    assert main(["validate", planned, "--calibrate", mine]) == 0
+    told = capsys.readouterr().out
+    why = f"no other run of {mine} is dense, 8 or 4 bits; predicted without it"
+    assert f"the calibration does not reach line 3: {why}" in told
+    assert "does not reach line 2" not in told
+    assert "line 2" in told
+
+
+def test_planned_runs_need_no_column_of_measurements(tables, tmp_path, capsys):
+    _, mine = tables
+    bare = tmp_path / "bare.csv"
+    bare.write_text("\n".join(line.rpartition(",")[0] for line in [HEAD, *PLANNED]))
+    assert main(["validate", str(bare), "--calibrate", mine]) == 0
+    assert "line 3" in capsys.readouterr().out
+    assert main(["validate", str(bare)]) == 2
+    assert "no column with a measurement" in capsys.readouterr().err

@@ -130,4 +130,4 @@ def test_a_row_that_cannot_be_predicted_is_named_with_its_reason(tmp_path, capsy
     path = tmp_path / "runs.csv"
     path.write_text("row_id,model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s\na,Llama 3.1 8B,H100,8,3,1,8,8192,1\n")
     assert main(["explain", str(path), "--row", "a"]) == 2
-    assert "can't be predicted" in capsys.readouterr().err
+    assert "can't be explained" in capsys.readouterr().err

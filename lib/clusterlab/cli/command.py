@@ -7,10 +7,9 @@ import math
 import re
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
-from ..planning import ASSUMPTIONS, CENTRAL, Scenario, quantity
+from ..planning import ASSUMPTIONS, CENTRAL, Scenario, quantity, supposed
 from ..records import Json
 
 
@@ -50,6 +49,7 @@ INPUTS = (
     ("server-power", "WATTS", "of an accelerator with its share of a server"),
     ("oversubscription", "N", "of the leaves (1)"),
     ("software", "YEAR", "era of the training software (2024)"),
+    ("restarts", "WHO", "of a job that failed: automatic (software), or 'by hand'"),
     ("rate", "N", "serve instead: requests a second at the peak"),
     ("prompt", "N", "serve: tokens of a prompt (1000)"),
     ("output", "N", "serve: tokens of an answer (300)"),
@@ -58,7 +58,7 @@ INPUTS = (
     ("first-token", "TIME", "serve: within so long"),
 )
 KINDS = {name.replace("-", "_"): kind for name, kind, _ in INPUTS} | dict.fromkeys(AXES, "N")
-_WORDS = ("model", "accelerator", "network", "precision", "software", "recompute")
+_WORDS = ("model", "accelerator", "network", "precision", "software", "recompute", "restarts")
 # How an input of each kind is written: the unit that it may have, and an example. A number alone is in SI units.
 _FORMS = {
     "N": (r"[kMBT]?", "16384 or 15.6T"),
@@ -113,7 +113,7 @@ def scenario_of(changes: Iterable[str]) -> Scenario:
         if name not in ASSUMPTIONS:
             raise ValueError(f"unknown assumption {name!r}; known: {', '.join(ASSUMPTIONS)}")
         values[name] = quantity(value.strip())
-    return replace(CENTRAL, **values)
+    return supposed(CENTRAL, values)
 
 
 # --- Progress --------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Evidence: published measurements, and your own, held against the laws. No law looks at any of it."""
 
 from .benchmark import Rate, matmul_rate, triad_bandwidth
-from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out
+from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out, unreached
 from .cost import (
     Claim,
     claim_table,
@@ -24,7 +24,9 @@ from .fleet import (
     lemon_nodes,
     planned_goodput,
     server_draws,
+    waits_for_people,
 )
+from .incidents import Incidents, is_incidents, parse_incidents, read_incidents
 from .inference_runs import (
     InferenceRun,
     at_peak,
@@ -62,6 +64,7 @@ from .memory_peaks import (
     reserved_share,
 )
 from .nccl_tests import published_timings, read_timings
+from .own_failures import Cause, OwnFailures, learn_incidents
 from .rows import Skipped
 from .tables import published
 from .timings import Timing, by_source
@@ -87,11 +90,13 @@ __all__ = [
     "predict_held_out", "TimedCollective", "predict_collective", "collective_residuals", "learn_collective_spreads",
     "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference", "fit_serving",
     "leave_one_inference_source_out", "inference_kind", "learn_serving_spreads", "serving_coverage",
-    "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "lemon_nodes", "server_draws",
-    "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim", "claim_table", "stated_hours",
-    "stated_doublings", "implied_mfu", "stated_bills", "development_shares", "interest_of_epoch", "quantile_interval",
-    "further_source_interval", "symmetric_interval", "student_quantile", "Suspect", "Explanation", "explain",
-    "Calibrated", "calibrated", "leave_one_run_out", "expected_misses", "learn_scatter", "learn_scatters",
-    "calibration_worth", "MemoryPeak", "published_peaks", "predict_peak", "peak_ratios", "reserved_share", "PeakScore",
-    "compare_peaks", "learn_memory_spreads", "memory_coverage", "Rate", "matmul_rate", "triad_bandwidth",
+    "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "waits_for_people", "lemon_nodes",
+    "server_draws", "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim",
+    "claim_table", "stated_hours", "stated_doublings", "implied_mfu", "stated_bills", "development_shares",
+    "interest_of_epoch", "quantile_interval", "further_source_interval", "symmetric_interval", "student_quantile",
+    "Suspect", "Explanation", "explain", "Calibrated", "calibrated", "leave_one_run_out", "unreached",
+    "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
+    "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
+    "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
+    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -54,7 +54,8 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
         What to predict; its measured times are not looked at.
     mine
         Runs of the same machine and software. A run helps those of its kind (:func:`clusterlab.parallelism.step_kind`),
-        and most those of its model; one that is among ``runs`` too does not help itself.
+        and most those of its model; one that is among ``runs`` too does not help itself. It does not reach a run of
+        another kind: see :func:`unreached`.
 
     Returns
     -------
@@ -101,6 +102,28 @@ def calibrated(runs: Iterable[Run], mine: Iterable[Run]) -> Step:
             low[i], high[i] = np.exp(VARIANCE_COMPONENTS[name].reach * deviation * np.array([-1, 1]))
     scaled = {name: factor * getattr(steps, name) for name in (*STEP_PARTS, "communication")}
     return replace(steps, **scaled, spread_low=low, spread_high=high)
+
+
+def unreached(runs: Iterable[Run], mine: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs that a calibration says nothing of, by their kind: none of the others in ``mine`` is of it.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import published_runs
+    >>> runs = published_runs()[0]
+    >>> mine = [run for run in runs if run.source == "llmfoundry_a100_40gb"]
+    >>> {kind: len(found) > 50 for kind, found in unreached(runs, mine).items()}
+    {'mixture of experts': True, 'dense, 8 or 4 bits': True}
+    """
+    known: dict[str, list[tuple[object, ...]]] = {}
+    for run in mine:
+        known.setdefault(step_kind(run.model, run.workload.precision), []).append(_facts(run))
+    found: dict[str, list[Run]] = {}
+    for run in runs:
+        kind, own = step_kind(run.model, run.workload.precision), _facts(run)
+        if all(facts == own for facts in known.get(kind, ())):
+            found.setdefault(kind, []).append(run)
+    return found
 
 
 def _facts(run: Run) -> tuple[object, ...]:

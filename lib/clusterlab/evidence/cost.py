@@ -21,7 +21,7 @@ from ..quantities import Dollars
 from ..records import Explained, Rows, Table, tabulate
 from ..scaling import Bill, annuity, capital, compute_ledger, kept_per_doubling, yearly_bill
 from ..units import GW, fmt, hour, year
-from .fleet import planned_goodput
+from .fleet import planned_goodput, waits_for_people
 from .tables import published
 from .training_runs import Run, predict_run
 from .training_tables import parse_runs, published_runs
@@ -144,7 +144,7 @@ _WHY = {
     "LLaMA 65B": "layout not published: the fastest",
     "BLOOM": "steps measured at {measured} s, predicted {predicted}; its hours are 384 GPUs for 117 days",
     "OPT-175B": "33 days of 1,024, if nothing failed",
-    "OPT-175B, as it went": "56 days of 992: 53 restarts, and waiting for people",
+    "OPT-175B, as it went": "56 days of 992: 53 restarts, and waiting for people, as others waited",
     "PaLM 540B": "46 % of the peak in steps, 30 % over its days",
 }
 
@@ -163,12 +163,21 @@ def _filled(name: str) -> Run:
     return runs[0]
 
 
-def _hours(name: str, stated: float, tokens: float, run: Run, found: Step, gpus: int, *, holds: bool = False) -> Claim:
-    """GPU-hours of a run: its steps over the goodput of a plan, and the interval that both leave."""
-    plan = planned_goodput(gpus)
+def _hours(
+    name: str, stated: float, tokens: float, run: Run, found: Step, gpus: int, *, holds: bool = False, wait: float = 0.0
+) -> Claim:
+    """GPU-hours of a run: its steps over the goodput of a plan, and the interval that both leave.
+
+    Where people restarted it (``wait``), the plan waits as long as those of other sources made theirs wait.
+    """
+    plan, spread = (
+        planned_goodput(gpus, by_hand=wait),
+        catalogue.PREDICTION_INTERVALS["goodput, by hand" if wait else "goodput"],
+    )
+    kept = 1.0 if holds else float(plan.useful)
+    least, most = (kept / (kept + odds * (1 - kept)) for odds in (spread.high, spread.low))
     of_batch = float(run.workload.global_batch * run.workload.sequence)
     steps = float(found.time) * gpus * tokens / of_batch / hour
-    kept, least, most = (1.0, 1.0, 1.0) if holds else (float(plan.useful), float(plan.low), float(plan.high))
     ends = []
     for time, share in ((found.low, most), (found.high, least)):
         ends.append(math.hypot(math.log(float(time) / float(found.time)), math.log(kept / share)))
@@ -201,7 +210,9 @@ def stated_hours() -> tuple[Claim, ...]:
     hours = _stated("OPT-175B", "accelerator_time") / hour
     claims.append(_hours("OPT-175B", hours, tokens, opt, found, 992, holds=True))
     hours = 992 * _stated("OPT-175B", "elapsed") / hour
-    claims.append(_hours("OPT-175B, as it went", hours, tokens, opt, found, 992))
+    others = [math.log(wait) for source, wait in waits_for_people().items() if source != "OPT-175B"]
+    wait = math.exp(sum(others) / len(others))
+    claims.append(_hours("OPT-175B, as it went", hours, tokens, opt, found, 992, wait=wait))
     claims.append(_deepseek())
     for name in _OPEN:
         run = _filled(name)

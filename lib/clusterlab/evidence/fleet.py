@@ -5,15 +5,16 @@ A prediction of a row rests on no figure of its own source. A source has one vot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from .. import catalogue
-from ..failures import Goodput, Job, goodput, lemons, optimal_interval, system_mtbf
+from ..failures import BY_HAND, Goodput, Job, goodput, lemons, optimal_interval, system_mtbf
 from ..power import mean_draw
-from ..quantities import Count, PositiveSeconds
+from ..quantities import Count, PositiveSeconds, Seconds
 from ..records import Explained
 from ..units import hour, minute
 from .intervals import further_source_interval
@@ -49,7 +50,7 @@ class Comparison(Explained):
 _LIFE, _NOTICE, _RESTART, _WRITE = 50_000 * hour, 8 * minute, 5 * minute, minute
 
 
-def planned_goodput(accelerators: Count, mtbf: PositiveSeconds | None = None) -> Goodput:
+def planned_goodput(accelerators: Count, mtbf: PositiveSeconds | None = None, by_hand: Seconds = 0.0) -> Goodput:
     """Goodput that a plan promises where a source prints only how many accelerators there are, or what stopped them.
 
     50,000 h between failures of one accelerator, 8 minutes until one is noticed and 5 until all run again, checkpoints
@@ -61,52 +62,103 @@ def planned_goodput(accelerators: Count, mtbf: PositiveSeconds | None = None) ->
         How many run together.
     mtbf
         Seconds between failures of all of them, where they are published.
+    by_hand
+        Seconds that a job waits for people after each failure, on top: :data:`clusterlab.failures.BY_HAND` is what it
+        took where they restart it.
 
     Examples
     --------
-    >>> round(float(planned_goodput(16384).useful), 2)
-    0.84
+    >>> from clusterlab.failures import BY_HAND
+    >>> [round(float(planned_goodput(1024, by_hand=wait).useful), 2) for wait in (0, BY_HAND)]
+    [0.97, 0.85]
     """
     between = system_mtbf(_LIFE, accelerators) if mtbf is None else mtbf
     best = optimal_interval(_WRITE, between)
-    return goodput(Job(interval=best, write=_WRITE, mtbf=between, detection=_NOTICE, restart=_RESTART))
+    return goodput(Job(interval=best, write=_WRITE, mtbf=between, detection=_NOTICE + by_hand, restart=_RESTART))
 
 
-def goodput_runs() -> list[Comparison]:
+def goodput_runs(restarts: str = "automatic") -> list[Comparison]:
     """Published effective training times, beside the goodput that a plan would have promised.
 
-    The plan knows the number of accelerators, and the stops if the source counts them. A source that prints "over 90 %"
-    is taken at 90 %. Meta's jobs of 2,048 to 4,096 GPUs are one of 3,072. A source that prints no number of
-    accelerators is left out: nothing can be planned for it.
+    The plan knows the number of accelerators, the stops if the source counts them, and who restarts: software, or
+    people, for whom it waits as long as for those of the other sources. A source that prints "over 90 %" is taken at
+    90 %. Meta's jobs of 2,048 to 4,096 GPUs are one of 3,072. A source that prints no number of accelerators is left
+    out: nothing can be planned for it.
+
+    Parameters
+    ----------
+    restarts
+        ``"automatic"`` or ``"by hand"``, as each source says.
+
+    Raises
+    ------
+    ValueError
+        It is neither.
 
     Examples
     --------
     >>> for run in goodput_runs():
-    ...     print(f"{run.name:28} {run.measured:.2f} {run.predicted:.2f}")
-    Llama 3 405B                 0.90 0.84
-    Meta RSC-1                   0.90 0.94
-    MegaScale                    0.90 0.88
-    AWS HLAT, automatic restarts 0.99 0.93
-    AWS HLAT, manual restarts    0.78 0.93
-    OPT-175B                     0.59 0.94
-    Ant Group, one week without elastic training 0.33 0.92
-    Ant Group, one week with elastic training 0.59 0.92
+    ...     print(f"{run.name:42} {run.measured:.2f} {run.predicted:.2f}")
+    Llama 3 405B                               0.90 0.84
+    Meta RSC-1                                 0.90 0.94
+    MegaScale                                  0.90 0.88
+    AWS HLAT, automatic restarts               0.99 0.93
+    Ant Group, one week with elastic training  0.59 0.92
+    Meta FT-HSDP                               0.44 0.51
+    >>> for run in goodput_runs("by hand"):
+    ...     print(f"{run.name:45} {run.measured:.2f} {run.predicted:.2f}")
+    AWS HLAT, manual restarts                     0.78 0.48
+    OPT-175B                                      0.59 0.64
+    Ant Group, one week without elastic training  0.33 0.62
     """
-    found = []
-    for row in published("failures"):
-        if row["metric"] != "effective training time" or not row["gpus"]:
-            continue
+    if restarts not in RESTARTS:
+        raise ValueError(f"restarts must be one of {', '.join(RESTARTS)}; got {restarts!r}")
+    found, waits = [], {} if restarts == "automatic" else waits_for_people()
+    for row in _told_goodputs(restarts):
         name = row["run"] + (f", {row['what']}" if row["run"] in ("AWS HLAT", "Ant Group") else "")
-        counts = [r for r in published("failures", run=row["run"]) if r["metric"] in _STOPS]
-        gpus = 3072 if row["run"] == "Meta RSC-1" else row["gpus"]
-        mtbf = counts[0]["period"] / sum(r["low"] for r in counts) if counts else None
-        plan, kept = float(planned_goodput(gpus, mtbf).useful), row["low"]
+        others = [math.log(wait) for run, wait in waits.items() if run != row["run"]]
+        wait = math.exp(sum(others) / len(others)) if others else 0.0
+        plan, kept = float(planned_goodput(*_known(row), by_hand=wait).useful), row["low"]
         odds = 1 / kept - 1
         found.append(Comparison(name, row["run"], kept, plan, odds / (1 / plan - 1), odds))
     return found
 
 
+RESTARTS = ("automatic", "by hand")  # who starts a job again
 _STOPS = ("unexpected interruptions", "manual restarts", "automatic restarts")
+
+
+def _told_goodputs(restarts: str) -> list[Mapping]:
+    """Rows of effective training times that a plan can be made for."""
+    rows = published("failures", metric="effective training time", restarts=restarts)
+    return [row for row in rows if row["gpus"]]
+
+
+def _known(row: Mapping) -> tuple[float, float | None]:
+    """What a plan knows of a row: the accelerators, and the seconds between failures where they are counted."""
+    counts = [r for r in published("failures", run=row["run"]) if r["metric"] in _STOPS]
+    mtbf = counts[0]["period"] / sum(r["low"] for r in counts) if counts else None
+    return (3072 if row["run"] == "Meta RSC-1" else row["gpus"]), mtbf
+
+
+def waits_for_people() -> dict[str, float]:
+    """Seconds that a job waited for people after each failure, by source: what makes the plan keep what was kept.
+
+    Examples
+    --------
+    :data:`clusterlab.failures.BY_HAND` is their geometric mean.
+
+    >>> {run: round(wait / 3600, 1) for run, wait in waits_for_people().items()}
+    {'AWS HLAT': 2.4, 'OPT-175B': 8.1, 'Ant Group': 16.4}
+    """
+    found = {}
+    for row in _told_goodputs("by hand"):
+        accelerators, mtbf = _known(row)
+        # Goodput is a factor over M + d: what is missing to the one that was kept is all of it waiting.
+        plan = planned_goodput(accelerators, mtbf)
+        between = system_mtbf(_LIFE, accelerators) if mtbf is None else mtbf
+        found[row["run"]] = float((between + _NOTICE) * (plan.useful / row["low"] - 1))
+    return found
 
 
 def lemon_nodes() -> list[Comparison]:
@@ -217,15 +269,20 @@ FLEET_KINDS: dict[str, Callable[[], list[Comparison]]] = {"goodput": goodput_run
 def learn_fleet_spreads() -> dict[str, tuple[float, float]]:
     """Learn the interval of each kind: what :data:`clusterlab.catalogue.PREDICTION_INTERVALS` holds of them.
 
+    Where people restart, nearly all that is lost is waiting for them: the interval is that of a further source's wait
+    over :data:`clusterlab.failures.BY_HAND`, and it knows that this is a mean of three.
+
     Examples
     --------
     >>> {kind: [round(end, 2) for end in ends] for kind, ends in learn_fleet_spreads().items()}
-    {'goodput': [0.24, 19.09], 'power': [0.82, 1.15]}
+    {'goodput': [0.14, 8.28], 'power': [0.82, 1.15], 'goodput, by hand': [0.12, 7.99]}
     """
     found = {kind: of() for kind, of in FLEET_KINDS.items()}
-    return {
+    ends = {
         kind: further_source_interval([r.ratio for r in runs], [r.source for r in runs]) for kind, runs in found.items()
     }
+    waits = waits_for_people()
+    return ends | {"goodput, by hand": further_source_interval([w / BY_HAND for w in waits.values()], list(waits))}
 
 
 def fleet_coverage(runs: Sequence[Comparison], of: str = "ratio") -> float:

@@ -43,8 +43,8 @@ class Form:
     """The columns of a kind of table.
 
     ``text`` names things, and ``notes`` are kept as they are. ``counts`` are whole numbers; ``measures``, of which a
-    table has one at least, and ``others`` are any. ``aliases`` are other names that people give to columns. With
-    ``ranges`` a number may be "45-50", which is taken at its middle.
+    table has one at least if it is ``measured``, and ``others`` are any. ``aliases`` are other names that people give
+    to columns. With ``ranges`` a number may be "45-50", which is taken at its middle.
     """
 
     text: tuple[str, ...]
@@ -55,6 +55,7 @@ class Form:
     aliases: Mapping[str, str]
     ranges: bool = False
     required: tuple[str, ...] = ("model", "gpu", "n_gpus")
+    measured: bool = True
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -85,7 +86,7 @@ class Form:
             raise ValueError(f"{where}: columns there twice: {', '.join(sorted(twice))}")
         if missing := [name for name in self.required if name not in names]:
             raise ValueError(f"{where}: missing columns {', '.join(missing)}")
-        if not set(self.measures) & set(names):
+        if self.measured and not set(self.measures) & set(names):
             raise ValueError(f"{where}: no column with a measurement; it needs one of {', '.join(self.measures)}")
         return names + [""] * (written - len(names))
 

@@ -20,7 +20,7 @@ from ..model import PRECISIONS, Layout, Transformer, training_flops
 from ..parallelism import footprint, step
 from ..units import TFLOP, fmt
 from .rows import Row, SkipRow
-from .training_open import AXES, OpenRow
+from .training_open import AXES, MEASURES, OpenRow
 from .training_runs import HOST, NO_FIT, Run, grouped, layout_count, split_at, stacked
 
 Refused = list[tuple[Row, Exception]]
@@ -220,6 +220,8 @@ def _seconds(opened: OpenRow, layout: Layout) -> float:
     Model FLOPs are 6 P + 12 L h s a token, in full and without the mask; hardware FLOPs add what is recomputed.
     """
     row, machine, workload = opened.row, opened.machine, opened.workload
+    if not any(row[name] for name in MEASURES):
+        return np.nan
     tokens = workload.global_batch * workload.sequence / opened.gpus
     model_flops, hardware_flops = _flops(opened.model, workload.sequence, layout.recompute)
     peak = row["mfu_peak_tflops"]

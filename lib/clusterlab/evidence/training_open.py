@@ -60,7 +60,7 @@ def open_row(row: Row) -> OpenRow:
     software = row_software(row, machine, precision, model)
     if gpus is None:
         raise SkipRow("n_gpus is not published")
-    if not any(row[name] for name in MEASURES):
+    if row.form.measured and not any(row[name] for name in MEASURES):
         raise SkipRow("no step time, throughput or utilisation is published")
     by_time = not any(row[name] for name in MEASURES[1:])
     sequence = _sequence(row, gpus, software, measured_by_time=by_time)

@@ -23,9 +23,9 @@ T = TypeVar("T")
 class Run:
     """One run: what :func:`clusterlab.parallelism.step` takes, and the measured seconds of a step.
 
-    ``filled`` names what the row leaves open, the value taken and why: ``{"microbatch": "2 (fastest that fits)"}``.
-    ``role`` is that of its source, as the table has it: constants were fitted to published runs that are ``"given"``,
-    and none to those that are ``"held"``.
+    ``seconds`` is NaN where a run is only planned. ``filled`` names what the row leaves open, the value taken and why:
+    ``{"microbatch": "2 (fastest that fits)"}``. ``role`` is that of its source, as the table has it: constants were
+    fitted to published runs that are ``"given"``, and none to those that are ``"held"``.
     """
 
     row: str

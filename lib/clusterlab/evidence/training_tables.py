@@ -5,6 +5,7 @@ A row that cannot be predicted is named, with the reason.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
@@ -105,8 +106,10 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
     return parse_runs(read_text(path), name_of(path))
 
 
-def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
+def parse_runs(text: str, name: str, *, measured: bool = True) -> tuple[list[Run], list[Skipped]]:
     r"""Read the text of a table, as :func:`read_runs`; ``name`` stands in messages.
+
+    Unless they have to be ``measured``, runs without a measurement are runs too: their seconds are NaN.
 
     Examples
     --------
@@ -115,6 +118,7 @@ def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
     >>> run.seconds
     13.75
     """
-    opened, refused = read_rows(text, name, FORM, open_row)
+    form = FORM if measured else replace(FORM, measured=False)
+    opened, refused = read_rows(text, name, form, open_row)
     runs, more = close_rows(opened)
     return runs, skipped_in_order([*refused, *more])

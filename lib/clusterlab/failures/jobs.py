@@ -127,9 +127,10 @@ class _WallClock(Explained):
 class Goodput(Predicted, _WallClock):
     """Shares of a job's wall-clock time; they sum to one. ``useful`` is the goodput (effective training time ratio).
 
-    Of published runs, one in ten kept less than ``low`` and one in ten more than ``high``: the odds of lost time, lost
-    over useful, are between the ends of the spread ``goodput`` of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`
-    times those here.
+    Of published runs that restart by themselves, one in ten kept less than ``low`` and one in ten more than ``high``:
+    the odds of lost time, lost over useful, are between the ends of the spread ``goodput`` of
+    :data:`clusterlab.catalogue.PREDICTION_INTERVALS` times those here. Where people restart, a failure costs hours
+    (:data:`BY_HAND`), which a job has as its detection.
     """
 
     def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
@@ -223,7 +224,7 @@ def goodput(job: Job) -> Goodput:
     >>> goodput(Job(interval=1100, write=60, mtbf=185 * minute, detection=2 * minute, restart=5 * minute))
     Goodput
                                 share
-    useful       86.6% (25.3 to 96.4)
+    useful       86.6% (43.9 to 97.9)
     checkpoint                  4.72%
     rework                      4.94%
     detection                   1.07%
@@ -290,15 +291,15 @@ def expected_run_time(work: PositiveSeconds, job: Job) -> RunTime:
     >>> job = Job(interval=1100, write=60, mtbf=mtbf, detection=2 * minute, restart=5 * minute)
     >>> expected_run_time(54 * day, job)
     RunTime
-                    time        share
-    useful          54 d        86.5%
-    checkpoint    70.7 h        4.72%
-    rework        74.8 h        4.99%
-    detection    971 min        1.08%
-    restart       39.9 h        2.66%
-    repair           0 s           0%
-    maintenance      0 s           0%
-    total         62.4 d  (56 to 214)
+                    time          share
+    useful          54 d          86.5%
+    checkpoint    70.7 h          4.72%
+    rework        74.8 h          4.99%
+    detection    971 min          1.08%
+    restart       39.9 h          2.66%
+    repair           0 s             0%
+    maintenance      0 s             0%
+    total         62.4 d  (55.2 to 123)
     """
     (work,) = positive(work=work)
     broadcastable(work=work, **vars(job))

@@ -560,7 +560,7 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         weights=weights,
         gradients=gradients,
         optimizer=optimizer,
-        placeholders=software.gradient_placeholders * software.activation_bytes * placeholders,
+        placeholders=software.activation_bytes * (placeholders if software.gradient_placeholders else 0.0),
         gathered=gathered,
         activations=activations,
         recomputation=recomputed,

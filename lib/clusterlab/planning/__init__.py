@@ -12,6 +12,7 @@ from .scenario import (
     CENTRAL,
     LEARNED,
     PRICES,
+    RESTARTS,
     SWITCHES,
     Assumption,
     Price,
@@ -22,15 +23,17 @@ from .scenario import (
     Training,
     from_inputs,
     quantity,
+    restarted,
     samples,
+    supposed,
 )
 from .training import METRICS, Design, Outcome, design, outcome
 
 __all__ = [
     "Training", "Serving", "Site", "quantity", "from_inputs", "Scenario", "CENTRAL", "Assumption", "ASSUMPTIONS",
-    "LEARNED", "samples", "Switch", "SWITCHES", "Price", "PRICES", "Building", "Fabric", "Supply", "yearly_cost",
-    "Design", "design", "Outcome", "outcome", "METRICS", "Plan", "plan", "compare_plans", "least_memory",
-    "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding", "Sensitivity", "Move", "Point",
-    "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object", "page", "Cell", "Atlas", "RESULTS",
-    "run_chunk", "sweep",
+    "LEARNED", "samples", "RESTARTS", "restarted", "supposed", "Switch", "SWITCHES", "Price", "PRICES", "Building",
+    "Fabric", "Supply", "yearly_cost", "Design", "design", "Outcome", "outcome", "METRICS", "Plan", "plan",
+    "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
+    "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
+    "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep",
 ]  # fmt: skip

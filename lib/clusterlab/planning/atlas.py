@@ -26,7 +26,7 @@ from ..quantities import Count
 from ..records import Explained, Rows, Value, say, words
 from .choice import plan
 from .result import InfeasibleError
-from .scenario import CENTRAL, Scenario, Site, Training, from_inputs
+from .scenario import CENTRAL, Scenario, Site, Training, from_inputs, supposed
 from .training import METRICS
 
 RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
@@ -112,14 +112,14 @@ class _Chunk:
 
     inputs: tuple[tuple[str, Value], ...]
     sizes: tuple[tuple[str, int], ...]  # accelerator and number
-    scenario: tuple[tuple[str, float], ...]
+    scenario: Scenario
     draws: int
     seed: int
 
     @property
     def name(self) -> str:
         """A name that changes with whatever changes the result."""
-        text = json.dumps([_rests_on(), self.inputs, self.sizes, self.scenario, self.draws, self.seed])
+        text = json.dumps([_rests_on(), self.inputs, self.sizes, [*vars(self.scenario).items()], self.draws, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 
@@ -143,13 +143,12 @@ def run_chunk(chunk: _Chunk) -> list[Cell]:
     -------
     list of Cell
     """
-    scenario = Scenario(**dict(chunk.scenario))
     cells = []
     for accelerator, gpus in chunk.sizes:
         training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
         name = training.model.name
         try:
-            made = plan(training, site, scenario=scenario, draws=chunk.draws, seed=chunk.seed)
+            made = plan(training, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
         except InfeasibleError as error:
             cells.append(Cell(name, accelerator, gpus, why=str(error)))
             continue
@@ -239,7 +238,7 @@ def _chunks(
 ) -> list[_Chunk]:
     counts = [int(one) for one in np.atleast_1d(whole(sizes=list(sizes) or [0])[0])]
     (number,) = whole(draws=draws)
-    assumed = tuple((f.name, float(getattr(scenario, f.name))) for f in fields(Scenario))
+    assumed = supposed(scenario, {name: float(value) for name, value in vars(scenario).items() if name != "own"})
     chunks = []
     for inputs in runs:
         for accelerator in accelerators:

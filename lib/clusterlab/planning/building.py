@@ -214,7 +214,7 @@ def spare_servers(servers: Amount, server: Server, scenario: Scenario) -> Amount
 
     They are enough for a fleet that fails as often as any that is likely.
     """
-    worst, _ = spreads("dense, 16 bits")["gpu_mttf"]
+    worst, _ = spreads("dense, 16 bits", scenario.own)["gpu_mttf"]
     servers = np.asarray(servers, float)
     about = {"nodes": servers, "node_mtbf": scenario.gpu_mttf * worst / server.gpus, "repair": scenario.repair}
     load = failures.spare_pool(0, **about).load

@@ -316,7 +316,7 @@ def _front(made: Plan | Fleet) -> str:
 
 
 def _assumed(scenario: Scenario) -> str:
-    rows = []
+    rows, own = [], {name: ends for name, *ends in scenario.own or ()}
     for name, one in ASSUMPTIONS.items():
         now, fact = float(getattr(scenario, name)), one.facts["value"]
         same = math.isclose(now, one.value)
@@ -325,11 +325,14 @@ def _assumed(scenario: Scenario) -> str:
         if name in LEARNED:
             spread = PREDICTION_INTERVALS[LEARNED[name]]
             ends = [f"{now * spread.low:.3g}", f"{now * spread.high:.3g}"]
+        if name in own:
+            ends = [f"{now * end:.3g} (own records)" for end in own[name]]
         basis = (fact.kind, _source(fact), fact.note) if same else ("changed", "", "")
         rows.append((words(name), shown, *ends, *basis))
     lost = PREDICTION_INTERVALS[LEARNED["lost_time"]]
     basis = (lost.facts["low"].kind, _source(lost.facts["low"]), "multiplies the odds of lost time")
-    rows.append(("lost time", f"{float(scenario.lost_time):g}", f"{lost.low:g}", f"{lost.high:g}", *basis))
+    ends = [f"{end:.3g}" for end in own.get("lost_time", (lost.low, lost.high))]
+    rows.append(("lost time", f"{float(scenario.lost_time):g}", *ends, *basis))
     heading = ("assumption", "value", "1 in 10 below", "1 in 10 above", "kind", "source", "note")
     return _section("What is assumed", _table(heading, rows, 3))
 

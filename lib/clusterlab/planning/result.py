@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
@@ -19,7 +19,7 @@ from ..failures import Estimate
 from ..quantities import Amount, Dollars, Number, Seconds, Watts
 from ..records import Explained, Rows, Table, say, summary, words
 from ..units import fmt
-from .scenario import ASSUMPTIONS, Scenario, ends_of
+from .scenario import ASSUMPTIONS, Scenario, ends_of, supposed
 
 
 class InfeasibleError(ValueError):
@@ -83,6 +83,9 @@ class Sensitivity(Explained):
         one = ASSUMPTIONS.get(self.name)
         if one and one.low and one.high and math.isclose(self.low, one.low) and math.isclose(self.high, one.high):
             return str(one.facts["low"].printed), str(one.facts["high"].printed)
+        printed = str(one.facts["value"].printed).split() if one else []
+        if printed[1:] in (["h"], ["d"], ["yr"]):  # a site's own records gave other ends
+            return fmt(self.low, printed[1]), fmt(self.high, printed[1])
         return f"{self.low:.4g}", f"{self.high:.4g}"
 
     def _rows(self) -> Rows:
@@ -121,7 +124,7 @@ def sensitivities(
     bars = []
     for name, (low, high) in ends_of(scenario, step_kind).items():
         try:
-            (time, cost), (later, dearer) = (of(replace(scenario, **{name: end})) for end in (low, high))
+            (time, cost), (later, dearer) = (of(supposed(scenario, {name: end})) for end in (low, high))
         except InfeasibleError:
             continue
         if time != later or cost != dearer:

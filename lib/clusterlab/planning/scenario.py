@@ -21,6 +21,7 @@ import numpy as np
 from .. import catalogue
 from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, SOFTWARE, Fact, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
+from ..failures import BY_HAND
 from ..model import Transformer, Workload, parameters, transformer
 from ..quantities import (
     Amount,
@@ -464,13 +465,18 @@ PRICES = _table("price", Price)
 # --- What is assumed: scenarios --------------------------------------------------------------------------------------
 
 
+Own = tuple[tuple[str, float, float], ...]  # what a site's own records say: an assumption, low and high in multiples
+
+
 @dataclass(frozen=True, repr=False)
 class Scenario(Explained):
     """What a plan assumes, in SI units: each a number, or an array of as many scenarios.
 
     ``step`` multiplies the time of a step, ``lost_time`` the odds of lost time (all that a run spends on anything but
     work that it keeps), ``capital`` all prices of what is built. ``draw`` is mean power over rated power,
-    ``spare_risk`` the share of failures that may find no spare. What each rests on is in ``ASSUMPTIONS``.
+    ``spare_risk`` the share of failures that may find no spare. What each rests on is in ``ASSUMPTIONS``. ``own`` holds
+    intervals that a site's own records have taught, in place of those of published fleets: name, low and high, in
+    multiples of the value.
     """
 
     gpu_mttf: PositiveSeconds
@@ -495,19 +501,57 @@ class Scenario(Explained):
     availability: Number
     step: Number = 1.0
     lost_time: Number = 1.0
+    own: Own | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         _refuse(self)
+        for name, low, high in self.own or ():
+            find("uncertain assumption", name, spreads("dense, 16 bits"))
+            if not 0 < low <= high < np.inf:
+                raise ValueError(f"own must be ordered multiples of {name} above zero, got {low:g} and {high:g}")
 
     def _rows(self) -> Rows:
-        return [("", "value"), *((words(f.name), summary(getattr(self, f.name))) for f in fields(self))]
+        shown = ((words(f.name), summary(getattr(self, f.name))) for f in fields(self) if f.name != "own")
+        return [("", "value"), *shown]
 
 
-CENTRAL = Scenario(**{name: one.value for name, one in ASSUMPTIONS.items()})
+CENTRAL = Scenario(**{name: one.value for name, one in ASSUMPTIONS.items()})  # type: ignore[arg-type]  # all numbers
+
+
+def supposed(scenario: Scenario, numbers: Mapping[str, float]) -> Scenario:
+    """The scenario with other numbers, by the names of its fields."""
+    return Scenario(**(vars(scenario) | dict(numbers)))
+
 
 # Assumptions whose interval published fleets have shown: keys of PREDICTION_INTERVALS, as evidence learns them.
 LEARNED: Mapping[str, str] = MappingProxyType({"lost_time": "goodput", "draw": "power"})
+
+# Who starts a job again after a failure; people take :data:`clusterlab.failures.BY_HAND`, most of it until they notice.
+RESTARTS = ("automatic", "by hand")
+
+
+def restarted(scenario: Scenario, restarts: str) -> Scenario:
+    """The scenario in which software restarts a job (``"automatic"``), as it is, or people do (``"by hand"``).
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+
+    Examples
+    --------
+    >>> restarted(CENTRAL, "by hand").detection / hour
+    7.0
+    """
+    if restarts not in RESTARTS:
+        raise ValueError(f"restarts must be one of {', '.join(RESTARTS)}; got {restarts!r}")
+    if restarts == "automatic":
+        return scenario
+    spread = PREDICTION_INTERVALS["goodput, by hand"]
+    own = (*(one for one in scenario.own or () if one[0] != "lost_time"), ("lost_time", spread.low, spread.high))
+    return replace(scenario, detection=BY_HAND, own=own)
+
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
 
@@ -539,7 +583,7 @@ def samples(scenario: Scenario, draws: Count, *, step_kind: str = "dense, 16 bit
     """
     count, random = int(whole(draws=draws)[0]), np.random.default_rng(seed)
     changed = {}
-    for name, (low, high) in spreads(step_kind).items():
+    for name, (low, high) in spreads(step_kind, scenario.own).items():
         z = random.normal(size=count)  # normal in the logarithm on each side
         times = np.exp(np.where(z < 0, -z * np.log(low), z * np.log(high)) / _TENTH)
         changed[name] = _possible(name, getattr(scenario, name) * times)
@@ -553,7 +597,7 @@ def ends_of(scenario: Scenario, step_kind: str) -> dict[str, tuple[float, float]
             float(_possible(name, getattr(scenario, name) * low)),
             float(_possible(name, getattr(scenario, name) * high)),
         )
-        for name, (low, high) in spreads(step_kind).items()
+        for name, (low, high) in spreads(step_kind, scenario.own).items()
     }
 
 
@@ -564,11 +608,12 @@ def _possible(name: str, value: Number) -> Number:
     return np.maximum(value, 1.0) if name == "pue" else value
 
 
-def spreads(step_kind: str) -> dict[str, tuple[float, float]]:
+def spreads(step_kind: str, own: Own | None = None) -> dict[str, tuple[float, float]]:
     """Ends of the 80 % interval of each uncertain assumption, in multiples of its value.
 
     What published runs and fleets have shown comes first: a step, the time that a run loses, what servers draw. The
-    rate of failures varies by itself too, for the spares; that widens lost time by some three per cent more.
+    rate of failures varies by itself too, for the spares; that widens lost time by some three per cent more. What a
+    site's ``own`` records say stands in place of both.
     """
     learned = {"step": find("kind of step", step_kind, PREDICTION_INTERVALS)} | {
         n: PREDICTION_INTERVALS[kind] for n, kind in LEARNED.items()
@@ -577,4 +622,4 @@ def spreads(step_kind: str) -> dict[str, tuple[float, float]]:
     for name, one in ASSUMPTIONS.items():
         if one.low is not None and one.high is not None:
             found[name] = (one.low / one.value, one.high / one.value)
-    return found
+    return found | {name: (low, high) for name, low, high in own or ()}

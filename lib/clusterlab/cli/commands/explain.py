@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     runs, skipped = read_runs(arguments.file)
     for row in skipped:
         if row.row == arguments.row:
-            raise ValueError(f"row {row.row} can't be predicted: {row.why}")
+            raise ValueError(f"row {row.row} can't be explained: {row.why}")
     found = explain(runs, arguments.row)
     if arguments.json:
         parts = {name: float(getattr(found.step, name)) for name in STEP_PARTS}

@@ -9,10 +9,24 @@ from pathlib import Path
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
-from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
+from ...planning import (
+    PRESETS,
+    Fleet,
+    Plan,
+    Scenario,
+    Serving,
+    as_object,
+    from_inputs,
+    page,
+    plan,
+    preset,
+    restarted,
+    serve,
+)
 from ...records import Json
 from ...units import fmt
 from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
+from ..incident_log import incidents_object, incidents_told, learned_from
 from .audit import parsed
 
 _SHOWN = 10  # plans to choose from, and assumptions, that are printed
@@ -26,6 +40,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     names = ", ".join(f'"{name}"' for name in PRESETS)
+    parser.add_argument("--incidents", metavar="LOG", help="a CSV of your interruptions: time, cause, lost_hours")
+    parser.add_argument("--incident-gpus", metavar="N", help="accelerators that LOG is of, where it has no column gpus")
+    parser.add_argument("--incident-days", metavar="N", help="days that LOG is of, where no column says it")
     parser.add_argument("--preset", metavar="NAME", help=f"a published cluster: {names}")
     parser.add_argument("--draws", metavar="N", default="1000", help="scenarios drawn for the intervals (1000)")
     parser.add_argument("--seed", metavar="N", default="0", help="of the random numbers (0)")
@@ -35,18 +52,30 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make a plan, print it, and write its page."""
+    inputs = _inputs(arguments)
     scenario = scenario_of(arguments.assume or [])
-    made = _planned(arguments, scenario)
+    if restarts := inputs.pop("restarts", ""):
+        scenario = restarted(scenario, str(restarts))
+    own = None
+    if arguments.incidents is not None:
+        own = learned_from(read_text(arguments.incidents), name_of(arguments.incidents), arguments, scenario)
+        scenario = own.scenario(scenario)
+    elif arguments.incident_gpus or arguments.incident_days:
+        raise ValueError("--incident-gpus and --incident-days say what a log is of; give it as --incidents LOG")
+    made = _planned(arguments, inputs, scenario)
     if arguments.report:
         Path(arguments.report).write_text(page(made, scenario), encoding="utf-8")
-    print(json.dumps(as_object(made, scenario), indent=1) if arguments.json else "\n\n".join(_told(made)))
+    if arguments.json:
+        found = as_object(made, scenario) | ({} if own is None else {"incidents": incidents_object(own)})
+        print(json.dumps(found, indent=1))
+    else:
+        print("\n\n".join([*_told(made), *([] if own is None else incidents_told(own))]))
     return 0
 
 
-def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
+def _planned(arguments: argparse.Namespace, inputs: dict[str, str | float], scenario: Scenario) -> Plan | Fleet:
     """The plan that is asked for: of a preset, of a fleet that serves, or of a training run."""
     draws, seed = read_count("draws", arguments.draws, **DRAWS), read_count("seed", arguments.seed, least=0)
-    inputs = _inputs(arguments)
     with Progress() as progress:
         if arguments.preset is not None:
             if inputs:
@@ -113,7 +142,7 @@ COMMAND = Command(
     %(prog)s --model "Llama 3.1 405B" --tokens 15.6T --gpus 16384 --accelerator "H100 SXM"
     %(prog)s --model "Llama 3.1 70B" --tokens 15T --deadline 60d --budget '$10M' --report plan.html
     %(prog)s --model DeepSeek-V3 --rate 500 --speed 20 --precision fp8 --json
-    %(prog)s --preset "Llama 3 405B"
+    %(prog)s --preset "Llama 3 405B" --incidents log.csv --incident-gpus 1024 --incident-days 93
     """,
     _add_arguments,
     _run,

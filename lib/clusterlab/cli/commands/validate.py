@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from ...evidence import (
     Skipped,
     calibrated,
     inference_kind,
+    is_incidents,
     is_inference,
     leave_one_inference_source_out,
     leave_one_run_out,
@@ -31,12 +34,14 @@ from ...evidence import (
     read_runs,
     score_inference,
     score_runs,
+    unreached,
 )
 from ...evidence.text import UNUSABLE, name_of, read_text
 from ...parallelism import Step
 from ...records import aligned, with_interval
 from ...units import fmt
 from ..command import Command
+from ..incident_log import incidents_object, incidents_told, learned_from
 
 # Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
 TEMPLATE = """\
@@ -60,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--leave-one-out", action="store_true", help=text)
     text = "a CSV of runs of your machine: they correct the predictions of FILE, and narrow the intervals"
     parser.add_argument("--calibrate", metavar="RUNS", help=text)
+    parser.add_argument("--incident-gpus", metavar="N", help="of a log of incidents: the accelerators that it is of")
+    parser.add_argument("--incident-days", metavar="N", help="of a log of incidents: the days that it is of")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,8 +78,25 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("FILE and --calibrate cannot both be standard input")
     text = read_text(arguments.file)
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
+    if is_incidents(re.split(r"[,;\t]", first)):
+        return _run_incidents(arguments, text)
+    if arguments.incident_gpus or arguments.incident_days:
+        raise ValueError(
+            f"--incident-gpus and --incident-days go with a log of incidents; {name_of(arguments.file)} is none"
+        )
     inference = is_inference(next(csv.reader([first]), []))
     return _run_inference(arguments, text) if inference else _run_training(arguments, text)
+
+
+# --- Incidents -------------------------------------------------------------------------------------------------------
+
+
+def _run_incidents(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.calibrate is not None or arguments.leave_one_out:
+        raise ValueError("--calibrate and --leave-one-out take training runs; plan --incidents uses a log of incidents")
+    own = learned_from(text, name_of(arguments.file), arguments)
+    print(json.dumps(incidents_object(own), indent=1) if arguments.json else "\n\n".join(incidents_told(own)))
+    return 0
 
 
 # --- Training --------------------------------------------------------------------------------------------------------
@@ -81,32 +105,52 @@ def run(arguments: argparse.Namespace) -> int:
 def _run_training(arguments: argparse.Namespace, text: str) -> int:
     if arguments.calibrate is not None and arguments.leave_one_out:
         raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
-    runs, skipped = parse_runs(text, name_of(arguments.file))
+    runs, skipped = parse_runs(text, name_of(arguments.file), measured=arguments.calibrate is None)
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
     mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate)
     worth = leave_one_run_out(mine)
     steps = calibrated(runs, mine) if mine else predict_runs(runs)
-    scores, overall = score_runs(runs, skipped, steps)
+    beyond = unreached(runs, mine) if mine else {}
+    scores, overall = _scored(runs, skipped, steps)
     if arguments.json:
         ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
         found = _found(scores, overall) | {"memory": memory_fit(runs)}
         found |= {"skipped": [_why(row) for row in skipped]}
         found |= {"rows": [*(_predicted(one, *map(float, of_run)) for one, *of_run in ends), *map(_refused, skipped)]}
         if mine:
-            found["calibration"] = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
+            others = {kind: [one.row for one in some] for kind, some in beyond.items()}
+            known = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
+            found["calibration"] = known | {"not_reached": others}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
             print(training_table(runs, steps), end="\n\n")
-        print(score_table([*scores, overall]))
+        if overall.rows:
+            print(score_table([*scores, overall]))
         for why, count in memory_fit(runs).items():
             print(f"memory, {count} of {len(runs)}: {why}")
         _print_skipped(skipped)
         if mine:
             print("\n" + calibration_table(worth))
             _print_skipped(unused)
+            for kind, some in beyond.items():
+                why = f"no other run of {name_of(arguments.calibrate)} is {kind}"
+                print(f"the calibration does not reach {_rows_said(some)}: {why}; predicted without it")
     return _status(runs)
+
+
+def _rows_said(runs: Sequence[Run]) -> str:
+    """Some rows by name, as many as can be read."""
+    more = f" and {len(runs) - 5} more" if len(runs) > 5 else ""
+    return ", ".join(run.row for run in runs[:5]) + more
+
+
+def _scored(runs: Sequence[Run], skipped: Sequence[Skipped], steps: Step) -> tuple[list[Score], Score]:
+    """Scores of the runs that were measured."""
+    where = [i for i, run in enumerate(runs) if np.isfinite(run.seconds)]
+    some = Step(**{f.name: getattr(steps, f.name)[where] for f in fields(Step)})
+    return score_runs([runs[i] for i in where], skipped, some)
 
 
 def _own_runs(path: str) -> tuple[list[Run], list[Skipped]]:
@@ -138,8 +182,9 @@ def training_table(runs: Sequence[Run], steps: Step) -> str:
     """Return a line for each run: its step, measured and predicted with an 80 % interval, and what was filled in."""
     rows = [("row", "source", "measured", "predicted", "error", "filled in")]
     for run, time, low, high in zip(runs, steps.time, steps.low, steps.high, strict=True):
-        error, predicted = f"{time / run.seconds - 1:+.1%}", with_interval(time, low, high, "s")
-        rows.append((run.row, run.source, fmt(run.seconds, "s"), predicted, error, _filled(run.filled)))
+        error, took = f"{time / run.seconds - 1:+.1%}", fmt(run.seconds, "s")
+        error, took = (error, took) if np.isfinite(run.seconds) else ("-", "-")
+        rows.append((run.row, run.source, took, with_interval(time, low, high, "s"), error, _filled(run.filled)))
     return _with_text(rows, left=2)
 
 
@@ -269,7 +314,8 @@ def _why(row: Skipped) -> dict[str, str]:
 
 
 def _predicted(run: Run | InferenceRun, predicted: float, low: float, high: float) -> dict[str, object]:
-    found = {"row": run.row, "source": run.source, "measured": run.seconds, "predicted": predicted}
+    measured = run.seconds if np.isfinite(run.seconds) else None
+    found = {"row": run.row, "source": run.source, "measured": measured, "predicted": predicted}
     return found | {"low": low, "high": high, "skipped": None, "filled": dict(run.filled)}
 
 
@@ -292,12 +338,14 @@ def _status(runs: Sequence[Run] | Sequence[InferenceRun]) -> int:
 COMMAND = Command(
     "predict training or inference runs and compare with their measured times",
     "Predict published training or inference runs, or your own, and compare source by source. The columns say "
-    "which: those of inference have isl, osl or context_len.",
+    "which: those of inference have isl, osl or context_len. A log of incidents (time, cause, lost_hours) is held "
+    "against published failures.",
     """\
     %(prog)s --template > mine.csv
     %(prog)s mine.csv
     %(prog)s --json - < mine.csv
     %(prog)s planned.csv --calibrate mine.csv
+    %(prog)s incidents.csv --incident-gpus 1024 --incident-days 93
     """,
     add_arguments,
     run,
