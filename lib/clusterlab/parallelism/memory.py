@@ -556,19 +556,9 @@ def _on_stage(held: _Held, i: Amount, fragmentation: Amount, reserved: Bytes) ->
         dense_params * dense + expert_params * expert
         for dense, expert in zip(held.dense_bytes, held.expert_bytes, strict=True)
     )
-    return Footprint(
-        weights=weights,
-        gradients=gradients,
-        optimizer=optimizer,
-        placeholders=software.activation_bytes * (placeholders if software.gradient_placeholders else 0.0),
-        gathered=gathered,
-        activations=activations,
-        recomputation=recomputed,
-        backward=backward,
-        output=output,
-        fragmentation=fragmentation * (gathered + activations + recomputed + backward + output),
-        reserved=reserved,
-    )
+    empty = 1.0 * software.gradient_placeholders * placeholders * software.activation_bytes
+    moving = gathered, activations, recomputed, backward, output
+    return Footprint(weights, gradients, optimizer, empty, *moving, fragmentation * sum(moving), reserved)
 
 
 def _leading_stages(
