@@ -127,6 +127,10 @@ PREDICTS = {
         lambda: serving.static_batch(replica(), REQUESTS, sequences=8),
         ("time to first token", "time per token", "latency", "tokens per second", "tokens per second per gpu"),
     ),
+    "serving.MixedPasses": (
+        lambda: serving.mixed_passes(replica(), REQUESTS, sequences=8),
+        ("decoding", "reading", "mean"),
+    ),
     "serving.Frontier": (
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
         ("speed of a user", "tokens per second per gpu"),
