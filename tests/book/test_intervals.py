@@ -363,7 +363,7 @@ FIGURES = {
     "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
     "power": ("Drawn", "A year, as drawn", "10 MW carry, as drawn", "At the meter", "Electricity"),
-    "scaling": ("MFU, useful tokens", "Time to train it", "MFU", "A year costs", "A GPU-hour", "A useful one"),
+    "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),
 }
 
 
