@@ -336,7 +336,7 @@ def _yearly_gigawatts() -> list[Claim]:
     three, five, seven = (yearly_bill(_GPUS, GW, nvl72, rate=0.08, life=n * year) for n in (3, 5, 7))
     chips = five.parts["GPUs"] + five.parts["servers"]
     ours, wired = fmt(chips, "$", 2), fmt(chips + five.parts["network"], "$", 2)
-    servers = f"servers: {fmt(_stated('Epoch AI', 'servers'), '$')} there, here {ours}, or {wired} with network: then their site is dearer"
+    servers = f"servers: {fmt(_stated('Epoch AI', 'servers'), '$')} there, {ours} here, {wired} with network"
     return [
         _dollars("1 GW a year, Epoch AI", "Epoch AI", "yearly", five.total, servers),
         _dollars("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", three.total, "the same"),
