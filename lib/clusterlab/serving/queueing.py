@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -225,7 +226,7 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds | MixedPasses, *, t
     latency          4.28 s
     """
     passes = pass_times if isinstance(pass_times, MixedPasses) else None
-    means = passes.mean if isinstance(pass_times, MixedPasses) else pass_times
+    means: Any = pass_times if passes is None else passes.mean
     (arrivals, length), (times,) = positive(rate=rate, tokens=tokens), positive(pass_times=np.atleast_1d(means))
     if np.ndim(times) != 1 or np.ndim(arrivals) or np.ndim(length):
         raise ValueError("rate and tokens must be numbers and pass_times a row of them")
