@@ -15,7 +15,7 @@ _LINE = 16.0  # units from line to line
 
 
 def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
-    """A cluster, the peak that it has, what is useful of it, and what the cluster takes.
+    """A cluster, the peak that it has, what is left of it, and what the cluster takes.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
     --------
     >>> from clusterlab.scaling import chain
     >>> machine(chain(32768e15, MFU=0.32), gpus=32768, facts={"power": "45.9 MW"}).alt
-    '32,768 GPUs have a peak of 32.8 EFLOP/s; 10.5 EFLOP/s of it are useful, 32%. power: 45.9 MW.'
+    '32,768 GPUs have a peak of 32.8 EFLOP/s; 10.5 EFLOP/s of it are left, 32%. power: 45.9 MW.'
     """
     top, high, gap = 26.0, 92.0, 16.0
     kept = high * float(chain.share)
@@ -41,7 +41,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
         Band(92, top, 186, top, high, high, "grey"),
         Label(139, 11, f"peak {peak}", strong=True),
         Band(186, top, 280, top, kept, kept, "compute"),
-        Label(287, top + max(kept / 2, 14), f"{left}\nuseful, {share}", "start", strong=True),
+        Label(287, top + max(kept / 2, 14), f"{left}\nleft, {share}", "start", strong=True),
     ]
     if high - kept > 0.1:
         parts += [
@@ -53,7 +53,7 @@ def machine(chain: Chain, *, gpus: int, facts: Mapping[str, str]) -> Scene:
     for i, (name, text) in enumerate(facts.items()):
         parts.append(Box(i * (width + 8), y, width, 40, f"{text}\n{name}", "ochre"))
     have = "GPU has" if gpus == 1 else "GPUs have"
-    said = f"{gpus:,} {have} a peak of {peak}; {left} of it are useful, {share}."
+    said = f"{gpus:,} {have} a peak of {peak}; {left} of it are left, {share}."
     return Scene(400, y + 40 if facts else y, parts, alt=" ".join([said, *(f"{n}: {t}." for n, t in facts.items())]))
 
 

@@ -9,6 +9,7 @@ ARGUMENTS = {
     "largest_batch": REPLICA | {"context": (200.0, 4000.0), "shared": (100.0, 1000.0)},
     "reuse": REPLICA | {"tokens": (100.0, 4000.0)},
     "static_batch": REPLICA | {"requests": Requests(100, 50)},
+    "mixed_passes": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
 }
-IN_UNITS = dict.fromkeys(("replica_footprint", "reuse", "static_batch", "continuous_batch"))
+IN_UNITS = dict.fromkeys(("replica_footprint", "reuse", "static_batch", "mixed_passes", "continuous_batch"))

@@ -129,6 +129,10 @@ PREDICTS = {
         lambda: serving.static_batch(replica(), REQUESTS, sequences=8),
         ("time to first token", "time per token", "latency", "tokens per second", "tokens per second per gpu"),
     ),
+    "serving.MixedPasses": (
+        lambda: serving.mixed_passes(replica(), REQUESTS, sequences=8),
+        ("decoding", "reading", "mean"),
+    ),
     "serving.Frontier": (
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
         ("speed of a user", "tokens per second per gpu"),
@@ -361,7 +365,7 @@ FIGURES = {
     "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
     "power": ("Drawn", "A year, as drawn", "10 MW carry, as drawn", "At the meter", "Electricity"),
-    "scaling": ("MFU, useful tokens", "Time to train it", "MFU", "A year costs", "A GPU-hour", "A useful one"),
+    "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),
 }
 
 

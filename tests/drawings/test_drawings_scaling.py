@@ -42,7 +42,7 @@ def test_a_machine_is_drawn_to_scale():
     assert kept.width0 / peak.width0 == pytest.approx(0.32)
     assert kept.width0 + lost.width0 == pytest.approx(peak.width0)
     assert (kept.kind, lost.kind) == ("compute", "waste")
-    assert "10.5 EFLOP/s of it are useful, 32%" in machine().alt
+    assert "10.5 EFLOP/s of it are left, 32%" in machine().alt
     assert machine(1, 0.5).alt.startswith("1 GPU has a peak of 1 PFLOP/s; 500 TFLOP/s")
     assert len({machine(n, s).height for n, s in ((1, 0.62), (131072, 0.02), (8, 1.0))}) == 1
 

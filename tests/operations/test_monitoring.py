@@ -63,6 +63,30 @@ def test_the_default_of_ten_minutes_loses_four_times_what_it_must():
     assert heartbeat(best, **PAUSES).false == pytest.approx(PAUSES["pause"] / PAUSES["mtbf"])
 
 
+@pytest.mark.parametrize("tail", [0.1, 1 / 3, 0.6])
+def test_heavy_tails_played_pause_by_pause_want_a_longer_timeout(tail):
+    """A pause is exponential of a rate that is itself drawn, from a gamma: together a Pareto of the same mean."""
+    random, count = np.random.default_rng(3), 2_000_000
+    rates = random.gamma(1 / tail, 1 / (PAUSES["pause"] * (1 / tail - 1)), size=count)
+    pauses = random.exponential(1 / rates)
+    assert pauses.mean() == pytest.approx(PAUSES["pause"], rel=0.05)
+    for timeout in (60.0, 200.0):
+        found = heartbeat(timeout, **PAUSES, tail=tail).false_alarms
+        assert np.mean(pauses > timeout) / PAUSES["every"] == pytest.approx(found, rel=0.05)
+    best, short = best_timeout(**PAUSES, tail=tail), best_timeout(**PAUSES)
+    least = heartbeat(best, **PAUSES, tail=tail).lost
+    assert all(heartbeat(best * by, **PAUSES, tail=tail).lost > least for by in (0.8, 0.95, 1.05, 1.25))
+    assert best > short
+    assert least > heartbeat(short, **PAUSES).lost
+
+
+def test_a_tail_of_zero_is_the_exponential_and_a_small_one_tends_to_it():
+    job = PAUSES | {"tail": np.array([0.0, 1e-7])}
+    assert best_timeout(**job) == pytest.approx(best_timeout(**PAUSES), rel=1e-5)
+    assert heartbeat(120, **job).lost == pytest.approx(heartbeat(120, **PAUSES).lost, rel=1e-5)
+    assert round(best_timeout(**PAUSES, tail=1 / 3)) == 196
+
+
 def test_where_pauses_are_long_and_hangs_frequent_waiting_never_pays():
     assert best_timeout(pause=100, every=10, mtbf=60, restart=1) == 0
     assert best_timeout(pause=[100, 20], every=600, mtbf=3 * hour, restart=[0.01, 900]).tolist()[0] == 0
@@ -225,6 +249,7 @@ def test_a_detector_shows_what_it_costs():
 MISTAKES = {
     "bad must be at most n, got 3 of 2": lambda: least_tests(2, 3),
     "bad must be at most a quarter of n, got 2 of 7": lambda: pair_tests(7, 2),
+    "tail must be below 1, got 1: its pauses have no mean": lambda: best_timeout(**PAUSES, tail=1),
 }
 
 

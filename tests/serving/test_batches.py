@@ -14,6 +14,7 @@ from clusterlab.serving import (
     continuous_batch,
     forward_pass,
     largest_batch,
+    mixed_passes,
     saturation,
     static_batch,
 )
@@ -88,3 +89,19 @@ def test_saturation_is_the_first_limit_that_is_reached():
     assert saturation(replica, Requests(10, 10)) == 2 * soft.max_sequences
     assert saturation(replica, Requests(2000, 100)) == np.floor(2 * soft.max_tokens / 21)
     assert saturation(replica, Requests(50_000, 50_000)) == largest_batch(replica, 100_000)
+
+
+def test_shorter_chunks_bring_both_passes_together_and_leave_the_mean():
+    """A chunk as long as what comes in each pass makes all passes alike: the longest gap is then the mean."""
+    replica, requests = Replica(SMALL, H100, formats=Formats("fp8")), Requests(1000, 500)
+    every = mixed_passes(replica, requests, sequences=100, chunk=np.array([1000.0, 500.0, 250.0, 200.0, 100.0]))
+    assert every.share == pytest.approx([0.2, 0.4, 0.8, 1, 1])
+    assert np.all(np.diff(every.reading[:4]) < 0)
+    assert every.mean == pytest.approx(np.full(5, every.mean[-1]), rel=0.1)
+    assert every.mean[3] == every.reading[3]
+    alone = forward_pass(replica, Batch(sequences=100, context=1250)).time
+    assert every.decoding == pytest.approx(np.full(5, alone))
+    chunks = continuous_batch(replica, requests, sequences=100, chunk=np.array([1000.0, 250.0]))
+    assert chunks.time_per_token == pytest.approx(every.mean[[0, 2]])
+    elsewhere = mixed_passes(replica, Requests(1000, 500, cached=1.0), sequences=100)
+    assert (elsewhere.share, elsewhere.reading) == (0, elsewhere.decoding)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterlab.serving import (
+    MixedPasses,
     batch_queue,
     impatient_queue,
     little_law,
@@ -65,6 +66,44 @@ def test_the_pace_of_tokens_counts_a_batch_by_its_tokens():
     share = alone / (alone + both)
     assert queue.token_quantile(share - 1e-6) == 1.0
     assert queue.token_quantile(share + 1e-6) == 1.5
+
+
+def engine_gaps(rate, decoding, reading, tokens, passes=120_000):
+    """Gaps of an engine that reads one whole prompt in a pass, and the number that saw each; and share that read."""
+    rng, now, queue, left = np.random.default_rng(5), 0.0, 0, []
+    come = rng.exponential(1 / rate)
+    gaps, seen, read = np.empty(passes), np.empty(passes), 0
+    for i in range(passes):
+        if not queue and not left:
+            now = max(now, come)
+        while come <= now:
+            queue, come = queue + 1, come + rng.exponential(1 / rate)
+        reads = queue > 0 and len(left) < len(decoding)
+        if reads:
+            queue, read = queue - 1, read + 1
+            left.append(rng.geometric(1 / tokens))
+        gaps[i], seen[i] = (reading if reads else decoding)[len(left) - 1], len(left)
+        now += gaps[i]
+        left = [more - 1 for more in left if more > 1]
+    return gaps, seen, read / passes
+
+
+def test_gaps_between_tokens_are_those_of_an_engine_that_reads_prompts_between_passes():
+    """Their 99th percentile is a pass with a prompt; the means of passes, which set waits, never come that far."""
+    decoding = 10e-3 + 0.1e-3 * np.arange(1, 65)
+    reading, tokens = decoding + 30e-3, 100
+    passes = MixedPasses(decoding, reading, np.arange(1, 65) / tokens)
+    rate = 0.8 * 64 / (tokens * passes.mean[-1])
+    law, plain = batch_queue(rate, passes, tokens=tokens), batch_queue(rate, passes.mean, tokens=tokens)
+    assert (law.latency, law.wait_quantile(0.99)) == (plain.latency, plain.wait_quantile(0.99))
+    gaps, seen, read = engine_gaps(rate, decoding, reading, tokens)
+    assert read == pytest.approx(law.batch / tokens, rel=0.1)
+    order = np.argsort(gaps)
+    reached = np.cumsum(seen[order]) / seen.sum()
+    for share in (0.25, 0.5, 0.9, 0.99):
+        found = gaps[order][np.searchsorted(reached, share)]
+        assert law.token_quantile(share) == pytest.approx(found, rel=0.05), share
+    assert law.token_quantile(0.99) > 1.3 * plain.token_quantile(0.99)
 
 
 def poisson(rate, n, seed, lengths):

@@ -273,6 +273,8 @@ def stated_doublings() -> tuple[Claim, ...]:
 def implied_mfu() -> dict[str, float]:
     """MFU that a run's stated hours imply: 6ND over hours times the dense BF16 peak, everything that held it up in it.
 
+    D are the tokens of pretraining, so the hours are those of pretraining where a source tells them from the rest.
+
     Examples
     --------
     >>> {name: round(mfu, 2) for name, mfu in implied_mfu().items() if "405B" in name or "PaLM" in name}
@@ -282,7 +284,9 @@ def implied_mfu() -> dict[str, float]:
     for name, accelerator in _ACCELERATORS.items():
         work = compute_ledger(_stated(name, "parameters"), _stated(name, "tokens")).pretraining
         peak = catalogue.accelerator(accelerator).peak("bf16")
-        found[name] = float(work / (_stated(name, "accelerator_time") * peak))
+        apart = published("economics", name=name, quantity="pretraining")
+        hours = apart[0]["value"] if apart else _stated(name, "accelerator_time")
+        found[name] = float(work / (hours * peak))
     return found
 
 
@@ -341,8 +345,9 @@ def _yearly_gigawatts() -> list[Claim]:
     """A gigawatt a year, by the years that servers live."""
     nvl72 = price_list("GB200 NVL72")
     three, five, seven = (yearly_bill(_GPUS, GW, nvl72, rate=0.08, life=n * year) for n in (3, 5, 7))
-    theirs, ours = fmt(_stated("Epoch AI", "servers"), "$"), fmt(five.parts["GPUs"] + five.parts["servers"], "$", 2)
-    servers = f"of it servers: {theirs} there, {ours} here"
+    chips = five.parts["GPUs"] + five.parts["servers"]
+    ours, wired = fmt(chips, "$", 2), fmt(chips + five.parts["network"], "$", 2)
+    servers = f"servers: {fmt(_stated('Epoch AI', 'servers'), '$')} there, {ours} here, {wired} with network"
     return [
         _dollars("1 GW a year, Epoch AI", "Epoch AI", "yearly", five.total, servers),
         _dollars("the same, servers 3 years", "Epoch AI", "yearly_3_year_life", three.total, "the same"),

@@ -151,7 +151,8 @@ def leave_one_inference_source_out(runs: Iterable[InferenceRun]) -> dict[str, fl
     ----------
     runs
         Software of which nothing is fitted is left out. The only source of a software is predicted with the usual
-        software's constants: nobody would know better. The answer is remembered.
+        software's constants: nobody would know better. Those are round values between fitted ones, its own among
+        them, which is no clean test. The answer is remembered.
 
     Returns
     -------

@@ -10,7 +10,7 @@ import numpy as np
 from ..catalogue import PREDICTION_INTERVALS
 from ..checks import Numeric, larger, pick, positive, smaller
 from ..model import Transformer
-from ..quantities import Amount, Number, PerSecond, Seconds, law
+from ..quantities import Amount, Number, PerSecond, Seconds, Share, law
 from ..records import Predicted, Rows, summary, words
 from .caches import largest_batch
 from .passes import forward_pass, serving_kind
@@ -118,6 +118,104 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
     return Service(held, prefill, decode, latency, wanted * requests.output / latency, replica.gpus, *spread)
 
 
+@dataclass(frozen=True, repr=False)
+class MixedPasses(Predicted):
+    """Passes of a batch that never ends: a ``share`` of them reads a chunk of a prompt too, the others only decode.
+
+    ``decoding`` and ``reading`` are the seconds of each kind; ``spread_low`` and ``spread_high`` as in
+    :class:`Service`. Of your own times they are left out.
+    """
+
+    decoding: Seconds
+    reading: Seconds
+    share: Share
+    spread_low: Number = 1.0
+    spread_high: Number = 1.0
+
+    _follow: ClassVar = dict.fromkeys(("decoding", "reading"), ("s", 1))
+
+    @property
+    def mean(self) -> Seconds:
+        """Seconds of a mean pass, which set the throughput."""
+        return self.reading + (self.decoding - self.reading) * (1 - self.share)
+
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
+        return self.mean, self.mean * self.spread_low, self.mean * self.spread_high, "s"
+
+    def _rows(self) -> Rows:
+        rows = [("", "share", "pass", "")]
+        for name, share in (("decoding", 1 - self.share), ("reading", self.share)):
+            rows.append((name, summary(share, "%"), *self._cells(name)))
+        return [*rows, ("mean", "", *self._cells())]
+
+
+def _chunked(requests: Requests, sequences: Numeric, chunk: Numeric) -> tuple[Numeric, dict[str, Numeric]]:
+    """Tokens of a chunk, and what else a pass that reads one holds."""
+    read = pick(np.greater(requests.read, 0), requests.read, 1.0)  # nothing to read: no chunk, of any size
+    if chunk is not None:
+        read = smaller(chunk, read)
+    before = larger(requests.prompt - (requests.read + read) / 2, 0.0)  # of its prompt, before the mean chunk
+    return read, {"sequences": sequences, "context": requests.mean_context, "chunk": read, "cached": before}
+
+
+@law
+def mixed_passes(
+    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None
+) -> MixedPasses:
+    r"""Lengths of the passes of a batch that never ends, with a chunk of a prompt and without one.
+
+    .. math:: k = \frac{S\,p}{n\,c}, \qquad T = T_\text{pass}(S,\; c) \text{ in a share } k \text{ of passes, else }
+        T_\text{pass}(S,\; 0)
+
+    In each pass S/n of the sequences end and as many prompts of p tokens come, in chunks of c. From k = 1 on every pass
+    reads k c tokens, and all are alike. Who reads an answer sees these lengths as gaps between tokens: with long
+    chunks two lengths far apart, of which the mean is neither.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    requests : Requests
+        Prompts of p tokens that no cache has, and answers of n.
+    sequences
+        Sequences of the batch, S, whether they fit or not.
+    chunk : optional
+        Most tokens of a prompt in one pass, c; by default the whole prompt.
+
+    Returns
+    -------
+    MixedPasses
+
+    Notes
+    -----
+    Source: Agrawal et al. 2024 (Sarathi-Serve), for the stall of those who decode behind a prompt. Derived.
+
+    Examples
+    --------
+    Llama 3.1 70B in 8 bits on eight H100s, 200 users, prompts of 1,000 and answers of 500 tokens:
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> formats = Formats("fp8", cache_bytes=1)
+    >>> replica = Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), formats)
+    >>> mixed_passes(replica, Requests(1000, 500), sequences=200)
+    MixedPasses
+              share     pass
+    decoding    60%  11.7 ms  (9.25 to 14.9)
+    reading     40%  44.7 ms  (35.3 to 56.8)
+    mean             24.9 ms  (19.7 to 31.7)
+    """
+    decoding = forward_pass(replica, Batch(sequences=sequences, context=requests.mean_context)).time
+    spread = _spread(replica.model, "saturated", np.shape(decoding))
+    if not np.any(requests.read):
+        return MixedPasses(decoding, decoding, 0.0 * decoding, *spread)
+    read, mixed = _chunked(requests, sequences, chunk)
+    chunks = sequences * requests.read / (requests.output * read)
+    reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+    return MixedPasses(decoding, reading, smaller(chunks, 1.0), *spread)
+
+
 @law
 def continuous_batch(
     replica: Replica, requests: Requests, *, sequences: Number | None = None, chunk: Number | None = None
@@ -149,7 +247,7 @@ def continuous_batch(
     Notes
     -----
     Source: Yu et al. 2022 (Orca), for batches that change from pass to pass; Agrawal et al. 2024 (Sarathi-Serve) for
-    chunks. Derived: the mean over passes. Prompts are spread evenly over attention ranks.
+    chunks. Derived: the mean over :func:`mixed_passes`. Prompts are spread evenly over attention ranks.
 
     Examples
     --------
@@ -163,24 +261,15 @@ def continuous_batch(
     >>> bool(11e3 < continuous_batch(replica, Requests(1000, 2000)).tokens_per_second < 17e3)
     True
     """
-    read, layout = requests.read, replica.layout
-    only_decodes = not np.any(read)
-    read = pick(np.greater(read, 0), read, 1.0)  # nothing to read: no chunk, of any size
-    if chunk is not None:
-        read = smaller(chunk, read)
+    layout = replica.layout
     room = saturation(replica, requests)
     held = room if sequences is None else sequences
     fits = (held <= room) & (held > 0)
     held = pick(fits, held, 1.0)
-    before = larger(requests.prompt - (requests.read + read) / 2, 0.0)  # of its prompt, before the mean chunk
-    mixed = {"sequences": held, "context": requests.mean_context, "chunk": read, "cached": before}
-    chunks = held * requests.read / (requests.output * read)
-    alone = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
-    if only_decodes:
-        passes, first = alone, 0.0 * alone
-    else:
-        reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
-        passes = reading + (alone - reading) * larger(1 - chunks, 0.0)
+    passes = mixed_passes.unchecked(replica, requests, sequences=held, chunk=chunk).mean
+    first = 0.0 * passes
+    if np.any(requests.read):
+        read, mixed = _chunked(requests, held, chunk)
         taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
         first = np.ceil(requests.read / read) * taken
     nobody = pick(fits, 1.0, np.nan)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import BELOW_ONE, check, nonnegative, positive, whole
+from ..checks import BELOW_ONE, Numeric, check, nonnegative, positive, whole
 from ..quantities import (
     Amount,
     Arrivals,
@@ -37,6 +37,7 @@ from ..quantities import (
     law,
 )
 from ..records import Explained, Rows, summary, words
+from .batches import MixedPasses
 
 
 @law
@@ -79,7 +80,7 @@ class Queue(Explained):
 
     ``states[n]`` is the probability of n requests, in the batch or waiting, up to where the rest is a geometric tail of
     ratio ``ratio``; ``pass_times`` are those of 1 to S requests. ``rate`` is requests a second, ``tokens`` those of a
-    mean answer.
+    mean answer. ``passes`` are the two lengths that ``pass_times`` are means of, where some passes read prompts.
     """
 
     rate: PerSecond
@@ -87,6 +88,7 @@ class Queue(Explained):
     pass_times: PositiveSeconds
     states: Share
     ratio: Share
+    passes: MixedPasses | None = None
 
     @property
     def most(self) -> Count:
@@ -141,19 +143,32 @@ class Queue(Explained):
         return float(np.log(self.waits / (1 - p)) / (ends - self.rate)) if 1 - p < self.waits else 0.0
 
     def token_quantile(self, share: ShareBelowOne) -> Seconds:
-        """Seconds between two tokens that so large a share of tokens does not exceed.
+        """Seconds between two tokens that so large a share of tokens does not exceed: a percentile of gaps.
+
+        A gap is one pass. Where only some passes read a prompt it has two lengths, and their mean may be no gap at all.
 
         Examples
         --------
         >>> batch_queue(1.0, 0.1 + 0.01 * np.arange(1, 9), tokens=10).token_quantile(0.99)
         0.16
+
+        One sequence alone, of whose passes one in ten reads a prompt:
+
+        >>> from clusterlab.serving import MixedPasses
+        >>> one = batch_queue(1.0, MixedPasses(np.full(1, 0.01), np.full(1, 0.05), np.full(1, 0.1)), tokens=10)
+        >>> round(one.time_per_token, 3), one.token_quantile(0.5), one.token_quantile(0.99)
+        (0.014, 0.01, 0.05)
         """
         p = check(BELOW_ONE, "share", share)
         # A pass of n lasts tau_n and gives n tokens: of tokens, a batch of n has the share of n / tau_n.
         held = np.append(self.states[1:-1], self.waits)
-        weights = held * np.arange(1, self.most + 1) / self.pass_times
-        reached = np.cumsum(weights) / weights.sum()
-        return float(self.pass_times[np.searchsorted(reached, p * (1 - 1e-12))])
+        weights, gaps = held * np.arange(1, self.most + 1) / self.pass_times, self.pass_times
+        if self.passes is not None:
+            gaps = np.append(self.passes.decoding, self.passes.reading)
+            weights = np.append(weights * (1 - self.passes.share), weights * self.passes.share)
+        order = np.argsort(gaps)
+        reached = np.cumsum(weights[order]) / weights.sum()
+        return float(gaps[order][np.searchsorted(reached, p * (1 - 1e-12))])
 
     def _rows(self) -> Rows:
         rows = [("", "mean", "99 %"), ("batch", summary(self.batch), "")]
@@ -162,7 +177,7 @@ class Queue(Explained):
         return [*rows, ("latency", summary(self.latency, "s"), "")]
 
 
-def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number) -> Queue:
+def batch_queue(rate: PerSecond, pass_times: PositiveSeconds | MixedPasses, *, tokens: Number) -> Queue:
     r"""Steady state of a replica under load: how full its batch is, how long requests wait.
 
     .. math:: \pi_n \propto \prod_{j \le n} \frac{\lambda}{\mu_j}, \qquad
@@ -173,7 +188,8 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number)
     rate
         Requests a second that come to this replica, lambda: with r replicas, an r-th of all.
     pass_times
-        Times of a pass with 1 to S sequences, tau: prompts included (:func:`clusterlab.serving.continuous_batch`).
+        Times of a pass with 1 to S sequences, tau, prompts included: means, or the two lengths that each is a mean of
+        (:func:`clusterlab.serving.mixed_passes`). States and waits are the same; percentiles of gaps need the two.
     tokens
         Tokens of a mean answer, m.
 
@@ -205,7 +221,9 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number)
     time per token    21 ms  22.8 ms
     latency          4.28 s
     """
-    (arrivals, length), (times,) = positive(rate=rate, tokens=tokens), positive(pass_times=np.atleast_1d(pass_times))
+    passes = pass_times if isinstance(pass_times, MixedPasses) else None
+    means: Numeric = pass_times if passes is None else passes.mean
+    (arrivals, length), (times,) = positive(rate=rate, tokens=tokens), positive(pass_times=np.atleast_1d(means))
     if np.ndim(times) != 1 or np.ndim(arrivals) or np.ndim(length):
         raise ValueError("rate and tokens must be numbers and pass_times a row of them")
     ends = np.arange(1, len(times) + 1) / (length * times)
@@ -214,13 +232,17 @@ def batch_queue(rate: PerSecond, pass_times: PositiveSeconds, *, tokens: Number)
     logs = np.concatenate([[0.0], np.cumsum(np.log(arrivals / ends))])
     states = np.exp(logs - logs.max())
     ratio = arrivals / ends[-1]
-    return Queue(arrivals, length, times, states / (states.sum() + states[-1] * ratio / (1 - ratio)), float(ratio))
+    states /= states.sum() + states[-1] * ratio / (1 - ratio)
+    return Queue(arrivals, length, times, states, float(ratio), passes)
 
 
 def slo_attainment(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> Share:
-    r"""Share of requests that are served as promised: taken up in time, and read at a speed.
+    r"""Share of requests that are served as promised: taken up in time, and written at a speed.
 
     .. math:: P(\text{wait} \le w)\; P(\tau_n \le t)
+
+    The speed is that of an answer, so its time per token is a mean of passes with prompts and without. Single gaps are
+    longer: :meth:`Queue.token_quantile`.
 
     Parameters
     ----------
@@ -229,7 +251,7 @@ def slo_attainment(queue: Queue, *, wait: Seconds, time_per_token: Seconds) -> S
     wait
         Time in the queue that is promised at most, w.
     time_per_token
-        Time between tokens that is promised at most, t.
+        Time per token of an answer that is promised at most, t.
 
     Returns
     -------
