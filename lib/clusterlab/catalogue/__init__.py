@@ -10,6 +10,7 @@ from .efficiencies import (
     PROTOCOLS,
     SERVING,
     SOFTWARE,
+    STACKS,
     VARIANCE_COMPONENTS,
     Efficiency,
     FabricLatency,
@@ -39,13 +40,15 @@ from .hardware import (
 )
 from .machines import Machine, machine, match_fabric
 from .prices import PRICE_LISTS, RENTS, SCALING_LAWS, USEFUL_LIVES, PriceList, Rent, ScalingLaw, UsefulLife, price_list
-from .software import ServingSoftware, Software
+from .software import ServingSoftware, Software, Stack
 from .sources import CHECKED, KINDS, Fact, Source, Sourced, find, read_records, stored
+from .stacks import StackMatch, match_stack, plausible_stacks, record_of, stack
 
 __all__ = [
     "KINDS", "CHECKED", "Source", "Fact", "Sourced", "read_records", "stored", "find", "Component", "Accelerator",
     "Memory", "Link", "Node", "Rack", "accelerator", "match_accelerator", "memory", "link", "node", "rack",
     "accelerators", "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software", "SOFTWARE",
+    "Stack", "STACKS", "StackMatch", "match_stack", "stack", "record_of", "plausible_stacks",
     "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY", "NCCL",
     "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
     "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent", "RENTS",

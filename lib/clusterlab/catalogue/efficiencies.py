@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..quantities import Amount, Number, PositiveShare, Seconds
-from .software import ServingSoftware, Software
+from .software import ServingSoftware, Software, Stack
 from .sources import Fact, Sourced, read_records, stored
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
@@ -174,6 +174,7 @@ _RECORDS: dict[str, type[Sourced]] = {
     "protocol": Protocol,
     "fabric": FabricLatency,
     "software": Software,
+    "stack": Stack,
 }
 _RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
 
@@ -185,7 +186,7 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
+        ``stack``, ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
         ``software`` and ``serving`` take from their row ``default`` what they do not say.
 
     Returns
@@ -222,6 +223,7 @@ def _records() -> dict[str, dict[str, Any]]:
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
+STACKS: Mapping[str, Stack] = MappingProxyType(_records()["stack"])
 SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 PREDICTION_INTERVALS: Mapping[str, PredictionInterval] = MappingProxyType(_records()["spread"])
 VARIANCE_COMPONENTS: Mapping[str, VarianceComponents] = MappingProxyType(_records()["scatter"])

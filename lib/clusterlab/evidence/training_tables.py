@@ -10,8 +10,8 @@ from importlib.resources import files
 
 from .rows import Form, Skipped, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
-from .training_close import close_rows
-from .training_naming import SHAPE
+from .training_close import close_rows, one_run
+from .training_naming import EXPERTS, SHAPE, SWITCHES
 from .training_open import MEASURES, open_row
 from .training_runs import Run
 
@@ -40,12 +40,24 @@ _ALIASES = {
     "layers": "n_layers num_layers",
     "hidden": "hidden_size d_model",
     "heads": "n_heads num_heads",
+    "experts": "n_experts num_experts",
+    "expert_ffn": "moe_ffn moe_ffn_hidden_size expert_width",
+    "dense_layers": "first_k_dense first_dense_layers",
+    "software": "stack framework library",
+    "tp_overlap": "tp_comm_overlap async_tp",
+    "dp_overlap": "overlap_grad_reduce",
+    "ep_overlap": "moe_a2a_overlap",
+    "attention_kernel": "attention attn attention_backend",
 }
 FORM = Form(
-    text=("row_id", "group", "model", "gpu", "fsdp", "recompute", "seq_parallel", "precision"),
+    text=(
+        *("row_id", "group", "model", "gpu", "gated", "fsdp", "recompute", "seq_parallel", "precision", "software"),
+        *("attention_kernel", *SWITCHES, "dispatcher", "cuda_graphs"),
+    ),
     notes=("metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
     counts=(
         *SHAPE,
+        *EXPERTS,
         *("seq", "n_gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch", "global_batch"),
     ),
     measures=MEASURES,
@@ -116,5 +128,15 @@ def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
     13.75
     """
     opened, refused = read_rows(text, name, FORM, open_row)
-    runs, more = close_rows(opened)
-    return runs, skipped_in_order([*refused, *more])
+    every = [one for several in opened for one in several]
+    closed, more = close_rows(every)
+    whys = {id(row): why for row, why in more}
+    runs_of = iter(closed)
+    runs = []
+    for several in opened:
+        found = [next(runs_of) for one in several if id(one.row) not in whys]
+        if found:
+            runs.append(one_run(found))
+        else:
+            refused.append((several[0].row, whys[id(several[0].row)]))
+    return runs, skipped_in_order(refused)
