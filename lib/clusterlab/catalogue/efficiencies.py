@@ -150,6 +150,27 @@ class PredictionInterval(Sourced):
 
 
 @dataclass(frozen=True, repr=False)
+class Timed(Sourced):
+    """What published runs there are on a generation of accelerators: beyond it, intervals are wider.
+
+    A step on a generation without such a record is one that nobody timed. The extra width is the spread ``untimed: ...``
+    of each thing that is new, added in quadrature (:func:`clusterlab.evidence.learn_untimed_spreads`).
+    """
+
+    #: Kinds of runs (:func:`clusterlab.parallelism.step_kind`), between semicolons.
+    kinds: str
+    #: The most accelerators of a run.
+    gpus: Number
+
+    @staticmethod
+    def read(key: str, printed: Any) -> Any:
+        """Return a stored value as it is."""
+        if isinstance(printed, list | dict):
+            raise ValueError(f"{key} must be one text or number, got {printed!r}")
+        return printed
+
+
+@dataclass(frozen=True, repr=False)
 class VarianceComponents(Sourced):
     """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
 
@@ -176,7 +197,7 @@ _RECORDS: dict[str, type[Sourced]] = {
     "software": Software,
     "stack": Stack,
 }
-_RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
+_RECORDS |= {"timed": Timed, "spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
 
 
 def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
@@ -186,7 +207,7 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``stack``, ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
+        ``stack``, ``timed``, ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
         ``software`` and ``serving`` take from their row ``default`` what they do not say.
 
     Returns
@@ -226,6 +247,7 @@ SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
 STACKS: Mapping[str, Stack] = MappingProxyType(_records()["stack"])
 SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 PREDICTION_INTERVALS: Mapping[str, PredictionInterval] = MappingProxyType(_records()["spread"])
+TIMED: Mapping[str, Timed] = MappingProxyType(_records()["timed"])
 VARIANCE_COMPONENTS: Mapping[str, VarianceComponents] = MappingProxyType(_records()["scatter"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]

@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from .rows import Form, Skipped, read_rows, skipped_in_order
+from ..catalogue import match_stack
+from .rows import Form, Row, Skipped, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
 from .training_close import close_rows, one_run
 from .training_naming import EXPERTS, SHAPE, SWITCHES
-from .training_open import MEASURES, open_row
+from .training_open import MEASURES, OpenRow, open_row
 from .training_runs import Run
 
 # --- Training runs ---------------------------------------------------------------------------------------------------
@@ -67,8 +68,13 @@ FORM = Form(
 
 
 @cache
-def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
+def published_runs(*, named: bool = True) -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
     """Return the runs that come with the library, and the rows that cannot be predicted.
+
+    Parameters
+    ----------
+    named
+        Whether their software is read; if not, each is one of those that nobody names.
 
     Examples
     --------
@@ -76,11 +82,12 @@ def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
     >>> len({run.source for run in runs}) > 15
     True
     """
-    runs, skipped = read_runs(files("clusterlab.evidence") / "data" / "training_throughput.csv")
+    path = files("clusterlab.evidence") / "data" / "training_throughput.csv"
+    runs, skipped = parse_runs(read_text(path), name_of(path), software=None if named else "")
     return tuple(runs), tuple(skipped)
 
 
-def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
+def read_runs(path: Source, *, software: str | None = None) -> tuple[list[Run], list[Skipped]]:
     """Read a table of runs.
 
     Parameters
@@ -90,6 +97,8 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
         ``n_gpus`` and one measurement at least. ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null``
         mean not published; lines that begin with ``#`` are comments. Without ``row_id`` a row is called by its line,
         without ``group`` its source is ``"runs"``.
+    software : optional
+        Of rows whose column ``software`` is empty.
 
     Returns
     -------
@@ -114,11 +123,15 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
     by the chip. Where a rate is published, so that the batch hardly matters, a missing batch is what was usual (4
     million tokens a step until 2023, 16 million since; four sequences a chip), a missing sequence too.
     """
-    return parse_runs(read_text(path), name_of(path))
+    if software is not None:
+        match_stack(software)
+    return parse_runs(read_text(path), name_of(path), software=software)
 
 
-def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
+def parse_runs(text: str, name: str, *, software: str | None = None) -> tuple[list[Run], list[Skipped]]:
     r"""Read the text of a table, as :func:`read_runs`; ``name`` stands in messages.
+
+    ``software`` that is empty leaves every row's unnamed.
 
     Examples
     --------
@@ -127,7 +140,13 @@ def parse_runs(text: str, name: str) -> tuple[list[Run], list[Skipped]]:
     >>> run.seconds
     13.75
     """
-    opened, refused = read_rows(text, name, FORM, open_row)
+
+    def use(row: Row) -> list[OpenRow]:
+        if software is not None and not (software and row.text["software"]):
+            row.text["software"] = software
+        return open_row(row)
+
+    opened, refused = read_rows(text, name, FORM, use)
     every = [one for several in opened for one in several]
     closed, more = close_rows(every)
     whys = {id(row): why for row, why in more}

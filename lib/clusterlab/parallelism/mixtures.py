@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..quantities import Amount
 from .training import STEP_PARTS, Step
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
@@ -46,14 +47,27 @@ def mixture(steps: Sequence[Step]) -> Step:
     if len(steps) == 1:
         return steps[0]
     columns = {f.name: np.mean([getattr(one, f.name) for one in steps], axis=0) for f in fields(Step)}
-    ends = np.log([[one.low, one.high] for one in steps])
-    middle, deviation = ends.mean(axis=1), (ends[:, 1] - ends[:, 0]) / (2 * _TENTH)
+    low, high = mixture_interval([one.low for one in steps], [one.high for one in steps])
     time = sum(columns[name] for name in STEP_PARTS)
-    for name, share in (("spread_low", 0.1), ("spread_high", 0.9)):
+    return Step(**(columns | {"spread_low": low / time, "spread_high": high / time}))
+
+
+def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
+    """Ends of the 80 % interval of an amount that is one of several, from the ends of each along the first axis.
+
+    Examples
+    --------
+    >>> [round(float(end), 2) for end in mixture_interval([0.9, 1.8], [1.1, 2.2])]
+    [0.93, 2.14]
+    """
+    ends = np.log([low, high])
+    middle, deviation = ends.mean(axis=0), (ends[1] - ends[0]) / (2 * _TENTH)
+    found = []
+    for share in (0.1, 0.9):
         least, most = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
         for _ in range(40):
             guess = (least + most) / 2
             below = _cumulative((guess - middle) / deviation).mean(axis=0) < share
             least, most = np.where(below, guess, least), np.where(below, most, guess)
-        columns[name] = np.exp(least)[()] / time
-    return Step(**columns)
+        found.append(np.exp(least)[()])
+    return found[0], found[1]

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, TIMED, Machine, Software
 from ..checks import larger, pick, shape_of
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
@@ -41,7 +41,8 @@ class Step(Predicted):
     """The time of a training step, seconds, as the slowest pipeline stage spends it. ``STEP_PARTS`` sum to ``time``.
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
-    in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`). Of collectives, what is exposed is a
+    in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`), wider where nobody has timed its
+    accelerator, its kind there, or as many of them (:data:`clusterlab.catalogue.TIMED`). Of collectives, what is exposed is a
     part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the
     step, ``peak`` the FLOP/s of one accelerator at the precision.
     """
@@ -143,6 +144,33 @@ def _kind(model: Transformer, operand_bytes: float) -> str:
     if model.experts:
         return "mixture of experts"
     return "dense, 16 bits" if operand_bytes == 2 else "dense, 8 or 4 bits"
+
+
+def _spread(kind: str, machine: Machine, gpus: Number) -> tuple[Number, Number]:
+    """Ends of the interval of a kind of run on a machine: wider by what nobody has timed there."""
+    known, usual = TIMED.get(machine.efficiency.generation), PREDICTION_INTERVALS[kind]
+    if known is None:
+        return wider(usual.low, usual.high, _beyond("accelerator"))
+    extra: Number = 0.0 if kind in known.kinds.split("; ") else _beyond("kind")
+    larger_run = np.asarray(gpus) > known.gpus
+    if np.any(larger_run):
+        extra = extra + larger_run * _beyond("size")
+    return wider(usual.low, usual.high, extra) if np.any(extra) else (usual.low, usual.high)
+
+
+def _beyond(what: str) -> float:
+    return math.log(PREDICTION_INTERVALS[f"untimed: {what}"].high) ** 2
+
+
+def wider(low: Number, high: Number, extra: Number) -> tuple[Number, Number]:
+    """Ends of an interval that is wider by a half width, the square of a logarithm, which is independent of it.
+
+    Examples
+    --------
+    >>> [round(float(end), 3) for end in wider(0.9, 1.1, 0.1**2)]
+    [0.865, 1.148]
+    """
+    return np.exp(-np.sqrt(np.log(low) ** 2 + extra))[()], np.exp(np.sqrt(np.log(high) ** 2 + extra))[()]
 
 
 BLOCK = 16384  # layouts at a time: their intermediate results stay in the cache of one core
@@ -254,7 +282,7 @@ def step(
 
 def _step(model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job) -> Step:
     """The step itself, its arguments checked."""
-    spread = PREDICTION_INTERVALS[_kind(model, rates.operand_bytes)]
+    low, high = _spread(_kind(model, rates.operand_bytes), machine, job.tp * job.pp * job.dp * job.cp)
     rank = job.rank(software, rates.operand_bytes)
     weights = rank_weights(model, rank)
     compute = compute_time(model, rates, software, job, rank)
@@ -290,8 +318,8 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
         "model_flops": wanted * tokens,
         "hardware_flops": (wanted + compute.recomputed_flops) * tokens,
         "peak": rates.peak,
-        "spread_low": spread.low,
-        "spread_high": spread.high,
+        "spread_low": low,
+        "spread_high": high,
     }
     if shape := shape_of(columns.values()):
         columns = {name: np.broadcast_to(column, shape)[()] for name, column in columns.items()}
