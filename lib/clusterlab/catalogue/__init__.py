@@ -53,6 +53,6 @@ __all__ = [
     "Stack", "STACKS", "StackMatch", "match_stack", "stack", "record_of", "plausible_stacks",
     "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY", "NCCL",
     "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
-    "Timed", "TIMED", "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent", "RENTS",
-    "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
+    "Timed", "TIMED", "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent",
+    "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
 ]  # fmt: skip

@@ -153,8 +153,8 @@ class PredictionInterval(Sourced):
 class Timed(Sourced):
     """What published runs there are on a generation of accelerators: beyond it, intervals are wider.
 
-    A step on a generation without such a record is one that nobody timed. The extra width is the spread ``untimed: ...``
-    of each thing that is new, added in quadrature (:func:`clusterlab.evidence.learn_untimed_spreads`).
+    A step on a generation without such a record is one that nobody timed. The extra width is the spread
+    ``untimed: ...`` of each thing that is new, added in quadrature (:func:`clusterlab.evidence.learn_untimed_spreads`).
     """
 
     #: Kinds of runs (:func:`clusterlab.parallelism.step_kind`), between semicolons.
@@ -207,8 +207,9 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``stack``, ``timed``, ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
-        ``software`` and ``serving`` take from their row ``default`` what they do not say.
+        ``stack``, ``timed``, ``spread``, ``scatter`` and ``serving``, in the form of
+        :func:`~clusterlab.catalogue.read_records`; rows of ``software`` and ``serving`` take from their row ``default``
+        what they do not say.
 
     Returns
     -------

@@ -56,8 +56,8 @@ def match_stack(text: str, machine: str = "") -> StackMatch | None:
     head, _, tail = re.sub(r"\s*(?:[(,+;]|\bwith\b)\s*", "\0", str(text).strip(), count=1).partition("\0")
     if re.fullmatch(r"|unknown|not stated|unnamed|any|n/?a|none|-+", head.casefold()):
         return None
-    names, version = _spellings(_maker(machine)), ()
-    key = _folded(head)
+    names, key = _spellings(_maker(machine)), _folded(head)
+    version: Version = ()
     if key not in names and (found := _VERSIONED.search(head)):
         key, version = _folded(head[: found.start()] + head[found.end() :]), _version(found[1])
         if not key and version[0] > 2000:
@@ -171,8 +171,11 @@ def _maker(machine: str) -> str:
 @cache
 def _spellings(maker: str) -> Mapping[str, Stack]:
     """Every name, folded: the stack that runs on such machines comes before its namesake on others."""
-    here = sorted(reversed(STACKS.values()), key=lambda one: maker in _listed(one.on))
-    return {_folded(name): one for one in here for name in _listed(one.names)}
+    found: dict[str, Stack] = {}
+    for one in sorted(STACKS.values(), key=lambda one: maker not in _listed(one.on)):
+        for name in _listed(one.names):
+            found.setdefault(_folded(name), one)
+    return found
 
 
 def _version(text: str) -> Version:

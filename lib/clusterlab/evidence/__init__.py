@@ -63,13 +63,7 @@ from .training_protocol import (
     unseen_runs,
 )
 from .training_runs import Run, predict_run, predict_runs, why_refused
-from .training_spreads import (
-    Coverage,
-    calibration_worth,
-    learn_scatters,
-    training_coverage,
-    training_residuals,
-)
+from .training_spreads import Coverage, calibration_worth, learn_scatters, training_coverage, training_residuals
 from .training_tables import parse_runs, published_runs, read_runs
 from .validation import Score, compare_runs, memory_fit, relative_errors, rivals, score, score_runs
 

@@ -21,8 +21,8 @@ _NUDGE = 1.02
 _MOST = dict.fromkeys(_START, 1.0 / _NUDGE) | {"attention": 9 / 16 / _NUDGE}
 _SETTINGS = Settings(nudge=_NUDGE, floor=0.02, centred=True, least=0.05, most=_MOST)
 # A refreshed chip has the cores of the one before: its shares are held near those, all others near the mean of the
-# rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6 or
-# 0.7 leaves the least error of stacks left out, among 0.3 to 1.5.
+# rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6
+# or 0.7 leaves the least error of stacks left out, among 0.3 to 1.5.
 _PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.7
 
 
@@ -185,8 +185,12 @@ def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = Fals
     for generation in dict.fromkeys(generations.tolist()):
         where = np.flatnonzero(generations == generation)
         left = list(dict.fromkeys(names[where].tolist()))
-        kept = np.array([(names[where] != label) | within for label in left])
-        start = _near(runs, names, generations, _PARENT.get(generation, ""), left) or _mean_of_others(generation, len(left))
+        kept = names[where] != np.array(left)[:, None]
+        if within:
+            kept[:] = True
+        start = _near(runs, names, generations, _PARENT.get(generation, ""), left) or _mean_of_others(
+            generation, len(left)
+        )
         seen = kept.any(axis=1)
         shares = {name: value.copy() for name, value in start.items()}
         if seen.any():
@@ -215,7 +219,9 @@ def _near(
 def _mean_of_others(generation: str, count: int) -> dict[str, np.ndarray]:
     """The mean of other generations, TPUs or GPUs with tensor cores of 2020 and later, so many times."""
     tpu = generation.startswith("TPU")
-    of_kind = [e for name, e in EFFICIENCIES.items() if name.startswith("TPU") == tpu and name not in ("other", "Volta")]
+    of_kind = [
+        e for name, e in EFFICIENCIES.items() if name.startswith("TPU") == tpu and name not in ("other", "Volta")
+    ]
     others = [one for one in of_kind if one.name != generation]
     return {n: np.full(count, np.exp(np.mean(np.log([getattr(one, n) for one in others])))) for n in _START}
 

@@ -39,8 +39,8 @@ _OTHER_NAMES = {normalize_name(name): known for name, known in _NICKNAMES.items(
 
 
 # What a row may say otherwise of a model of the catalogue, which stays that model.
-_MAY_DIFFER = ("vocab", "kv_heads", "experts", "experts_per_token", "shared_experts", "expert_ffn", "dense_layers")
-_MAY_DIFFER += ("gated",)
+_MAY_DIFFER: tuple[str, ...] = ("vocab", "kv_heads", "gated", "experts", "experts_per_token", "shared_experts")
+_MAY_DIFFER += ("expert_ffn", "dense_layers")
 
 # Of a model that the catalogue lacks: whether its feed-forward is gated, and its embedding shared with its head.
 _MAKES = ((False, True), (False, False), (True, True), (True, False))

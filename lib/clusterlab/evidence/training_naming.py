@@ -116,12 +116,12 @@ def row_stacks(row: Row, machine: Machine, precision: str, model: Transformer) -
 def _as_run(software: Software, row: Row, machine: Machine, precision: str, model: Transformer) -> Software:
     """A stack as a row runs it: in the recipes of its models, and with what the row switches."""
     recurrent = bool(model.count(Recurrent))
-    if software.name == "NeMo 26.06":
+    fuses = PRECISIONS[precision][1] < 2 and machine.domain > 16 and not recurrent
+    if software.name == "NeMo 26.06" and not fuses:
         # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell and hide all-to-alls,
         # but not in recipes of hybrids, whose graphs hold mixers and routers alone and which set no tp_comm_overlap
         # (nemotron_3_workload_base_configs.py, recipes/nemotronh).
-        if not (PRECISIONS[precision][1] < 2 and machine.domain > 16) or recurrent:
-            software = SOFTWARE["NeMo"]
+        software = SOFTWARE["NeMo"]
     changes: dict[str, object] = {}
     if software.name == "NeMo" and recurrent:
         changes |= dict.fromkeys(SWITCHES["tp_overlap"], False)

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, STACKS
 from ..parallelism import mixture_interval, step_kind, wider
+from ..quantities import Number
 from ..records import Explained, Rows
 from ..units import fmt
 from .efficiency_fit import folds, shared_times, unseen_times
@@ -152,13 +153,14 @@ def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]
     >>> round(low, 2), round(high, 2)
     (0.88, 1.13)
     """
-    return _spreads(unseen_runs(runs))
+    found = unseen_runs(runs)
+    return _spreads(found, np.ones(len(found.runs), bool))
 
 
-def _spreads(found: Unseen) -> dict[str, tuple[float, float]]:
+def _spreads(found: Unseen, others: np.ndarray) -> dict[str, tuple[float, float]]:
     learned = {}
     for kind in dict.fromkeys(found.kinds.tolist()):
-        some = (found.kinds == kind) & found.seen
+        some = (found.kinds == kind) & found.seen & others
         if some.any():
             learned[kind] = symmetric_interval(found.ratios[some], found.publications[some])
     return learned
@@ -202,12 +204,10 @@ def learn_untimed_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]
         ("kind", np.char.add(kinds, generations), np.ones(len(runs), bool)),
         ("size", np.where(large, "large", "small"), large),
     ):
-        alone = name == "accelerator"
+        alone, units = name == "accelerator", publications if name == "size" else labels
         new = seconds / unseen_times(runs, left_out=labels.tolist(), alone=alone)
         some = which & ~np.isnan(new)
-        out, known_half = (
-            math.log(symmetric_interval(ratios[some], publications[some])[1]) for ratios in (new, known)
-        )
+        out, known_half = (math.log(symmetric_interval(ratios[some], units[some])[1]) for ratios in (new, known))
         extra = math.sqrt(max(out**2 - known_half**2, 0.0))
         learned[f"untimed: {name}"] = math.exp(-extra), math.exp(extra)
     return learned
@@ -234,26 +234,20 @@ def training_protocol(runs: Iterable[Run], unnamed: Iterable[Run]) -> list[Proto
     ends, unnamed_ends = np.empty((2, len(seconds))), np.empty((2, len(seconds)))
     for name in dict.fromkeys(found.publications.tolist()):
         mine = found.publications == name
-        learned = _spreads(Unseen(*(_some(column, ~mine) for column in found)))
+        learned = _spreads(found, ~mine)
         for i in np.flatnonzero(mine):
-            low, high = learned[found.kinds[i]]
+            interval: tuple[Number, Number] = learned[found.kinds[i]]
             if not found.seen[i]:
-                low, high = wider(low, high, math.log(PREDICTION_INTERVALS["untimed: accelerator"].high) ** 2)
-            ends[:, i] = low * found.times[i], high * found.times[i]
-            unnamed_ends[:, i] = mixture_interval(low * found.each[i], high * found.each[i])
+                interval = wider(*interval, math.log(PREDICTION_INTERVALS["untimed: accelerator"].high) ** 2)
+            ends[:, i] = np.array(interval) * found.times[i]
+            unnamed_ends[:, i] = mixture_interval(*(end * found.each[i] for end in interval))
     middle = np.array([times.mean() for times in found.each])
     rows = []
     for kind in ("all runs", *dict.fromkeys(found.kinds.tolist())):
         some = found.kinds == kind if kind != "all runs" else np.ones(len(seconds), bool)
-        numbers = []
+        numbers: list[float] = []
         for times, (low, high) in ((found.times, ends), (middle, unnamed_ends)):
             inside = (low <= seconds) & (seconds <= high)
             numbers += [np.abs(times / seconds - 1)[some].mean(), inside[some].mean(), (high / low)[some].mean()]
         rows.append(Protocol(kind, int(some.sum()), len(set(found.publications[some])), *map(float, numbers)))
     return rows
-
-
-def _some(column: object, mask: np.ndarray) -> object:
-    if isinstance(column, np.ndarray):
-        return column[mask]
-    return tuple(one for one, keep in zip(column, mask, strict=True) if keep)  # type: ignore[arg-type]  # a tuple

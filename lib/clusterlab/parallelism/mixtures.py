@@ -71,3 +71,14 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
             least, most = np.where(below, guess, least), np.where(below, most, guess)
         found.append(np.exp(least)[()])
     return found[0], found[1]
+
+
+def not_named(low: float, high: float) -> str:
+    """The sentence for a reader whose run does not say its software: how far that leaves its time open, and the remedy.
+
+    Examples
+    --------
+    >>> not_named(0.868, 1.19)
+    "software not named: x0.87 to 1.19; name it (such as 'NeMo 25.04', in software) to narrow this"
+    """
+    return f"software not named: x{low:.2f} to {high:.2f}; name it (such as 'NeMo 25.04', in software) to narrow this"

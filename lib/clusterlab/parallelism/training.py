@@ -42,9 +42,9 @@ class Step(Predicted):
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
     in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`), wider where nobody has timed its
-    accelerator, its kind there, or as many of them (:data:`clusterlab.catalogue.TIMED`). Of collectives, what is exposed is a
-    part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the
-    step, ``peak`` the FLOP/s of one accelerator at the precision.
+    accelerator, its kind there, or as many of them (:data:`clusterlab.catalogue.TIMED`). Of collectives, what is
+    exposed is a part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are
+    those of the step, ``peak`` the FLOP/s of one accelerator at the precision.
     """
 
     gemms: Seconds

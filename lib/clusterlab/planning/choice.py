@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import failures
-from ..catalogue import SOFTWARE, Machine, machine
+from ..catalogue import Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
-from ..parallelism import axes, search, step_kind
+from ..parallelism import axes, search
 from ..quantities import Amount, Bytes
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
@@ -115,15 +115,14 @@ def plan(
     chosen = all_of.chosen(limits, site)
     made = all_of.design(chosen, training, site, scenario)
     done = outcome(made, scenario)
-    kind = step_kind(training.model, training.precision)
-    drawn = samples(scenario, draws, step_kind=kind, seed=seed)
+    drawn = samples(scenario, draws, step_kind=made.step_ends, seed=seed)
     return Plan(
         training=training,
         site=site,
         design=made,
         outcome=done,
         intervals=run_intervals(made, done, outcome(made, drawn)),
-        weigh=partial(run_sensitivities, made, scenario, kind),
+        weigh=partial(run_sensitivities, made, scenario),
         rank=partial(_front, all_of, limits, training, site, scenario, drawn),
         binding=_binding(all_of, chosen, limits, site),
         considered=all_of.gpus.size,
@@ -366,7 +365,7 @@ _MOST_LAYOUTS = 300_000  # that one search looks at: more at once would fill the
 
 def _together(training: Training, site: Site, chips: Machine, sizes: list[int]) -> tuple[list[int], dict[str, list]]:
     """The first of these sizes that one search takes together, and the values of its axes."""
-    fused = SOFTWARE[site.software].fused_attention
+    fused = site.stack_on(chips.name).fused_attention
     for count in (64, 16, 4, 1):
         now = sizes[:count]
         usual = axes(training.model, chips, training.workload, gpus=now)
@@ -389,7 +388,7 @@ def _best_layouts(
         chips,
         training.workload,
         gpus=sizes,
-        software=SOFTWARE[site.software],
+        software=site.stack_on(chips.name),
         capacity=site.memory,
         values=values,
     )
@@ -582,6 +581,6 @@ def least_memory(training: Training, site: Site) -> Bytes:
         raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
     chips, gpus = machine(site.accelerator, network=site.network), int(site.gpus)
     _, values = _together(training, site, chips, [gpus])
-    software = SOFTWARE[site.software]
+    software = site.stack_on(chips.name)
     found = search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=1e18, values=values)
     return float(np.min(found.memory, initial=np.inf))

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
+from ...parallelism import not_named
 from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
 from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
 from .audit import parsed
@@ -59,6 +60,8 @@ def _planned(arguments: argparse.Namespace, scenario: Scenario) -> Plan | Fleet:
 def _told(made: Plan | Fleet) -> list[str]:
     """What is printed of a plan, block by block."""
     told = [str(made)]
+    if isinstance(made, Plan) and made.site.software is None:
+        told.append(not_named(*made.design.step_ends))
     if made.binding:
         told.append(f"What binds\n{made.binding}")
     if made.tornado:
