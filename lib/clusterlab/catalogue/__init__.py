@@ -10,15 +10,12 @@ from .efficiencies import (
     PROTOCOLS,
     SERVING,
     SOFTWARE,
-    STACKS,
-    TIMED,
     VARIANCE_COMPONENTS,
     Efficiency,
     FabricLatency,
     LinkEfficiency,
     PredictionInterval,
     Protocol,
-    Timed,
     VarianceComponents,
 )
 from .hardware import (
@@ -42,17 +39,15 @@ from .hardware import (
 )
 from .machines import Machine, machine, match_fabric
 from .prices import PRICE_LISTS, RENTS, SCALING_LAWS, USEFUL_LIVES, PriceList, Rent, ScalingLaw, UsefulLife, price_list
-from .software import ServingSoftware, Software, Stack
+from .software import ServingSoftware, Software
 from .sources import CHECKED, KINDS, Fact, Source, Sourced, find, read_records, stored
-from .stacks import StackMatch, match_stack, plausible_stacks, record_of, stack
 
 __all__ = [
     "KINDS", "CHECKED", "Source", "Fact", "Sourced", "read_records", "stored", "find", "Component", "Accelerator",
     "Memory", "Link", "Node", "Rack", "accelerator", "match_accelerator", "memory", "link", "node", "rack",
     "accelerators", "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software", "SOFTWARE",
-    "Stack", "STACKS", "StackMatch", "match_stack", "stack", "record_of", "plausible_stacks",
     "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY", "NCCL",
     "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
-    "Timed", "TIMED", "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent",
+    "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent",
     "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..quantities import Amount, Number, PositiveShare, Seconds
-from .software import ServingSoftware, Software, Stack
+from .software import ServingSoftware, Software
 from .sources import Fact, Sourced, read_records, stored
 
 # --- Constants: what is not on a datasheet ---------------------------------------------------------------------------
@@ -46,6 +46,13 @@ class Efficiency(Sourced):
     overlap_loss: PositiveShare
     #: Of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
     attention: PositiveShare
+    #: The most accelerators of a published run that is dense, at 16 bits; 0 where there is none, as below. Beyond what
+    #: was timed, intervals are wider (the spreads ``untimed: ...``).
+    timed_dense: Amount = 0
+    #: The same of dense runs at 8 or 4 bits.
+    timed_dense_8: Amount = 0
+    #: The same of mixtures of experts.
+    timed_experts: Amount = 0
 
     def __post_init__(self) -> None:
         """Refuse what is no share, and more than the mask allows."""
@@ -150,27 +157,6 @@ class PredictionInterval(Sourced):
 
 
 @dataclass(frozen=True, repr=False)
-class Timed(Sourced):
-    """What published runs there are on a generation of accelerators: beyond it, intervals are wider.
-
-    A step on a generation without such a record is one that nobody timed. The extra width is the spread
-    ``untimed: ...`` of each thing that is new, added in quadrature (:func:`clusterlab.evidence.learn_untimed_spreads`).
-    """
-
-    #: Kinds of runs (:func:`clusterlab.parallelism.step_kind`), between semicolons.
-    kinds: str
-    #: The most accelerators of a run.
-    gpus: Number
-
-    @staticmethod
-    def read(key: str, printed: Any) -> Any:
-        """Return a stored value as it is."""
-        if isinstance(printed, list | dict):
-            raise ValueError(f"{key} must be one text or number, got {printed!r}")
-        return printed
-
-
-@dataclass(frozen=True, repr=False)
 class VarianceComponents(Sourced):
     """How the logarithm of measured over predicted time scatters about zero, for runs of one kind.
 
@@ -195,9 +181,8 @@ _RECORDS: dict[str, type[Sourced]] = {
     "protocol": Protocol,
     "fabric": FabricLatency,
     "software": Software,
-    "stack": Stack,
 }
-_RECORDS |= {"timed": Timed, "spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
+_RECORDS |= {"spread": PredictionInterval, "scatter": VarianceComponents, "serving": ServingSoftware}
 
 
 def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
@@ -207,7 +192,7 @@ def read_efficiencies(document: Mapping) -> dict[str, dict[str, Any]]:
     ----------
     document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``stack``, ``timed``, ``spread``, ``scatter`` and ``serving``, in the form of
+        ``spread``, ``scatter`` and ``serving``, in the form of
         :func:`~clusterlab.catalogue.read_records`; rows of ``software`` and ``serving`` take from their row ``default``
         what they do not say.
 
@@ -245,10 +230,8 @@ def _records() -> dict[str, dict[str, Any]]:
 
 EFFICIENCIES: Mapping[str, Efficiency] = MappingProxyType(_records()["efficiency"])
 SOFTWARE: Mapping[str, Software] = MappingProxyType(_records()["software"])
-STACKS: Mapping[str, Stack] = MappingProxyType(_records()["stack"])
 SERVING: Mapping[str, ServingSoftware] = MappingProxyType(_records()["serving"])
 PREDICTION_INTERVALS: Mapping[str, PredictionInterval] = MappingProxyType(_records()["spread"])
-TIMED: Mapping[str, Timed] = MappingProxyType(_records()["timed"])
 VARIANCE_COMPONENTS: Mapping[str, VarianceComponents] = MappingProxyType(_records()["scatter"])
 LINK_EFFICIENCY: LinkEfficiency = _records()["link_efficiency"]["default"]
 NCCL_CONSTANTS: NCCL = _records()["nccl"]["default"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Number, PositiveShare, Seconds, Share
 from .sources import Sourced
@@ -76,35 +75,6 @@ class Software(Sourced):
     def fused_attention(self) -> bool:
         """Whether the attention kernel keeps the scores on the chip."""
         return self.attention is not None
-
-
-@dataclass(frozen=True, repr=False)
-class Stack(Sourced):
-    """A training stack by its names, and the record of :class:`Software` that each of its versions is."""
-
-    #: How people write it, between commas; letters and figures count.
-    names: str
-    #: Stacks that share their code: they are left out together (:func:`clusterlab.evidence.training_protocol`).
-    family: str
-    #: ``"2021: 2021, 2023: 2023"``: from which year on it is which record.
-    years: str
-    #: The record where no version is written.
-    usual: str
-    #: The makers of the machines that it runs on, between commas.
-    on: str
-    #: Its first year.
-    since: int
-    #: Whether a run may be by it whose stack nobody named.
-    plausible: bool
-    #: As ``years``, by releases.
-    releases: str = ""
-
-    @staticmethod
-    def read(key: str, printed: Any) -> Any:
-        """Return a stored value as it is."""
-        if isinstance(printed, list | dict) or (key == "since") != (type(printed) is int):
-            raise ValueError(f"{key} must be one text, year or switch, got {printed!r}")
-        return printed
 
 
 @dataclass(frozen=True, repr=False)

@@ -51,10 +51,7 @@ from .link_fit import LinkFit, fit_links
 from .link_prediction import TimedCollective, predict_collective, predict_held_out, predict_timings
 from .link_spreads import CollectiveCoverage, collective_coverage, collective_residuals, learn_collective_spreads
 from .nccl_tests import published_timings, read_timings
-from .rows import Skipped
-from .tables import published
-from .timings import Timing, by_source
-from .training_protocol import (
+from .protocol import (
     Protocol,
     learn_training_spreads,
     learn_untimed_spreads,
@@ -62,6 +59,9 @@ from .training_protocol import (
     training_protocol,
     unseen_runs,
 )
+from .rows import Skipped
+from .tables import published
+from .timings import Timing, by_source
 from .training_runs import Run, predict_run, predict_runs, why_refused
 from .training_spreads import Coverage, calibration_worth, learn_scatters, training_coverage, training_residuals
 from .training_tables import parse_runs, published_runs, read_runs

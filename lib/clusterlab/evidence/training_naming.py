@@ -7,8 +7,9 @@ from dataclasses import replace
 from functools import cache, lru_cache
 
 from .. import catalogue
-from ..catalogue import SOFTWARE, Machine, Software, machine, match_stack, plausible_stacks
+from ..catalogue import SOFTWARE, Machine, Software, machine
 from ..model import PRECISIONS, Recurrent, Transformer
+from ..planning import match_stack, plausible_stacks
 from .naming import in_catalogue, model_named
 from .rows import Row, SkipRow
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..catalogue import Machine, Software
 from ..model import Layout, Transformer, Workload
-from ..parallelism import Step, mixture, step
+from ..parallelism import Step, step
+from ..planning import mixture
 from ..quantities import Count
 
 T = TypeVar("T")
@@ -26,7 +27,7 @@ class Run:
     ``filled`` names what the row leaves open, the value taken and why: ``{"microbatch": "2 (fastest that fits)"}``.
     ``role`` is that of its source, as the table has it: constants were fitted to published runs that are ``"given"``,
     and none to those that are ``"held"``. ``stack`` is the one that is named, a key of
-    :data:`clusterlab.catalogue.STACKS`. Where it is empty, ``plausible`` are the software that the run may be by, each
+    :data:`clusterlab.planning.STACKS`. Where it is empty, ``plausible`` are the software that the run may be by, each
     with its layout; the run's own are those whose time is nearest their mean.
     """
 

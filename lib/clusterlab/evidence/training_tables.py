@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from ..catalogue import match_stack
+from ..planning import match_stack
 from .rows import Form, Row, Skipped, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
 from .training_close import close_rows, one_run

@@ -2,7 +2,6 @@
 
 from .layout_search import Search, axes, search
 from .memory import Footprint, LayerActivations, ModelState, footprint, layer_activations, model_state
-from .mixtures import mixture, mixture_interval, not_named
 from .pipeline import (
     SCHEDULES,
     CriticalStage,
@@ -25,7 +24,6 @@ __all__ = [
     "Ranks", "Sent", "data_parallel_ratio", "tensor_parallel_ratio", "sent_bytes", "ModelState", "model_state",
     "LayerActivations", "layer_activations", "Footprint", "footprint", "SCHEDULES", "Timeline", "simulate_pipeline",
     "bubble_fraction", "in_flight", "stage_layers", "CriticalStage", "critical_stage", "simulate_dualpipe",
-    "dualpipe_bubble", "Rates", "reached", "scan_time", "STEP_PARTS", "Step", "step", "step_kind", "wider", "mixture",
-    "mixture_interval", "not_named",
+    "dualpipe_bubble", "Rates", "reached", "scan_time", "STEP_PARTS", "Step", "step", "step_kind", "wider",
     "Search", "search", "axes",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, TIMED, Machine, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
 from ..checks import larger, pick, shape_of
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
@@ -42,7 +42,7 @@ class Step(Predicted):
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
     in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`), wider where nobody has timed its
-    accelerator, its kind there, or as many of them (:data:`clusterlab.catalogue.TIMED`). Of collectives, what is
+    accelerator, its kind there, or as many of them. Of collectives, what is
     exposed is a part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are
     those of the step, ``peak`` the FLOP/s of one accelerator at the precision.
     """
@@ -141,20 +141,19 @@ def step_kind(model: Transformer, precision: str) -> str:
 
 
 def _kind(model: Transformer, operand_bytes: float) -> str:
-    if model.experts:
-        return "mixture of experts"
-    return "dense, 16 bits" if operand_bytes == 2 else "dense, 8 or 4 bits"
+    return _KINDS[2 if model.experts else int(operand_bytes < 2)]
+
+
+_KINDS = ("dense, 16 bits", "dense, 8 or 4 bits", "mixture of experts")
 
 
 def _spread(kind: str, machine: Machine, gpus: Number) -> tuple[Number, Number]:
     """Ends of the interval of a kind of run on a machine: wider by what nobody has timed there."""
-    known, usual = TIMED.get(machine.efficiency.generation), PREDICTION_INTERVALS[kind]
-    if known is None:
+    usual, reached = PREDICTION_INTERVALS[kind], machine.efficiency
+    timed = dict(zip(_KINDS, (reached.timed_dense, reached.timed_dense_8, reached.timed_experts), strict=True))
+    if not any(timed.values()):
         return wider(usual.low, usual.high, _beyond("accelerator"))
-    extra: Number = 0.0 if kind in known.kinds.split("; ") else _beyond("kind")
-    larger_run = np.asarray(gpus) > known.gpus
-    if np.any(larger_run):
-        extra = extra + larger_run * _beyond("size")
+    extra = np.where(np.asarray(gpus) > timed[kind], _beyond("size") if timed[kind] else _beyond("kind"), 0.0)[()]
     return wider(usual.low, usual.high, extra) if np.any(extra) else (usual.low, usual.high)
 
 

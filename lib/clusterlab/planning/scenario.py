@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, Fact, Software, Sourced, find, read_records, stack, stored
+from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, Fact, Software, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
 from ..model import Transformer, Workload, parameters, transformer
 from ..quantities import (
@@ -39,6 +39,7 @@ from ..records import Explained, Rows, summary, words
 from ..scaling import critical_batch, loss
 from ..serving import Formats, Requests
 from ..units import hour, kWh, parse
+from .stacks import stack
 
 
 def _refuse(record: Training | Serving | Site | Scenario) -> None:
@@ -221,7 +222,7 @@ class Site(Explained):
     oversubscription
         Of the leaves, as in :func:`clusterlab.interconnect.fat_tree`.
     software : str
-        A training stack as people write it (:func:`clusterlab.catalogue.stack`): ``"NeMo 25.04"``. By default nobody
+        A training stack as people write it (:func:`clusterlab.planning.stack`): ``"NeMo 25.04"``. By default nobody
         knows it: a plan is laid out for the usual one, :attr:`usual`, and its step may be by any that is plausible.
 
     Raises

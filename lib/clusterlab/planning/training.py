@@ -15,16 +15,18 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import catalogue, failures, parallelism, power
-from ..catalogue import SOFTWARE, Machine, machine, plausible_stacks
+from ..catalogue import SOFTWARE, Machine, machine
 from ..failures import Checkpoint, Estimate, Job, RunTime, SparePool
 from ..model import Layout, parameters
-from ..parallelism import footprint, mixture, step
+from ..parallelism import footprint, step
 from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds
 from ..records import Rows, summary
 from ..units import day, hour
 from .building import Building, Server, Supply, build, server_of, spare_servers, supply
+from .mixtures import mixture
 from .result import Sensitivity, counted, intervals, sensitivities
 from .scenario import CENTRAL, Scenario, Site, Training
+from .stacks import plausible_stacks
 
 # --- What is decided -------------------------------------------------------------------------------------------------
 

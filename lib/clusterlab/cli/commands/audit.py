@@ -14,6 +14,7 @@ from ...catalogue import CHECKED, KINDS, Fact, efficiencies, hardware, prices, s
 from ...evidence.text import name_of, read_text
 from ...model import Entry, parameters, published
 from ...planning import published as presets
+from ...planning.stacks import read_stacks
 from ..command import Command
 
 # What builds the records of a catalogue, by the table: {table: {name: record with facts}}, or raises a ValueError that
@@ -24,6 +25,7 @@ CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Any]]]] =
     "efficiencies.toml": efficiencies.read_efficiencies,
     "economics.toml": prices.read_prices,
     "planner.toml": presets.load,
+    "stacks.toml": read_stacks,
 }
 
 

@@ -8,7 +8,8 @@ import sys
 from dataclasses import asdict
 
 from ...evidence import Explanation, explain, read_runs
-from ...parallelism import STEP_PARTS, not_named
+from ...parallelism import STEP_PARTS
+from ...planning import not_named
 from ...records import aligned
 from ...units import fmt
 from ..command import SOFTWARE_HELP, Command

@@ -10,8 +10,20 @@ from typing import Any
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
-from ...parallelism import not_named
-from ...planning import PRESETS, Fleet, Plan, Scenario, Serving, as_object, from_inputs, page, plan, preset, serve
+from ...planning import (
+    PRESETS,
+    Fleet,
+    Plan,
+    Scenario,
+    Serving,
+    as_object,
+    from_inputs,
+    not_named,
+    page,
+    plan,
+    preset,
+    serve,
+)
 from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
 from .audit import parsed
 

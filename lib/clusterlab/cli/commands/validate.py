@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...catalogue import PREDICTION_INTERVALS, match_stack
+from ...catalogue import PREDICTION_INTERVALS
 from ...evidence import (
     Calibrated,
     InferenceRun,
@@ -36,7 +36,8 @@ from ...evidence import (
     training_protocol,
 )
 from ...evidence.text import UNUSABLE, name_of, read_text
-from ...parallelism import Step, not_named
+from ...parallelism import Step
+from ...planning import match_stack, not_named
 from ...records import aligned, with_interval
 from ...units import fmt
 from ..command import SOFTWARE_HELP, Command

@@ -3,16 +3,66 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from .efficiencies import SOFTWARE, STACKS, Stack
-from .hardware import accelerator
-from .software import Software
+from ..catalogue import SOFTWARE, Fact, Software, Sourced, accelerator, find, read_records, stored
 
 Version = tuple[int, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Stack(Sourced):
+    """A training stack by its names, and the record of :class:`Software` that each of its versions is."""
+
+    #: How people write it, between commas; letters and figures count.
+    names: str
+    #: Stacks that share their code: they are left out together (:func:`clusterlab.evidence.training_protocol`).
+    family: str
+    #: ``"2021: 2021, 2023: 2023"``: from which year on it is which record.
+    years: str
+    #: The record where no version is written.
+    usual: str
+    #: The makers of the machines that it runs on, between commas.
+    on: str
+    #: Its first year.
+    since: int
+    #: Whether a run may be by it whose stack nobody named.
+    plausible: bool
+    #: As ``years``, by releases.
+    releases: str = ""
+
+    @staticmethod
+    def read(key: str, printed: Any) -> Any:
+        """Return a stored value as it is."""
+        kind = {"since": int, "plausible": bool}.get(key, str)
+        if type(printed) is not kind:
+            raise ValueError(f"{key} must be {kind.__name__}, got {printed!r}")
+        return printed
+
+
+def read_stacks(document: Mapping) -> dict[str, dict[str, Stack]]:
+    """Build every record of a parsed ``stacks.toml``, refusing whatever rests on nothing, and records that are none.
+
+    Raises
+    ------
+    ValueError
+        With every gap found.
+    """
+
+    def of(name: str, facts: dict[str, Fact], _row: Mapping) -> Stack:
+        values = {key: Stack.read(key, fact.printed) for key, fact in facts.items()}
+        made = Stack(name=name, facts=MappingProxyType(facts), **values)
+        for _since, record in [*_rules(made.years), *_rules(made.releases), ((), made.usual)]:
+            find("software", record, SOFTWARE)
+        return made
+
+    return read_records(document, "stack", {"stack": of})
 
 
 class StackMatch(NamedTuple):
@@ -197,3 +247,6 @@ def _unknown(text: str, key: str, names: Mapping[str, Stack]) -> str:
     hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
     known = ", ".join(one.name for one in STACKS.values() if one.name != "MaxText on GPUs")
     return f"unknown software {text!r}; {hint}Known, each with a version or a year behind it: {known}; or a year alone"
+
+
+STACKS: Mapping[str, Stack] = MappingProxyType(read_stacks(tomllib.loads(stored("stacks.toml")))["stack"])

@@ -8,8 +8,8 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..parallelism import STEP_PARTS, Step
 from ..quantities import Amount
-from .training import STEP_PARTS, Step
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
 _cumulative = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2, otypes=[float])
@@ -36,9 +36,10 @@ def mixture(steps: Sequence[Step]) -> Step:
 
     Examples
     --------
-    >>> from clusterlab.catalogue import SOFTWARE, machine, plausible_stacks
+    >>> from clusterlab.catalogue import SOFTWARE, machine
     >>> from clusterlab.model import Layout, Workload, transformer
     >>> from clusterlab.parallelism import step
+    >>> from clusterlab.planning import plausible_stacks
     >>> run = transformer("Llama 3.1 8B"), machine("H100 SXM"), Workload(8192, 64), Layout(dp=8, recompute="full")
     >>> named = [step(*run, software=SOFTWARE[name]) for name in plausible_stacks("H100 SXM")]
     >>> print(named[0].with_interval, "by", "NeMo;", mixture(named).with_interval, "by any")

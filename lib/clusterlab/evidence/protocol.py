@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, STACKS
-from ..parallelism import mixture_interval, step_kind, wider
+from ..catalogue import PREDICTION_INTERVALS
+from ..parallelism import step_kind, wider
+from ..planning import STACKS, mixture_interval
 from ..quantities import Number
 from ..records import Explained, Rows
 from ..units import fmt
