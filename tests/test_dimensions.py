@@ -191,6 +191,7 @@ NO_LAWS = {
     failures.simulate_job,
     interconnect.hierarchy,
     parallelism.step_kind,
+    parallelism.wider,
     serving.serving_kind,
     parallelism.sent_bytes,
     parallelism.step,

@@ -48,11 +48,11 @@ class Efficiency(Sourced):
     attention: PositiveShare
     #: The most accelerators of a published run that is dense, at 16 bits; 0 where there is none, as below. Beyond what
     #: was timed, intervals are wider (the spreads ``untimed: ...``).
-    timed_dense: Amount = 0
+    timed_dense: Amount
     #: The same of dense runs at 8 or 4 bits.
-    timed_dense_8: Amount = 0
+    timed_dense_8: Amount
     #: The same of mixtures of experts.
-    timed_experts: Amount = 0
+    timed_experts: Amount
 
     def __post_init__(self) -> None:
         """Refuse what is no share, and more than the mask allows."""

@@ -22,8 +22,8 @@ _MOST = dict.fromkeys(_START, 1.0 / _NUDGE) | {"attention": 9 / 16 / _NUDGE}
 _SETTINGS = Settings(nudge=_NUDGE, floor=0.02, centred=True, least=0.05, most=_MOST)
 # A refreshed chip has the cores of the one before: its shares are held near those, all others near the mean of the
 # rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6
-# or 0.7 leaves the least error of stacks left out, among 0.3 to 1.5.
-_PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.7
+# leaves the least error of sources and of stacks left out, among 0.3 to 1.5.
+_PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.6
 
 
 def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:

@@ -53,9 +53,9 @@ _ALIASES = {
 FORM = Form(
     text=(
         *("row_id", "group", "model", "gpu", "gated", "fsdp", "recompute", "seq_parallel", "precision", "software"),
-        *("attention_kernel", *SWITCHES, "dispatcher", "cuda_graphs"),
+        *("attention_kernel", *SWITCHES, "dispatcher"),
     ),
-    notes=("metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
+    notes=("cuda_graphs", "metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
     counts=(
         *SHAPE,
         *EXPERTS,
