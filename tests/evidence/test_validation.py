@@ -154,7 +154,7 @@ def test_the_error_of_all_rows():
 
 
 def test_the_error_of_sources_that_no_constant_was_fitted_to():
-    """Dense models on timed chips are predicted to 7 %, other mixtures to 12 %; gpt-oss comes out a quarter too fast."""
+    """Dense models on timed chips are within 7 %, other mixtures within 12 %; gpt-oss is a quarter too fast."""
     unfitted = [run for run in RUNS if run.source in UNFITTED]
     experts = [run for run in unfitted if run.model.experts]
     assert len(unfitted) == 141
