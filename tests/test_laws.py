@@ -205,7 +205,7 @@ BY_HAND = {
     "model": "trained alternate_share",
     "interconnect": "crossover_size overlap_stages torus hierarchy",
     "parallelism": "layer_activations simulate_pipeline simulate_dualpipe step_kind sent_bytes step "
-    "reached scan_time axes search",
+    "reached scan_time wider axes search",
     "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue "
     "slo_attainment",
     "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job burstiness posterior_loss",

@@ -40,6 +40,9 @@ gemm_4 = 0.8
 memory = 0.8
 overlap_loss = 0.3
 attention = 0.5
+timed_dense = 64
+timed_dense_8 = 0
+timed_experts = 0
 """
 ERA = """
 [software.Planted]

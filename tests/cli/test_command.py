@@ -147,7 +147,9 @@ values = st.recursive(
 )
 
 
-KINDS_OF_GAPS = tuple(f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner"))
+KINDS_OF_GAPS = tuple(
+    f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner", "stack")
+)
 
 
 @cache

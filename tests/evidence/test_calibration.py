@@ -175,7 +175,7 @@ def test_the_command_corrects_narrows_and_says_what_that_is_worth(table, capsys)
     assert out.splitlines()[-1] == "skipped line 4 (runs): step_time_s must be a number, got 'fast'"
     assert command(planned, "--calibrate", mine, "--json") == 0
     said = json.loads(capsys.readouterr().out)
-    assert list(said) == ["sources", "overall", "memory", "skipped", "rows", "calibration"]
+    assert list(said) == ["sources", "overall", "memory", "software", "skipped", "rows", "calibration"]
     assert said["calibration"]["kinds"] == [vars(one)]
     assert [row["row"] for row in said["calibration"]["skipped"]] == ["line 4"]
     (row,) = said["rows"]
@@ -187,7 +187,7 @@ def test_the_command_refuses_what_cannot_calibrate(table, tmp_path):
     with pytest.raises(ValueError, match=r"bad\.csv, --calibrate: no row could be predicted \(line 2: step_time_s"):
         command(planned, "--calibrate", bad)
     with pytest.raises(ValueError, match="cannot both be standard input"):
-        validate.run(argparse.Namespace(template=False, file="-", calibrate="-", leave_one_out=0))
+        validate.run(argparse.Namespace(template=False, protocol=False, software=None, file="-", calibrate="-"))
     with pytest.raises(ValueError, match="does not go with --leave-one-out"):
         command(planned, "--calibrate", planned, "--leave-one-out")
     with pytest.raises(OSError, match=r"none\.csv"):

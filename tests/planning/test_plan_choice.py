@@ -44,9 +44,17 @@ def test_an_interval_holds_its_value_and_a_certain_result_has_none(small):
     for one in small.intervals.values():
         assert one.low <= one.value <= one.high
     step_time = small.intervals["step_time"]
-    spread = PREDICTION_INTERVALS["dense, 16 bits"]
-    assert step_time.low / step_time.value == pytest.approx(spread.low, rel=0.02)
-    assert step_time.high / step_time.value == pytest.approx(spread.high, rel=0.02)
+    low, high = small.design.step_ends
+    assert step_time.low / step_time.value == pytest.approx(low, rel=0.02)
+    assert step_time.high / step_time.value == pytest.approx(high, rel=0.02)
+
+
+def test_a_plan_whose_software_is_named_is_surer(small):
+    named = plan(small.training, replace(small.site, software="NeMo 25.04"), draws=10).design.step_ends
+    usual = PREDICTION_INTERVALS["dense, 16 bits"]
+    assert named == (usual.low, usual.high)
+    low, high = small.design.step_ends
+    assert high / low > 1.05 * named[1] / named[0]
 
 
 def test_a_tornado_says_which_assumption_moves_the_cost_most(small):

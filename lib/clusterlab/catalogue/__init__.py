@@ -48,6 +48,6 @@ __all__ = [
     "accelerators", "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software", "SOFTWARE",
     "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY", "NCCL",
     "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval", "PREDICTION_INTERVALS",
-    "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent", "RENTS",
-    "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
+    "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list", "Rent",
+    "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
 ]  # fmt: skip

@@ -45,6 +45,13 @@ class Efficiency(Sourced):
     overlap_loss: PositiveShare
     #: Of the 16-bit peak in FlashAttention-2; other kernels are multiples of it (:class:`Software`).
     attention: PositiveShare
+    #: The most accelerators of a published run that is dense, at 16 bits; 0 where there is none, as below. Beyond what
+    #: was timed, intervals are wider (the spreads ``untimed: ...``).
+    timed_dense: Amount
+    #: The same of dense runs at 8 or 4 bits.
+    timed_dense_8: Amount
+    #: The same of mixtures of experts.
+    timed_experts: Amount
 
     def __post_init__(self) -> None:
         """Refuse what is no share, and more than the mask allows."""
@@ -184,8 +191,9 @@ def read_efficiencies(document: Mapping) -> Tables:
     ----------
     document
         Tables ``sources``, ``efficiency``, ``link_efficiency``, ``nccl``, ``protocol``, ``fabric``, ``software``,
-        ``spread``, ``scatter`` and ``serving``, in the form of :func:`~clusterlab.catalogue.read_records`; rows of
-        ``software`` and ``serving`` take from their row ``default`` what they do not say.
+        ``spread``, ``scatter`` and ``serving``, in the form of
+        :func:`~clusterlab.catalogue.read_records`; rows of ``software`` and ``serving`` take from their row ``default``
+        what they do not say.
 
     Returns
     -------

@@ -241,13 +241,13 @@ def accelerator(name: str) -> Accelerator:
 
 # How people write accelerators. Where one name is several boards, the board decides, see below.
 _SPELLINGS = {
-    **{name: name.casefold() for name in ("GB300", "GB200", "B300", "B200")},
+    **{name: name.casefold() for name in ("GB300", "GB200", "GH200", "B300", "B200")},
     **{f"{name} SXM": name.casefold() for name in ("H200", "H800", "H100")},
     "A100 80GB": "a100",
     "V100 SXM2": "v100",
     "RTX PRO 6000": "rtx[ -]?(?:pro[ -]?6000|6000[ -]?pro)",
     "MI250X": "mi250x",
-    **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 355)},
+    **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 350, 355)},
     "TPU v4": r"tpu[ -]?v?4|v4(?=-\d)",
     "TPU v5e": "v5[ -]?e|v5[ -]?lite(?:pod)?",
     "TPU v5p": "v5p",

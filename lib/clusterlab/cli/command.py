@@ -23,6 +23,10 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
 
+# Of commands that read tables of training runs.
+SOFTWARE_HELP = "training stack of rows that name none: 'NeMo 25.04', 'Megatron-Core 0.12', 'FSDP', '2023'"
+
+
 # --- Inputs of a plan ------------------------------------------------------------------------------------------------
 
 AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero")
@@ -48,7 +52,7 @@ INPUTS = (
     ("memory", "BYTES", "that a layout may need on an accelerator (nine tenths of it)"),
     ("server-power", "WATTS", "of an accelerator with its share of a server"),
     ("oversubscription", "N", "of the leaves (1)"),
-    ("software", "YEAR", "era of the training software (2024)"),
+    ("software", "NAME", "training stack, such as 'NeMo 25.04' (any that is plausible)"),
     ("restarts", "WHO", "of a job that failed: automatic (software), or 'by hand'"),
     ("rate", "N", "serve instead: requests a second at the peak"),
     ("prompt", "N", "serve: tokens of a prompt (1000)"),

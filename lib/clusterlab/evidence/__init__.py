@@ -65,18 +65,19 @@ from .memory_peaks import (
 )
 from .nccl_tests import published_timings, read_timings
 from .own_failures import Cause, OwnFailures, learn_incidents
+from .protocol import (
+    Protocol,
+    learn_training_spreads,
+    learn_untimed_spreads,
+    publication,
+    training_protocol,
+    unseen_runs,
+)
 from .rows import Skipped
 from .tables import published
 from .timings import Timing, by_source
 from .training_runs import Run, predict_run, predict_runs, why_refused
-from .training_spreads import (
-    Coverage,
-    calibration_worth,
-    learn_scatters,
-    learn_training_spreads,
-    training_coverage,
-    training_residuals,
-)
+from .training_spreads import Coverage, calibration_worth, learn_scatters, training_coverage, training_residuals
 from .training_tables import parse_runs, published_runs, read_runs
 from .validation import Score, compare_runs, memory_fit, relative_errors, rivals, score, score_runs
 
@@ -86,7 +87,8 @@ __all__ = [
     "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak",
     "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",
     "unseen_times", "leave_one_source_out", "training_residuals", "learn_training_spreads", "Coverage",
-    "training_coverage", "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings",
+    "training_coverage", "Protocol", "training_protocol", "publication", "unseen_runs",
+    "learn_untimed_spreads", "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings",
     "predict_held_out", "TimedCollective", "predict_collective", "collective_residuals", "learn_collective_spreads",
     "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference", "fit_serving",
     "leave_one_inference_source_out", "inference_kind", "learn_serving_spreads", "serving_coverage",

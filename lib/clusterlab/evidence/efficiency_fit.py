@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
+from ..catalogue import EFFICIENCIES
 from ..parallelism import step
 from .robust_fits import Settings, fit_constants
 from .training_runs import Run, RunBatch, batches
@@ -18,9 +20,10 @@ _START = {"gemm": 0.7, "gemm_8": 0.7, "gemm_4": 0.5, "memory": 0.7, "overlap_los
 _NUDGE = 1.02
 _MOST = dict.fromkeys(_START, 1.0 / _NUDGE) | {"attention": 9 / 16 / _NUDGE}
 _SETTINGS = Settings(nudge=_NUDGE, floor=0.02, centred=True, least=0.05, most=_MOST)
-# A refreshed chip has the cores of the one before: its shares are held near those. A tie of 1 leaves the
-# least error of sources left out, among 0.4 to 3.
-_PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 1.0
+# A refreshed chip has the cores of the one before: its shares are held near those, all others near the mean of the
+# rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6
+# leaves the least error of sources and of stacks left out, among 0.3 to 1.5.
+_PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.6
 
 
 def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
@@ -118,20 +121,29 @@ def _leave_one_source_out(runs: tuple[Run, ...]) -> dict[str, float]:
     return {source: float(np.mean(found)) for source, found in errors.items()}
 
 
-def unseen_times(runs: Iterable[Run]) -> np.ndarray:
+def unseen_times(
+    runs: Iterable[Run], *, left_out: Sequence[str] | None = None, alone: bool = False, within: bool = False
+) -> np.ndarray:
     """Predicted seconds of each run under shares fitted to the other sources of its generation.
 
-    Those of Blackwell Ultra are held near what the other sources show of Blackwell, whose cores it has.
+    Those of Blackwell Ultra are held near what the other sources show of Blackwell, whose cores it has; those of any
+    other generation near the mean of the rest of its kind.
 
     Parameters
     ----------
     runs
         From :func:`clusterlab.evidence.read_runs`.
+    left_out : optional
+        Of each run, what it is left out with: by default its source.
+    alone
+        Whether runs of which nothing of their generation is left are predicted too, by the mean of the others.
+    within
+        Whether nothing is left out after all: the constants have seen every run.
 
     Returns
     -------
     array
-        Seconds, in the order of the runs; NaN where a run's source is alone in its generation.
+        Seconds, in the order of the runs; NaN where nothing of its generation is left, unless ``alone``.
 
     Examples
     --------
@@ -141,26 +153,74 @@ def unseen_times(runs: Iterable[Run]) -> np.ndarray:
     >>> bool(np.max(np.abs(times / [run.seconds for run in runs] - 1)) < 0.2)
     True
     """
-    return _unseen_times(tuple(runs)).copy()
+    runs = tuple(runs)
+    out = np.full(len(runs), np.nan)
+    for fold in folds(runs, tuple(left_out or [run.source for run in runs]), within=within):
+        if fold.seen or alone:
+            out[fold.where] = shared_times([runs[i] for i in fold.where], fold.shares)
+    return out
+
+
+class Fold(NamedTuple):
+    """Runs that are left out together, the shares that the others of their generation show, and whether any do."""
+
+    where: np.ndarray
+    shares: Mapping[str, float]
+    seen: bool
 
 
 @lru_cache(maxsize=8)
-def _unseen_times(runs: tuple[Run, ...]) -> np.ndarray:
-    generations: dict[str, list[int]] = {}
-    for i, run in enumerate(runs):
-        generations.setdefault(run.machine.efficiency.generation, []).append(i)
-    out = np.full(len(runs), np.nan)
-    for generation, where in generations.items():
-        some = [runs[i] for i in where]
-        sources = list(dict.fromkeys(run.source for run in some))
-        if len(sources) < 2:
-            continue
-        held = np.array([[run.source == source for run in some] for source in sources])
-        questions = batches(some)
-        older = [runs[i] for i in generations.get(_PARENT.get(generation, ""), ())]
-        seen = np.array([[run.source != source for run in older] for source in sources])
-        parent = _fit(older, batches(older), seen, 4) if older and np.all(seen.any(axis=1)) else None
-        times = _times(questions, len(some), _fit(some, questions, ~held, 4, parent))
-        for mask, of_fold in zip(held, times, strict=True):
-            out[np.array(where)[mask]] = of_fold[mask]
-    return out
+def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = False) -> tuple[Fold, ...]:
+    """Leave out what has one label after the other, in each generation: all fits of a generation are made at once.
+
+    A generation of which nothing is left has the shares of its parent, or the mean of the rest of its kind.
+    """
+    names, generations = np.array(labels), np.array([run.machine.efficiency.generation for run in runs])
+    found = []
+    for generation in dict.fromkeys(generations.tolist()):
+        where = np.flatnonzero(generations == generation)
+        left = list(dict.fromkeys(names[where].tolist()))
+        kept = names[where] != np.array(left)[:, None]
+        if within:
+            kept[:] = True
+        start = _near(runs, names, generations, _PARENT.get(generation, ""), left) or _mean_of_others(
+            generation, len(left)
+        )
+        seen = kept.any(axis=1)
+        shares = {name: value.copy() for name, value in start.items()}
+        if seen.any():
+            some = [runs[i] for i in where]
+            fitted = _fit(some, batches(some), kept[seen], 4, {name: value[seen] for name, value in start.items()})
+            for name, value in fitted.items():
+                shares[name][seen] = value
+        for i, label in enumerate(left):
+            of_fold = {name: float(value[i]) for name, value in shares.items()}
+            found.append(Fold(where[names[where] == label], of_fold, bool(seen[i])))
+    return tuple(found)
+
+
+def _near(
+    runs: tuple[Run, ...], names: np.ndarray, generations: np.ndarray, parent: str, left: list[str]
+) -> dict[str, np.ndarray] | None:
+    """What the generation before shows without each label, if there is one and it shows anything."""
+    older = np.flatnonzero(generations == parent)
+    seen = np.array([names[older] != label for label in left])
+    if not older.size or not np.all(seen.any(axis=1)):
+        return None
+    some = [runs[i] for i in older]
+    return _fit(some, batches(some), seen, 4, _mean_of_others(parent, len(left)))
+
+
+def _mean_of_others(generation: str, count: int) -> dict[str, np.ndarray]:
+    """The mean of other generations, TPUs or GPUs with tensor cores of 2020 and later, so many times."""
+    tpu = generation.startswith("TPU")
+    of_kind = [
+        e for name, e in EFFICIENCIES.items() if name.startswith("TPU") == tpu and name not in ("other", "Volta")
+    ]
+    others = [one for one in of_kind if one.name != generation]
+    return {n: np.full(count, np.exp(np.mean(np.log([getattr(one, n) for one in others])))) for n in _START}
+
+
+def shared_times(runs: Sequence[Run], shares: Mapping[str, float]) -> np.ndarray:
+    """Seconds of every run, by the software that it is by, on chips that reach these shares."""
+    return _times(batches(runs), len(runs), {name: np.asarray(value) for name, value in shares.items()})

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..catalogue import Software
 from ..model import PRECISIONS
 from ..parallelism import STEP_PARTS, Step, step
 from ..records import Explained, Rows, summary
@@ -133,7 +134,8 @@ _LEAST = 1e-3  # of error, that a change by a factor of e must bring
 def _alike(run: Run, mine: Run) -> bool:
     """Whether what ails one run ails the other: source, chips and software are the same."""
     chips = run.machine.efficiency == mine.machine.efficiency
-    return run.source == mine.source and chips and run.software == mine.software
+    named = run.software == mine.software if mine.stack else not run.stack
+    return run.source == mine.source and chips and named
 
 
 # --- Suspects --------------------------------------------------------------------------------------------------------
@@ -201,6 +203,9 @@ _UNCHANGED = _Change("nothing", "", lambda batch, _: _step(batch))
 def _changes(mine: Run) -> Iterator[_Change]:
     """Yield all that may be otherwise with a run like this."""
     yield from _shares(mine)
+    for software, _ in mine.plausible:  # of a run that names none
+        stack = f"a stack of {software.name}" if software.name.isdecimal() else software.name
+        yield _Change(f"software {software.name}", f"as if it ran on {stack}", _by(software))
     for name, what, switches in _OVERLAPS:
         if any(getattr(mine.software, switch) for switch in switches):
             yield _Change(name, f"as if {what} hid behind nothing", _without(switches))
@@ -223,6 +228,10 @@ def _without(switches: Sequence[str]) -> _Times:
     off = dict.fromkeys(switches, False)
     # Every switch of a software is a bool.
     return lambda batch, _: _step(batch._replace(software=replace(batch.software, **off)))  # type: ignore[arg-type]
+
+
+def _by(software: Software) -> _Times:
+    return lambda batch, _: _step(batch._replace(software=software))
 
 
 def _recomputing(how: str) -> _Times:

@@ -37,6 +37,10 @@ _NICKNAMES = {
 _OTHER_NAMES = {normalize_name(name): known for name, known in _NICKNAMES.items()}
 
 
+# What a row may say otherwise of a model of the catalogue, which stays that model.
+_MAY_DIFFER: tuple[str, ...] = ("vocab", "kv_heads", "gated", "experts", "experts_per_token", "shared_experts")
+_MAY_DIFFER += ("expert_ffn", "dense_layers")
+
 # Of a model that the catalogue lacks: whether its feed-forward is gated, and its embedding shared with its head.
 _MAKES = ((False, True), (False, False), (True, True), (True, False))
 
@@ -52,10 +56,12 @@ def model_named(
     """
     given = dict(shape)
     if known := in_catalogue(written, shape, size):
-        vocab, layers = given.get("vocab", known.shape.vocab), transformer(known.name).layers
-        proxy = f"{known.shape.layers} of the {layers} layers of {known.name}" if known.shape.layers < layers else ""
-        return known.shape if vocab == known.shape.vocab else replace(known.shape, vocab=vocab), proxy
-    if active and active != size:
+        layers, others = transformer(known.name).layers, {key: given[key] for key in _MAY_DIFFER if key in given}
+        changed = {key: value for key, value in others.items() if value != getattr(known.shape, key)}
+        notes = [f"{known.shape.layers} of the {layers} layers of {known.name}"] if known.shape.layers < layers else []
+        notes += [f"{key} {value:g}" for key, value in changed.items() if key != "vocab"]
+        return replace(known.shape, **changed) if changed else known.shape, ", ".join(notes)  # type: ignore[arg-type]  # fields that are counts
+    if active and active != size and not given.get("experts"):
         raise SkipRow(f"{written} is a mixture of experts that the catalogue lacks")
     note = []
     lacking = [key for key in ("layers", "hidden", "heads") if key not in given]
@@ -67,7 +73,11 @@ def model_named(
     fields = {"ffn": 4 * given["hidden"], "vocab": 50304} | given
     if fields["hidden"] % fields["heads"]:
         fields["head_dim"] = 128
-    made = [replace(Transformer(**fields, name=written), gated=gated, tied=tied) for gated, tied in _MAKES]  # type: ignore[arg-type]
+    made = [
+        replace(Transformer(**fields, name=written), gated=gated, tied=tied)  # type: ignore[arg-type]  # counts
+        for gated, tied in _MAKES
+        if gated == given.get("gated", gated)
+    ]
     if size:  # whether gated and tied: what comes nearest to the published size
         made.sort(key=lambda model: abs(parameters(model).total - size * 1e9))
     if other := in_catalogue(written, (), None):

@@ -10,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -141,6 +142,12 @@ class Row:
 
     def __getitem__(self, name: str) -> float | None:
         return self.numbers[name]
+
+    def copy(self) -> Row:
+        """The same row, to be filled in otherwise."""
+        other = copy(self)
+        other.filled = dict(self.filled)
+        return other
 
     def read_numbers(self) -> None:
         """Read every number, or raise a ValueError; it names the line where the row's name does not."""

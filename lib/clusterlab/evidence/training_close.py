@@ -21,7 +21,7 @@ from ..parallelism import footprint, step
 from ..units import TFLOP, fmt
 from .rows import Row, SkipRow
 from .training_open import AXES, MEASURES, OpenRow
-from .training_runs import HOST, NO_FIT, Run, grouped, layout_count, split_at, stacked
+from .training_runs import HOST, NO_FIT, Run, grouped, layout_count, predict_runs, split_at, stacked
 
 Refused = list[tuple[Row, Exception]]
 
@@ -179,7 +179,20 @@ def _close(opened: OpenRow, layout: Layout) -> Run:
         seconds=_seconds(opened, layout),
         filled=MappingProxyType(first | filled),
         role=row.text["role"],
+        stack=opened.stack,
     )
+
+
+def one_run(several: list[Run]) -> Run:
+    """A row as one run, from those of every stack that it may be by."""
+    if several[0].stack:
+        return several[0]
+    times = predict_runs(several).time
+    middle = several[int(np.argmin(np.abs(times - times.mean())))]
+    names = ", ".join(dict.fromkeys(run.software.name for run in several))
+    filled = MappingProxyType({"software": f"not named (any of {names})"} | dict(middle.filled))
+    plausible = tuple((run.software, run.layout) for run in several) if len(several) > 1 else ()
+    return replace(middle, filled=filled, plausible=plausible)
 
 
 _COLUMNS = {"microbatch": "micro_batch", "chunks": "vpp"}  # of axes that a table calls otherwise

@@ -9,10 +9,12 @@ from functools import cache, lru_cache
 from .. import catalogue
 from ..catalogue import SOFTWARE, Machine, Software, machine
 from ..model import PRECISIONS, Recurrent, Transformer
-from .naming import model_named
+from ..planning import match_stack, plausible_stacks
+from .naming import in_catalogue, model_named
 from .rows import Row, SkipRow
 
 SHAPE = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")
+EXPERTS = ("experts", "experts_per_token", "shared_experts", "expert_ffn", "dense_layers")
 
 
 def row_machine(row: Row, gpus: float | None) -> Machine:
@@ -59,7 +61,9 @@ def tpu_slices(row: Row) -> int:
 
 def row_model(row: Row) -> Transformer:
     """The model that a row names, from the catalogue, or one made of its shape, or of its size."""
-    shape = tuple((key, int(value)) for key in SHAPE if (value := row[key]) is not None)
+    shape = tuple((key, int(value)) for key in (*SHAPE, *EXPERTS) if (value := row[key]) is not None)
+    if (gated := yes_or_no(row, "gated")) is not None:
+        shape = (*shape, ("gated", gated))
     found, note = model_named(row.text["model"], shape, row["params_b"], row["active_params_b"], row["tp"] or 1)
     if note:
         row.filled["model"] = note
@@ -91,66 +95,72 @@ def row_precision(row: Row, machine: Machine) -> str:
     return name
 
 
-# Stacks by what a source calls them. PyTorch's FSDP and Megatron-Core's release 0.8 are the rows of their years.
-_STACKS = (
-    (r"megatron.?bridge|\bnemo\b(?!.{0,12}automodel)", "NeMo"),
-    (r"torchtitan", "torchtitan"),
-    (r"llm.?foundry|mosaic", "2023"),
-)
+def row_stacks(row: Row, machine: Machine, precision: str, model: Transformer) -> tuple[str, list[Software]]:
+    """The stack that the column ``software`` names and what it does; or "", and what every plausible one does.
 
-
-def row_software(row: Row, machine: Machine, precision: str, model: Transformer) -> Software:
-    """The stack that the source names, else the era: by its latest year, else by the precision and the accelerator.
-
-    The compiler of TPUs overlapped, fused and sharded from the start.
+    What nobody names is a mixture over the stacks of the machine's and the model's years: half precision says until
+    2022 on Ampere, bfloat16 from then on.
     """
-    if machine.name.startswith("TPU"):
-        return SOFTWARE["MaxText"]
-    text = f"{row.text['source']} {row.text['source_loc']}"
-    stack = next((name for pattern, name in _STACKS if re.search(pattern, text, re.IGNORECASE)), None)
-    if stack == "NeMo":
+    named = match_stack(row.text["software"], machine.name)
+    if named:
+        return named.stack.name, [_as_run(SOFTWARE[named.record], row, machine, precision, model)]
+    entry, generation = in_catalogue(row.text["model"], (), None), machine.efficiency.generation
+    year, until = entry.year if entry else 0, None
+    if precision == "fp16" and generation == "Ampere":
+        until = 2022
+    elif precision == "bf16" and generation == "Ampere":
+        year = max(year, 2022)
+    names = plausible_stacks(machine.name, year=int(year), until=until)
+    return "", list(dict.fromkeys(_as_run(SOFTWARE[name], row, machine, precision, model) for name in names))
+
+
+def _as_run(software: Software, row: Row, machine: Machine, precision: str, model: Transformer) -> Software:
+    """A stack as a row runs it: in the recipes of its models, and with what the row switches."""
+    recurrent = bool(model.count(Recurrent))
+    fuses = PRECISIONS[precision][1] < 2 and machine.domain > 16 and not recurrent
+    if software.name == "NeMo 26.06" and not fuses:
         # NVIDIA's containers from June 2026 on fuse experts in 8 and 4 bits on racks of Blackwell and hide all-to-alls,
         # but not in recipes of hybrids, whose graphs hold mixers and routers alone and which set no tp_comm_overlap
         # (nemotron_3_workload_base_configs.py, recipes/nemotronh).
-        containers = re.findall(r"\b(?:section|container) (\d\d\.\d\d)", f"{text} {row.text['metric_note']}")
-        container = max(containers, default="")
-        if container >= "26.06" and PRECISIONS[precision][1] < 2 and machine.domain > 16 and not model.count(Recurrent):
-            stack = "NeMo 26.06"
-    if stack:
-        row.filled["software"] = f"{stack} (of the source)"
-        if stack == "NeMo" and model.count(Recurrent):
-            return replace(SOFTWARE[stack], tensor_overlap_forward=False, tensor_overlap_backward=False)
-        return _switched(stack, tuple(bool(re.search(switch, row.text["metric_note"])) for switch in _SWITCHES))
-    years = [2000 + int(year) for year in re.findall(r"arXiv:(\d\d)\d\d\.", text)]
-    years += [int(year) for year in re.findall(r"(?<!\d)(20[12]\d)(?:\d\d)?(?!\d)", text)]
-    generation = machine.efficiency.generation
-    if years:
-        year = max(years)
-    elif generation == "Volta" or (precision == "fp16" and generation == "Ampere"):
-        year = 2022
-    else:  # "amp" is PyTorch's automatic mixed precision
-        year = 2023 if row.text["precision"].startswith("amp") or generation == "Ampere" else 2024
-    era = str(min(max(year, 2021), 2024))
-    row.filled["software"] = f"{era} ({'year of the source' if years else 'usual for accelerator and precision'})"
-    return SOFTWARE[era]
+        software = SOFTWARE["NeMo"]
+    changes: dict[str, object] = {}
+    if software.name == "NeMo" and recurrent:
+        changes |= dict.fromkeys(SWITCHES["tp_overlap"], False)
+    for column, fields in SWITCHES.items():
+        if (on := yes_or_no(row, column)) is not None:
+            changes |= dict.fromkeys(fields, on)
+    if said := row.text["dispatcher"].casefold():
+        if not re.search("all.?to.?all|deepep|hybridep|flex|all.?gather", said):
+            raise _allowed(row.text["dispatcher"], "dispatcher", "alltoall, DeepEP, HybridEP or allgather")
+        changes["tokens_cross_once"] = not re.search("all.?to.?all", said)
+    if said := row.text["attention_kernel"].casefold():
+        kernel = next((name for pattern, name in _KERNELS if re.search(pattern, said)), None)
+        if kernel is None:
+            raise _allowed(row.text["attention_kernel"], "attention_kernel", "one of unfused, Triton, FA2, FA3, cuDNN")
+        changes |= {key: getattr(SOFTWARE[kernel], key) for key in ("attention", "attention_backward")}
+    return _changed(software.name, tuple(sorted(changes.items())))
 
 
-# What a recipe switches, by what the note of a row calls it: tensor parallelism cut into pieces, which travel while
-# others are multiplied; all-to-alls behind another microbatch; a copy of a token for each of its experts.
-_SWITCHES: dict[str, dict[str, bool]] = {
-    "(?i:async)": {"tensor_overlap_forward": True, "tensor_overlap_backward": True},
-    "moe_a2a_overlap": {"expert_overlap": True},
-    "alltoall dispatcher": {"tokens_cross_once": False},
+# What a run switches, by the column that says it.
+SWITCHES: dict[str, tuple[str, ...]] = {
+    "tp_overlap": ("tensor_overlap_forward", "tensor_overlap_backward"),
+    "pp_overlap": ("stage_overlap",),
+    "dp_overlap": ("data_overlap",),
+    "ep_overlap": ("expert_overlap",),
 }
+# Kernels of attention, and the stack that is known to run each.
+_KERNELS = (
+    ("unfused|none|eager", "2021"),
+    ("triton", "2023"),
+    (r"cudnn|\bte\b|transformer.?engine|^f(?:lash)?.?a(?:ttention|ttn)?.?v?3", "NeMo"),
+    ("flash|^fa|sdpa|aiter", "2024"),
+)
 
 
 @cache
-def _switched(stack: str, switches: tuple[bool, ...]) -> Software:
-    """The stack with what a row switches."""
-    changes: dict[str, bool] = {}
-    for on, change in zip(switches, _SWITCHES.values(), strict=True):
-        changes |= change if on else {}
-    return replace(SOFTWARE[stack], **changes) if changes else SOFTWARE[stack]  # type: ignore[arg-type]  # switches
+def _changed(name: str, changes: tuple[tuple[str, object], ...]) -> Software:
+    """The stack with what a row changes."""
+    return replace(SOFTWARE[name], **dict(changes)) if changes else SOFTWARE[name]  # type: ignore[arg-type]  # fields
 
 
 def software_year(software: Software) -> int:
@@ -208,14 +218,20 @@ def recomputations(row: Row, machine: Machine, software: Software) -> list[str]:
 
 def sequence_parallel(row: Row, software: Software) -> bool:
     """Whether activations are split along the sequence over tensor-parallel ranks, as Megatron does since 2022."""
-    text = row.text["seq_parallel"].casefold()
+    said = yes_or_no(row, "seq_parallel")
+    return software.name != "2021" if said is None else said
+
+
+def yes_or_no(row: Row, column: str) -> bool | None:
+    """A switch of a row; None where it says nothing."""
+    text = row.text[column].casefold()
     if not text:
-        return software.name != "2021"
+        return None
     if re.match(r"(yes|true|on|1|not stated)(?![a-z\d])", text):
         return True
     if re.match(r"(no|none|false|off|0)(?![a-z\d])", text):
         return False
-    raise _allowed(row.text["seq_parallel"], "seq_parallel", "yes or no")
+    raise _allowed(row.text[column], column, "yes or no")
 
 
 def _allowed(said: str, column: str, allowed: str) -> SkipRow:

@@ -22,7 +22,7 @@ from .training_naming import (
     row_machine,
     row_model,
     row_precision,
-    row_software,
+    row_stacks,
     sequence_parallel,
     sharding,
     software_year,
@@ -45,6 +45,7 @@ class OpenRow(NamedTuple):
     model: Transformer
     machine: Machine
     workload: Workload
+    stack: str
     software: Software
     sharding: str
     candidates: Layout
@@ -52,23 +53,48 @@ class OpenRow(NamedTuple):
     group: float | None
 
 
-def open_row(row: Row) -> OpenRow:
-    """A row as records: what it says, and every layout that it leaves open."""
+def open_row(row: Row) -> list[OpenRow]:
+    """A row as records: what it says, and every layout that it leaves open; one for each stack that it may be by."""
     gpus = _gpus(row)
     machine, model = row_machine(row, gpus), row_model(row)
     precision = row_precision(row, machine)
-    software = row_software(row, machine, precision, model)
+    stack, several = row_stacks(row, machine, precision, model)
     if gpus is None:
         raise SkipRow("n_gpus is not published")
     if row.form.measured and not any(row[name] for name in MEASURES):
         raise SkipRow("no step time, throughput or utilisation is published")
+    year = max(map(software_year, several))
+    found: list[OpenRow] = []
+    refused: list[Exception] = []
+    for software in several:
+        own = row.copy() if len(several) > 1 else row
+        try:
+            found.append(_opened(own, gpus, model, machine, precision, stack, software, year))
+        except (SkipRow, ValueError) as why:
+            refused.append(why)
+    if not found:
+        raise refused[0]
+    return found
+
+
+def _opened(
+    row: Row,
+    gpus: float,
+    model: Transformer,
+    machine: Machine,
+    precision: str,
+    stack: str,
+    software: Software,
+    year: int,
+) -> OpenRow:
+    """A row by one stack; ``year`` is that of its usual sequence and batch."""
     by_time = not any(row[name] for name in MEASURES[1:])
-    sequence = _sequence(row, gpus, software, measured_by_time=by_time)
+    sequence = _sequence(row, gpus, year, measured_by_time=by_time)
 
     tpu, cp = machine.name.startswith("TPU"), row["cp"] or 1.0
     known, shards = _known_split(row, gpus / cp, machine, software)
     splits = _splits(known, gpus / cp, machine.domain)
-    batch = _global_batch(row, gpus, sequence, splits, software, by_chip=tpu, measured_by_time=by_time)
+    batch = _global_batch(row, gpus, sequence, splits, year, by_chip=tpu, measured_by_time=by_time)
     workload = Workload(sequence=sequence, global_batch=batch, precision=precision)
     stages, group = sharding(shards, machine, software, staged=all(pp > 1 for _, pp, _ in splits))
     if tpu:  # no more tensor ranks than it takes to give each chip a part of the batch
@@ -83,7 +109,7 @@ def open_row(row: Row) -> OpenRow:
     split_sequence = sequence_parallel(row, software)
     layouts = Layout(**axes, cp=cp, sequence_parallel=split_sequence, zero=zero, recompute=recompute)
     layouts = _valid(layouts, model, workload, gpus)
-    return OpenRow(row, gpus, model, machine, workload, software, shards, layouts, tries, group)
+    return OpenRow(row, gpus, model, machine, workload, stack, software, shards, layouts, tries, group)
 
 
 def _gpus(row: Row) -> float | None:
@@ -121,7 +147,7 @@ BATCH_TOKENS = {"until 2023": 2**22, "since": 2**24}
 MICROBATCHES = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]  # that are tried where none is published
 
 
-def _sequence(row: Row, gpus: float, software: Software, *, measured_by_time: bool) -> float:
+def _sequence(row: Row, gpus: float, software_year: int, *, measured_by_time: bool) -> float:
     """Tokens of a sequence: published, or from rate and time, or usual in the year of the model or its software."""
     rate, batch = row["tokens_per_s_per_gpu"], row["global_batch"]
     if row["seq"]:
@@ -132,7 +158,7 @@ def _sequence(row: Row, gpus: float, software: Software, *, measured_by_time: bo
         raise SkipRow("seq is not published")
     else:
         known = in_catalogue(row.text["model"], (), None)
-        year = known.year if known else software_year(software)
+        year = known.year if known else software_year
         found, why = (2048.0 if year <= 2023 else 4096.0), "usual"
         if known and known.shape.positions:
             found, why = float(known.shape.positions), "positions of the model"
@@ -141,14 +167,7 @@ def _sequence(row: Row, gpus: float, software: Software, *, measured_by_time: bo
 
 
 def _global_batch(
-    row: Row,
-    gpus: float,
-    sequence: float,
-    splits: list[Split],
-    software: Software,
-    *,
-    by_chip: bool,
-    measured_by_time: bool,
+    row: Row, gpus: float, sequence: float, splits: list[Split], year: int, *, by_chip: bool, measured_by_time: bool
 ) -> float:
     """Sequences of a step: published, or from the microbatch, or from rate and time, or of ``BATCH_TOKENS``."""
     rate, micro = row["tokens_per_s_per_gpu"], row["micro_batch"]
@@ -166,7 +185,7 @@ def _global_batch(
         one_dp = len({dp for _, _, dp in splits}) == 1
         least = splits[0][2] if one_dp else gpus / 2 ** np.floor(np.log2(np.gcd(int(gpus), 2**30)))
         least *= (micro or 1) if least > 1 else 1
-        tokens = BATCH_TOKENS["until 2023" if software_year(software) <= 2023 else "since"]
+        tokens = BATCH_TOKENS["until 2023" if year <= 2023 else "since"]
         found, why = float(least * 2 ** max(round(np.log2(tokens / (sequence * least))), 0)), "usual"
     row.filled["global_batch"] = f"{found:g} ({why})"
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ..catalogue import Machine, Software
 from ..model import Layout, Transformer, Workload
 from ..parallelism import Step, step
+from ..planning import mixture
 from ..quantities import Count
 
 T = TypeVar("T")
@@ -25,7 +26,9 @@ class Run:
 
     ``seconds`` is NaN where a run is only planned. ``filled`` names what the row leaves open, the value taken and why:
     ``{"microbatch": "2 (fastest that fits)"}``. ``role`` is that of its source, as the table has it: constants were
-    fitted to published runs that are ``"given"``, and none to those that are ``"held"``.
+    fitted to published runs that are ``"given"``, and none to those that are ``"held"``. ``stack`` is the one that is
+    named, a key of :data:`clusterlab.planning.STACKS`. Where it is empty, ``plausible`` are the software that the run
+    may be by, each with its layout; the run's own are those whose time is nearest their mean.
     """
 
     row: str
@@ -38,6 +41,12 @@ class Run:
     seconds: float
     filled: Mapping[str, str]
     role: str = ""
+    stack: str = ""
+    plausible: tuple[tuple[Software, Layout], ...] = ()
+
+    def by_each(self) -> list[Run]:
+        """The run by each software that it may be by, or itself where one is named."""
+        return [replace(self, software=one, layout=how, plausible=()) for one, how in self.plausible] or [self]
 
 
 # How ``filled["memory"]`` of a run begins whose bytes do not fit: it is refused, or the host holds some of them.
@@ -69,6 +78,10 @@ def predict_run(run: Run) -> Step:
     >>> bool(abs(predict_run(run).time / run.seconds - 1) < 0.1)
     True
     """
+    return mixture([_step(one) for one in run.by_each()])
+
+
+def _step(run: Run) -> Step:
     return step(run.model, run.machine, run.workload, run.layout, software=run.software)
 
 
@@ -83,12 +96,25 @@ def predict_runs(runs: Iterable[Run]) -> Step:
     (3,)
     """
     runs = list(runs)
-    columns = {f.name: np.empty(len(runs)) for f in fields(Step)}
-    for batch in batches(runs):
+    each = [run.by_each() for run in runs]
+    flat = [one for several in each for one in several]
+    columns = {f.name: np.empty(len(flat)) for f in fields(Step)}
+    for batch in batches(flat):
         found = step(batch.model, batch.machine, batch.workload, batch.layout, software=batch.software)
         for name, column in columns.items():
             column[batch.where] = getattr(found, name)
-    return Step(**columns)
+    if len(flat) == len(runs):
+        return Step(**columns)
+    first = np.cumsum([0, *map(len, each)])[:-1]
+    mixed = {name: column[first] for name, column in columns.items()}
+    for i, (at, several) in enumerate(zip(first, each, strict=True)):
+        if len(several) > 1:
+            one = mixture(
+                [Step(**{name: col[j] for name, col in columns.items()}) for j in range(at, at + len(several))]
+            )
+            for name, column in mixed.items():
+                column[i] = getattr(one, name)
+    return Step(**mixed)
 
 
 # --- Many runs in one call -------------------------------------------------------------------------------------------

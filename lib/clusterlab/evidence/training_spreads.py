@@ -21,37 +21,6 @@ from .validation import rivals
 # --- Sources left out ------------------------------------------------------------------------------------------------
 
 
-def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
-    r"""Learn the 80 % interval of each kind of run, in multiples of the prediction, from runs no constant has seen.
-
-    A run's ratio is its measured time over the time under shares fitted to the other sources of its generation. Between
-    the ends of the interval lie four fifths of the ratios of the kind; a source of n rows has the votes of
-    :math:`\sqrt{n}`.
-
-    Parameters
-    ----------
-    runs
-        Of two sources or more in a generation.
-
-    Returns
-    -------
-    dict
-        Kind (:func:`clusterlab.parallelism.step_kind`) to its low and high ratio.
-
-    Examples
-    --------
-    >>> from clusterlab.evidence import published_runs
-    >>> low, high = learn_training_spreads(published_runs()[0])["dense, 16 bits"]
-    >>> round(low, 2), round(high, 2)
-    (0.91, 1.12)
-    """
-    runs = list(runs)
-    ratios, kinds, sources = training_residuals(runs)
-    return {
-        kind: quantile_interval(ratios[kinds == kind], sources[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())
-    }
-
-
 def training_residuals(runs: Iterable[Run]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Measured time over the time under shares fitted to other sources: what intervals are learned from.
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 
-from .rows import Form, Skipped, read_rows, skipped_in_order
+from ..planning import match_stack
+from .rows import Form, Row, Skipped, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
-from .training_close import close_rows
-from .training_naming import SHAPE
-from .training_open import MEASURES, open_row
+from .training_close import close_rows, one_run
+from .training_naming import EXPERTS, SHAPE, SWITCHES
+from .training_open import MEASURES, OpenRow, open_row
 from .training_runs import Run
 
 # --- Training runs ---------------------------------------------------------------------------------------------------
@@ -41,12 +42,24 @@ _ALIASES = {
     "layers": "n_layers num_layers",
     "hidden": "hidden_size d_model",
     "heads": "n_heads num_heads",
+    "experts": "n_experts num_experts",
+    "expert_ffn": "moe_ffn moe_ffn_hidden_size expert_width",
+    "dense_layers": "first_k_dense first_dense_layers",
+    "software": "stack framework library",
+    "tp_overlap": "tp_comm_overlap async_tp",
+    "dp_overlap": "overlap_grad_reduce",
+    "ep_overlap": "moe_a2a_overlap",
+    "attention_kernel": "attention attn attention_backend",
 }
 FORM = Form(
-    text=("row_id", "group", "model", "gpu", "fsdp", "recompute", "seq_parallel", "precision"),
-    notes=("metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
+    text=(
+        *("row_id", "group", "model", "gpu", "gated", "fsdp", "recompute", "seq_parallel", "precision", "software"),
+        *("attention_kernel", *SWITCHES, "dispatcher"),
+    ),
+    notes=("cuda_graphs", "metric_note", "derived", "source", "source_loc", "source_check", "quality", "role"),
     counts=(
         *SHAPE,
+        *EXPERTS,
         *("seq", "n_gpus", "gpus_per_node", "tp", "pp", "dp", "cp", "ep", "vpp", "micro_batch", "global_batch"),
     ),
     measures=MEASURES,
@@ -56,8 +69,13 @@ FORM = Form(
 
 
 @cache
-def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
+def published_runs(*, named: bool = True) -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
     """Return the runs that come with the library, and the rows that cannot be predicted.
+
+    Parameters
+    ----------
+    named
+        Whether their software is read; if not, each is one of those that nobody names.
 
     Examples
     --------
@@ -65,11 +83,12 @@ def published_runs() -> tuple[tuple[Run, ...], tuple[Skipped, ...]]:
     >>> len({run.source for run in runs}) > 15
     True
     """
-    runs, skipped = read_runs(files("clusterlab.evidence") / "data" / "training_throughput.csv")
+    path = files("clusterlab.evidence") / "data" / "training_throughput.csv"
+    runs, skipped = parse_runs(read_text(path), name_of(path), software=None if named else "")
     return tuple(runs), tuple(skipped)
 
 
-def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
+def read_runs(path: Source, *, software: str | None = None) -> tuple[list[Run], list[Skipped]]:
     """Read a table of runs.
 
     Parameters
@@ -79,6 +98,8 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
         ``n_gpus`` and one measurement at least. ``"-"`` is standard input. An empty cell, ``N/A``, ``-`` and ``null``
         mean not published; lines that begin with ``#`` are comments. Without ``row_id`` a row is called by its line,
         without ``group`` its source is ``"runs"``.
+    software : optional
+        Of rows whose column ``software`` is empty.
 
     Returns
     -------
@@ -103,13 +124,18 @@ def read_runs(path: Source) -> tuple[list[Run], list[Skipped]]:
     by the chip. Where a rate is published, so that the batch hardly matters, a missing batch is what was usual (4
     million tokens a step until 2023, 16 million since; four sequences a chip), a missing sequence too.
     """
-    return parse_runs(read_text(path), name_of(path))
+    if software is not None:
+        match_stack(software)
+    return parse_runs(read_text(path), name_of(path), software=software)
 
 
-def parse_runs(text: str, name: str, *, measured: bool = True) -> tuple[list[Run], list[Skipped]]:
+def parse_runs(
+    text: str, name: str, *, measured: bool = True, software: str | None = None
+) -> tuple[list[Run], list[Skipped]]:
     r"""Read the text of a table, as :func:`read_runs`; ``name`` stands in messages.
 
-    Unless they have to be ``measured``, runs without a measurement are runs too: their seconds are NaN.
+    Unless they have to be ``measured``, runs without a measurement are runs too: their seconds are NaN. ``software``
+    that is empty leaves every row's unnamed.
 
     Examples
     --------
@@ -118,7 +144,22 @@ def parse_runs(text: str, name: str, *, measured: bool = True) -> tuple[list[Run
     >>> run.seconds
     13.75
     """
-    form = FORM if measured else replace(FORM, measured=False)
-    opened, refused = read_rows(text, name, form, open_row)
-    runs, more = close_rows(opened)
-    return runs, skipped_in_order([*refused, *more])
+
+    def use(row: Row) -> list[OpenRow]:
+        if software is not None and not (software and row.text["software"]):
+            row.text["software"] = software
+        return open_row(row)
+
+    opened, refused = read_rows(text, name, FORM if measured else replace(FORM, measured=False), use)
+    every = [one for several in opened for one in several]
+    closed, more = close_rows(every)
+    whys = {id(row): why for row, why in more}
+    runs_of = iter(closed)
+    runs = []
+    for several in opened:
+        found = [next(runs_of) for one in several if id(one.row) not in whys]
+        if found:
+            runs.append(one_run(found))
+        else:
+            refused.append((several[0].row, whys[id(several[0].row)]))
+    return runs, skipped_in_order(refused)

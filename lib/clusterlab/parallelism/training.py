@@ -44,9 +44,10 @@ class Step(Predicted):
     """The time of a training step, seconds, as the slowest pipeline stage spends it. ``STEP_PARTS`` sum to ``time``.
 
     ``low`` and ``high`` are the ends of its 80 % interval, ``spread_low`` and ``spread_high`` those of its kind of run
-    in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`). Of collectives, what is exposed is a
-    part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are those of the
-    step, ``peak`` the FLOP/s of one accelerator at the precision.
+    in multiples of ``time`` (:data:`clusterlab.catalogue.PREDICTION_INTERVALS`), wider where nobody has timed its
+    accelerator, its kind there, or as many of them. Of collectives, what is
+    exposed is a part; ``communication`` is all their time, hidden or not. ``model_flops`` and ``hardware_flops`` are
+    those of the step, ``peak`` the FLOP/s of one accelerator at the precision.
     """
 
     gemms: Seconds
@@ -165,9 +166,35 @@ def step_kind(model: Transformer, precision: str) -> str:
 
 
 def _kind(model: Transformer, operand_bytes: float) -> str:
-    if model.experts:
-        return "mixture of experts"
-    return "dense, 16 bits" if operand_bytes == 2 else "dense, 8 or 4 bits"
+    return _KINDS[2 if model.experts else int(operand_bytes < 2)]
+
+
+_KINDS = ("dense, 16 bits", "dense, 8 or 4 bits", "mixture of experts")
+
+
+def _spread(kind: str, machine: Machine, gpus: Number) -> tuple[Number, Number]:
+    """Ends of the interval of a kind of run on a machine: wider by what nobody has timed there."""
+    usual, reached = PREDICTION_INTERVALS[kind], machine.efficiency
+    timed = dict(zip(_KINDS, (reached.timed_dense, reached.timed_dense_8, reached.timed_experts), strict=True))
+    if not any(timed.values()):
+        return wider(usual.low, usual.high, _beyond("accelerator"))
+    extra = np.where(np.asarray(gpus) > timed[kind], _beyond("size") if timed[kind] else _beyond("kind"), 0.0)[()]
+    return wider(usual.low, usual.high, extra) if np.any(extra) else (usual.low, usual.high)
+
+
+def _beyond(what: str) -> float:
+    return math.log(PREDICTION_INTERVALS[f"untimed: {what}"].high) ** 2
+
+
+def wider(low: Number, high: Number, extra: Number) -> tuple[Number, Number]:
+    """Ends of an interval that is wider by a half width, the square of a logarithm, which is independent of it.
+
+    Examples
+    --------
+    >>> [round(float(end), 3) for end in wider(0.9, 1.1, 0.1**2)]
+    [0.865, 1.148]
+    """
+    return np.exp(-np.sqrt(np.log(low) ** 2 + extra))[()], np.exp(np.sqrt(np.log(high) ** 2 + extra))[()]
 
 
 BLOCK = 16384  # layouts at a time: their intermediate results stay in the cache of one core
@@ -284,7 +311,7 @@ def _by_blocks(model: Transformer, machine: Machine, rates: Rates, software: Sof
 
 def _step(model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job) -> Step:
     """The step itself, its arguments checked."""
-    spread = PREDICTION_INTERVALS[_kind(model, rates.operand_bytes)]
+    low, high = _spread(_kind(model, rates.operand_bytes), machine, job.tp * job.pp * job.dp * job.cp)
     rank = job.rank(software, rates.operand_bytes)
     weights = rank_weights(model, rank)
     compute = compute_time(model, rates, software, job, rank)
@@ -320,8 +347,8 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
         "model_flops": wanted * tokens,
         "hardware_flops": (wanted + compute.recomputed_flops) * tokens,
         "peak": rates.peak,
-        "spread_low": spread.low,
-        "spread_high": spread.high,
+        "spread_low": low,
+        "spread_high": high,
     }
     if shape := shape_of(columns.values()):
         columns = {name: np.broadcast_to(column, shape)[()] for name, column in columns.items()}

@@ -4,6 +4,7 @@ from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
 from .fleet import FLEET_METRICS, Fleet, serve
+from .mixtures import mixture, mixture_interval, not_named
 from .published import PRESETS, Preset, checks, preset
 from .report import as_object, page
 from .result import Binding, InfeasibleError, Move, Point, PublishedComparison, Result, Sensitivity
@@ -27,6 +28,7 @@ from .scenario import (
     samples,
     supposed,
 )
+from .stacks import STACKS, Stack, StackMatch, match_stack, plausible_stacks, record_of, stack
 from .training import METRICS, Design, Outcome, design, outcome
 
 __all__ = [
@@ -35,5 +37,6 @@ __all__ = [
     "Fabric", "Supply", "yearly_cost", "Design", "design", "Outcome", "outcome", "METRICS", "Plan", "plan",
     "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
-    "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep",
+    "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
+    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named",
 ]  # fmt: skip

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import failures
-from ..catalogue import SOFTWARE, Machine, machine
+from ..catalogue import Machine, machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
-from ..parallelism import Search, axes, search, step_kind
+from ..parallelism import Search, axes, search
 from ..quantities import Amount, Bytes, Count
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
@@ -115,15 +115,14 @@ def plan(
     chosen = all_of.chosen(limits, site)
     made = all_of.design(chosen, training, site, scenario)
     done = outcome(made, scenario)
-    kind = step_kind(training.model, training.precision)
-    drawn = samples(scenario, draws, step_kind=kind, seed=seed)
+    drawn = samples(scenario, draws, step_kind=made.step_ends, seed=seed)
     return Plan(
         training=training,
         site=site,
         design=made,
         outcome=done,
         intervals=run_intervals(made, done, outcome(made, drawn)),
-        weigh=partial(run_sensitivities, made, scenario, kind),
+        weigh=partial(run_sensitivities, made, scenario),
         rank=partial(_front, all_of, limits, training, site, scenario, drawn),
         binding=_binding(all_of, chosen, limits, site),
         considered=all_of.gpus.size,
@@ -361,7 +360,7 @@ _MOST_LAYOUTS = 300_000  # that one search looks at: more at once would fill the
 
 def _together(training: Training, site: Site, chips: Machine, sizes: list[int]) -> tuple[list[int], dict[str, list]]:
     """The first of these sizes that one search takes together, and the values of its axes."""
-    fused = SOFTWARE[site.software].fused_attention
+    fused = site.stack_on(chips.name).fused_attention
     for count in (64, 16, 4, 1):
         now = sizes[:count]
         usual = axes(training.model, chips, training.workload, gpus=now)
@@ -384,7 +383,7 @@ def _best_layouts(
         chips,
         training.workload,
         gpus=sizes,
-        software=SOFTWARE[site.software],
+        software=site.stack_on(chips.name),
         capacity=site.memory,
         values=values,
     )
@@ -577,7 +576,7 @@ def least_memory(training: Training, site: Site) -> Bytes:
 def _leanest(training: Training, site: Site, chips: Machine) -> Search:
     """The search of a site's layouts, which where none fits says the leanest."""
     assert site.gpus is not None
-    gpus, software = int(site.gpus), SOFTWARE[site.software]
+    gpus, software = int(site.gpus), site.stack_on(chips.name)
     _, values = _together(training, site, chips, [gpus])
     room = site.room(chips.hbm_capacity)
     return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import SOFTWARE
 from ..model import parameters, training_flops
 from ..parallelism import model_state
 from ..power import heat_removed
@@ -67,7 +66,7 @@ def of_run(made: Design, done: Outcome, scenario: Scenario) -> list[Sum]:
     budget = training_run(flops, made.gpus, peak=timed.peak, efficiency=reached, goodput=run.goodput)
     up = run.useful + (run.checkpoint + run.rework + run.restart) / scenario.lost_time
     failing = made.servers * made.per_server / scenario.gpu_mttf
-    software, shards = SOFTWARE[made.site.software], made.layout.dp * made.layout.cp
+    software, shards = made.site.stack_on(made.accelerator), made.layout.dp * made.layout.cp
     kept = {"weight_bytes": software.weight_bytes, "optimizer_bytes": software.optimizer_bytes}
     each = model_state(parameters(model).total, shards=shards, zero=3, **kept)  # of every rank that shares
     of_tokens = training_flops(model, training.workload.sequence).model * training.workload.tokens * training.steps

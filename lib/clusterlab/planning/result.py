@@ -19,7 +19,7 @@ from ..failures import Estimate
 from ..quantities import Amount, Dollars, Number, Seconds, Watts
 from ..records import Explained, Rows, Table, say, summary, words
 from ..units import fmt
-from .scenario import ASSUMPTIONS, Scenario, ends_of, supposed
+from .scenario import ASSUMPTIONS, Scenario, StepEnds, ends_of, supposed
 
 
 class InfeasibleError(ValueError):
@@ -114,7 +114,7 @@ def _change(share: float) -> str:
 
 
 def sensitivities(
-    scenario: Scenario, step_kind: str, of: Callable[[Scenario], tuple[float, float]], *, paid: bool
+    scenario: Scenario, step_kind: StepEnds, of: Callable[[Scenario], tuple[float, float]], *, paid: bool
 ) -> tuple[Sensitivity, ...]:
     """Each uncertain assumption moved alone from one end of its interval to the other, the widest first.
 

@@ -14,12 +14,12 @@ import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, SOFTWARE, Fact, Sourced, find, read_records, stored
+from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, Fact, Software, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
 from ..failures import BY_HAND
 from ..model import Transformer, Workload, parameters, transformer
@@ -41,6 +41,7 @@ from ..records import Explained, Rows, Value, summary, words
 from ..scaling import critical_batch, loss
 from ..serving import Formats, Requests
 from ..units import hour, kWh, parse
+from .stacks import stack
 
 Record = TypeVar("Record")
 
@@ -215,7 +216,8 @@ class Site(Explained):
     oversubscription
         Of the leaves, as in :func:`clusterlab.interconnect.fat_tree`.
     software : str
-        An era of ``clusterlab.catalogue.SOFTWARE``.
+        A training stack as people write it (:func:`clusterlab.planning.stack`): ``"NeMo 25.04"``. By default nobody
+        knows it: a plan is laid out for the usual one, :attr:`usual`, and its step may be by any that is plausible.
 
     Examples
     --------
@@ -241,7 +243,9 @@ class Site(Explained):
     memory: PositiveBytes | None = None
     server_power: PositiveWatts | None = None
     oversubscription: Number = 1
-    software: str = "2024"
+    software: str | None = None
+
+    usual: ClassVar[str] = "2024"
 
     def __post_init__(self) -> None:
         """Refuse what no site has."""
@@ -250,7 +254,8 @@ class Site(Explained):
         if self.network is not None:
             catalogue.link(self.network)
         _refuse(self)
-        find("software", self.software, SOFTWARE)
+        if self.software is not None:
+            stack(self.software)
         if unknown := sorted(set(self.layout) - set(_AXES)):
             raise ValueError(f"layout has no axis {unknown[0]!r}; it has: {', '.join(_AXES)}")
 
@@ -265,6 +270,10 @@ class Site(Explained):
     def fixed(self) -> dict[str, list[float | str]]:
         """The fixed axes of the layout, as a search takes them."""
         return {name: [value] for name, value in self.layout.items()}
+
+    def stack_on(self, accelerator: str) -> Software:
+        """What the training software does that is named, or the usual one."""
+        return stack(self.software or self.usual, accelerator)
 
     def room(self, capacity: Bytes) -> float:
         """Bytes that a layout may need on an accelerator which has so many."""
@@ -556,7 +565,10 @@ def restarted(scenario: Scenario, restarts: str) -> Scenario:
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
 
 
-def samples(scenario: Scenario, draws: Count, *, step_kind: str = "dense, 16 bits", seed: int = 0) -> Scenario:
+StepEnds = str | tuple[float, float]  # a key of PREDICTION_INTERVALS, or both ends in multiples of the time
+
+
+def samples(scenario: Scenario, draws: Count, *, step_kind: StepEnds = "dense, 16 bits", seed: int = 0) -> Scenario:
     """Draw scenarios: every assumption that has an interval, independently, and how far a step is off.
 
     Parameters
@@ -566,7 +578,7 @@ def samples(scenario: Scenario, draws: Count, *, step_kind: str = "dense, 16 bit
     draws
         Scenarios to draw.
     step_kind
-        Key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`.
+        Key of :data:`clusterlab.catalogue.PREDICTION_INTERVALS`, or the ends of a step's interval in multiples of it.
     seed
         Of the random numbers.
 
@@ -590,7 +602,7 @@ def samples(scenario: Scenario, draws: Count, *, step_kind: str = "dense, 16 bit
     return replace(scenario, **changed)
 
 
-def ends_of(scenario: Scenario, step_kind: str) -> dict[str, tuple[float, float]]:
+def ends_of(scenario: Scenario, step_kind: StepEnds) -> dict[str, tuple[float, float]]:
     """Both ends of the interval of every uncertain assumption."""
     return {
         name: (
@@ -608,17 +620,18 @@ def _possible(name: str, value: Number) -> Number:
     return np.maximum(value, 1.0) if name == "pue" else value
 
 
-def spreads(step_kind: str, own: Own | None = None) -> dict[str, tuple[float, float]]:
+def spreads(step_kind: StepEnds, own: Own | None = None) -> dict[str, tuple[float, float]]:
     """Ends of the 80 % interval of each uncertain assumption, in multiples of its value.
 
     What published runs and fleets have shown comes first: a step, the time that a run loses, what servers draw. The
     rate of failures varies by itself too, for the spares; that widens lost time by some three per cent more. What a
     site's ``own`` records say stands in place of both.
     """
-    learned = {"step": find("kind of step", step_kind, PREDICTION_INTERVALS)} | {
-        n: PREDICTION_INTERVALS[kind] for n, kind in LEARNED.items()
-    }
-    found = {name: (one.low, one.high) for name, one in learned.items()}
+    if isinstance(step_kind, str):
+        of_kind = find("kind of step", step_kind, PREDICTION_INTERVALS)
+        step_kind = of_kind.low, of_kind.high
+    learned = {name: PREDICTION_INTERVALS[kind] for name, kind in LEARNED.items()}
+    found = {"step": step_kind} | {name: (one.low, one.high) for name, one in learned.items()}
     for name, one in ASSUMPTIONS.items():
         if one.low is not None and one.high is not None:
             found[name] = (one.low / one.value, one.high / one.value)

@@ -8,14 +8,14 @@ each law's result is what the next one is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from .. import catalogue, failures, parallelism, power
-from ..catalogue import SOFTWARE, Machine
+from ..catalogue import SOFTWARE, Machine, machine
 from ..failures import Checkpoint, Estimate, Job, RunTime, SparePool
 from ..model import Layout, parameters
 from ..parallelism import footprint, step
@@ -23,10 +23,15 @@ from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds
 from ..records import Rows, summary
 from ..units import day, hour
 from .building import Building, Server, Supply, build, server_of, spare_servers, supply
+from .mixtures import mixture
 from .result import Sensitivity, counted, intervals, sensitivities
 from .scenario import CENTRAL, Scenario, Site, Training
+from .stacks import plausible_stacks
 
 # --- What is decided -------------------------------------------------------------------------------------------------
+
+
+PLANNED = 2026  # the year from which on a planned run may be, and its software
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -52,9 +57,21 @@ class Design(Building):
         return self.layout.gpus
 
     @property
+    def step_ends(self) -> tuple[float, float]:
+        """Ends of the interval of the step in multiples of its time; of the mixture, where no software is named."""
+        timed = self.step
+        if self.site.software is None:
+            chips = machine(self.accelerator, network=self.site.network)
+            run = self.training.model, chips, self.training.workload, self.layout
+            names = plausible_stacks(chips.name, year=PLANNED)
+            mixed = mixture([step(*run, software=SOFTWARE[name]) for name in names])
+            return float(mixed.low / timed.time), float(mixed.high / timed.time)
+        return float(timed.spread_low), float(timed.spread_high)
+
+    @property
     def memory(self) -> Bytes:
         """Bytes that an accelerator holds, by the law of memory."""
-        software = SOFTWARE[self.site.software]
+        software = self.site.stack_on(self.accelerator)
         return footprint(self.training.model, self.training.workload, self.layout, software=software).total
 
     def _rows(self) -> Rows:
@@ -64,7 +81,9 @@ class Design(Building):
         rows += [("racks", counted(self.racks)), ("switches", f"{counted(self.fabric.switches)} {self.fabric.name}")]
         rows += [("cables", counted(self.fabric.cables)), ("storage", summary(self.storage_bandwidth, "B/s"))]
         rows += [("checkpoint", summary(self.checkpoint.size, "B")), ("every", summary(self.interval, "s"))]
-        return [*rows, ("step", self.step.with_interval), ("MFU", self.step.say("mfu"))]
+        low, high = self.step_ends
+        timed = replace(self.step, spread_low=low, spread_high=high)
+        return [*rows, ("step", timed.with_interval), ("MFU", timed.say("mfu"))]
 
 
 def design(
@@ -103,7 +122,7 @@ def design(
     (2048.0, 38.0, 'QM9700')
     """
     scenario = CENTRAL if scenario is None else scenario
-    software = SOFTWARE[site.software]
+    software = site.stack_on(chips.name)
     timed = step(training.model, chips, training.workload, layout, software=software)
     gpus, server = np.asarray(layout.gpus, float)[()], server_of(chips.name, site, scenario)
     servers = np.ceil(gpus / server.gpus)
@@ -288,7 +307,7 @@ def run_intervals(made: Design, done: Outcome, drawn: Outcome) -> Mapping[str, E
     return intervals({name: (unit, of(made, done), of(made, drawn)) for name, (unit, of) in uncertain.items()})
 
 
-def run_sensitivities(made: Design, scenario: Scenario, step_kind: str) -> tuple[Sensitivity, ...]:
+def run_sensitivities(made: Design, scenario: Scenario) -> tuple[Sensitivity, ...]:
     """What each uncertain assumption alone does to the time and the cost of a run."""
 
     def time_and_cost(there: Scenario) -> tuple[float, float]:
@@ -296,4 +315,4 @@ def run_sensitivities(made: Design, scenario: Scenario, step_kind: str) -> tuple
         return float(done.time), float(done.cost)
 
     paid = made.prices is not None or made.site.rent is not None
-    return sensitivities(scenario, step_kind, time_and_cost, paid=paid)
+    return sensitivities(scenario, made.step_ends, time_and_cost, paid=paid)

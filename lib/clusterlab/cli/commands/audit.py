@@ -14,6 +14,7 @@ from ...catalogue import CHECKED, KINDS, Component, Fact, Sourced, efficiencies,
 from ...evidence.text import name_of, read_text
 from ...model import Entry, parameters, published
 from ...planning import published as presets
+from ...planning.stacks import read_stacks
 from ...records import Json
 from ..command import Command
 
@@ -26,6 +27,7 @@ CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Record]]]
     "efficiencies.toml": efficiencies.read_efficiencies,
     "economics.toml": prices.read_prices,
     "planner.toml": presets.load,
+    "stacks.toml": read_stacks,
 }
 
 

@@ -9,21 +9,23 @@ from dataclasses import asdict
 
 from ...evidence import Explanation, explain, read_runs
 from ...parallelism import STEP_PARTS
+from ...planning import not_named
 from ...records import aligned
 from ...units import fmt
-from ..command import Command
+from ..command import SOFTWARE_HELP, Command
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     parser.add_argument("file", help="a CSV as for validate; - is standard input")
     parser.add_argument("--row", required=True, help="the run to explain, by its row or row_id")
+    parser.add_argument("--software", metavar="NAME", help=SOFTWARE_HELP)
     parser.add_argument("--json", action="store_true", help="print one object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Explain a run and print; return the exit status."""
-    runs, skipped = read_runs(arguments.file)
+    runs, skipped = read_runs(arguments.file, software=arguments.software or None)
     for row in skipped:
         if row.row == arguments.row:
             raise ValueError(f"row {row.row} can't be explained: {row.why}")
@@ -33,15 +35,23 @@ def run(arguments: argparse.Namespace) -> int:
         times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
         times |= {"low": float(found.step.low), "high": float(found.step.high)}
         about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
+        about |= {"software": _unnamed(found) or None}
         suspects = [asdict(one) for one in found.suspects]
         print(json.dumps(about | times | {"parts": parts, "suspects": suspects}, indent=1, allow_nan=False))
         return 0
     print(found, end="\n\n")
+    if unnamed := _unnamed(found):
+        print(unnamed, end="\n\n")
     print(f"{found.runs} runs of {found.run.source} on these chips, {found.error:.1%} off. One change at a time:\n")
     print(suspect_table(found))
     if found.runs == 1:
         print("\nOne time can't tell these apart: give more runs of the same machine (column group).", file=sys.stderr)
     return 0
+
+
+def _unnamed(found: Explanation) -> str:
+    ends = float(found.step.spread_low), float(found.step.spread_high)
+    return "" if found.run.stack else not_named(*ends)
 
 
 def suspect_table(found: Explanation) -> str:

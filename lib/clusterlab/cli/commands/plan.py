@@ -17,6 +17,7 @@ from ...planning import (
     Serving,
     as_object,
     from_inputs,
+    not_named,
     page,
     plan,
     preset,
@@ -92,6 +93,8 @@ def _told(made: Plan | Fleet) -> list[str]:
     told = [str(made)]
     if isinstance(made, Plan) and (need := made.design.step.memory):
         told.append(f"Memory\n{need.with_interval} of {fmt(made.design.machine.hbm_capacity, 'B')} on an accelerator")
+    if isinstance(made, Plan) and made.site.software is None:
+        told.append(not_named(*made.design.step_ends))
     if made.binding:
         told.append(f"What binds\n{made.binding}")
     if made.tornado:

@@ -23,6 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sequence", metavar="N", help="tokens of a sequence (8192)")
     parser.add_argument("--global-batch", metavar="N", help="sequences of a step (next to the critical batch)")
     parser.add_argument("--precision", metavar="NAME", help="of the GEMMs: bf16, fp8, fp4")
+    parser.add_argument("--software", metavar="NAME", help="training stack: 'NeMo 25.04' (any that is plausible)")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     parser.add_argument("--draws", metavar="N", default="200", help="scenarios drawn for each interval (200)")
     parser.add_argument("--folder", metavar="DIR", help="keep what is done, and go on from it")
@@ -36,7 +37,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Plan every cell of an atlas and print it."""
-    shared = {name: getattr(arguments, name) for name in ("tokens", "sequence", "global_batch", "precision")}
+    shared = {
+        name: getattr(arguments, name) for name in ("tokens", "sequence", "global_batch", "precision", "software")
+    }
     inputs = {name: read_input(name, value) for name, value in shared.items() if value is not None}
     models, chips, sizes = (_listed(text) for text in (arguments.models, arguments.accelerators, arguments.gpus))
     with _executor(arguments.processes, arguments.dask) as executor, Progress() as progress:

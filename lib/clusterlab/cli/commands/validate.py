@@ -16,6 +16,7 @@ from ...catalogue import PREDICTION_INTERVALS
 from ...evidence import (
     Calibrated,
     InferenceRun,
+    Protocol,
     Run,
     Score,
     Skipped,
@@ -31,25 +32,29 @@ from ...evidence import (
     parse_runs,
     predict_inference,
     predict_runs,
+    published_runs,
     read_runs,
     score_inference,
     score_runs,
+    training_protocol,
     unreached,
 )
 from ...evidence.text import UNUSABLE, name_of, read_text
 from ...parallelism import Step
+from ...planning import match_stack, not_named
 from ...records import aligned, with_interval
 from ...units import fmt
-from ..command import Command
+from ..command import SOFTWARE_HELP, Command
 from ..incident_log import incidents_object, incidents_told, learned_from
 
 # Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
 TEMPLATE = """\
 # A line for each run, and one measurement at least; lines like this one are comments.
 # Needed: model, gpu, n_gpus, tp, pp, global_batch, seq. What else is left empty is filled in, and the table says how.
-model,gpu,n_gpus,tp,pp,global_batch,seq,micro_batch,recompute,precision,step_time_s,tokens_per_s_per_gpu
-GPT 175B,A100 80GB,64,8,8,64,2048,1,selective,fp16,13.75,
-Llama 2 70B,H100,64,4,4,128,4096,1,,fp8,,1707
+# software, with its version, narrows the prediction; without it a run may be by any stack of its years.
+model,gpu,n_gpus,tp,pp,global_batch,seq,micro_batch,recompute,precision,software,step_time_s,tokens_per_s_per_gpu
+GPT 175B,A100 80GB,64,8,8,64,2048,1,selective,fp16,Megatron-LM 2022,13.75,
+Llama 2 70B,H100,64,4,4,128,4096,1,,fp8,NeMo 24.07,,1707
 """
 
 
@@ -59,6 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a CSV with columns such as those of --template; - is standard input"
     group.add_argument("file", nargs="?", help=text)
     group.add_argument("--template", action="store_true", help="print a CSV to fill in, with two published runs")
+    text = "leave each stack on each generation out of the published training runs, and print how far off it is"
+    group.add_argument("--protocol", action="store_true", help=text)
+    parser.add_argument("--software", metavar="NAME", help=SOFTWARE_HELP)
     parser.add_argument("--json", action="store_true", help="print one object")
     parser.add_argument("--summary", action="store_true", help="print the scores alone, not every run")
     text = "instead, fit the constants of each generation to all sources but one, and print the error of that one"
@@ -71,6 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict, compare and print; return the exit status: not 0 where nothing could be predicted."""
+    if arguments.software is not None:
+        match_stack(arguments.software)  # refused before anything is read
+    if arguments.protocol:
+        return _print_protocol(as_json=arguments.json)
     if arguments.template:
         print(TEMPLATE, end="")
         return 0
@@ -105,10 +117,12 @@ def _run_incidents(arguments: argparse.Namespace, text: str) -> int:
 def _run_training(arguments: argparse.Namespace, text: str) -> int:
     if arguments.calibrate is not None and arguments.leave_one_out:
         raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
-    runs, skipped = parse_runs(text, name_of(arguments.file), measured=arguments.calibrate is None)
+    software = arguments.software or None
+    measured = arguments.calibrate is None
+    runs, skipped = parse_runs(text, name_of(arguments.file), measured=measured, software=software)
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
-    mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate)
+    mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate, arguments.software)
     worth = leave_one_run_out(mine)
     steps = calibrated(runs, mine) if mine else predict_runs(runs)
     beyond = unreached(runs, mine) if mine else {}
@@ -116,7 +130,7 @@ def _run_training(arguments: argparse.Namespace, text: str) -> int:
     if arguments.json:
         ends = zip(runs, steps.time, steps.low, steps.high, strict=True)
         found = _found(scores, overall) | {"memory": memory_fit(runs)}
-        found |= {"skipped": [_why(row) for row in skipped]}
+        found |= {"software": _unnamed(runs, steps) or None, "skipped": [_why(row) for row in skipped]}
         found |= {"rows": [*(_predicted(one, *map(float, of_run)) for one, *of_run in ends), *map(_refused, skipped)]}
         if mine:
             others = {kind: [one.row for one in some] for kind, some in beyond.items()}
@@ -130,6 +144,8 @@ def _run_training(arguments: argparse.Namespace, text: str) -> int:
             print(score_table([*scores, overall]))
         for why, count in memory_fit(runs).items():
             print(f"memory, {count} of {len(runs)}: {why}")
+        if unnamed := _unnamed(runs, steps):
+            print(unnamed)
         _print_skipped(skipped)
         if mine:
             print("\n" + calibration_table(worth))
@@ -153,9 +169,43 @@ def _scored(runs: Sequence[Run], skipped: Sequence[Skipped], steps: Step) -> tup
     return score_runs([runs[i] for i in where], skipped, some)
 
 
-def _own_runs(path: str) -> tuple[list[Run], list[Skipped]]:
+def _unnamed(runs: Sequence[Run], steps: Step) -> str:
+    """What is lost by runs that do not name their software, in the middle of them; "" where all do."""
+    some = np.array([not run.stack for run in runs], bool)
+    if not some.any():
+        return ""
+    ends = (float(np.median(np.broadcast_to(end, some.shape)[some])) for end in (steps.spread_low, steps.spread_high))
+    return f"{not_named(*ends)} ({some.sum()} of {len(runs)} runs)"
+
+
+def _print_protocol(*, as_json: bool) -> int:
+    found = training_protocol(published_runs()[0], published_runs(named=False)[0])
+    print(json.dumps([vars(one) for one in found], indent=1) if as_json else protocol_table(found))
+    return 0
+
+
+def protocol_table(found: Iterable[Protocol]) -> str:
+    """Return a line for each kind of run.
+
+    Examples
+    --------
+    >>> print(protocol_table([Protocol("dense, 16 bits", 9, 3, 0.08, 0.8, 1.3, 0.1, 0.82, 1.5)]))
+    stack left out  runs  publications  error named  unnamed  inside named  unnamed  width named  unnamed
+    dense, 16 bits     9             3         8.0%    10.0%           80%      82%         1.30     1.50
+    """
+    named = ("error named", "unnamed", "inside named", "unnamed", "width named", "unnamed")
+    rows: list[tuple[str, ...]] = [("stack left out", "runs", "publications", *named)]
+    for one in found:
+        errors, inside = (one.error, one.unnamed_error), (one.inside, one.unnamed_inside)
+        cells = [f"{value:.1%}" for value in errors] + [f"{value:.0%}" for value in inside]
+        cells += [f"{one.width:.2f}", f"{one.unnamed_width:.2f}"]
+        rows.append((one.kind, str(one.runs), str(one.publications), *cells))
+    return aligned(rows)
+
+
+def _own_runs(path: str, software: str | None) -> tuple[list[Run], list[Skipped]]:
     """The runs of a machine that calibrate it, or a ValueError where there are none."""
-    mine, unused = read_runs(path)
+    mine, unused = read_runs(path, software=software or None)
     if not mine:
         whys = "; ".join(f"{row.row}: {row.why}" for row in unused)
         raise ValueError(f"{name_of(path)}, --calibrate: no row could be predicted ({whys})")
@@ -344,8 +394,10 @@ COMMAND = Command(
     %(prog)s --template > mine.csv
     %(prog)s mine.csv
     %(prog)s --json - < mine.csv
+    %(prog)s mine.csv --software "NeMo 25.04"
     %(prog)s planned.csv --calibrate mine.csv
     %(prog)s incidents.csv --incident-gpus 1024 --incident-days 93
+    %(prog)s --protocol
     """,
     add_arguments,
     run,

@@ -1,0 +1,85 @@
+"""Mixtures: the step of a run whose software nobody named, from its steps by every software that it may be by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+
+from ..parallelism import STEP_PARTS, Step
+from ..quantities import Amount
+
+_TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
+_cumulative = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2, otypes=[float])
+
+
+def mixture(steps: Sequence[Step]) -> Step:
+    r"""Step of a run that may be any of several, each as likely as the others: what an unknown stack leaves to expect.
+
+    .. math:: T = \frac{1}{n} \sum T_i, \qquad \frac{1}{n} \sum_i \Phi\!\left(\frac{\ln x - m_i}{s_i}\right) = 0.1
+        \;\text{ or }\; 0.9
+
+    Every part is the mean of the parts, so that they still sum to the time. Each step's measured time is normal in the
+    logarithm, with a tenth beyond either end of its interval; the ends of the mixture are where a tenth of all is
+    beyond. It is never narrower than its steps are apart: it says what is lost by not naming the software.
+
+    Parameters
+    ----------
+    steps
+        Of the same run by each software; one alone is returned as it is.
+
+    Returns
+    -------
+    Step
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import SOFTWARE, machine
+    >>> from clusterlab.model import Layout, Workload, transformer
+    >>> from clusterlab.parallelism import step
+    >>> from clusterlab.planning import plausible_stacks
+    >>> run = transformer("Llama 3.1 8B"), machine("H100 SXM"), Workload(8192, 64), Layout(dp=8, recompute="full")
+    >>> named = [step(*run, software=SOFTWARE[name]) for name in plausible_stacks("H100 SXM")]
+    >>> print(named[0].with_interval, "by", "NeMo;", mixture(named).with_interval, "by any")
+    8.29 s (7.57 to 9.28) by NeMo; 8.94 s (7.9 to 10.5) by any
+    """
+    if len(steps) == 1:
+        return steps[0]
+    columns = {f.name: np.mean([getattr(one, f.name) for one in steps], axis=0) for f in fields(Step)}
+    low, high = mixture_interval([one.low for one in steps], [one.high for one in steps])
+    time = sum(columns[name] for name in STEP_PARTS)
+    return Step(**(columns | {"spread_low": low / time, "spread_high": high / time}))
+
+
+def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
+    """Ends of the 80 % interval of an amount that is one of several, from the ends of each along the first axis.
+
+    Examples
+    --------
+    >>> [round(float(end), 2) for end in mixture_interval([0.9, 1.8], [1.1, 2.2])]
+    [0.93, 2.14]
+    """
+    ends = np.log([low, high])
+    middle, deviation = ends.mean(axis=0), (ends[1] - ends[0]) / (2 * _TENTH)
+    found = []
+    for share in (0.1, 0.9):
+        least, most = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
+        for _ in range(40):
+            guess = (least + most) / 2
+            below = _cumulative((guess - middle) / deviation).mean(axis=0) < share
+            least, most = np.where(below, guess, least), np.where(below, most, guess)
+        found.append(np.exp(least)[()])
+    return found[0], found[1]
+
+
+def not_named(low: float, high: float) -> str:
+    """The sentence for a reader whose run does not say its software: how far that leaves its time open, and the remedy.
+
+    Examples
+    --------
+    >>> not_named(0.868, 1.19)
+    "software not named: x0.87 to 1.19; name it (such as 'NeMo 25.04', in software) to narrow this"
+    """
+    return f"software not named: x{low:.2f} to {high:.2f}; name it (such as 'NeMo 25.04', in software) to narrow this"
