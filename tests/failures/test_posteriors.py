@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clusterlab.evidence import published
 from clusterlab.failures import BURSTS, LOSS_SCATTER, burstiness, posterior_loss, posterior_mttf
 from clusterlab.units import day, hour
 
@@ -140,3 +141,9 @@ def test_losses_in_any_order_say_the_same_and_more_of_them_narrow(losses, random
     none, many = posterior_loss([], prior=780, doubt=1.6), posterior_loss(losses * 20, prior=780, doubt=1.6)
     assert none.value == pytest.approx(780)
     assert none.high / none.low >= (one.high / one.low) * (1 - 1e-6) >= (many.high / many.low) * (1 - 1e-5)
+
+
+def test_the_scatter_of_losses_is_the_median_of_published_repairs():
+    rows = [row for row in published("failures", run="LANL") if row["what"].endswith("deviation of the logarithm")]
+    assert len(rows) == 12
+    assert np.median([row["low"] for row in rows]) == pytest.approx(LOSS_SCATTER, abs=0.05)
