@@ -76,6 +76,7 @@ _FABRIC_NAMES = {
     "TCP": r"\bTCP\b|sockets",
     "EFA": r"EFA\s*v[2-9]",
     "EFA v1": r"EFA",
+    "Slingshot": "Slingshot",
     "RoCE": "RoCE",
     "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
 }

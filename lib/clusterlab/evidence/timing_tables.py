@@ -125,6 +125,7 @@ def _timing(name: str, cells: dict[str, str], counts: dict[str, int], numbers: d
         nodes=nodes,
         in_switch=in_switch,
         network_adds=network_adds,
+        algorithm=forced[1].casefold() if (forced := _FORCED.fullmatch(cells.get("algo", ""))) else "",
         quality=quality,
         machine=f"{cells.get('source') or source}, {chip}",
         host=bool(_ONE_BY_ONE.search(f"{cells.get('lib', '')} {cells.get('note', '')}")),
@@ -134,6 +135,7 @@ def _timing(name: str, cells: dict[str, str], counts: dict[str, int], numbers: d
     )
 
 
+_FORCED = re.compile(r"(Ring|Tree)(?: \(.*\))?", re.IGNORECASE)  # with anything else beside it, NCCL chose
 # Benchmarks in PyTorch wait for every collective; one process for several GPUs launches on one after the other.
 _ONE_BY_ONE = re.compile(r"\btorch\b|one process", re.IGNORECASE)
 _TOP = 8  # experts of a token where a row does not say: DeepSeek-V3's
