@@ -77,8 +77,8 @@ _FABRIC_NAMES = {
     "EFA": r"EFA\s*v[2-9]",
     "EFA v1": r"EFA",
     "Slingshot": "Slingshot",
-    "RoCE": "RoCE",
-    "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
+    "RoCE": "RoCE|Spectrum-?X",
+    "InfiniBand": r"\bIB\b|InfiniBand|Quantum|\b(?:EDR|HDR|NDR|XDR)",
 }
 
 

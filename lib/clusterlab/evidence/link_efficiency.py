@@ -24,10 +24,9 @@ from .timings import EXPERTS, Timing
 class LinkEfficiencyFit(Explained):
     """What carries over from some machines to another.
 
-    ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``, ``in_network`` and ``one_channel`` are shares
-    of a wire's rate, by the way in which bytes cross it. ``host`` is the least that a launch takes, in seconds, where the host launches collectives one
-    by one; ``fabrics`` are seconds that a hop across adds to NCCL's, by fabric. ``machines`` says how many machines
-    showed each.
+    ``scale_up_ring`` to ``one_channel`` are shares of a wire's rate, by the way in which bytes cross it. ``host`` is
+    the least that a launch takes, in seconds, where the host launches collectives one by one; ``fabrics`` are seconds
+    that a hop across adds to NCCL's, by fabric. ``machines`` says how many machines showed each.
     """
 
     scale_up_ring: float = 1.0
@@ -116,19 +115,22 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     >>> fit_link_efficiency(published_timings())
     LinkEfficiencyFit
     efficiency              value  machines
-    scale up ring           81.4%        13
+    scale up ring           81.3%        27
     mesh                    74.5%         2
-    all to all              72.2%         7
-    network ring              96%         7
+    all to all              72.4%        16
+    network ring              96%        12
     tcp                       80%         3
-    host                    51 µs         3
-    a hop of InfiniBand  + 800 ns         4
+    in network              73.4%         1
+    one channel             31.3%         3
+    host                    42 µs         7
+    a hop of InfiniBand  + 550 ns         4
     a hop of RoCE        + 9.3 µs         5
-    a hop of EFA v1       + 73 µs         4
+    a hop of EFA v1       + 70 µs         4
     a hop of EFA          + 15 µs         1
-    a hop of TCPXO        + 51 µs         1
-    a hop of TCPX        + 420 µs         1
+    a hop of TCPXO        + 50 µs         1
+    a hop of TCPX        + 430 µs         1
     a hop of TCP          + 45 µs         1
+    a hop of Slingshot    + 20 µs         2
     """
     return _fitted_efficiency(tuple(timings))
 
@@ -307,8 +309,8 @@ _OF_ALGORITHM = {
 
 
 _FILLS = 14  # steps of a ring of 8 GPUs
-# What NCCL takes off the rate of a tree over nodes, by the size: 64 B and every doubling, to 128 MB (treeCorrectionFactor
-# of src/graph/tuning.cc).
+# What NCCL takes off the rate of a tree over nodes, by the size: 64 B and every doubling, to 128 MB: its
+# treeCorrectionFactor (src/graph/tuning.cc). A tree over single GPUs shows none of it.
 _TREE = {
     "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
     "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 1),
