@@ -579,7 +579,8 @@ def test_the_shipped_rows_mean_what_their_cells_say():
 def check(cells, row):
     n = int(cells["n_gpus"])
     others = (n - 1) / n
-    factors = {"all_reduce": 2 * others, "all_gather": others, "reduce_scatter": others, "all_to_all": others}
+    factors = {"all_reduce": 2 * others, "all_gather": others, "reduce_scatter": others}
+    factors |= {"all_to_all": others, "alltoall": others}
     factor = factors.get(cells["collective"], 1.0)
     size, time, algbw, busbw = (
         float(cells[name] or "nan") for name in ("size_bytes", "time_us", "algbw_GBps", "busbw_GBps")
@@ -678,6 +679,15 @@ EIGHT = 400e9  # eight ports of 400 Gbit/s
         ("FasTrak (TCP) 8x200Gb/s", 200e9, "TCPXO"),
         ("GPUDirect-TCPX 4x200Gb/s", 100e9, "TCPX"),
         ("100GbE TCP sockets", 12.5e9, "TCP"),
+        # By the names of products, and in any case.
+        ("infiniband ndr", EIGHT, "InfiniBand"),
+        ("Quantum-2 IB", EIGHT, "InfiniBand"),
+        ("Quantum-X800", 800e9, "InfiniBand"),
+        ("BlueField-3, Spectrum-X", EIGHT, "RoCE"),
+        ("Slingshot-11", 200e9, "Slingshot"),
+        ("Slingshot", 200e9, "Slingshot"),
+        ("Slingshot-10", 100e9, "Slingshot"),
+        ("Slingshot-11 2x200Gb/s per node", 50e9, "Slingshot"),
     ],
 )
 def test_the_text_of_a_network(reading, text, rate, fabric):
@@ -687,6 +697,26 @@ def test_the_text_of_a_network(reading, text, rate, fabric):
         table({"n_gpus": "16", "gpus_per_node": "4", "scale_out": text, "scale_out_GBps_per_gpu": "12.5"})
     )
     assert (row.nodes, row.network) == (4, 50e9)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "text", "hosts", "port", "name"),
+    [
+        ("GB200 NVL72", "IB between racks", ("144", "36", "4"), 72 * 50e9, "InfiniBand NDR"),
+        ("B300", "InfiniBand across", ("16", "2", "8"), 8 * 100e9, "InfiniBand XDR"),
+        ("H100", "IB", ("16", "2", "8"), 8 * 50e9, "InfiniBand NDR"),
+        ("A100", "RoCE v2", ("16", "2", "8"), 8 * 25e9, "RoCE 200 GbE"),
+    ],
+)
+def test_a_network_without_a_rate_has_the_ports_of_the_reference_servers_and_a_line_says_so(
+    reading, gpu, text, hosts, port, name
+):
+    cells = dict(zip(("n_gpus", "n_nodes", "gpus_per_node"), hosts, strict=True)) | {"gpu": gpu, "scale_out": text}
+    ((row,), (line,)) = reading(table(cells | {"scale_up": ""}))
+    assert (row.nodes, row.network) == (2, port)
+    assert line.endswith(f"read, with a port of {name} for each GPU: '{text}' has no rate")
+    ((_,), problems) = reading(table(cells | {"scale_up": "", "scale_out_GBps_per_gpu": "25"}))
+    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -906,7 +936,15 @@ def test_a_plateau_has_the_bus_bandwidth_that_was_published(reading):
         ({"n_gpus": "1"}, "one rank alone sends nothing"),
         ({"scale_up": "NVLink only"}, "no rate for the link 'NVLink only'"),
         ({"scale_up": ""}, "no rate for the link ''"),
-        ({"n_gpus": "16", "scale_out": "Slingshot"}, "no rate for the network 'Slingshot'"),
+        (
+            {"n_gpus": "16", "scale_out": "Omni-Path"},
+            "no rate for the network 'Omni-Path': say a rate (8x400Gb/s), or one",
+        ),
+        (
+            {"n_gpus": "16", "scale_out": "Infiniban NDT"},
+            "no rate for the network 'Infiniban NDT': did you mean 'InfiniBand NDR' or 'InfiniBand XDR'?",
+        ),
+        ({"scale_up": "NVLnk"}, "no rate for the link 'NVLnk': did you mean 'NVLink"),
         ({"collective": "alltoall", "scale_up": "PCIe5"}, "PCIe is a tree of switches"),
         ({"n_nodes": "3", "scale_out": "8x400Gb"}, "n_nodes x gpus_per_node must be n_gpus, got 3 x ? and 8"),
         (

@@ -101,7 +101,7 @@ class Protocol(Sourced):
     >>> from clusterlab.units import fmt
     >>> simple = PROTOCOLS["ring, Simple"]
     >>> [fmt(simple.hop(FABRICS[name].latency), "s") for name in ("InfiniBand", "EFA v1")]
-    ['15.6 µs', '160 µs']
+    ['15.6 µs', '153 µs']
     """
 
     #: For any collective.

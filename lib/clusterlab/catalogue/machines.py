@@ -76,8 +76,9 @@ _FABRIC_NAMES = {
     "TCP": r"\bTCP\b|sockets",
     "EFA": r"EFA\s*v[2-9]",
     "EFA v1": r"EFA",
-    "RoCE": "RoCE",
-    "InfiniBand": r"\bIB\b|InfiniBand|\b(?:EDR|HDR|NDR|XDR)",
+    "Slingshot": "Slingshot",
+    "RoCE": "RoCE|Spectrum-?X",
+    "InfiniBand": r"\bIB\b|InfiniBand|Quantum|\b(?:EDR|HDR|NDR|XDR)",
 }
 
 

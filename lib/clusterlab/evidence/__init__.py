@@ -50,7 +50,13 @@ from .inference_validation import (
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
 from .link_fit import LinkFit, fit_links
-from .link_prediction import TimedCollective, predict_collective, predict_held_out, predict_timings
+from .link_prediction import (
+    TimedCollective,
+    predict_collective,
+    predict_held_out,
+    predict_timings,
+    predict_unseen_generations,
+)
 from .link_spreads import CollectiveCoverage, collective_coverage, collective_residuals, learn_collective_spreads
 from .memory_peaks import (
     MemoryPeak,
@@ -87,10 +93,11 @@ __all__ = [
     "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak",
     "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",
     "unseen_times", "leave_one_source_out", "training_residuals", "learn_training_spreads", "Coverage",
-    "training_coverage", "Protocol", "training_protocol", "publication", "unseen_runs",
-    "learn_untimed_spreads", "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings",
-    "predict_held_out", "TimedCollective", "predict_collective", "collective_residuals", "learn_collective_spreads",
-    "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference", "fit_serving",
+    "training_coverage", "Protocol", "training_protocol", "publication", "unseen_runs", "learn_untimed_spreads",
+    "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings", "predict_held_out",
+    "predict_unseen_generations", "TimedCollective", "predict_collective", "collective_residuals",
+    "learn_collective_spreads", "CollectiveCoverage", "collective_coverage", "score_inference", "compare_inference",
+    "fit_serving",
     "leave_one_inference_source_out", "inference_kind", "learn_serving_spreads", "serving_coverage",
     "constant_serving_widths", "Comparison", "planned_goodput", "goodput_runs", "waits_for_people", "lemon_nodes",
     "server_draws", "accelerator_draws", "FLEET_KINDS", "learn_fleet_spreads", "fleet_coverage", "Claim",

@@ -24,10 +24,9 @@ from .timings import EXPERTS, Timing
 class LinkEfficiencyFit(Explained):
     """What carries over from some machines to another.
 
-    ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring`` and ``tcp`` are shares of a wire's rate, by the way in
-    which bytes cross it. ``host`` is the least that a launch takes, in seconds, where the host launches collectives one
-    by one; ``fabrics`` are seconds that a hop across adds to NCCL's, by fabric. ``machines`` says how many machines
-    showed each.
+    ``scale_up_ring`` to ``one_channel`` are shares of a wire's rate, by the way in which bytes cross it. ``host`` is
+    the least that a launch takes, in seconds, where the host launches collectives one by one; ``fabrics`` are seconds
+    that a hop across adds to NCCL's, by fabric. ``machines`` says how many machines showed each.
     """
 
     scale_up_ring: float = 1.0
@@ -35,6 +34,8 @@ class LinkEfficiencyFit(Explained):
     all_to_all: float = 1.0
     network_ring: float = 1.0
     tcp: float = 1.0
+    in_network: float = 1.0
+    one_channel: float = 1.0
     host: float = 0.0
     fabrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     machines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), hash=False)
@@ -58,7 +59,7 @@ class LinkEfficiencyFit(Explained):
         return rows + fabrics
 
 
-_BANDWIDTHS = ("scale_up_ring", "mesh", "all_to_all", "network_ring", "tcp")
+_BANDWIDTHS = ("scale_up_ring", "mesh", "all_to_all", "network_ring", "tcp", "in_network", "one_channel")
 _UNSAID = ("InfiniBand", "RoCE")  # what "RDMA" may be, where a row says no more
 
 
@@ -77,8 +78,8 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     Returns
     -------
     LinkEfficiencyFit
-        A share that no machine shows is that of its nearest kin: ``tcp`` of ``network_ring``, ``all_to_all`` and
-        ``mesh`` of ``scale_up_ring``.
+        A share that no machine shows is that of its nearest kin: ``tcp``, ``in_network`` and ``one_channel`` of
+        ``network_ring``, ``all_to_all`` and ``mesh`` of ``scale_up_ring``.
 
     Raises
     ------
@@ -92,11 +93,12 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     Low-latency protocols send small messages, at a fraction of the rate; trees have few steps, rings the full rate, and
     switches that reduce halve the bytes. From other machines is taken what carries over, never a constant for a system:
 
-    ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``
+    ``scale_up_ring``, ``mesh``, ``all_to_all``, ``network_ring``, ``tcp``, ``in_network``, ``one_channel``
         the share of a wire's rate, by the way in which bytes cross it: between neighbours on NVLink or PCIe and into
         switches that reduce and multicast (:func:`~clusterlab.interconnect.multicast_all_reduce`, slowed as NCCL knows
         that such switches are); over the links of a full mesh; between all pairs at once; between nodes, by remote
-        direct memory access, and over TCP;
+        direct memory access, and over TCP; into switches between nodes that reduce (SHARP), which a ring's share does
+        not foretell; and in the one channel that a message between nodes has where there are more than 64 ranks;
     ``host``
         what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
     ``fabrics``
@@ -113,19 +115,22 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     >>> fit_link_efficiency(published_timings())
     LinkEfficiencyFit
     efficiency              value  machines
-    scale up ring           81.4%        13
+    scale up ring           81.3%        27
     mesh                    74.5%         2
-    all to all              72.2%         7
-    network ring              96%         7
+    all to all              72.4%        16
+    network ring              96%        12
     tcp                       80%         3
-    host                    51 µs         3
-    a hop of InfiniBand  + 800 ns         4
+    in network              73.4%         1
+    one channel             31.3%         3
+    host                    42 µs         7
+    a hop of InfiniBand  + 550 ns         4
     a hop of RoCE        + 9.3 µs         5
-    a hop of EFA v1       + 73 µs         4
+    a hop of EFA v1       + 70 µs         4
     a hop of EFA          + 15 µs         1
-    a hop of TCPXO        + 51 µs         1
-    a hop of TCPX        + 420 µs         1
+    a hop of TCPXO        + 50 µs         1
+    a hop of TCPX        + 430 µs         1
     a hop of TCP          + 45 µs         1
+    a hop of Slingshot    + 20 µs         2
     """
     return _fitted_efficiency(tuple(timings))
 
@@ -189,6 +194,8 @@ def _median_by_machine(systems: Mapping[tuple, list[Timing]], efficiency: LinkEf
         all_to_all=of("all_to_all", scale_up),
         network_ring=network,
         tcp=of("tcp", network),
+        in_network=of("in_network", network),
+        one_channel=of("one_channel", network),
         host=of("host", 0.0),
         fabrics=MappingProxyType(fabrics),
         machines=MappingProxyType({kind: len(machines.get(kind, ())) for kind in (*_BANDWIDTHS, "host", *fabrics)}),
@@ -205,7 +212,7 @@ def _shown_bandwidth(rows: list[Timing], efficiency: LinkEfficiencyFit) -> dict[
     """The share of a wire's rate that a system gets with its largest message, if one wire clearly sets the time."""
     large = max(rows, key=lambda row: row.size)
     parts = predicted_parts(large, efficiency)
-    transfer = _remainder(parts.latency, large.seconds)
+    transfer = _remainder(parts.latency, large.seconds, parts.again)
     over = large.nodes > 1 and parts.kind in ("scale_up_ring", "mesh")  # the law of a ring is for one node
     if over or not parts.clear or parts.latency > _TRIFLE * transfer:
         return {}
@@ -236,16 +243,19 @@ def _shown_latency(rows: list[Timing], efficiency: LinkEfficiencyFit) -> dict[st
 def _added(row: Timing, efficiency: LinkEfficiencyFit) -> float:
     """What a hop adds, so that a row comes out as measured: so much that no candidate is faster; at least nothing."""
     needed = [
-        (_remainder(_busiest(one, efficiency)[0], row.seconds) - one.latency) / one.waits
+        (_remainder(_busiest(one, efficiency)[0], row.seconds, one.again) - one.latency) / one.waits
         for one in _candidates(row)
         if one.waits
     ]
     return max(0.0, *needed)
 
 
-def _remainder(known: float, total: float) -> float:
-    """The other part of a pipelined time: y with known + y + sqrt(known y) = total; 0 where known is more."""
-    return (((4 * total - 3 * known) ** 0.5 - known**0.5) / 2) ** 2 if total > known else 0.0
+def _remainder(known: float, total: float, again: float) -> float:
+    """The other part of a pipelined time: y with known + y + sqrt(again known y) = total; 0 where known is more."""
+    if total <= known:
+        return 0.0
+    part = again * known
+    return (((4 * (total - known) + part) ** 0.5 - part**0.5) / 2) ** 2
 
 
 # --- A prediction: the fastest of all algorithms and protocols -------------------------------------------------------
@@ -254,21 +264,26 @@ def _remainder(known: float, total: float) -> float:
 class PredictedParts(NamedTuple):
     """A prediction: its latency and transfer, the wire that sets the transfer, and that wire's seconds at full rate."""
 
-    time: float  # as collectives.pipelined_time has it, without its checks
+    time: float
     latency: float
     transfer: float
+    again: float  # the share of the latency that chunks wait for: filling is sqrt(again latency transfer)
     kind: str
     wire: float
     clear: bool  # whether no other wire, if there is one, would need nearly as long
 
 
 def predicted_parts(timing: Timing, efficiency: LinkEfficiencyFit) -> PredictedParts:
-    """The fastest of all algorithms and protocols, but not faster than the host."""
+    """The fastest of all algorithms and protocols, but not faster than the host.
+
+    The root of :func:`~clusterlab.interconnect.pipelined_time` was measured on 8 GPUs, whose ring has 14 steps. Chunks
+    of a longer ring follow one another as closely: of its latency the root counts what 14 steps are.
+    """
     fabric = efficiency.fabric_latency(timing.fabric) if timing.nodes > 1 else 0.0
     best = None
     for one in _candidates(timing):
         latency, (transfer, kind, wire) = one.latency + one.waits * fabric, _busiest(one, efficiency)
-        time = latency + transfer + (latency * transfer) ** 0.5
+        time = latency + transfer + (one.again * latency * transfer) ** 0.5
         if best is None or time < best[0]:
             best = (time, latency, transfer, kind, wire, one)
     if best is None:
@@ -278,7 +293,7 @@ def predicted_parts(timing: Timing, efficiency: LinkEfficiencyFit) -> PredictedP
         time = max(time, efficiency.host)
     limit = _CLEAR * transfer * one.share
     clear = all(full / getattr(efficiency, other) <= limit for other, full in one.wires if other != kind)
-    return PredictedParts(time, latency, transfer, kind, wire, clear)
+    return PredictedParts(time, latency, transfer, one.again, kind, wire, clear)
 
 
 def _busiest(one: _Candidate, efficiency: LinkEfficiencyFit) -> tuple[float, str, float]:
@@ -293,6 +308,16 @@ _OF_ALGORITHM = {
 }
 
 
+_FILLS = 14  # steps of a ring of 8 GPUs
+# What NCCL takes off the rate of a tree over nodes, by the size: 64 B and every doubling, to 128 MB: its
+# treeCorrectionFactor (src/graph/tuning.cc). A tree over single GPUs shows none of it.
+_TREE = {
+    "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1),
+    "LL128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.5, 0.6, 0.6, 0.7, 0.7, 0.8, 0.9, 0.9, 1),
+    "Simple": (*7 * (0.9,), 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6, 0.7, 0.8, 0.9),
+}
+
+
 class _Candidate(NamedTuple):
     """An algorithm in a protocol: wires and their seconds at full rate, NCCL's latency, and waits for the fabric."""
 
@@ -300,6 +325,7 @@ class _Candidate(NamedTuple):
     latency: float
     waits: float
     share: float
+    again: float  # the share of the latency that chunks wait for
 
 
 @lru_cache(maxsize=CACHED)
@@ -320,5 +346,8 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
             waits = plan.across * protocol.crossings
             if not finite:
                 latency, waits = 0.0, 0.0
-            found.append(_Candidate(tuple(plan.wires.items()), latency, waits, protocol.share))
+            share, again = protocol.share, min(1.0, _FILLS / max(plan.inside + plan.across, 1.0))
+            if plan.algorithm == "tree" and not bare and 64 <= timing.size < 2**28:
+                share *= _TREE[name][int(np.log2(timing.size / 64))]
+            found.append(_Candidate(tuple(plan.wires.items()), latency, waits, share, again))
     return tuple(found)

@@ -11,7 +11,9 @@ import numpy as np
 from ..interconnect import bus_factor, mesh_all_gather, multicast_all_reduce
 from .timings import EXPERTS, Timing
 
-CACHED = 4096  # rows whose algorithms are kept: the fit of link efficiencies asks for them again and again
+CACHED = 8192  # rows whose algorithms are kept: the fit of link efficiencies asks for them again and again
+_AT_ONCE = 8  # messages to other nodes that NCCL has under way: NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+_ONE_CHANNEL = 64  # ranks beyond which NCCL sends to a peer in another node through one channel, not two
 
 
 class Plan(NamedTuple):
@@ -27,9 +29,15 @@ class Plan(NamedTuple):
 def plans(timing: Timing) -> tuple[Plan, ...]:
     """What NCCL might run.
 
-    A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL. The
-    messages of an all-to-all are all sent at once. With one GPU in each node NCCL gathers in log2 steps.
+    A piece that goes from the first rank of a ring to the last crosses to all nodes but the first; so counts NCCL. Of a
+    ring over nodes of g GPUs, g - 1 hops of g are inside. The messages of an all-to-all leave a few at a time. With one
+    GPU in each node NCCL gathers in log2 steps. What a row forced alone is kept, if NCCL has it for the operation.
     """
+    found = _all_plans(timing)
+    return tuple(plan for plan in found if plan.algorithm == timing.algorithm) or found
+
+
+def _all_plans(timing: Timing) -> tuple[Plan, ...]:
     size, n, nodes, operation = timing.payload, timing.ranks, timing.nodes, timing.operation
     g, network, depth = n // nodes, _network_kind(timing), float(np.ceil(np.log2(nodes)))
 
@@ -38,7 +46,8 @@ def plans(timing: Timing) -> tuple[Plan, ...]:
         return seconds | ({network: across / _rate(timing.network)} if nodes > 1 else {})
 
     if operation in ("send-receive", EXPERTS, "all-to-all"):
-        return (Plan("ring", straight(timing), float(g > 1 and operation != "send-receive") or nodes == 1, nodes > 1),)
+        batches = float(np.ceil((n - g) / _AT_ONCE)) if operation == "all-to-all" else float(nodes > 1)
+        return (Plan("ring", straight(timing), float(g > 1 and operation != "send-receive") or nodes == 1, batches),)
     around, turns = float(bus_factor(operation, n)) * size, 2 if operation == "all-reduce" else 1
     if timing.mesh and nodes == 1:  # to every peer at once; NCCL's kin RCCL goes around as many rings, with their hops
         bandwidth = _rate(timing.scale_up) / timing.mesh
@@ -46,7 +55,8 @@ def plans(timing: Timing) -> tuple[Plan, ...]:
         return (Plan("ring", {"mesh": turns * float(gathered)}, turns, 0),)
     if operation in ("all-gather", "reduce-scatter") and g == 1:
         return (Plan("ring", wires(around, around), 0, depth),)
-    ring = Plan("ring", wires(around, around), turns * (n - nodes), turns * (nodes - 1))
+    stays = (g - 1) / g if nodes > 1 else 1.0
+    ring = Plan("ring", wires(around * stays, around), turns * (n - nodes), turns * (nodes - 1))
     if operation != "all-reduce":
         return (ring,)
     # A node with two children in a double tree of nodes sends twice the buffer; of two nodes each has one child.
@@ -67,7 +77,7 @@ def straight(timing: Timing) -> dict[str, float]:
     g = n // nodes
     if timing.operation == "send-receive":
         if nodes > 1:
-            return {network: size * g / _rate(timing.network)}
+            return {"one_channel" if n > _ONE_CHANNEL else network: size * g / _rate(timing.network)}
         return {_inside_kind(timing): size / (_rate(timing.scale_up) / (timing.mesh or 1))}
     if timing.operation == EXPERTS and not np.isfinite(timing.size):
         # A rate at the bottleneck: of the bytes that cross it or, logical, of all, as a token visits every node alike.
@@ -105,6 +115,8 @@ def _inside_rate(timing: Timing) -> float:
 
 
 def _network_kind(timing: Timing) -> str:
+    if timing.network_adds and timing.operation == "all-reduce":
+        return "in_network"
     return "tcp" if timing.tcp else "network_ring"
 
 

@@ -12,9 +12,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, PredictionInterval
+from ..catalogue import PREDICTION_INTERVALS
 from ..checks import positive, whole
-from ..interconnect import bus_factor, pipelined_time
+from ..interconnect import bus_factor
 from ..quantities import Bytes, BytesPerSecond, Number, PositiveBytes, Seconds
 from ..records import Predicted, Rows, summary
 from .link_efficiency import LinkEfficiencyFit, PredictedParts, fit_link_efficiency, predicted_parts
@@ -51,7 +51,7 @@ def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) ->
     >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"]
     >>> others = [row for row in published_timings() if row.machine != rows[0].machine]
     >>> round(predict_timings(rows, fit_link_efficiency(others)).mean_abs_error, 3)
-    0.022
+    0.023
     """
     rows = one_source(timings)
     if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
@@ -63,24 +63,25 @@ def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) ->
     at_length = [predicted_parts(row, efficiency) for row in long]
     errors = predicted / np.array([row.seconds for row in rows]) - 1
     kinds = tuple(collective_kind(row, part, efficiency) for row, part in zip(rows, parts, strict=True))
-    spreads = [collective_spread(kind) for kind in kinds]
+    spreads = [collective_spread(kind, row.nodes) for kind, row in zip(kinds, rows, strict=True)]
     rates = np.array([ring_of(row)[1] / part.transfer for row, part in zip(long, at_length, strict=True)])
     widths = [
-        collective_spread(collective_kind(row, part, efficiency)) for row, part in zip(long, at_length, strict=True)
+        collective_spread(collective_kind(row, part, efficiency), row.nodes)
+        for row, part in zip(long, at_length, strict=True)
     ]
     return LinkFit(
         source=rows[0].source,
         alpha=float(np.median(np.array([_waits(row, efficiency) for row in rows]) / steps)),
         bandwidth=float(np.median(rates)),
-        bandwidth_low=float(np.median(rates / [spread.high for spread in widths])),
-        bandwidth_high=float(np.median(rates / [spread.low for spread in widths])),
+        bandwidth_low=float(np.median(rates / [high for _, high in widths])),
+        bandwidth_high=float(np.median(rates / [low for low, _ in widths])),
         wire_fraction=float(np.median([getattr(efficiency, part.kind) for part in at_length])),
         pipelined=True,
         times=tuple(predicted.tolist()),
         errors=tuple(errors.tolist()),
         qualities=tuple(row.quality for row in rows),
-        low=tuple((predicted * [spread.low for spread in spreads]).tolist()),
-        high=tuple((predicted * [spread.high for spread in spreads]).tolist()),
+        low=tuple((predicted * [low for low, _ in spreads]).tolist()),
+        high=tuple((predicted * [high for _, high in spreads]).tolist()),
         kinds=kinds,
     )
 
@@ -101,9 +102,21 @@ def collective_kind(timing: Timing, parts: PredictedParts, efficiency: LinkEffic
     return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
 
 
-def collective_spread(kind: str) -> PredictionInterval:
-    """The stored interval of a kind of collective."""
-    return PREDICTION_INTERVALS[f"collective: {kind}"]
+TESTED = 64  # servers, or NVLink domains, up to which many publications hold the law
+GROWTH = "each doubling over 64 servers"  # the kind of what widens an interval
+
+
+def collective_spread(kind: str, nodes: int) -> tuple[float, float]:
+    """The stored interval of a kind of collective, wider for each doubling of nodes over those that are well tested."""
+    own, grows = (PREDICTION_INTERVALS[f"collective: {name}"] for name in (kind, GROWTH))
+    doublings = max(0.0, float(np.log2(nodes / TESTED)))
+    return float(own.low * grows.low**doublings), float(own.high * grows.high**doublings)
+
+
+def spread_rests_on(kind: str, nodes: int) -> str:
+    """How many rows and sources an interval is learned from, and that it is wider than theirs."""
+    said, far = (PREDICTION_INTERVALS[f"collective: {name}"].facts["low"].note for name in (kind, GROWTH))
+    return f"{kind}, {said}" + (f"; wider: over {TESTED} servers there are {far}" if nodes > TESTED else "")
 
 
 def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> list[LinkFit]:
@@ -129,6 +142,32 @@ def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> l
     return results
 
 
+def predict_unseen_generations(timings: Iterable[Timing], training: Iterable[Timing]) -> list[LinkFit]:
+    """Predict every source as if nobody had timed its generation of GPUs on its fabric: a harder test.
+
+    Parameters
+    ----------
+    timings, training
+        Rows to predict, and rows to fit link efficiencies to. Of the latter all are left out that are of the same
+        generation and fabric as the rows being predicted (:attr:`Timing.fold`), whoever published them, or of the same
+        publication.
+
+    Returns
+    -------
+    list of LinkFit
+        One for each source and fold, in the order of the rows.
+    """
+    training = list(training)
+    results = []
+    for rows in by_source(timings).values():
+        for fold in dict.fromkeys(row.fold for row in rows):
+            mine = [row for row in rows if row.fold == fold]
+            own = {row.publication for row in mine}
+            others = [row for row in training if row.fold != fold and row.publication not in own]
+            results.append(predict_timings(mine, fit_link_efficiency(others)))
+    return results
+
+
 # --- A machine that nobody has timed ---------------------------------------------------------------------------------
 
 
@@ -136,24 +175,28 @@ def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> l
 class TimedCollective(Predicted):
     """What nccl-tests would print of a collective: ``time`` in seconds with its 80 % interval, for one size or many.
 
-    ``latency`` and ``transfer`` are the parts of :func:`~clusterlab.interconnect.pipelined_time`. ``spread_low`` and
-    ``spread_high`` are those of its kind in multiples of ``time``.
+    ``latency``, ``transfer`` and ``filling`` are the parts of :func:`~clusterlab.interconnect.pipelined_time`.
+    ``sharp`` says whether the switches between servers add (SHARP). ``spread_low`` and ``spread_high`` are those of its
+    kind in multiples of ``time``, and ``rests_on`` says what they are learned from.
     """
 
     operation: str
     ranks: int
+    sharp: bool
     size: Bytes
     latency: Seconds
     transfer: Seconds
+    filling: Seconds
     spread_low: Number
     spread_high: Number
+    rests_on: tuple[str, ...]
 
     _follow: ClassVar = {"bus_bandwidth": ("B/s", -1)}
 
     @property
     def time(self) -> Seconds:
-        """Seconds, with the root of what a pipeline cannot hide."""
-        return pipelined_time(self.latency, self.transfer)
+        """Seconds, with what a pipeline cannot hide."""
+        return self.latency + self.transfer + self.filling
 
     @property
     def bus_bandwidth(self) -> BytesPerSecond:
@@ -164,9 +207,11 @@ class TimedCollective(Predicted):
         return self.time, self.spread_low * self.time, self.spread_high * self.time, "s"
 
     def _rows(self) -> Rows:
-        rows = [(f"{self.operation} on {self.ranks:,}", "value"), ("size", summary(self.size, "B"))]
-        rows += [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer")]
-        return [*rows, ("time", self.with_interval), ("bus bandwidth", self.say("bus_bandwidth"))]
+        rows = [(f"{self.operation} on {self.ranks:,}", "value"), ("SHARP", "on" if self.sharp else "off")]
+        rows += [("size", summary(self.size, "B"))]
+        rows += [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "filling")]
+        rows += [("time", self.with_interval), ("bus bandwidth", self.say("bus_bandwidth"))]
+        return rows + [("interval of", said) for said in self.rests_on]
 
 
 _TIMED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-receive")
@@ -180,6 +225,7 @@ def predict_collective(
     node_size: int = 8,
     scale_up: str = "NVLink 4",
     network: str = "InfiniBand NDR",
+    sharp: bool = False,
 ) -> TimedCollective:
     """Predict what a collective takes on a machine that nobody has timed, from its links and all published timings.
 
@@ -199,6 +245,9 @@ def predict_collective(
         GPUs that the scale-up link joins.
     scale_up, network
         Names of the links, as in :func:`clusterlab.catalogue.link`; a port of the network for each GPU.
+    sharp
+        Whether the switches between nodes add an all-reduce up (SHARP), which most clusters leave off. NVLink switches
+        that can (NVLS) do so wherever that is faster.
 
     Returns
     -------
@@ -207,7 +256,8 @@ def predict_collective(
     Raises
     ------
     ValueError
-        ``ranks`` do not fill nodes, or there is one rank alone.
+        ``size`` is not positive and finite, a count is not a whole number, ``ranks`` do not fill nodes, there is one
+        rank alone, a name is unknown, or ``sharp`` is asked of another operation, a single node or links without NVLS.
 
     Examples
     --------
@@ -215,12 +265,15 @@ def predict_collective(
 
     >>> predict_collective("all-reduce", 14e9, 256)
     TimedCollective
-    all-reduce on 256                  value
-    size                               14 GB
-    latency                           250 µs
-    transfer                         72.9 ms
-    time               77.4 ms (63.9 to 114)
-    bus bandwidth      360 GB/s (244 to 437)
+    all-reduce on 256                                     value
+    SHARP                                                   off
+    size                                                  14 GB
+    latency                                             2.47 ms
+    transfer                                            72.6 ms
+    filling                                             2.22 ms
+    time                                  77.3 ms (67.5 to 113)
+    bus bandwidth                         361 GB/s (247 to 413)
+    interval of        nodes, bandwidth, 223 rows of 25 sources
     """
     (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
     if operation not in _TIMED:
@@ -230,11 +283,19 @@ def predict_collective(
     nodes = max(int(n / g), 1)
     wires = system_wires(scale_up, network, int(n) // nodes)
     in_switch = None if wires.switch else False
-    row = Timing("", "", operation, 1.0, 1.0, int(n), nodes, in_switch=in_switch, **vars(wires))
-    efficiency, found = fit_link_efficiency(published_timings()), []
+    if sharp and not (operation == "all-reduce" and nodes > 1 and wires.switch):
+        raise ValueError(f"sharp is for an all-reduce over nodes whose switches add, got {operation} on {nodes}")
+    in_switch = True if sharp else in_switch
+    row = Timing("", "", operation, 1.0, 1.0, int(n), nodes, in_switch=in_switch, network_adds=sharp, **vars(wires))
+    efficiency, found, rests = fit_link_efficiency(published_timings()), [], {}
     for one in np.ravel(sizes):
         parts = predicted_parts(timing := replace(row, size=float(one)), efficiency)
-        spread = collective_spread(collective_kind(timing, parts, efficiency))
-        found.append((parts.latency, parts.transfer, spread.low, spread.high))
-    columns = np.reshape(np.transpose(found), (4, *np.shape(sizes)))
-    return TimedCollective(operation, int(n), sizes, *(column[()] for column in columns))
+        kind = collective_kind(timing, parts, efficiency)
+        low, high = collective_spread(kind, nodes)
+        rests[kind] = spread_rests_on(kind, nodes)
+        filling = parts.time - parts.latency - parts.transfer
+        found.append((parts.latency, parts.transfer, filling, low, high))
+    columns = np.reshape(np.transpose(found), (5, *np.shape(sizes)))
+    latency, transfer, filling, low, high = (column[()] for column in columns)
+    said = tuple(rests.values())
+    return TimedCollective(operation, int(n), sharp, sizes, latency, transfer, filling, low, high, said)

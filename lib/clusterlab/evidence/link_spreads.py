@@ -1,72 +1,92 @@
-"""Intervals of predicted collectives: what sources left out teach of them, and how many rows lie inside."""
+"""Intervals of predicted collectives: what generations and fabrics left out teach, and how many rows lie inside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from ..records import Explained
-from .intervals import quantile_interval, symmetric_interval
+from .intervals import quantile_interval, student_quantile, symmetric_interval, votes, weighted_quantile
 from .link_plans import algorithms
-from .link_prediction import UNKNOWN, predict_held_out
+from .link_prediction import GROWTH, TESTED, UNKNOWN, predict_held_out, predict_unseen_generations
 from .timings import Timing, by_source
 
 # --- Intervals of collectives ----------------------------------------------------------------------------------------
 
-_SOURCES = 10  # of fewer, a tenth is less than one, and an interval ends at the outermost rows
-
 
 class Residuals(NamedTuple):
-    """Measured over predicted time of rows whose machines the constants have not seen, with their kinds and sources."""
+    """Measured over predicted time of rows that the constants have not seen, with what is left out together: folds."""
 
     ratios: np.ndarray
     kinds: np.ndarray
     sources: np.ndarray
+    folds: np.ndarray
+    nodes: np.ndarray
+
+    def where(self, mask: np.ndarray) -> Residuals:
+        """Some of the rows."""
+        return Residuals(*(column[mask] for column in self))
 
 
 def collective_residuals(timings: Iterable[Timing]) -> Residuals:
-    """Leave every source out, with its machines, predict it, and divide: what intervals are learned from.
+    """Leave out every generation of GPUs on every fabric, predict it, and divide: what intervals are learned from.
 
     Parameters
     ----------
     timings
-        Rows of several sources.
+        Rows of several generations.
 
     Returns
     -------
     Residuals
+        In the order of :func:`predict_unseen_generations`.
 
     Examples
     --------
     >>> from clusterlab.evidence import published_timings
     >>> found = collective_residuals(published_timings())
     >>> found.ratios.size, bool(0.9 < np.median(found.ratios) < 1.1)
-    (364, True)
+    (776, True)
     """
     return _residuals(tuple(timings))
 
 
 @lru_cache(maxsize=4)
 def _residuals(timings: tuple[Timing, ...]) -> Residuals:
-    results = predict_held_out(timings, timings)
+    results = predict_unseen_generations(timings, timings)
     ratios = 1 / (1 + np.concatenate([result.errors for result in results]))
     kinds = np.concatenate([result.kinds for result in results])
-    return Residuals(ratios, kinds, np.concatenate([[result.source] * len(result.errors) for result in results]))
+    rows = _in_order(timings)
+    columns = zip(*((row.source, ", ".join(row.fold), row.nodes) for row in rows), strict=True)
+    return Residuals(ratios, kinds, *map(np.array, columns))
+
+
+def _in_order(timings: Iterable[Timing]) -> list[Timing]:
+    """Rows by source, and in a source by fold."""
+    found = []
+    for rows in by_source(timings).values():
+        for fold in dict.fromkeys(row.fold for row in rows):
+            found += [row for row in rows if row.fold == fold]
+    return found
 
 
 @lru_cache(maxsize=4)
 def _unknown_fabrics(timings: tuple[Timing, ...]) -> Residuals:
-    """Residuals of every fabric as if nobody had timed it: all its rows are left out. Their sources are the fabrics."""
-    ratios, fabrics = [], []
-    for name, rows in _by_fabric(timings).items():
-        for result in predict_held_out(rows, [row for row in timings if row.fabric != name]):
+    """Residuals of every fabric as if nobody had timed it: all its rows are left out. Their folds are the fabrics."""
+    ratios: list[float] = []
+    rows: list[Timing] = []
+    for name, mine in _by_fabric(timings).items():
+        for result in predict_held_out(mine, [row for row in timings if row.fabric != name]):
             ratios += [1 / (1 + error) for error in result.errors]
-            fabrics += [name] * len(result.errors)
-    return Residuals(np.array(ratios), np.full(len(ratios), UNKNOWN), np.array(fabrics))
+        rows += mine
+    columns = zip(*((UNKNOWN, row.fabric, row.fabric, row.nodes) for row in rows), strict=True)
+    return Residuals(np.array(ratios), *map(np.array, columns))
 
 
 def _by_fabric(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
@@ -74,7 +94,7 @@ def _by_fabric(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
     fabrics: dict[str, list[Timing]] = {}
     for rows in by_source(timings).values():
         for row in rows:
-            if row.fabric and row.nodes > 1 and np.isfinite(row.size):
+            if row.fabric and 1 < row.nodes <= TESTED and np.isfinite(row.size):
                 fabrics.setdefault(row.fabric, []).append(row)
     return fabrics
 
@@ -82,102 +102,187 @@ def _by_fabric(timings: Iterable[Timing]) -> dict[str, list[Timing]]:
 def learn_collective_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float, float]]:
     r"""Learn the 80 % interval of each kind of collective, in multiples of the prediction, from rows nothing has seen.
 
-    Between the ends lie four fifths of the ratios of the kind; a source of n rows has the votes of :math:`\sqrt{n}`. Of
-    fewer than ten sources a tenth is less than one, so that the interval ends at the outermost rows. What a fabric is
-    off that nobody has timed, is shown by every fabric when all its rows are left out: the interval is that of one more
-    fabric (:func:`symmetric_interval`).
+    Between the ends lie four fifths of the ratios of the kind, of rows on 64 servers at most; a source of n rows has
+    the votes of :math:`\sqrt{n}`. Then the ends are moved apart, by one factor of their logarithms, until intervals
+    learned without a generation and fabric hold four fifths of what was left out; where fewer than eight of them show a
+    kind, by Student's quantile farther. What a fabric is off that nobody has
+    timed, is shown by every fabric when all its rows are left out: the interval is that of one more fabric
+    (:func:`symmetric_interval`). Over 64 servers each doubling raises the upper end by what four fifths of the rows
+    there need, and more for the few machines that show it.
 
     Parameters
     ----------
     timings
-        Rows of two sources or more.
+        Rows of two generations or more.
 
     Returns
     -------
     dict
-        Kind to its low and high ratio.
+        Kind to its low and high ratio; the last are those of each doubling over 64 servers.
 
     Examples
     --------
     >>> from clusterlab.evidence import published_timings
     >>> low, high = learn_collective_spreads(published_timings())["one node, bandwidth"]
     >>> round(low, 2), round(high, 2)
-    (0.95, 1.1)
+    (0.85, 1.18)
     """
     timings = tuple(timings)
-    ratios, kinds, sources = collective_residuals(timings)
-    found = {kind: _interval(ratios[kinds == kind], sources[kinds == kind]) for kind in dict.fromkeys(kinds.tolist())}
-    if UNKNOWN in found:
-        fabrics = _unknown_fabrics(timings)
-        found[UNKNOWN] = _interval(fabrics.ratios, fabrics.sources, UNKNOWN)
-    return found
+    known, unknown = collective_residuals(timings), _unknown_fabrics(timings)
+    return _learned(known, unknown)
 
 
-def _interval(ratios: np.ndarray, sources: np.ndarray, kind: str = "") -> tuple[float, float]:
-    if kind == UNKNOWN:
-        return symmetric_interval(ratios, sources)
-    if len(set(sources.tolist())) < _SOURCES:
-        return float(ratios.min()), float(ratios.max())
-    return quantile_interval(ratios, sources)
+def _learned(known: Residuals, unknown: Residuals) -> dict[str, tuple[float, float]]:
+    """The intervals that these rows show."""
+    near = known.where(known.nodes <= TESTED)
+    found = {kind: _interval(near.where(near.kinds == kind)) for kind in dict.fromkeys(near.kinds.tolist())}
+    found[UNKNOWN] = symmetric_interval(unknown.ratios, unknown.folds)
+    return found | {GROWTH: (1.0, _growth(known.where(known.nodes > TESTED), found))}
+
+
+def _interval(rows: Residuals) -> tuple[float, float]:
+    """The interval of a kind, wide enough for a generation and fabric that it has not seen."""
+    folds = dict.fromkeys(rows.folds.tolist())
+    if len(folds) < _FOLDS:
+        return symmetric_interval(rows.ratios, rows.sources)
+    stretch = _stretch([(rows.where(rows.folds == fold), rows.where(rows.folds != fold)) for fold in folds])
+    if len(folds) < _SOME:
+        stretch *= student_quantile(0.9, len(folds)) / NormalDist().inv_cdf(0.9)
+    return _stretched(quantile_interval(rows.ratios, rows.sources), stretch)
+
+
+_FOLDS = 3  # of fewer, one left out says little of another
+_SOME = 8  # of fewer, a further one lies as much farther off as Student's quantile
+_STRETCHES = np.linspace(1, 4, 301)
+
+
+def _stretch(left_out: list[tuple[Residuals, Residuals]]) -> float:
+    """The least factor with which intervals of the others hold four fifths of what was left out."""
+    held = np.zeros_like(_STRETCHES)
+    for mine, others in left_out:
+        ends = quantile_interval(others.ratios, others.sources)
+        for i, stretch in enumerate(_STRETCHES):
+            low, high = _stretched(ends, stretch)
+            held[i] += np.sum((low <= mine.ratios) & (mine.ratios <= high))
+    enough = held >= 0.8 * sum(mine.ratios.size for mine, _ in left_out)
+    return float(_STRETCHES[np.argmax(enough)]) if enough.any() else float(_STRETCHES[-1])
+
+
+def _stretched(ends: tuple[float, float], by: float) -> tuple[float, float]:
+    """An interval whose ends are so many times as far from its middle."""
+    low, high = map(math.log, ends)
+    middle, half = (low + high) / 2, (high - low) / 2 * by
+    return math.exp(middle - half), math.exp(middle + half)
+
+
+def _growth(far: Residuals, spreads: dict[str, tuple[float, float]]) -> float:
+    """By what each doubling of servers must raise the upper ends, for four fifths of the rows; more where few show it.
+
+    Fabrics are slower at scale, and no faster than their wires.
+    """
+    high = np.log([spreads[kind][1] for kind in far.kinds.tolist()])
+    short = np.maximum(0.0, np.log(far.ratios) - high) / np.log2(far.nodes / TESTED)
+    known = _count(far.sources)
+    needed = weighted_quantile(short, votes(far.sources, 0.5), 0.8) * math.sqrt(1 + 1 / known)
+    return math.exp(needed)
 
 
 @dataclass(frozen=True, repr=False)
 class CollectiveCoverage(Explained):
-    """How often rows of a kind lie in an interval that was learned from other sources only, and how wide it is.
+    """How often rows of a kind lie in an interval that was learned from others only, and how wide it is.
 
-    ``width`` is the mean of the upper end over the lower one; ``constant_width`` is that of the same kind of interval
-    around one share of the busiest wire's rate for all rows of the kind.
+    Left out are a generation of GPUs and a fabric, with all that was published of them. ``error`` is the mean absolute
+    error of the rows, and ``sources`` how many publish them. ``width`` is the mean of the upper end over the lower one;
+    ``constant_width`` is that of the same kind of interval around one share of the busiest wire's rate for all rows of
+    the kind.
     """
 
     kind: str
     rows: int
     sources: int
+    error: float
     share: float
     width: float
     constant_width: float
 
 
 def collective_coverage(timings: Iterable[Timing]) -> list[CollectiveCoverage]:
-    """Test the intervals: leave every source out, learn the interval from the others, and count who lies inside.
+    """Test the intervals: leave every generation on every fabric out, learn from the others, and count who lies inside.
 
-    Of fabrics that nobody has timed, fabrics are left out instead, each in turn.
+    Of fabrics that nobody has timed, fabrics are left out instead, each in turn; over 64 servers, sources.
 
     Parameters
     ----------
     timings
-        Rows of two sources or more of a kind.
+        Rows of two generations or more of a kind.
 
     Returns
     -------
     list of CollectiveCoverage
-        One for each kind.
+        One for each kind; the last is of what runs on more than 64 servers.
 
     Examples
     --------
     >>> from clusterlab.evidence import published_timings
-    >>> [found.kind for found in collective_coverage(published_timings()) if not 0.75 < found.share < 0.85]
+    >>> [found.kind for found in collective_coverage(published_timings()) if not 0.745 < found.share < 0.855]
     []
     """
     timings = tuple(timings)
-    rows = [row for of_source in by_source(timings).values() for row in of_source]
+    rows = _in_order(timings)
     known, unknown = collective_residuals(timings), _unknown_fabrics(timings)
-    kept = known.kinds != UNKNOWN
-    rows = [row for row, keep in zip(rows, kept, strict=True) if keep]
-    rows += [row for of_fabric in _by_fabric(timings).values() for row in of_fabric]
-    columns = zip(known, unknown, strict=True)
-    ratios, kinds, sources = (np.concatenate([one[kept], other]) for one, other in columns)
-    constant = np.array([row.seconds / min(max(wires.values()) for wires in algorithms(row)) for row in rows])
+    fabric_rows = [row for of_fabric in _by_fabric(timings).values() for row in of_fabric]
+    constant, fabric_constant = map(_wire_ratios, (rows, fabric_rows))
+    near, far = known.nodes <= TESTED, known.nodes > TESTED
     found = []
-    for name in dict.fromkeys(kinds.tolist()):
-        of_kind = kinds == name
-        inside, widths, constant_widths = [], [], []
-        for source in dict.fromkeys(sources[of_kind].tolist()):
-            mine, others = of_kind & (sources == source), of_kind & (sources != source)
-            low, high = _interval(ratios[others], sources[others], name)
-            inside += ((low <= ratios[mine]) & (ratios[mine] <= high)).tolist()
-            widths += [high / low] * int(mine.sum())
-            low, high = _interval(constant[others] / np.median(constant[others]), sources[others], name)
-            constant_widths += [high / low] * int(mine.sum())
-        count, means = len(set(sources[of_kind].tolist())), map(float, map(np.mean, (inside, widths, constant_widths)))
-        found.append(CollectiveCoverage(name, len(inside), count, *means))
-    return found
+    for kind in dict.fromkeys(known.kinds[near].tolist()):
+        if kind != UNKNOWN:
+            mask = near & (known.kinds == kind)
+            found.append(_covered(kind, known.where(mask), constant[mask], _interval))
+    found.append(_covered(UNKNOWN, unknown, fabric_constant, lambda kept: symmetric_interval(kept.ratios, kept.folds)))
+    return [*found, _covered_far(known, unknown, constant[far])]
+
+
+def _wire_ratios(rows: list[Timing]) -> np.ndarray:
+    """Measured over least time on the wires."""
+    return np.array([row.seconds / min(max(wires.values()) for wires in algorithms(row)) for row in rows])
+
+
+def _covered(
+    kind: str, rows: Residuals, constant: np.ndarray, learn: Callable[[Residuals], tuple[float, float]]
+) -> CollectiveCoverage:
+    """Leave every fold out of the rows of a kind."""
+    inside, widths, constant_widths = [], [], []
+    for fold in dict.fromkeys(rows.folds.tolist()):
+        mine, others = rows.where(rows.folds == fold), rows.where(rows.folds != fold)
+        low, high = learn(others)
+        inside += ((low <= mine.ratios) & (mine.ratios <= high)).tolist()
+        widths += [high / low] * mine.ratios.size
+        shares = constant[rows.folds != fold]
+        low, high = learn(others._replace(ratios=shares / np.median(shares)))
+        constant_widths += [high / low] * mine.ratios.size
+    means = (float(np.mean(column)) for column in (np.abs(1 / rows.ratios - 1), inside, widths, constant_widths))
+    return CollectiveCoverage(kind, len(inside), _count(rows.sources), *means)
+
+
+def _count(names: np.ndarray) -> int:
+    """How many different names there are."""
+    return len(set(names.tolist()))
+
+
+def _covered_far(known: Residuals, unknown: Residuals, constant: np.ndarray) -> CollectiveCoverage:
+    """Leave every source out of what runs on many servers."""
+    far = known.where(known.nodes > TESTED)
+    inside, widths = [], []
+    for source in dict.fromkeys(far.sources.tolist()):
+        spreads = _learned(known.where(known.sources != source), unknown)
+        mine = far.where(far.sources == source)
+        for ratio, kind, nodes in zip(mine.ratios, mine.kinds, mine.nodes, strict=True):
+            grows = spreads[GROWTH][1] ** math.log2(nodes / TESTED)
+            low, high = spreads[kind][0], spreads[kind][1] * grows
+            inside.append(low <= ratio <= high)
+            widths.append(high / low)
+    low, high = symmetric_interval(constant / np.median(constant), far.sources)
+    error, share, width = (float(np.mean(column)) for column in (np.abs(1 / far.ratios - 1), inside, widths))
+    return CollectiveCoverage(
+        f"over {TESTED} servers", len(inside), _count(far.sources), error, share, width, high / low
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from .. import catalogue
 from ..units import GB, us
 from .timings import AGREE, EXPERTS, MOST_ROWS, TESTS, Timing, bus_factor_of, is_data, operation_of, whole_count
-from .wires import SERVER, TRAY, Wires, fabric_of, network_rate, nvlink_domains, scale_up_wires
+from .wires import SERVER, TRAY, Wires, fabric_of, near_links, network_rate, nvlink_domains, scale_up_wires, usual_port
 
 _REQUIRED = ("group", "collective", "n_gpus")
 _COUNTS = ("n_gpus", "n_nodes", "gpus_per_node", "scale_up_domain")
@@ -52,6 +52,10 @@ def read_table(text: str, **given: object) -> tuple[list[Timing], list[str]]:
             counts, numbers = _numbers(row)
             problem = "skipped"
             rows.append(_timing(name, row, counts, numbers))
+            if taken := _taken(row, counts, rows[-1]):
+                problems.append(
+                    f"{where}: read, with a port of {taken} for each GPU: {row.get('scale_out')!r} has no rate"
+                )
         except ValueError as error:
             problems.append(f"{where}: {problem}, {error}")
     return rows, problems
@@ -125,8 +129,10 @@ def _timing(name: str, cells: dict[str, str], counts: dict[str, int], numbers: d
         nodes=nodes,
         in_switch=in_switch,
         network_adds=network_adds,
+        algorithm=forced[1].casefold() if (forced := _FORCED.fullmatch(cells.get("algo", ""))) else "",
         quality=quality,
         machine=f"{cells.get('source') or source}, {chip}",
+        generation=next((name for name, form in _GENERATIONS.items() if re.search(form, gpu)), ""),
         host=bool(_ONE_BY_ONE.search(f"{cells.get('lib', '')} {cells.get('note', '')}")),
         experts=experts,
         logical=logical,
@@ -134,6 +140,14 @@ def _timing(name: str, cells: dict[str, str], counts: dict[str, int], numbers: d
     )
 
 
+_GENERATIONS = {
+    "Volta": "V100",
+    "Ampere": "A100",
+    "Hopper": "H100|H20|H800|SM90",
+    "Blackwell": "B[23]00|SM100",
+    "CDNA": "MI3",
+}
+_FORCED = re.compile(r"(Ring|Tree)(?: \(.*\))?", re.IGNORECASE)  # with anything else beside it, NCCL chose
 # Benchmarks in PyTorch wait for every collective; one process for several GPUs launches on one after the other.
 _ONE_BY_ONE = re.compile(r"\btorch\b|one process", re.IGNORECASE)
 _TOP = 8  # experts of a token where a row does not say: DeepSeek-V3's
@@ -208,10 +222,10 @@ def _row_wires(cells: dict[str, str], counts: dict[str, int], port: float | None
     linked = wires.scale_up is not None
     nodes = domains or hosts or _nodes_unsaid(counts, outside, linked=linked, ported=port is not None)
     if nodes > 1:
-        rate = port * GB * (n // nodes) if port else _row_network(outside, counts, nodes, domains)
+        rate = port * GB * (n // nodes) if port else _row_network(outside, gpu, counts, nodes, domains)
         return nodes, wires.across(rate, fabric=fabric_of(outside, gpu))
     if not wires.scale_up:
-        raise ValueError(f"no rate for the link {inside or outside!r}")
+        raise ValueError(f"no rate for the link {inside or outside!r}: {near_links(inside or outside, between=False)}")
     return nodes, wires
 
 
@@ -230,7 +244,7 @@ def _nodes_unsaid(counts: dict[str, int], outside: str, *, linked: bool, ported:
     return nodes
 
 
-def _row_network(outside: str, counts: dict[str, int], nodes: int, domains: int | None) -> float:
+def _row_network(outside: str, gpu: str, counts: dict[str, int], nodes: int, domains: int | None) -> float:
     """Bytes/s of the ports that the GPUs of a node use, or of a domain, which has the ports of all its hosts."""
     gpus, hosts, host = counts["n_gpus"] // nodes, counts.get("n_nodes"), counts.get("gpus_per_node")
     if domains:  # of as many hosts as hold the domain's GPUs
@@ -238,6 +252,16 @@ def _row_network(outside: str, counts: dict[str, int], nodes: int, domains: int 
         printed, gpus_of = network_rate(outside, of_host, of_host), gpus / of_host
     else:
         printed, gpus_of = network_rate(outside, gpus, host or max(gpus, SERVER if gpus != TRAY else TRAY)), 1.0
-    if not printed:
-        raise ValueError(f"no rate for the network {outside!r}")
-    return printed * gpus_of
+    if printed:
+        return printed * gpus_of
+    if usual := usual_port(outside, gpu):
+        return usual.bandwidth * gpus
+    raise ValueError(f"no rate for the network {outside!r}: {near_links(outside, between=True)}")
+
+
+def _taken(cells: dict[str, str], counts: dict[str, int], timing: Timing) -> str:
+    """The port that was taken for the network of a row that names none."""
+    outside, gpu = cells.get("scale_out", ""), cells.get("gpu", "")
+    said = cells.get("scale_out_gbps_per_gpu") or network_rate(outside, 1, counts.get("gpus_per_node", SERVER))
+    usual = None if said or timing.nodes == 1 else usual_port(outside, gpu)
+    return usual.name if usual else ""

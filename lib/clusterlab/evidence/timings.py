@@ -59,8 +59,20 @@ class Timing:
     in_switch: bool | None = False  # whether NVLink switches reduce (NVLS); None: where that is faster
     switch: float | None = None  # rate of one GPU's link into switches that reduce
     network_adds: bool = False  # whether the switches between nodes reduce, too (SHARP)
+    algorithm: str = ""  # "ring" or "tree", where the run forced it
     quality: str = "A"  # of the source: C is good for the shape of a curve, not for a rate
     machine: str = ""  # the publication and the GPU; rows of one machine are not independent
+    generation: str = ""  # of the GPU
+
+    @property
+    def publication(self) -> str:
+        """Who published it."""
+        return self.machine.rpartition(", ")[0] or self.machine or self.source
+
+    @property
+    def fold(self) -> tuple[str, str]:
+        """The generation of its GPUs and the fabric between their nodes, or that there is none."""
+        return self.generation or self.machine, self.fabric if self.nodes > 1 else "inside"
 
     @property
     def payload(self) -> float:

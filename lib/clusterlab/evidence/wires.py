@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from functools import lru_cache
 
 import numpy as np
@@ -139,6 +140,9 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([GT])(B(?:/s|ps|\b)|b(?:/s|ps|its?|E|\b)
 _PORTS = r"(?:ports?|nics?|adapters?|rails?|links?|cards?)\b"
 _PORT_NAMES = {"EDR": "RoCE 100 GbE"} | {name: f"InfiniBand {name}" for name in ("HDR", "NDR", "XDR")}  # EDR: 100, too
 _ADAPTERS = {"6": "InfiniBand HDR", "7": "InfiniBand NDR", "8": "InfiniBand XDR"}  # ConnectX, by the rate of its port
+# Gbit/s of a port, by the names of switches and adapters; Ethernet is sold under several rates.
+_PRODUCTS = {r"Quantum[- ]X800": 800, r"Quantum[- ]?2": 400, r"Blue ?Field[- ]?3": 400}
+_PRODUCTS |= {r"Slingshot[- ]?10": 100, r"Slingshot(?:[- ]?11)?": 200}
 BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
 _ONE_PORT = re.compile(r"(?:per|each|/)\s*(?:node|host|server)|\b(?:one|single|1)\s+" + _PORTS, re.IGNORECASE)
 _LARGEST_PORT = catalogue.link("InfiniBand XDR").bandwidth  # a rate above it is that of all ports of a node
@@ -155,11 +159,14 @@ def network_rate(text: str, gpus: int, host: int) -> float | None:
         bits = not rate[3].startswith("B") or rate[3] == "BE"
         port = float(rate[1]) * (Gbit if bits else GB) * (1000 if rate[2] == "T" else 1)
         before, after = text[: rate.start()], text[rate.end() :]
-    elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text):
-        port = int(name[2]) * Gbit if name[2] else catalogue.link(_PORT_NAMES[name[1]]).bandwidth
+    elif name := re.search(r"\b(EDR|HDR|NDR|XDR)(\d+)?\b", text, re.IGNORECASE):
+        port = int(name[2]) * Gbit if name[2] else catalogue.link(_PORT_NAMES[name[1].upper()]).bandwidth
         before, after = text[: name.start()], text[name.end() :]
     elif name := re.search(r"\bC(?:onnect)?X-?([678])\b", text, re.IGNORECASE):
         port = catalogue.link(_ADAPTERS[name[1]]).bandwidth
+        before, after = text[: name.start()], text[name.end() :]
+    elif name := re.search("|".join(_PRODUCTS), text, re.IGNORECASE):
+        port = next(rate for form, rate in _PRODUCTS.items() if re.fullmatch(form, name[0], re.IGNORECASE)) * Gbit
         before, after = text[: name.start()], text[name.end() :]
     else:
         return None
@@ -174,6 +181,29 @@ def network_rate(text: str, gpus: int, host: int) -> float | None:
     if port > _LARGEST_PORT:
         return ports * port * min(gpus / host, 1.0)
     return min(float(ports), gpus * max(ports / host, 1.0)) * port
+
+
+def usual_port(text: str, gpu: str) -> catalogue.Link | None:
+    """The port that a GPU of the reference servers has, where a text names InfiniBand or RoCE and no rate."""
+    part, fabric = catalogue.match_accelerator(gpu), fabric_of(text, gpu)
+    if part is None or fabric not in ("InfiniBand", "RoCE"):
+        return None
+    rate = catalogue.machine(part.name).network_bandwidth if part.scale_up_link else 0.0
+    ports = [link for link in catalogue.links() if BETWEEN_NODES.match(link.name) and link.bandwidth == rate]
+    return next((link for link in ports if fabric_of(link.name) == fabric), None)
+
+
+def near_links(text: str, *, between: bool) -> str:
+    """What a message says of a link that is not known: links between nodes, or inside them, of nearly that name."""
+    names = [link.name for link in catalogue.links() if bool(BETWEEN_NODES.search(link.name)) == between]
+    folded = {name.casefold(): name for name in names}
+    near = [folded[name] for name in get_close_matches(text.casefold(), folded, n=2, cutoff=0.5)]
+    example = "8x400Gb/s" if between else "450GB/s"
+    return (
+        f"did you mean {' or '.join(map(repr, near))}?"
+        if near
+        else f"say a rate ({example}), or one of {', '.join(names)}"
+    )
 
 
 def system_wires(scale_up: str, network: str, gpus: int) -> Wires:
