@@ -63,7 +63,7 @@ PLAIN = {
         "Rate",  # measured
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
-        *("Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
+        *("Score", "Coverage", "Protocol", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
     },
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
@@ -71,6 +71,7 @@ PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Footprint", "Timelin
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
+PLAIN["planning"] |= {"Stack"}  # data
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 

@@ -147,7 +147,8 @@ values = st.recursive(
 )
 
 
-KINDS_OF_GAPS = tuple(f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner"))
+KINDS_OF_GAPS = ("hardware", "model", "efficiency", "economics", "planner", "stack")
+KINDS_OF_GAPS = tuple(f"{kind} data:\n" for kind in KINDS_OF_GAPS)
 
 
 @cache
