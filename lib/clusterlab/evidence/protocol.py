@@ -135,7 +135,7 @@ def learn_training_spreads(runs: Iterable[Run]) -> dict[str, tuple[float, float]
     """Learn the 80 % interval of each kind of run, in multiples of the prediction, from stacks that are left out.
 
     A publication of n rows has the votes of the square root of n, and a slow one says that another may be fast
-    (:func:`clusterlab.evidence.intervals.symmetric_interval`): it is wider where few publications stand behind it.
+    (:func:`clusterlab.evidence.symmetric_interval`): it is wider where few publications stand behind it.
 
     Parameters
     ----------
