@@ -63,7 +63,14 @@ PLAIN = {
         "Rate",  # measured
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
-        *("PeakScore", "Score", "Coverage", "CollectiveCoverage", "Calibrated"),  # how far off, and how wide
+        *(
+            "PeakScore",
+            "Score",
+            "Coverage",
+            "Protocol",
+            "CollectiveCoverage",
+            "Calibrated",
+        ),  # how far off, and how wide
         *("Incidents", "Cause", "OwnFailures"),  # a log and its posterior: intervals of its own
     },
 }
@@ -72,6 +79,7 @@ PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "Critical
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
+PLAIN["planning"] |= {"Stack"}  # data
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 

@@ -92,7 +92,9 @@ def _named_link(text: str, gpu: str) -> catalogue.Link | None:
 def nvlink_gpu(text: str) -> catalogue.Accelerator | None:
     """The accelerator that a text names, if the name alone says that NVLink switches join it."""
     part = catalogue.match_accelerator(text)
-    return part if part and re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
+    if part is None or part.name == "GH200":  # alone on its board, or one of four that join without switches
+        return None
+    return part if re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
 
 
 SERVER = 8  # GPUs of a node where a row does not say: those of an HGX or DGX server

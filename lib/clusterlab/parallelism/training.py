@@ -276,9 +276,9 @@ def step(
     transfers       111 ms          0.828%
     bubble          452 ms           3.39%
     optimizer      70.4 ms          0.527%
-    step            13.4 s    (12.2 to 15)
-    MFU              52.9%    (47.2 to 58)
-    HFU              53.4%  (47.7 to 58.5)
+    step            13.4 s    (11.9 to 15)
+    MFU              52.9%    (47 to 59.5)
+    HFU              53.4%  (47.5 to 60.1)
     """
     layout.violations(model, workload, gpus=gpus).refuse()
     model = trained(model)

@@ -217,7 +217,7 @@ class Site(Explained):
         Of the leaves, as in :func:`clusterlab.interconnect.fat_tree`.
     software : str
         A training stack as people write it (:func:`clusterlab.planning.stack`): ``"NeMo 25.04"``. By default nobody
-        knows it: a plan is laid out for the usual one, :attr:`usual`, and its step may be by any that is plausible.
+        knows it: a plan is laid out for the usual one, of 2024, and its step may be by any that is plausible.
 
     Examples
     --------

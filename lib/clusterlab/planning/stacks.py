@@ -97,7 +97,7 @@ def match_stack(text: str, machine: str = "") -> StackMatch | None:
     ...     found = match_stack(text)
     ...     print(found.stack.name, found.version, found.record)
     NeMo (2025, 4) NeMo
-    Megatron-Core (0, 12) 2024
+    Megatron-Core (0, 12) Megatron-Core
     PyTorch FSDP () 2024
     Megatron-LM (2022,) 2022
     of its own (2023,) 2023
@@ -134,10 +134,11 @@ def stack(text: str, machine: str = "") -> Software:
     --------
     >>> stack("NeMo 25.04").attention, stack("MosaicML").attention
     (1.75, 0.75)
-    >>> stack("Megatrom-Core 0.12")
-    Traceback (most recent call last):
-    ...
-    ValueError: unknown software 'Megatrom-Core 0.12'; did you mean 'Megatron-Core'? Known, each with a version or a ...
+    >>> try:
+    ...     stack("torchtitn 2025")
+    ... except ValueError as error:
+    ...     print(str(error).partition("?")[0])
+    unknown software 'torchtitn 2025'; did you mean 'torchtitan' or 'PyTorch torchtitan' or 'PyTorch Lightning'
     """
     found = match_stack(text, machine)
     if found is None:
@@ -178,10 +179,10 @@ def plausible_stacks(machine: str, *, year: int | None = None, until: int | None
 
     Examples
     --------
-    >>> plausible_stacks("A100 80GB", year=2020)
+    >>> plausible_stacks("A100 80GB", year=2020, until=2022)
     ['2021', '2022']
-    >>> plausible_stacks("GB200"), plausible_stacks("TPU v5e")
-    (['NeMo', '2024', 'torchtitan', '2023', 'MaxText on GPUs', 'NeMo 26.06'], ['MaxText'])
+    >>> plausible_stacks("H100 SXM", year=2024), plausible_stacks("TPU v5e")
+    (['NeMo', 'NeMo 26.06', '2024', 'Megatron-Core', 'torchtitan'], ['MaxText'])
     """
     maker, chip = _maker(machine), accelerator(machine)
     first = max(year or 0, chip.year + 1)
