@@ -148,10 +148,10 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
         rows = [[start, *first], *others]
         tokens, done = f"{fmt(training.tokens / 1e12)}T tokens", made.outcome
         time, cost = " (".join(_in_days(made.intervals["time"])) + ")", float(done.cost)
-        more = made.binding.time
+        more = made.binding
         buys = (
-            f"Eight more GPUs would save {_days(-more)}."
-            if more < 0
+            f"{more.gpus:,.0f} more GPUs would save {_days(-more.time)}."
+            if more.time < 0
             else "More GPUs would be no faster: the batch binds."
         )
         verdict = [f"It fits: {tokens} in {time}.", buys]

@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from clusterlab import catalogue, failures
 from clusterlab.evidence import published
 from clusterlab.failures import (
+    STORAGE_SHARE,
     Job,
     checkpoint,
+    checkpoint_interval,
     checkpoint_size,
     daly_interval,
     elastic_capacity,
@@ -28,6 +30,7 @@ from clusterlab.failures import (
     goodput,
     implied_mttf,
     infant_failures,
+    least_interval,
     lemons,
     optimal_interval,
     overhead_budget,
@@ -438,6 +441,25 @@ def test_for_short_writes_all_three_rules_agree():
     assert rules[1] == pytest.approx(rules[2], rel=1e-8)
 
 
+def test_a_drive_that_bears_three_writes_a_day_may_write_a_twentieth_of_the_time():
+    """Solidigm D7-P5620 of 6.4 TB: 4.3 GB/s, three writes of its capacity a day."""
+    assert 3 * 6.4e12 / (4.3e9 * day) == pytest.approx(STORAGE_SHARE, rel=0.05)
+
+
+@given(st.floats(0.01, 1e3), st.floats(0, 1e3), st.floats(0.01, 1))
+def test_at_the_least_interval_the_storage_writes_for_its_share_of_the_time(write, lag, share):
+    work = least_interval(write, lag, share=share)
+    assert (write + lag) / (work + write) == pytest.approx(share)
+
+
+def test_a_plan_saves_no_more_often_than_pays_and_than_the_storage_bears():
+    """405B at 100 GB/s: a blocking write is at its optimum, a copy that drains at what the drives bear."""
+    blocking, drained = checkpoint_interval(56.7, 10_986), checkpoint_interval(0.07, 10_986, lag=56.7)
+    assert blocking == optimal_interval(56.7, 10_986) > least_interval(56.7)
+    assert drained == least_interval(0.07, 56.7) > 10 * optimal_interval(0.07, 10_986)
+    assert checkpoint_interval(0.07, 10_986, lag=56.7, share=1) == pytest.approx(56.7)  # one after the other
+
+
 def test_beyond_0_797_mtbf_the_optimum_is_shorter_than_the_write():
     assert optimal_interval(0.796, 1) > 0.796
     assert optimal_interval(0.798, 1) < 0.798
@@ -812,6 +834,8 @@ SOUND = {
     young_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     daly_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     optimal_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
+    least_interval: {"write": [1, 60, 900], "lag": [0, 60, 5], "share": [0.05, 0.1, 1]},
+    checkpoint_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400], "lag": [0, 60, 5], "share": [0.05, 0.1, 1]},
     first_order_goodput: COST,
     goodput: COST,
     expected_run_time: {"work": [1e5, 500, 777.7]} | COST,

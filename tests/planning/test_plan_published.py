@@ -15,7 +15,7 @@ ERRORS = {
         "effective_time": 0.032,
         "chip_carbon": -0.050,
     },
-    "DeepSeek-V3": {"gpu_hours": 0.023, "cost": 0.023},
+    "DeepSeek-V3": {"gpu_hours": 0.025, "cost": 0.025},
     "Meta 24,576": {"gpus": 0, "racks": 0, "bisection": 0.002, "storage_bandwidth": 0},
     "SuperPOD, 256": dict.fromkeys(
         ("racks", "leaf_switches", "spine_switches", "host_cables", "spine_cables", "server_power"), 0

@@ -1,6 +1,16 @@
 """Failures: how often, what they cost, checkpoints, spares, and how much of the time is useful."""
 
-from .checkpoints import Checkpoint, checkpoint, checkpoint_size, daly_interval, optimal_interval, young_interval
+from .checkpoints import (
+    STORAGE_SHARE,
+    Checkpoint,
+    checkpoint,
+    checkpoint_interval,
+    checkpoint_size,
+    daly_interval,
+    least_interval,
+    optimal_interval,
+    young_interval,
+)
 from .counts import (
     BURSTS,
     NODE_DISPERSION,
@@ -20,7 +30,8 @@ from .spares import InRepair, SparePool, elastic_capacity, spare_pool, spares_fo
 __all__ = [
     "system_mtbf", "Series", "series_mtbf", "failure_probability", "infant_failures", "BURSTS", "NODE_DISPERSION",
     "Estimate", "TimeEstimate", "expected_failures", "poisson_interval", "implied_mttf", "Lemons", "lemons",
-    "checkpoint_size", "Checkpoint", "checkpoint", "young_interval", "daly_interval", "optimal_interval", "Job",
+    "checkpoint_size", "Checkpoint", "checkpoint", "young_interval", "daly_interval", "optimal_interval",
+    "STORAGE_SHARE", "least_interval", "checkpoint_interval", "Job",
     "first_order_goodput", "Goodput", "goodput", "RunTime", "expected_run_time", "Budget", "overhead_budget",
     "SparePool", "spare_pool", "InRepair", "spares_for", "elastic_capacity", "Event", "SimulatedRuns", "simulate_job",
 ]  # fmt: skip

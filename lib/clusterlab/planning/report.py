@@ -42,8 +42,8 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
     dict
         ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (sums made again by another
         law: ``name``, ``left``, ``right``, ``unit``, ``holds``), ``front``, ``binding``, ``tornado``, ``assumptions``,
-        and ``published`` where it is a preset; of a training run also ``time``. SI units; None where a number is not
-        known.
+        and ``published`` where it is a preset; of a training run also ``time``, of a fleet ``gpus_apart``. SI units;
+        None where a number is not known.
 
     Examples
     --------
@@ -66,6 +66,8 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Any]:
     found["tornado"] = [_record(bar) for bar in made.tornado]
     if isinstance(made, Plan):
         found["time"] = {name: _plain(seconds) for name, seconds in made.outcome.run.parts.items()}
+    else:
+        found["gpus_apart"] = _plain(made.apart)
     if made.published:
         found["published"] = [_check(one) for one in made.published]
     return found

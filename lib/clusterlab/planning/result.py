@@ -180,10 +180,10 @@ def undominated(time: np.ndarray, price: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True, repr=False)
 class Binding(Explained):
-    """What keeps a plan from being faster or cheaper, and what one ``unit`` more of it changes, at this place.
+    """What keeps a plan from being faster or cheaper, and the neighbour that ``unit`` more of it would allow.
 
-    ``gpus``, ``time`` and ``cost`` are what would be added: below zero is saved. They are slopes, so half as much of
-    the unit changes half as much.
+    ``gpus``, ``time`` and ``cost`` are what the neighbour adds: below zero is saved. It was planned too, so half as
+    much more allows nothing yet.
     """
 
     name: str
@@ -196,11 +196,12 @@ class Binding(Explained):
 
     @property
     def sentence(self) -> str:
-        """The same in words: ``power binds; 1 MW more of it would change: +330 GPUs, -11 d, +$30,000``."""
-        amount = f"{fmt(self.unit, self.dimension)} more of it" if self.dimension else f"{self.unit:.0f} more"
+        """The same in words: ``power binds; 310 kW more of it would change: +128 GPUs, -4.3 d, +$30,000``."""
+        if not self.unit:
+            return f"{words(self.name)} binds; no plan beyond it would be better"
+        amount = f"{fmt(self.unit, self.dimension)} more of it" if self.dimension else f"{self.unit:,.0f} more"
         changes = [f"{count} GPUs" for count in [_signed(self.gpus)] if count]
-        # The time that a later deadline adds is the deadline's own.
-        changes += [_signed(self.time, "s")] if self.name != "deadline" else []
+        changes += [_signed(self.time, "s")]
         changes += [_signed(self.cost, "$")]
         return f"{words(self.name)} binds; {amount} would change: {', '.join(filter(None, changes)) or 'nothing'}"
 
@@ -208,7 +209,7 @@ class Binding(Explained):
         def said(value: float) -> str:
             return summary(value, self.dimension) if self.dimension else counted(value)
 
-        rows = [(self.name, "value"), ("limit", said(self.limit)), ("one more", said(self.unit))]
+        rows = [(self.name, "value"), ("limit", said(self.limit)), ("next at", said(self.limit + self.unit))]
         added = {"gpus": "", "time": "s", "cost": "$"}
         values = [(name, getattr(self, name), unit) for name, unit in added.items()]
         return rows + [(f"adds {name}", summary(v, unit)) for name, v, unit in values if math.isfinite(v)]

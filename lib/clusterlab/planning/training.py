@@ -119,7 +119,8 @@ def design(
         writers=gpus,
         local_bandwidth=scenario.local_bandwidth + 0.0 * gpus,
     )
-    best = failures.optimal_interval(saved.stall, failures.system_mtbf(scenario.gpu_mttf, gpus))
+    mtbf = failures.system_mtbf(scenario.gpu_mttf, gpus)
+    best = failures.checkpoint_interval(saved.stall, mtbf, lag=saved.lag, share=scenario.storage_share)
     return Design(
         **vars(building),
         training=training,
@@ -129,13 +130,12 @@ def design(
         spares=spares,
         storage_bandwidth=storage,
         checkpoint=saved,
-        # Never less than a step, nor less than the last checkpoint takes.
-        interval=np.maximum(np.maximum(best, timed.time), np.maximum(saved.lag, saved.stall)),
+        interval=np.maximum(best, timed.time),  # at the end of a step
     )
 
 
 def _spares(servers: Amount, server: Server, site: Site, scenario: Scenario) -> Amount:
-    """Servers on standby: those of the site, none where servers are rented, else as many as the repairs need."""
+    """Servers on standby: those of the site, none where servers are rented, else as many as bad months need."""
     if site.spares is not None:
         return site.spares + 0.0 * servers
     return 0.0 * servers if site.rent is not None else spare_servers(servers, server, scenario)
