@@ -7,7 +7,6 @@ from .checkpoints import (
     checkpoint_interval,
     checkpoint_size,
     daly_interval,
-    least_interval,
     optimal_interval,
     young_interval,
 )
@@ -31,7 +30,7 @@ __all__ = [
     "system_mtbf", "Series", "series_mtbf", "failure_probability", "infant_failures", "BURSTS", "NODE_DISPERSION",
     "Estimate", "TimeEstimate", "expected_failures", "poisson_interval", "implied_mttf", "Lemons", "lemons",
     "checkpoint_size", "Checkpoint", "checkpoint", "young_interval", "daly_interval", "optimal_interval",
-    "STORAGE_SHARE", "least_interval", "checkpoint_interval", "Job",
+    "STORAGE_SHARE", "checkpoint_interval", "Job",
     "first_order_goodput", "Goodput", "goodput", "RunTime", "expected_run_time", "Budget", "overhead_budget",
     "SparePool", "spare_pool", "InRepair", "spares_for", "elastic_capacity", "Event", "SimulatedRuns", "simulate_job",
 ]  # fmt: skip

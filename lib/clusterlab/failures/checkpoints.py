@@ -226,63 +226,39 @@ def optimal_interval(write: PositiveSeconds, mtbf: PositiveSeconds) -> PositiveS
 
 
 @law
-def least_interval(write: Seconds, lag: Seconds = 0, *, share: PositiveShare = STORAGE_SHARE) -> Seconds:
-    r"""Shortest work between checkpoints that keeps the storage busy for no more than a share of the time.
+def checkpoint_interval(
+    write: PositiveSeconds, mtbf: PositiveSeconds, *, lag: Seconds = 0, share: PositiveShare = STORAGE_SHARE
+) -> PositiveSeconds:
+    r"""Checkpoint interval of a plan: the one that wins most time, and never shorter than storage bears.
 
-    .. math:: \frac{\delta + b}{\tau + \delta} \le \varphi \quad\Rightarrow\quad
-        \tau \ge \frac{\delta + b}{\varphi} - \delta
+    .. math:: \tau = \max\left(\tau_\text{optimal},\; \frac{\delta + b}{\varphi} - \delta\right)
 
     Parameters
     ----------
-    write, lag
-        Time for which a checkpoint stops the job, delta, and that from then until it is safe, b: together as long as
-        the storage writes.
+    write, mtbf
+        As in :func:`optimal_interval`: delta and M.
+    lag
+        From the end of the stall until the checkpoint is safe, b. The storage writes for delta + b.
     share
         Of the time, phi, for which checkpoints may write at the full rate. By default what flash drives bear for years.
 
     Notes
     -----
-    Derived. A drive is sold with so many writes of its capacity a day, w. At its rate r it has had them after
-    :math:`\varphi = w C / r` of the day, so for storage that was bought for its rate the size of it cancels. Storage
-    that was bought for its capacity bears more: Llama 3's 240 PB take 2 TB/s and would not wear out at all.
+    Derived. A drive is sold with so many writes of its capacity C a day, w. At its rate r it has had them after
+    :math:`\varphi = w C / (r \cdot \text{day})` of the time, so for storage that is bought for its rate the amount
+    of it cancels. Storage that is bought for its capacity bears more: Llama 3's 240 PB take 2 TB/s for years.
+
+    A blocking write pays for each checkpoint itself, so its optimum is seldom below the floor. An asynchronous one
+    stops nobody, and its optimum asks the storage for more than it bears.
 
     Examples
     --------
-    Two levels that drain for 51 s may write every 17 minutes. The stall alone would ask for two.
-
-    >>> from clusterlab.units import fmt
-    >>> fmt(least_interval(0.59, 50.47), "min"), fmt(optimal_interval(0.59, 3 * 3600), "min")
-    ('17 min', '1.87 min')
-    """
-    return (write + lag) / share - write
-
-
-@law
-def checkpoint_interval(
-    write: PositiveSeconds, mtbf: PositiveSeconds, *, lag: Seconds = 0, share: PositiveShare = STORAGE_SHARE
-) -> PositiveSeconds:
-    r"""Checkpoint interval of a plan: the one that wins most time, and never less than the storage bears.
-
-    .. math:: \tau = \max(\tau_\text{optimal}, \tau_\text{least})
-
-    Parameters
-    ----------
-    write, mtbf
-        As in :func:`optimal_interval`.
-    lag, share
-        As in :func:`least_interval`.
-
-    Notes
-    -----
-    Derived: the longer of the two. A blocking write pays for each checkpoint itself, so its optimum is seldom below
-    the floor. An asynchronous one stops nobody, and its optimum asks the storage for more than it bears.
-
-    Examples
-    --------
-    405B on 16,384 GPUs and storage of 100 GB/s: blocking, and through host memory.
+    405B on 16,384 GPUs and storage of 100 GB/s: blocking, and through host memory, with its optimum.
 
     >>> from clusterlab.units import fmt
     >>> fmt(checkpoint_interval(56.7, 10_986), "min"), fmt(checkpoint_interval(0.07, 10_986, lag=56.7), "min")
     ('18 min', '18.9 min')
+    >>> fmt(optimal_interval(0.07, 10_986), "s")
+    '39.2 s'
     """
-    return np.maximum(optimal_interval.unchecked(write, mtbf), least_interval.unchecked(write, lag, share=share))
+    return np.maximum(optimal_interval.unchecked(write, mtbf), (write + lag) / share - write)

@@ -99,7 +99,7 @@ def plan(
     --------
     >>> made = plan(Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=512))
     >>> fmt(made.outcome.time, "s"), made.binding.name
-    ('68.9 h', 'gpus')
+    ('69 h', 'gpus')
     """
     scenario = CENTRAL if scenario is None else scenario
     limits = limits_of(training, site)

@@ -9,7 +9,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from ..catalogue import Fact, Sourced, find, read_records, stored
+from ..catalogue import ROLES, Fact, Sourced, find, read_records, stored
 from ..failures import Estimate
 from ..records import Rows, words
 from .choice import Plan, plan
@@ -32,6 +32,8 @@ class Preset(Sourced):
         known = FLEET_METRICS if "rate" in self.inputs else METRICS
         if unknown := sorted(set(self.published) - set(known)):
             raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(known)}")
+        if wordless := [name for name in self.published if not self.facts[f"published_{name}"].role]:
+            raise ValueError(f"published_{wordless[0]} must say its role: {', '.join(ROLES)}")
 
     def _rows(self) -> Rows:
         rows = [(words(key), str(f.printed), f.kind, f.source.date, f.source.title) for key, f in self.facts.items()]

@@ -94,7 +94,8 @@ def _sum(one: Sum) -> dict[str, Any]:
 def _check(one: PublishedComparison) -> dict[str, Any]:
     names = ("name", "unit", "planned", "low", "high", "published", "error")
     source = {"source": one.fact.source.title, "url": one.fact.source.url, "date": one.fact.source.date}
-    return {n: _plain(getattr(one, n)) for n in names} | source | {"kind": one.fact.kind, "note": one.fact.note}
+    told = {"kind": one.fact.kind, "role": one.role, "by": one.fact.by, "note": one.fact.note}
+    return {n: _plain(getattr(one, n)) for n in names} | source | told
 
 
 def _asked(made: Plan | Fleet) -> dict[str, Any]:

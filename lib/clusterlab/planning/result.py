@@ -250,13 +250,20 @@ class PublishedComparison(Explained):
         return Estimate(self.planned, self.low, self.high, self.unit).with_interval
 
     @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Its name, what was planned and published, and the error: a row of a table."""
-        return words(self.name), self.with_interval, fmt(self.published, self.unit), f"{self.error:+.1%}"
+    def role(self) -> str:
+        """What the agreement is worth: the number is predicted, fitted, or restated."""
+        return self.fact.role
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Its name, what was planned and published, the error, and the role: a row of a table."""
+        planned, published = self.with_interval, fmt(self.published, self.unit)
+        return words(self.name), planned, published, f"{self.error:+.1%}", self.role
 
     def _rows(self) -> Rows:
         rows = [(words(self.name), "value"), ("planned", self.with_interval)]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
+        rows.append(("role", f"{self.role}: {self.fact.by}" if self.fact.by else self.role))
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
 
@@ -351,7 +358,7 @@ class Result(Explained):
 
     def beside_published(self) -> Table:
         """Each published number beside the plan's."""
-        return Table((("", "planned", "published", "error"), *(one.cells for one in self.published)))
+        return Table((("", "planned", "published", "error", "role"), *(one.cells for one in self.published)))
 
 
 def _to(*pair: str) -> str:

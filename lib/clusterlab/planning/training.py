@@ -100,7 +100,7 @@ def design(
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> float(made.servers), float(made.spares), made.fabric.name
-    (2048.0, 38.0, 'QM9700')
+    (2048.0, 40.0, 'QM9700')
     """
     scenario = CENTRAL if scenario is None else scenario
     software = SOFTWARE[site.software]
@@ -197,7 +197,7 @@ def outcome(made: Design, scenario: Scenario | None = None) -> Outcome:
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> fmt(outcome(made).time, "s"), fmt(outcome(made).run.goodput, "%", 2)
-    ('70.4 d', '93%')
+    ('70.5 d', '93%')
     """
     scenario = CENTRAL if scenario is None else scenario
     site, node_mtbf = made.site, scenario.gpu_mttf / made.per_server
