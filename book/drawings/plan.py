@@ -152,6 +152,8 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
         buys = (
             f"{more.gpus:,.0f} more GPUs would save {_days(-more.time)}."
             if more.time < 0
+            else "Cut like this, more GPUs would be no faster."
+            if site.layout
             else "More GPUs would be no faster: the batch binds."
         )
         verdict = [f"It fits: {tokens} in {time}.", buys]
