@@ -156,8 +156,8 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
             if site.layout
             else "More GPUs would be no faster: the batch binds."
         )
-        verdict = [f"It fits: {tokens} in {time}.", buys]
-        said = f"{model} on {gpus} fits, and trains on {tokens} in {time}"
+        verdict = [f"It {_fits(made)}: {tokens} in {time}.", buys]
+        said = f"{model} on {gpus} {_fits(made)}, and trains on {tokens} in {time}"
         said += f" for {fmt(cost, '$')}" if math.isfinite(cost) else ""
         said += f", at {fmt(float(done.site.total), 'W')} rated."
     rows.append(_served(site, fleet))
@@ -213,6 +213,12 @@ def _misfit(training: Training, site: Site) -> tuple[str, str]:
     return (f"{fmt(need, 'B')} of {fmt(room, 'B')}", f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use")
 
 
+def _fits(made: Plan) -> str:
+    """That it fits, or that it ran where the law of memory says that it would not: as it was published."""
+    room = catalogue.accelerator(made.design.accelerator).hbm_capacity
+    return "fits" if float(made.design.memory) <= room else "ran"
+
+
 def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     """What stands in the boxes of a plan, row by row, after its FLOPs."""
     one, done = made.design, made.outcome
@@ -243,7 +249,7 @@ def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     mfu = _sure(made, "mfu", 2 if sure["mfu"].low >= 0.1 else 1)
     time, days = _in_days(sure["time"])
     return [
-        [(f"{one.gpus:,.0f} {one.accelerator}\nfits: {held}", "memory")],
+        [(f"{one.gpus:,.0f} {one.accelerator}\n{_fits(made)}: {held}", "memory")],
         [
             (f"{', '.join(cut[:2])}\n{', '.join(cut[2:])}", "compute"),
             (f"{step} a step\n{seconds}\nMFU {mfu}", "compute"),
