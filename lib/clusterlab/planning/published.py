@@ -11,6 +11,7 @@ from typing import Any
 
 from ..catalogue import ROLES, Fact, Sourced, find, read_records, stored
 from ..failures import Estimate
+from ..model import transformer
 from ..records import Rows, words
 from .choice import Plan, plan
 from .fleet import FLEET_METRICS, Fleet, serve
@@ -115,7 +116,7 @@ def run_of(model: str, site: Site, *, tokens: float | None = None) -> tuple[Trai
                 return training, there if same else site
     if tokens is None:
         raise ValueError(f"tokens must be given: no preset has a run of {model}")
-    return Training(model, tokens), site
+    return Training(transformer(model), tokens), site
 
 
 def checks(made: Plan | Fleet, against: Preset) -> tuple[PublishedComparison, ...]:
