@@ -193,8 +193,9 @@ def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what
     one = promised.binding
     assert one.name == "speed"
     faster = serve(replace(promised.serving, speed=75), Site("H100 SXM"), draws=2)
-    assert 15 * one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
-    assert 15 * one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
+    assert (one.limit, one.unit) == (60, 15)
+    assert one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
+    assert one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
     free = serve(replace(promised.serving, speed=0.1), Site("H100 SXM"), draws=2)
     assert free.binding.name == "rate"
     assert free.binding.gpus == pytest.approx(free.gpus / 20_000)
@@ -203,14 +204,14 @@ def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what
     assert soon.binding.gpus < 0
 
 
-def test_a_tenth_of_a_second_more_saves_what_the_binding_says():
-    """Planned again with a quarter more time for the first token: so far goes the slope."""
+def test_a_quarter_more_time_saves_what_the_binding_says():
+    """Planned again with a quarter more time for the first token."""
     asked = replace(ASKED, rate=20_000, speed=0.1, first_token=0.08)
     soon = serve(asked, Site("H100 SXM"), draws=2)
     later = serve(replace(asked, first_token=0.08 * 1.25), Site("H100 SXM"), draws=2)
-    assert (soon.binding.name, soon.binding.unit, soon.binding.dimension) == ("first_token", 0.1, "s")
-    assert soon.binding.gpus * 0.08 * 0.25 / 0.1 == pytest.approx(later.gpus - soon.gpus, rel=0.02)
-    assert soon.binding.cost * 0.08 * 0.25 / 0.1 == pytest.approx(later.cost - soon.cost, rel=0.1)
+    assert (soon.binding.name, soon.binding.unit, soon.binding.dimension) == ("first_token", 0.02, "s")
+    assert soon.binding.gpus == pytest.approx(later.gpus - soon.gpus, rel=0.02)
+    assert soon.binding.cost == pytest.approx(later.cost - soon.cost, rel=0.1)
 
 
 def test_the_front_of_fleets_is_a_front(promised):

@@ -463,7 +463,7 @@ def _front(fleets: list[Fleet], scenario: Scenario, drawn: Scenario) -> tuple[Po
 
 
 def _binding(fleet: Fleet, promise: Promise, services: list[Service]) -> Binding:
-    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and the slope there."""
+    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and a quarter more."""
     gpus, cost, rate = float(fleet.gpus), float(fleet.cost), fleet.serving.rate
     freed = {
         "speed": promise._replace(speed=0.0).most(services),
@@ -472,12 +472,11 @@ def _binding(fleet: Fleet, promise: Promise, services: list[Service]) -> Binding
     name, now = max(freed, key=lambda one: freed[one]), promise.most(services)
     if freed[name] <= now * (1 + 1e-9):
         return Binding("rate", rate, 1.0, "", gpus / rate, np.nan, cost / rate)
-    unit, dimension = (1.0, "tokens/s") if name == "speed" else (0.1, "s")
-    limit = getattr(promise, name)
+    limit, dimension = getattr(promise, name), "tokens/s" if name == "speed" else "s"
     further = 0.25 * limit  # so far that another batch is taken
     then = promise._replace(**{name: limit + further}).most(services)
-    more = (now / then - 1) * unit / further if then else np.nan
-    return Binding(name, limit, unit, dimension, gpus * more, np.nan, cost * more)
+    more = now / then - 1 if then else np.nan
+    return Binding(name, limit, further, dimension, gpus * more, np.nan, cost * more)
 
 
 def _sensitivities(fleet: Fleet, scenario: Scenario, step_kind: str) -> tuple[Sensitivity, ...]:

@@ -104,7 +104,7 @@ def run_of(model: str, site: Site, *, tokens: float | None = None) -> tuple[Trai
     --------
     >>> run, site = run_of("Llama 3.1 405B", Site("H100 SXM", gpus=16384))
     >>> run.global_batch, site.layout["pp"]
-    (2048.0, 16)
+    (2048.0, 16.0)
     >>> run_of("Llama 3.1 405B", Site("GB200", gpus=8192))[0] == run
     True
     """
