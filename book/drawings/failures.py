@@ -50,7 +50,7 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     >>> ledger(goodput(job), 54 * day, "54 days").alt.split(": ")[1]
     '47 d training, 87.5% (26.8 to 96.7); 6.8 d lost'
     """
-    parts = {name: float(share) for name, share in shares.parts.items() if share > 0}
+    parts = {name: float(share) for name, share in shares.parts.items() if share > 1e-6}
     useful = parts.pop("useful")
     lost = sorted(parts.items(), key=lambda item: -item[1])
     high, top, left, right = 140.0, 22.0, 14.0, 176.0

@@ -39,7 +39,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.1 to 24.2), $75,000, 131 kW rated.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.3 to 24.4), $67,700, 118 kW rated.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
@@ -133,7 +133,7 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
     >>> run, site = Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=64)
     >>> fleet = serve(Serving("Llama 3.1 8B", 1000, 1000, 300), Site("H100 SXM"), draws=10)
     >>> answer(run, site, plan(run, site, draws=10), fleet).alt
-    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d (21.1 to 24.2) for $75,000, at 131 kW rated.'
+    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d (21.3 to 24.4) for $67,700, at 118 kW rated.'
     """
     model, gpus = training.model.name, f"{site.gpus:,.0f} {site.accelerator}"
     flops = training_flops(training.model, training.sequence).model * training.workload.tokens * training.steps
@@ -148,14 +148,16 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
         rows = [[start, *first], *others]
         tokens, done = f"{fmt(training.tokens / 1e12)}T tokens", made.outcome
         time, cost = " (".join(_in_days(made.intervals["time"])) + ")", float(done.cost)
-        more = made.binding.time
+        more = made.binding
         buys = (
-            f"Eight more GPUs would save {_days(-more)}."
-            if more < 0
+            f"{more.gpus:,.0f} more GPUs would save {_days(-more.time)}."
+            if more.time < 0
+            else "Cut like this, more GPUs would be no faster."
+            if site.layout
             else "More GPUs would be no faster: the batch binds."
         )
-        verdict = [f"It fits: {tokens} in {time}.", buys]
-        said = f"{model} on {gpus} fits, and trains on {tokens} in {time}"
+        verdict = [f"It {_fits(made)}: {tokens} in {time}.", buys]
+        said = f"{model} on {gpus} {_fits(made)}, and trains on {tokens} in {time}"
         said += f" for {fmt(cost, '$')}" if math.isfinite(cost) else ""
         said += f", at {fmt(float(done.site.total), 'W')} rated."
     rows.append(_served(site, fleet))
@@ -211,6 +213,12 @@ def _misfit(training: Training, site: Site) -> tuple[str, str]:
     return (f"{fmt(need, 'B')} of {fmt(room, 'B')}", f"{fmt(need, 'B')} a GPU, of {fmt(0.9 * room, 'B')} to use")
 
 
+def _fits(made: Plan) -> str:
+    """That it fits, or that it ran where the law of memory says that it would not: as it was published."""
+    room = catalogue.accelerator(made.design.accelerator).hbm_capacity
+    return "fits" if float(made.design.memory) <= room else "ran"
+
+
 def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     """What stands in the boxes of a plan, row by row, after its FLOPs."""
     one, done = made.design, made.outcome
@@ -241,7 +249,7 @@ def _numbers(made: Plan) -> list[list[tuple[str, str]]]:
     mfu = _sure(made, "mfu", 2 if sure["mfu"].low >= 0.1 else 1)
     time, days = _in_days(sure["time"])
     return [
-        [(f"{one.gpus:,.0f} {one.accelerator}\nfits: {held}", "memory")],
+        [(f"{one.gpus:,.0f} {one.accelerator}\n{_fits(made)}: {held}", "memory")],
         [
             (f"{', '.join(cut[:2])}\n{', '.join(cut[2:])}", "compute"),
             (f"{step} a step\n{seconds}\nMFU {mfu}", "compute"),
@@ -301,7 +309,7 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> tornado(plan(run, Site("H100 SXM", gpus=64), draws=10), most=2).alt
-    'The cost moves by -14% to +52% with capital; by -9.8% to +39% with life.'
+    'The cost moves by -14% to +52% with capital; by -9.7% to +39% with life.'
     """
     moves = made.moves(of)[:most]
     low, high = min(one.less for one in moves), max(one.more for one in moves)

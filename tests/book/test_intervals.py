@@ -156,7 +156,10 @@ PREDICTS = {
     "planning.Point": (lambda: plan().front[0], ("time", "cost", "power")),
     "planning.PublishedComparison": (lambda: planning.preset("Llama 3 405B", draws=100).published[0], ("planned",)),
     "planning.Plan": (plan, ("step time", "MFU", "time", "effective time", "cost", "site power", "mean power")),
-    "planning.Fleet": (fleet, ("speed", "first token", "cost a year", "mean power", "cost of a million tokens")),
+    "planning.Fleet": (
+        fleet,
+        ("GPUs", "speed, replicas full", "first token", "cost a year", "mean power", "cost of a million tokens"),
+    ),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),
     "planning.Atlas": (atlas, (RUN.model.name,)),
 }
@@ -344,7 +347,7 @@ LINES = {
     "validate, calibrated": r"^T\d+ ",
     "explain": "^predicted",
     "plan": r"^H100 SXM",
-    "plan, published": r"^(MFU|GPU hours|effective time|interruptions per day|chip carbon) .*[+-]\S+%$",
+    "plan, published": r"^(MFU|GPU hours|effective time|interruptions per day|chip carbon) .*[+-]\S+% ",
 }
 
 

@@ -197,7 +197,7 @@ MISCONCEPTIONS = {
     },
     "plan": {
         "More GPUs are always faster": "A run keeps its batch",
-        "The interval is for statisticians": "The plan says 80 days",
+        "The interval is for statisticians": "The plan says 71 days",
         "A plan that adds up": "All joints of a plan hold",
     },
 }

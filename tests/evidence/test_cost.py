@@ -5,7 +5,7 @@ import pytest
 
 from clusterlab import catalogue
 from clusterlab.catalogue import PRICE_LISTS
-from clusterlab.evidence import cost, planned_goodput, published
+from clusterlab.evidence import cost, published, published_runs
 from clusterlab.scaling import annuity
 from clusterlab.units import billion, hour, year
 
@@ -16,13 +16,32 @@ def hours():
 
 
 def test_the_hours_of_llama_by_hand(hours):
-    """Steps of 16.8 million tokens at 6.1 s on 16,384 GPUs, over a goodput of 0.84; its card says 30.84 million."""
+    """Steps of 16.8 million tokens at 6.1 s on 16,384 GPUs, over a goodput of 0.93; its card says 30.84 million."""
     found = hours["Llama 3.1 405B"]
     steps = 15.6e12 / (2048 * 8192)
-    per_step = found.computed * hour * float(planned_goodput(16384).useful) / (16384 * steps)
-    assert per_step == pytest.approx(6.1, rel=0.02)
+    assert found.computed * hour * 0.928 / (16384 * steps) == pytest.approx(6.1, rel=0.01)
     assert found.stated == (30.84e6, 30.84e6)
     assert found.low < found.computed < found.high
+
+
+def test_a_claim_is_fitted_where_constants_were_given_its_run_or_prices_have_its_source(hours):
+    given = {run.row for run in published_runs()[0] if run.role == "given"}
+    assert {name: hours[name].role for name in cost._ROWS} == {
+        name: "fitted" if row in given else "predicted" for name, (row, _) in cost._ROWS.items()
+    }
+    assert [hours[n].role for n in ("Llama 3.1 405B", "DeepSeek-V3", "Llama 3.1 8B")] == [
+        "fitted",
+        "predicted",
+        "predicted",
+    ]
+    urls = {fact.source.url for prices in PRICE_LISTS.values() for fact in prices.facts.values()}
+    who = {"1 GW, NVIDIA": "NVIDIA", "1 GW, Epoch AI": "Epoch AI", "10 GW, Stargate": "Stargate"}
+    bills = {claim.name: claim for claim in cost.stated_bills()}
+    for name, publisher in who.items():
+        seen = any(row["url"] in urls for row in published("economics", name=publisher))
+        assert bills[name].role == ("fitted" if seen else "predicted"), name
+    for claim in bills.values():  # what agrees to the digit was fed in
+        assert (claim.role == "restated") == (abs(claim.error) < 0.005), claim.name
 
 
 def test_every_run_with_stated_hours_has_a_prediction_or_no_published_shape(hours):

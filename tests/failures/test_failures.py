@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 from clusterlab import catalogue, failures
 from clusterlab.evidence import published
 from clusterlab.failures import (
+    STORAGE_SHARE,
     Job,
     burstiness,
     checkpoint,
+    checkpoint_interval,
     checkpoint_size,
     daly_interval,
     elastic_capacity,
@@ -442,6 +444,32 @@ def test_for_short_writes_all_three_rules_agree():
     assert rules[1] == pytest.approx(rules[2], rel=1e-8)
 
 
+def test_a_drive_that_bears_three_writes_a_day_may_write_a_twentieth_of_the_time():
+    """Solidigm D7-P5620 of 6.4 TB: 4.3 GB/s, three writes of its capacity a day."""
+    assert 3 * 6.4e12 / (4.3e9 * day) == pytest.approx(STORAGE_SHARE, rel=0.05)
+
+
+@given(st.floats(0.01, 1e3), st.floats(0, 1e3), st.floats(0.01, 1))
+def test_the_storage_writes_for_its_share_of_the_time_at_most(write, lag, share):
+    """For that share where failures come so fast that the optimum is below the floor."""
+    floor = (write + lag) / share - write
+    for mtbf in (1e-3, 1e12):
+        work = checkpoint_interval(write, mtbf, lag=lag, share=share)
+        writes = (write + lag) / (work + write)
+        assert writes <= share * (1 + 1e-9)
+        if floor > mtbf:  # an optimum is always below it
+            assert writes == pytest.approx(share)
+
+
+def test_a_plan_saves_no_more_often_than_pays_and_than_the_storage_bears():
+    """405B at 100 GB/s: a blocking write is at its optimum, a copy that drains at what the drives bear."""
+    blocking, drained = checkpoint_interval(56.7, 10_986), checkpoint_interval(0.07, 10_986, lag=56.7)
+    assert blocking == optimal_interval(56.7, 10_986) > 56.7 * 19
+    assert drained == pytest.approx(20 * 56.77 - 0.07)
+    assert drained > 10 * optimal_interval(0.07, 10_986)
+    assert checkpoint_interval(0.07, 10_986, lag=56.7, share=1) == pytest.approx(56.7)  # one after the other
+
+
 def test_beyond_0_797_mtbf_the_optimum_is_shorter_than_the_write():
     assert optimal_interval(0.796, 1) > 0.796
     assert optimal_interval(0.798, 1) < 0.798
@@ -824,6 +852,7 @@ SOUND = {
     young_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     daly_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
     optimal_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400]},
+    checkpoint_interval: {"write": [1, 60, 900], "mtbf": [1e4, 3e5, 400], "lag": [0, 60, 5], "share": [0.05, 0.1, 1]},
     first_order_goodput: COST,
     goodput: COST,
     expected_run_time: {"work": [1e5, 500, 777.7]} | COST,

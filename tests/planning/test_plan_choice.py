@@ -24,6 +24,8 @@ from clusterlab.planning.choice import candidates
 from clusterlab.units import MW, day, fmt
 from planned import ASKED, EIGHT, FEW, H100, LLAMA, adds_up
 
+LLAMA_SMALL = replace(LLAMA, global_batch=1024)
+
 
 @pytest.fixture(scope="module")
 def small():
@@ -121,76 +123,74 @@ def test_the_front_has_the_chosen_plan_with_its_intervals(small):
 # --- What binds ------------------------------------------------------------------------------------------------------
 
 
-def test_what_one_more_unit_buys_is_a_slope_of_the_plans(table):
-    """A megawatt more, by the slope between the neighbours, against the plans on either side."""
-    asked, all_of = table
-    made = plan(replace(asked, deadline=None), Site("H100 SXM", power=2 * MW, layout=EIGHT), draws=10)
-    n = made.design.gpus
-    near = np.sort(all_of.gpus[(all_of.gpus > n / 2) & (all_of.gpus < 2 * n)])
-    low, high = near[near < n].max(), near[near > n].min()
-    time = dict(zip(all_of.gpus, all_of.time, strict=True))
-    slope = math.log(time[high] / time[low]) / math.log(high / low)
-    more = made.binding.gpus
-    assert more == pytest.approx(n * MW / made.outcome.site.total)
-    assert made.binding.time == pytest.approx(made.outcome.time * slope * more / n)
-    assert made.binding.time < 0
+def test_a_little_more_of_a_limit_allows_the_plan_that_the_binding_names(table):
+    """Planned again with so much more power or so many more racks; with a little less, it is the same plan."""
+    asked, _ = table
+    for name, limit in (("power", 2 * MW), ("racks", 30)):
+        site = Site("H100 SXM", **{name: limit}, layout=EIGHT)
+        made = plan(replace(asked, deadline=None), site, draws=10)
+        one = made.binding
+        assert (one.name, one.limit) == (name, limit)
+        for less, changed in ((0, True), (1, False)):  # a watt, or a rack
+            more = limit + one.unit + 1e-6 * (name == "power") - less
+            again = plan(replace(asked, deadline=None), replace(site, **{name: more}), draws=10)
+            added = again.design.gpus - made.design.gpus, again.outcome.time - made.outcome.time
+            assert added == (pytest.approx((one.gpus, one.time)) if changed else (0, 0))
+        assert one.time < 0 < one.gpus
 
 
-def neighbours(all_of, n):
-    """Numbers of accelerators on either side, and what grows with so many times as many."""
-    below, above = all_of.gpus[all_of.gpus < n].max(), all_of.gpus[all_of.gpus > n].min()
-    at = {name: dict(zip(all_of.gpus, getattr(all_of, name), strict=True)) for name in ("time", "cost")}
-    across = math.log(above / below)
-    return (math.log(at[name][above] / at[name][below]) / across for name in ("time", "cost"))
-
-
-def test_a_day_more_is_a_day_and_lets_accelerators_go(table):
-    """What is added is the day itself, and the accelerators that a run so much longer does without."""
-    asked, all_of = table
+def test_a_later_deadline_allows_the_cheaper_plan_that_the_binding_names(table):
+    asked, _ = table
     due = replace(asked, deadline=asked.deadline / 2)
     made = plan(due, Site("H100 SXM", layout=EIGHT), draws=10)
-    one, n = made.binding, made.design.gpus
-    of_time, of_cost = neighbours(all_of, n)
+    one = made.binding
     assert one.name == "deadline"
-    assert one.time == pytest.approx(day)
-    assert one.gpus < 0
-    assert one.gpus == pytest.approx(n * day / made.outcome.time / of_time)
-    assert one.cost == pytest.approx(made.outcome.cost * of_cost * one.gpus / n)
-    assert "-" in one.sentence
-    assert "of time" not in one.sentence
+    later = plan(replace(due, deadline=due.deadline + one.unit), Site("H100 SXM", layout=EIGHT), draws=10)
+    assert later.design.gpus - made.design.gpus == one.gpus
+    assert later.outcome.cost - made.outcome.cost == pytest.approx(one.cost)
+    assert one.cost < 0 < one.time
 
 
-def test_a_million_more_is_a_million_and_buys_time():
+def test_a_larger_budget_allows_the_faster_plan_that_the_binding_names():
     run = Training("Llama 3.1 70B", 2e12, global_batch=512)
     free = Site("H100 SXM", layout=EIGHT)
     all_of = candidates(run, replace(free, budget=1e9), CENTRAL)
     least, fastest = np.min(all_of.cost), all_of.cost[np.argmin(all_of.time)]
     made = plan(run, replace(free, budget=math.sqrt(least * fastest)), draws=10)
-    one, n = made.binding, made.design.gpus
-    of_time, of_cost = neighbours(all_of, n)
+    one = made.binding
+    richer = plan(run, replace(free, budget=made.site.budget + one.unit), draws=10)
     assert one.name == "budget"
-    assert one.cost == pytest.approx(1e6)
-    assert one.gpus == pytest.approx(n * 1e6 / made.outcome.cost / of_cost)
-    assert one.time == pytest.approx(made.outcome.time * of_time * one.gpus / n)
+    assert richer.outcome.time - made.outcome.time == pytest.approx(one.time)
+    assert richer.outcome.cost - made.outcome.cost == pytest.approx(one.cost)
     assert one.time < 0 < one.gpus
 
 
-def test_a_rack_more_holds_as_many_as_the_others(table):
-    asked, all_of = table
-    made = plan(replace(asked, deadline=None), Site("H100 SXM", racks=30, layout=EIGHT), draws=10)
-    one, n = made.binding, made.design.gpus
-    of_time, _ = neighbours(all_of, n)
-    assert (one.name, one.unit) == ("racks", 1)
-    assert one.gpus == pytest.approx(n / made.design.racks)
-    assert one.time == pytest.approx(made.outcome.time * of_time / made.design.racks)
+def test_one_more_server_is_planned_and_saves_no_more_than_there_is():
+    """A slope said that eight more GPUs beside eight save 365 days of 361."""
+    run = Training("Llama 3.1 8B", 2e12, global_batch=512)
+    made, twice = (plan(run, Site("H100 SXM", gpus=n), draws=10) for n in (8, 16))
+    one = made.binding
+    assert (one.name, one.limit, one.unit, one.gpus) == ("gpus", 8, 8, 8)
+    assert one.time == pytest.approx(twice.outcome.time - made.outcome.time)
+    assert one.cost == pytest.approx(twice.outcome.cost - made.outcome.cost)
+    assert 0.45 < -one.time / made.outcome.time < 0.55
+
+
+def test_where_the_batch_is_shared_out_more_accelerators_are_slower():
+    made = plan(LLAMA_SMALL, Site("H100 SXM", gpus=16384), draws=10)
+    assert made.binding.time > 0
+    more = plan(LLAMA_SMALL, Site("H100 SXM", gpus=int(16384 + made.binding.gpus)), draws=10)
+    assert more.outcome.time - made.outcome.time == pytest.approx(made.binding.time)
 
 
 def test_what_binds_is_said_in_words(table):
     asked, _ = table
     made = plan(replace(asked, deadline=None), Site("H100 SXM", power=2 * MW, layout=EIGHT), draws=10)
     one = made.binding
-    assert one.sentence.startswith(f"power binds; 1 MW more of it would change: {one.gpus:+,.0f} GPUs, -")
-    assert replace(one, gpus=0, time=0, cost=math.nan).sentence.endswith("would change: nothing")
+    assert one.sentence.startswith(
+        f"power binds; {fmt(one.unit, 'W')} more of it would change: {one.gpus:+,.0f} GPUs, -"
+    )
+    assert replace(one, unit=0).sentence == "power binds; no plan beyond it would be better"
 
 
 # --- Where there is no plan ------------------------------------------------------------------------------------------

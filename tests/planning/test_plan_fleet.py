@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from clusterlab.catalogue import PREDICTION_INTERVALS, price_list
 from clusterlab.planning import CENTRAL, FLEET_METRICS, SWITCHES, InfeasibleError, Serving, Site, samples, serve
 from clusterlab.planning.recount import recount
 from clusterlab.scaling import redundancy
+from clusterlab.serving import Replica, Requests, frontier
 from clusterlab.units import hour, year
 from planned import ASKED, adds_up
 
@@ -30,13 +32,24 @@ def annuity(money, rate, years):
     return money * rate / (1 - (1 + rate) ** -years)
 
 
+@cache
+def fewest_spares(replicas, gpus):
+    """With which enough replicas are up: counted one by one, in the scenario in which the fleet is planned."""
+    up = CENTRAL.gpu_mttf / (CENTRAL.gpu_mttf + gpus * CENTRAL.repair)
+    kept = (redundancy(replicas, up, spares=s).availability for s in itertools.count())
+    return next(s for s, one in enumerate(kept) if one >= CENTRAL.availability)
+
+
 def by_hand(fleet, assumed=CENTRAL):
     """Every number of a fleet on H100s, from its replica, datasheets, prices and assumptions alone."""
     tokens, service = 20_000 * 300, fleet.service
-    replicas = math.ceil(tokens / service.tokens_per_second / CENTRAL.utilisation)
-    hosts = 8 * math.ceil((replicas + fleet.spare_replicas) * service.gpus / 8)
-    tree = interconnect.fat_tree(hosts, 64)
-    rated = (hosts / 8 * 10.2e3 + tree.switches * SWITCHES["QM9700"].power) * assumed.pue
+    replicas = math.ceil(tokens * assumed.step / service.tokens_per_second / assumed.utilisation)
+    spares = fewest_spares(replicas, service.gpus)
+    hosts = 8 * math.ceil((replicas + spares) * service.gpus / 8)
+    trees = {name: interconnect.fat_tree(hosts, SWITCHES[name].ports) for name in ("QM9700", "SN5600")}
+    name = min(trees, key=lambda one: trees[one].switches * SWITCHES[one].power)
+    tree = trees[name]
+    rated = (hosts / 8 * 10.2e3 + tree.switches * SWITCHES[name].power) * assumed.pue
     listed = price_list("H100 SXM")
     hall = rated * (listed.substation + listed.generators + listed.electrical + listed.cooling + listed.building)
     bought = hosts * (listed.servers + listed.network + listed.storage)
@@ -45,10 +58,10 @@ def by_hand(fleet, assumed=CENTRAL):
     yearly += assumed.draw * rated * year * (assumed.energy_price + listed.water)
     return {
         "gpus": replicas * service.gpus,
-        "busy_gpus": tokens / (service.tokens_per_second / service.gpus),
+        "busy_gpus": tokens * assumed.step / (service.tokens_per_second / service.gpus),
         "hosts": hosts,
         "replicas": replicas,
-        "spare_replicas": fleet.spare_replicas,  # the fewest that keep the promise: below
+        "spare_replicas": spares,
         "racks": math.ceil(hosts / 8 / 4),
         "leaf_switches": tree.leaves,
         "spine_switches": tree.spines,
@@ -60,8 +73,8 @@ def by_hand(fleet, assumed=CENTRAL):
         "cost_a_day": yearly * 86_400 / year,
         "cost_a_year": yearly,
         "cost_of_a_million_tokens": 1e6 * yearly / (tokens * year),
-        "speed": 1 / service.time_per_token,
-        "first_token": service.time_to_first_token,
+        "speed": 1 / (service.time_per_token * assumed.step),
+        "first_token": service.time_to_first_token * assumed.step,
     }
 
 
@@ -72,27 +85,45 @@ def test_a_number_of_a_fleet_is_that_which_one_counts_by_hand(name, promised):
     assert promised.spare_replicas > 0
 
 
-def test_the_intervals_of_a_fleet_are_those_of_slower_and_dearer_scenarios(promised):
-    """A step so many times as long leaves each user less, and needs so many times as many of the GPUs."""
+def test_the_intervals_of_a_fleet_are_those_of_as_many_fleets_by_hand(promised):
+    """A step so many times as long leaves each user less, and the same load needs so many times the replicas."""
     drawn = samples(CENTRAL, 200, step_kind="serving: saturated, dense")
-    hand, service = by_hand(promised), promised.service
-    wanted = {
-        "speed": 1 / (service.time_per_token * drawn.step),
-        "first_token": service.time_to_first_token * drawn.step,
-        "busy_gpus": hand["busy_gpus"] * drawn.step,
-        "requests_at_most": promised.replicas * service.tokens_per_second / drawn.step / 300,
-        "site_power": hand["site_power"] / CENTRAL.pue * drawn.pue,
-        "mean_power": hand["site_power"] / CENTRAL.pue * drawn.pue * drawn.draw,
-        "cost_a_day": by_hand(promised, drawn)["cost_a_day"],
-        "cost_a_year": by_hand(promised, drawn)["cost_a_year"],
-        "cost_of_a_million_tokens": by_hand(promised, drawn)["cost_of_a_million_tokens"],
-    }
+    worlds = [
+        replace(CENTRAL, **{n: float(np.broadcast_to(v, 200)[i]) for n, v in vars(drawn).items()}) for i in range(200)
+    ]
+    service = promised.service
+    hands = [by_hand(promised, one) for one in worlds]
+    wanted = {name: [hand[name] for hand in hands] for name in set(hands[0]) & set(promised.intervals)}
+    wanted["requests_at_most"] = promised.replicas * service.tokens_per_second / drawn.step / 300
     assert set(wanted) == set(promised.intervals) - {"capital"}
     for name, values in wanted.items():
         one = promised.intervals[name]
         low, high = np.quantile(values, (0.1, 0.9))
         assert (one.low, one.high) == pytest.approx((min(low, one.value), max(high, one.value)), rel=1e-9), name
-    assert promised.intervals["busy_gpus"].high > promised.intervals["busy_gpus"].value * 1.1
+
+
+def test_the_count_of_a_fleet_has_an_interval_and_its_cost_moves_with_it(promised):
+    """The step alone moves a fleet: its cost is at least as uncertain as with the step at either end."""
+    sure, step = promised.intervals, {bar.name: bar for bar in promised.tornado}["step"]
+    assert sure["gpus"].high > 1.2 * promised.gpus > promised.gpus > 1.2 * sure["gpus"].low
+    assert sure["cost_a_year"].low < min(step.cost) < max(step.cost) < sure["cost_a_year"].high
+
+
+def test_prompts_that_are_read_apart_take_fewer_of_a_fast_promise():
+    """Both kinds together carry the requests: one decodes at the promised speed, the other only reads."""
+    asked = Serving("DeepSeek-V3", 1000, 1000, 300, speed=50, precision="fp8")
+    fleet = serve(asked, Site("H100 SXM"), draws=2)
+    assert fleet.apart < 0.6 * fleet.gpus
+    replica = replace(Replica(asked.model, fleet.machine, formats=asked.formats), layout=fleet.layout)
+    (reads, decodes) = (
+        max(
+            np.max(one.service.tokens_per_second_per_gpu[one.service.speed >= least])
+            for one in [frontier(replica, requests, gpus=[16, 32, 64])]
+        )
+        for requests, least in ((Requests(1000, 1), 0), (Requests(1000, 300, 1.0), 50))
+    )
+    assert fleet.apart == pytest.approx((1000 / reads + 300_000 / decodes) / CENTRAL.utilisation, rel=0.05)
+    assert np.isnan(serve(replace(asked, cached=1.0), Site("H100 SXM"), draws=2).apart)
 
 
 def test_a_rented_fleet_pays_for_the_accelerators_that_work():
@@ -162,8 +193,9 @@ def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what
     one = promised.binding
     assert one.name == "speed"
     faster = serve(replace(promised.serving, speed=75), Site("H100 SXM"), draws=2)
-    assert 15 * one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
-    assert 15 * one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
+    assert (one.limit, one.unit) == (60, 15)
+    assert one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
+    assert one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
     free = serve(replace(promised.serving, speed=0.1), Site("H100 SXM"), draws=2)
     assert free.binding.name == "rate"
     assert free.binding.gpus == pytest.approx(free.gpus / 20_000)
@@ -172,14 +204,14 @@ def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what
     assert soon.binding.gpus < 0
 
 
-def test_a_tenth_of_a_second_more_saves_what_the_binding_says():
-    """Planned again with a quarter more time for the first token: so far goes the slope."""
+def test_a_quarter_more_time_saves_what_the_binding_says():
+    """Planned again with a quarter more time for the first token."""
     asked = replace(ASKED, rate=20_000, speed=0.1, first_token=0.08)
     soon = serve(asked, Site("H100 SXM"), draws=2)
     later = serve(replace(asked, first_token=0.08 * 1.25), Site("H100 SXM"), draws=2)
-    assert (soon.binding.name, soon.binding.unit, soon.binding.dimension) == ("first_token", 0.1, "s")
-    assert soon.binding.gpus * 0.08 * 0.25 / 0.1 == pytest.approx(later.gpus - soon.gpus, rel=0.02)
-    assert soon.binding.cost * 0.08 * 0.25 / 0.1 == pytest.approx(later.cost - soon.cost, rel=0.1)
+    assert (soon.binding.name, soon.binding.unit, soon.binding.dimension) == ("first_token", 0.02, "s")
+    assert soon.binding.gpus == pytest.approx(later.gpus - soon.gpus, rel=0.02)
+    assert soon.binding.cost == pytest.approx(later.cost - soon.cost, rel=0.1)
 
 
 def test_the_front_of_fleets_is_a_front(promised):

@@ -10,7 +10,7 @@ from clusterlab import failures, interconnect
 from clusterlab.catalogue import PREDICTION_INTERVALS, price_list
 from clusterlab.model import parameters
 from clusterlab.parallelism import step
-from clusterlab.planning import ASSUMPTIONS, CENTRAL, METRICS, SWITCHES, Site, design, outcome, samples
+from clusterlab.planning import CENTRAL, METRICS, SWITCHES, Site, design, outcome, samples
 from clusterlab.planning.recount import of_run
 from clusterlab.planning.training import run_intervals
 from clusterlab.units import hour, year
@@ -24,7 +24,7 @@ def llama():
 
 # --- By hand ---------------------------------------------------------------------------------------------------------
 
-GPUS, SERVERS, SPARES = 16_384, 2048, 38
+GPUS, SERVERS, SPARES = 16_384, 2048, 40
 HOSTS = 8 * (SERVERS + SPARES)
 
 
@@ -43,7 +43,7 @@ def by_hand(assumed=CENTRAL):
     lag = size / (assumed.storage_per_gpu * HOSTS)
     stall = size / GPUS / assumed.local_bandwidth
     job = failures.Job(
-        interval=max(failures.optimal_interval(stall, mtbf), timed.time, lag, stall),
+        interval=max(failures.optimal_interval(stall, mtbf), timed.time, (lag + stall) / 0.05 - stall),
         write=stall,
         mtbf=mtbf,
         lag=lag,
@@ -227,16 +227,31 @@ def test_a_scenario_that_loses_so_many_times_the_time_has_so_many_times_the_odds
     assert (worse.failures, worse.work) == (usual.failures, usual.work)
 
 
-def test_spares_are_the_fewest_that_keep_the_risk(llama):
-    low = ASSUMPTIONS["gpu_mttf"].low
-    pool = {"nodes": llama.servers, "node_mtbf": low / 8, "repair": CENTRAL.repair}
-    risk = [failures.spare_pool(k, **pool).none_left for k in (llama.spares - 1, llama.spares)]
-    assert risk[1] <= CENTRAL.spare_risk < risk[0]
+def test_spares_are_the_fewest_that_are_enough_in_bad_months(llama):
+    """Machines in repair in months whose rates are gamma distributed, as a count of negative binomial chances."""
+    load = 2048 * CENTRAL.repair / (CENTRAL.gpu_mttf / 8)
+    n, p = 1 / failures.BURSTS, 1 / (1 + failures.BURSTS * load)
+    chances = [
+        math.exp(math.lgamma(k + n) - math.lgamma(n) - math.lgamma(k + 1)) * p**n * (1 - p) ** k for k in range(99)
+    ]
+    short = 1 - np.cumsum(chances)
+    assert short[int(llama.spares)] <= CENTRAL.spare_risk < short[int(llama.spares) - 1]
+
+
+def test_a_plan_saves_as_often_as_the_law_of_failures_says_and_its_storage_bears(llama):
+    saved = llama.checkpoint
+    bound = failures.checkpoint_interval(saved.stall, CENTRAL.gpu_mttf / GPUS, lag=saved.lag)
+    assert llama.interval == bound
+    assert saved.time / (llama.interval + saved.stall) == pytest.approx(failures.STORAGE_SHARE)
+    assert CENTRAL.storage_share == failures.STORAGE_SHARE  # one default
+    often = design(LLAMA, Site(), H100, META, scenario=replace(CENTRAL, storage_share=1))
+    assert often.interval == failures.optimal_interval(saved.stall, CENTRAL.gpu_mttf / GPUS) < 0.5 * llama.interval
+    assert outcome(often).time < outcome(llama).time  # what the floor costs
 
 
 def test_the_interval_is_the_best_that_saving_allows():
-    """Among all intervals that the storage can keep up with, none ends sooner."""
+    """Among all intervals that the storage bears, none ends sooner."""
     made = design(LLAMA, Site(storage_bandwidth=20e12), H100, META)
     times = {f: outcome(replace(made, interval=made.interval * f)).time for f in (1, 1.2, 2, 4)}
     assert min(times, key=times.get) == 1
-    assert made.interval >= max(made.step.time, made.checkpoint.lag)
+    assert made.interval >= max(made.step.time, made.checkpoint.time)

@@ -21,6 +21,7 @@ Tables = dict[str, dict[str, Any]]  # {table: {name: record}}: those of a table 
 
 KINDS = ("specified", "measured", "derived", "fitted", "assumed")
 CHECKED = ("read", "cited", "memory")
+ROLES = ("predicted", "fitted", "restated")  # what a law's agreement with a published number is worth
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,19 @@ class Source:
 
 @dataclass(frozen=True)
 class Fact:
-    """One stored number: what the source prints, what kind of number it is, and where it comes from."""
+    """One stored number: what the source prints, what kind of number it is, and where it comes from.
+
+    A number that laws are held against says its ``role``. It is *predicted* where no constant of the laws has seen the
+    publication, *fitted* where one has, and *restated* where an input or a constant of the same source comes back.
+    ``by`` names what has seen it, or what comes back.
+    """
 
     printed: str | float
     kind: str
     source: Source
     note: str = ""
+    role: str = ""
+    by: str = ""
 
 
 _NOTHING = ("unfused", "wire", "fused")  # how the data says None: scores in memory; as fast as the wire; no cast
@@ -193,16 +201,19 @@ def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dic
             continue
         entry = entry if isinstance(entry, Mapping) else {"value": entry}
         kind, source = entry.get("kind", row.get("kind")), entry.get("source", row.get("source"))
-        if unknown := set(entry) - {"value", "kind", "source", "note"}:
+        role, by = entry.get("role", ""), entry.get("by", "")
+        if unknown := set(entry) - {"value", "kind", "source", "note", "role", "by"}:
             gaps.append(f"{where}: {key} has unknown entries {', '.join(sorted(unknown))}")
         if "value" not in entry:
             gaps.append(f"{where}: {key} has no value")
         elif kind not in KINDS:
             gaps.append(f"{where}: {key} has kind {kind!r}, not one of {', '.join(KINDS)}")
+        elif (role and role not in ROLES) or bool(by) != (role in ("fitted", "restated")):
+            gaps.append(f"{where}: {key} must be one of {', '.join(ROLES)}, and say by what unless it is predicted")
         elif not isinstance(source, str) or source not in sources:
             gaps.append(f"{where}: {key} has no listed source (got {source!r})")
         else:
-            facts[key] = Fact(entry["value"], kind, sources[source], entry.get("note", ""))
+            facts[key] = Fact(entry["value"], kind, sources[source], entry.get("note", ""), role, by)
     return facts, gaps
 
 

@@ -1,7 +1,7 @@
 """What runs and clusters are said to have cost, beside what the laws say: GPU-hours, bills, shares of a bill.
 
-Hours are the step model's and the goodput of a plan; dollars are those of :mod:`clusterlab.scaling` at the prices of
-its lists. A chapter and the evidence page print the same rows.
+Hours are those of a plan, where a preset has the run, else the step model's over the goodput of a plan; dollars are
+those of :mod:`clusterlab.scaling` at the prices of its lists. A chapter and the evidence page print the same rows.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import RENTS, SOFTWARE, machine, price_list
-from ..model import Layout, Workload, transformer
-from ..parallelism import Step, step
+from ..catalogue import PRICE_LISTS, RENTS, price_list
+from ..parallelism import Step
+from ..planning import preset
 from ..quantities import Dollars
 from ..records import Explained, Rows, Table, tabulate
 from ..scaling import Bill, annuity, capital, compute_ledger, kept_per_doubling, yearly_bill
@@ -34,8 +34,8 @@ class Claim(Explained):
     """One published figure beside the computed one.
 
     ``stated`` is what was printed, as (low, high) where a range was. ``low`` and ``high`` are the ends of the computed
-    figure's 80 % interval, or None where it has none. ``why`` says where a difference comes from, or that the law was
-    fed with the figure and so agrees.
+    figure's 80 % interval, or None where it has none. ``why`` says where a difference comes from, ``role`` what an
+    agreement is worth: the figure is predicted, fitted or restated, as :class:`clusterlab.catalogue.Fact` has it.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Claim(Explained):
     why: str
     low: float | None = None
     high: float | None = None
+    role: str = "predicted"
 
     @property
     def error(self) -> float:
@@ -59,8 +60,8 @@ class Claim(Explained):
         return self.low <= self.stated[1] and self.stated[0] <= self.high
 
     @property
-    def columns(self) -> tuple[str, str, str, str, str]:
-        """Name, stated, computed with its interval, error and reason, as they are printed."""
+    def columns(self) -> tuple[str, str, str, str, str, str]:
+        """Name, stated, computed with its interval, error, role and reason, as they are printed."""
 
         def printed(value: float) -> str:
             if self.unit == "GPU-hours":
@@ -73,23 +74,23 @@ class Claim(Explained):
             ends = [f"{end / 1e6:.3g}" for end in (self.low, self.high)]
             computed += f" ({ends[0]} to {ends[1]})"
         error = f"{100 * self.error:+.0f}%" if abs(self.error) >= 0.005 else "0%"
-        return self.name, low if low == high else f"{low} to {high}", computed, error, self.why
+        return self.name, low if low == high else f"{low} to {high}", computed, error, self.role, self.why
 
     def _rows(self) -> Rows:
-        names = ("", "stated", "computed", "error", "why")
+        names = ("", "stated", "computed", "error", "role", "why")
         return list(zip(names, self.columns, strict=True))
 
 
 def claim_table(claims: Sequence[Claim], what: str = "what") -> Table:
-    """Claims as a table, a row each: stated, computed with its interval, the error, and why.
+    """Claims as a table, a row each: stated, computed with its interval, the error, what it is worth, and why.
 
     Examples
     --------
     >>> claim_table([Claim("a rack", "$", (5.9e6, 5.9e6), 6.2e6, "an example")])
-    what    stated  computed  error         why
-    a rack   $5.9M     $6.2M    +5%  an example
+    what    stated  computed  error       role         why
+    a rack   $5.9M     $6.2M    +5%  predicted  an example
     """
-    names = (what, "stated", "computed", "error", "why")
+    names = (what, "stated", "computed", "error", "role", "why")
     columns = zip(*(claim.columns for claim in claims), strict=True)
     return tabulate(dict(zip(names, map(list, columns), strict=True)))
 
@@ -104,14 +105,11 @@ def _stated(name: str, quantity: str) -> float:
 # Where a run prints no number of accelerators, it is taken to have had these: what Llama 2's paper compares fabrics on.
 _UNSTATED = 2048
 
-# Of each run with stated hours: its accelerator; the row of the table of training runs that holds its layout, or the
-# sequence and batch from which the reader of that table fills in the rest; and what its hours hold beside steps.
-_ROWS = {
-    "Llama 3.1 405B": ("T0650", 16384),
-    "BLOOM": ("T0685", 384),
-    "LLaMA 65B": ("T0687", 2048),
-    "PaLM 540B": ("T0683", 6144),
-}
+# Of each run with stated hours: the preset that plans it; or the row of the table of training runs that holds its
+# layout, and its accelerators; or the sequence and batch from which the reader of that table fills in the rest; its
+# accelerator; and what its hours hold beside steps.
+_PLANNED = {"Llama 3.1 405B": ("Llama 3 405B", "accelerator_time"), "DeepSeek-V3": ("DeepSeek-V3", "pretraining")}
+_ROWS = {"BLOOM": ("T0685", 384), "LLaMA 65B": ("T0687", 2048), "PaLM 540B": ("T0683", 6144)}
 _OPEN = {
     "Llama 3.1 8B": (8192, 2048),
     "Llama 3.1 70B": (8192, 2048),
@@ -134,7 +132,7 @@ _ACCELERATORS = {
     "PaLM 540B": "TPU v4",
 }
 _WHY = {
-    "Llama 3.1 405B": "of all training; the step's constants have seen its layout",
+    "Llama 3.1 405B": "of all training: smaller batches and long contexts too",
     "Llama 3.1 70B": "of all training; GPUs not published, 2,048 taken",
     "Llama 3.1 8B": "of all training, long contexts too; GPUs not published, 2,048 taken",
     "DeepSeek-V3": "its pre-training alone",
@@ -184,12 +182,21 @@ def _hours(
     value = steps / kept
     why = _WHY[name].format(measured=round(run.seconds), predicted=round(float(found.time)))
     low, high = value * math.exp(-ends[0]), value * math.exp(ends[1])
-    return Claim(name, "GPU-hours", (stated, stated), value, why, low, high)
+    role = "fitted" if run.role == "given" else "predicted"
+    return Claim(name, "GPU-hours", (stated, stated), value, why, low, high, role)
+
+
+def _planned(name: str) -> Claim:
+    """GPU-hours of a run that a preset plans, which are the plan's own on every page."""
+    run, quantity = _PLANNED[name]
+    stated = _stated(name, quantity) / hour
+    (one,) = (check for check in preset(run).published if check.name == "gpu_hours")
+    return Claim(name, "GPU-hours", (stated, stated), one.planned, _WHY[name], one.low, one.high, one.role)
 
 
 @cache
 def stated_hours() -> tuple[Claim, ...]:
-    """GPU-hours that published training runs state, beside those of the step model over the goodput of a plan.
+    """GPU-hours that published training runs state, beside those of a plan or of the step model over its goodput.
 
     Layouts are the published ones where there are some. A run that prints no number of GPUs is taken to have had 2,048
     and what the reader of training runs fills in; the reason says so. OPT stands twice: as planned, and as it went.
@@ -197,10 +204,10 @@ def stated_hours() -> tuple[Claim, ...]:
     Examples
     --------
     >>> [(claim.name, round(claim.error, 1) + 0) for claim in stated_hours()[:2]]
-    [('Llama 3.1 405B', 0.0), ('BLOOM', -0.3)]
+    [('Llama 3.1 405B', -0.1), ('BLOOM', -0.3)]
     """
     rows = {run.row: run for run in published_runs()[0]}
-    claims = []
+    claims = [_planned("Llama 3.1 405B")]
     for name, (row, gpus) in _ROWS.items():
         run = rows[row]
         stated, tokens = _stated(name, "accelerator_time") / hour, _stated(name, "tokens")
@@ -213,25 +220,12 @@ def stated_hours() -> tuple[Claim, ...]:
     others = [math.log(wait) for source, wait in waits_for_people().items() if source != "OPT-175B"]
     wait = math.exp(sum(others) / len(others))
     claims.append(_hours("OPT-175B, as it went", hours, tokens, opt, found, 992, wait=wait))
-    claims.append(_deepseek())
+    claims.append(_planned("DeepSeek-V3"))
     for name in _OPEN:
         run = _filled(name)
         stated, tokens = _stated(name, "accelerator_time") / hour, _stated(name, "tokens")
         claims.append(_hours(name, stated, tokens, run, predict_run(run), _UNSTATED))
     return tuple(claims)
-
-
-def _deepseek() -> Claim:
-    """DeepSeek-V3's pre-training, with the layout of its report."""
-    run = Run(
-        *("", "DeepSeek-V3", transformer("DeepSeek-V3"), machine("H800 SXM")),
-        Workload(sequence=4096, global_batch=15360, precision="fp8"),
-        Layout(tp=1, pp=16, dp=128, ep=64, chunks=2, zero=1),
-        *(SOFTWARE["DeepSeek"], 0.0, {}),
-    )
-    stated = _stated("DeepSeek-V3", "pretraining") / hour
-    found = step(run.model, run.machine, run.workload, run.layout, software=run.software)
-    return _hours("DeepSeek-V3", stated, _stated("DeepSeek-V3", "tokens"), run, found, 2048)
 
 
 # Rows of the table of training runs between which a cluster grew: with one batch, and with model and batch.
@@ -265,7 +259,8 @@ def stated_doublings() -> tuple[Claim, ...]:
         said = [float(one.mfu) for one in found]
         seen = [mfu * float(one.time) / run.seconds for mfu, one, run in zip(said, found, runs, strict=True)]
         measured, predicted = (2 * float(kept_per_doubling(*zip(gpus, shares, strict=True))) for shares in (seen, said))
-        claims.append(Claim(name, "", (measured, measured), predicted, f"{gpus[0]:,} to {gpus[1]:,}"))
+        role = "fitted" if any(run.role == "given" for run in runs) else "predicted"
+        claims.append(Claim(name, "", (measured, measured), predicted, f"{gpus[0]:,} to {gpus[1]:,}", role=role))
     return tuple(claims)
 
 
@@ -294,6 +289,7 @@ def implied_mfu() -> dict[str, float]:
 
 _SITE = ("substation", "generators", "electrical", "cooling", "building")
 _FED = "our prices are read off it"
+_AT_ITS_RENT = "its hours at its own $2"
 _RACKS = 5932  # of 72 GPUs, in a gigawatt
 _GPUS = 72 * _RACKS
 
@@ -315,7 +311,16 @@ def stated_bills() -> tuple[Claim, ...]:
 def _dollars(name: str, who: str, quantity: str, computed: Dollars, why: str) -> Claim:
     """A stated bill beside the computed one."""
     value = _stated(who, quantity)
-    return Claim(name, "$", (value, value), float(computed), why)
+    return Claim(name, "$", (value, value), float(computed), why, role=_role(who, quantity, why))
+
+
+def _role(who: str, quantity: str, why: str) -> str:
+    """What an agreement is worth: restated where we were fed with it, fitted where a price has the same source."""
+    if why in (_FED, _AT_ITS_RENT):
+        return "restated"
+    (row,) = published("economics", name=who, quantity=quantity)
+    seen = {fact.source.url for prices in PRICE_LISTS.values() for fact in prices.facts.values()}
+    return "fitted" if row["url"] in seen else "predicted"
 
 
 def _gigawatt() -> Bill:
@@ -336,7 +341,7 @@ def _built_gigawatts() -> list[Claim]:
     return [
         _dollars("NVL72 rack, Bernstein", "Bernstein", "rack", rack.total, _FED),
         _dollars("1 GW, Bernstein", "Bernstein", "capital", built.total, _FED),
-        Claim("1 GW, NVIDIA", "$", nvidia, float(built.total), dearer),
+        Claim("1 GW, NVIDIA", "$", nvidia, float(built.total), dearer, role=_role("NVIDIA", "capital_low", dearer)),
         _dollars("1 GW, Epoch AI", "Epoch AI", "capital", built.total, of_it),
     ]
 
@@ -370,7 +375,8 @@ def _h100_clusters() -> list[Claim]:
         stated = _stated(f"{size} H100", "capital") - size / 8 * 50e3
         parts = capital(size, 1.0, price_list("H100 SXM")).parts
         total = float(parts["servers"] + parts["network"])
-        claims.append(Claim(f"{size:,} H100s, networked", "$", (stated, stated), total, why))
+        role = _role(f"{size} H100", "capital", why)
+        claims.append(Claim(f"{size:,} H100s, networked", "$", (stated, stated), total, why, role=role))
     return claims
 
 
@@ -380,8 +386,8 @@ def _deepseek_runs() -> list[Claim]:
     v3 = _stated("DeepSeek-V3", "accelerator_time")
     r1 = sum(_stated("DeepSeek-R1", part) for part in ("r1_zero", "data", "r1"))
     return [
-        _dollars("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", v3 * rent, "its hours at its own $2"),
-        _dollars("DeepSeek-R1, on top of it", "DeepSeek-R1", "cost", r1 * rent, "the same"),
+        _dollars("DeepSeek-V3, all runs", "DeepSeek-V3", "cost", v3 * rent, _AT_ITS_RENT),
+        _dollars("DeepSeek-R1, on top of it", "DeepSeek-R1", "cost", r1 * rent, _AT_ITS_RENT),
     ]
 
 

@@ -1,6 +1,15 @@
 """Failures: how often, what they cost, checkpoints, spares, and how much of the time is useful."""
 
-from .checkpoints import Checkpoint, checkpoint, checkpoint_size, daly_interval, optimal_interval, young_interval
+from .checkpoints import (
+    STORAGE_SHARE,
+    Checkpoint,
+    checkpoint,
+    checkpoint_interval,
+    checkpoint_size,
+    daly_interval,
+    optimal_interval,
+    young_interval,
+)
 from .counts import (
     BURSTS,
     NODE_DISPERSION,
@@ -23,6 +32,7 @@ __all__ = [
     "Estimate", "TimeEstimate", "expected_failures", "poisson_interval", "implied_mttf", "Lemons", "lemons",
     "BY_HAND", "posterior_mttf", "Burstiness", "burstiness", "LOSS_SCATTER", "posterior_loss", "checkpoint_size",
     "Checkpoint", "checkpoint", "young_interval", "daly_interval", "optimal_interval", "Job", "first_order_goodput",
-    "Goodput", "goodput", "RunTime", "expected_run_time", "Budget", "overhead_budget", "SparePool",
-    "spare_pool", "InRepair", "spares_for", "elastic_capacity", "Event", "SimulatedRuns", "simulate_job",
+    "Goodput", "goodput", "RunTime", "expected_run_time", "Budget", "overhead_budget", "SparePool", "spare_pool",
+    "InRepair", "spares_for", "elastic_capacity", "Event", "SimulatedRuns", "simulate_job", "STORAGE_SHARE",
+    "checkpoint_interval",
 ]  # fmt: skip

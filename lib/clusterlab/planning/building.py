@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import catalogue, failures, interconnect, power, scaling
 from ..catalogue import PRICE_LISTS, Machine, PriceList
-from ..failures import Estimate
+from ..failures import BURSTS, Estimate
 from ..model import Layout
 from ..power import AIR, WATER, Coolant, EnergyFootprint, Load
 from ..quantities import Amount, BytesPerSecond, Number, PositiveSeconds, Seconds, Watts
@@ -21,7 +21,7 @@ from ..records import Explained, Rows, summary, words
 from ..scaling import Bill
 from ..units import fmt, year
 from .result import InfeasibleError, counted, interval
-from .scenario import CENTRAL, PRICES, SWITCHES, Scenario, Site, Switch, samples, spreads
+from .scenario import CENTRAL, PRICES, SWITCHES, Scenario, Site, Switch, samples
 
 # --- The fabric ------------------------------------------------------------------------------------------------------
 
@@ -210,23 +210,12 @@ def server_of(name: str, site: Site, scenario: Scenario) -> Server:
 
 
 def spare_servers(servers: Amount, server: Server, scenario: Scenario) -> Amount:
-    """The fewest spares with which no more failures than ``spare_risk`` find none, by bisection.
-
-    They are enough for a fleet that fails as often as any that is likely.
-    """
-    worst, _ = spreads("dense, 16 bits", scenario.own)["gpu_mttf"]
-    servers = np.asarray(servers, float)
-    about = {"nodes": servers, "node_mtbf": scenario.gpu_mttf * worst / server.gpus, "repair": scenario.repair}
-    load = failures.spare_pool(0, **about).load
-    if np.any(load > servers):
+    """The fewest spares that are enough for all but ``spare_risk`` of the time, bad months too."""
+    node_mtbf = scenario.gpu_mttf / server.gpus
+    if np.any(scenario.repair > node_mtbf):
         raise InfeasibleError("servers break faster than they are repaired: gpu_mttf must be longer, or repair shorter")
-    low = np.full(servers.shape, -1.0)  # too few
-    high = np.ceil(load + 8 * np.sqrt(load) + 8)
-    while np.any(high - low > 1):
-        middle = np.maximum(np.floor((low + high) / 2), 0.0)
-        enough = failures.spare_pool(middle, **about).none_left <= scenario.spare_risk
-        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return high[()]
+    fleet = {"nodes": servers, "node_mtbf": node_mtbf, "repair": scenario.repair}
+    return failures.spares_for(1 - scenario.spare_risk, **fleet, dispersion=BURSTS).spares
 
 
 def _racks(servers: Amount, server: Server, site: Site, scenario: Scenario) -> Amount:

@@ -99,7 +99,7 @@ def plan(
     --------
     >>> made = plan(Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=512))
     >>> fmt(made.outcome.time, "s"), made.binding.name
-    ('68.9 h', 'gpus')
+    ('69 h', 'gpus')
     """
     scenario = CENTRAL if scenario is None else scenario
     limits = limits_of(training, site)
@@ -338,10 +338,11 @@ _COUNTS = tuple(int(m * 2**k) for k in range(16) for m in (8, 10, 12, 14) if m *
 
 def _sizes(training: Training, site: Site, chips: Machine, scenario: Scenario) -> list[int]:
     """Numbers of accelerators that are worth a search: from what can hold the model to what the limits allow."""
-    if site.gpus:  # and its neighbours, for the slopes
-        n = int(site.gpus)
-        return sorted({n, 2 * n, *([n // 2] if n % 2 == 0 else [])})
     server = server_of(chips.name, site, scenario)
+    if site.gpus:  # and its neighbours: one more server, the next usual number, twice and half as many
+        n = int(site.gpus)
+        usual = next((m for m in _COUNTS if m > n and m % server.gpus == 0), 2 * n)
+        return sorted({n, n + int(server.gpus), min(usual, 2 * n), 2 * n, *([n // 2] if n % 2 == 0 else [])})
     most = float(min(_MOST_GPUS, training.workload.global_batch * 8 * 16))
     if site.power is not None:  # beyond it, to say what would do
         most = min(most, 4 * site.power / float(scenario.pue) / (server.power / server.gpus))
@@ -418,26 +419,37 @@ def _front(
 
 
 def _binding(all_of: Candidates, chosen: int, limits: Mapping[str, float], site: Site) -> Binding:
-    """The limit without which another plan would be taken, and what one more of it changes here.
+    """The limit without which another plan would be taken, and the neighbour that a little more of it would allow.
 
-    Accelerators, time and cost are powers of one another near a plan, with the slopes to its neighbours: one day more
-    in a hundred is so many per cent fewer accelerators.
+    The neighbour is one of the candidates, planned like every other: the first beyond the limit that is better, or the
+    next number of accelerators.
     """
-    gpus, time, cost = (float(column[chosen]) for column in (all_of.gpus, all_of.time, all_of.cost))
-    of_time, of_cost = _slopes(all_of, chosen)
     name = _what_binds(all_of, chosen, limits, site)
+    then = _beyond_the_limit(all_of, chosen, name, limits, site) if name in limits else _more(all_of, chosen)
+    columns = (all_of.gpus, all_of.time, all_of.cost)
+    gpus, time, cost = (float(column[then]) - float(column[chosen]) for column in columns)
     if name not in limits:
-        limit, unit, dimension = gpus, 8.0, ""
-        more = unit / gpus
-    else:
-        limit, unit, dimension = limits[name], LIMITS[name].unit, LIMITS[name].dimension
-        if name == "deadline":
-            more = unit / (time * of_time) if of_time else 0.0
-        elif name == "budget":
-            more = unit / (cost * of_cost) if of_cost > 0 else 0.0
-        else:
-            more = unit / float(all_of.limited(name)[chosen])
-    return Binding(name, limit, unit, dimension, gpus * more, time * of_time * more, cost * of_cost * more)
+        return Binding(name, float(all_of.gpus[chosen]), gpus, "", gpus, time, cost)
+    more = float(all_of.limited(name)[then]) - limits[name]
+    return Binding(name, limits[name], more, LIMITS[name].dimension, gpus, time, cost)
+
+
+def _beyond_the_limit(all_of: Candidates, chosen: int, name: str, limits: Mapping[str, float], site: Site) -> int:
+    """Of those that a limit alone keeps out and that are better than the chosen one, the one nearest to it."""
+    price = all_of.cost if "deadline" in limits and name != "budget" else all_of.time
+    others = {other: most for other, most in limits.items() if other != name}
+    better = all_of.within(others, site) & (price < price[chosen]) & (all_of.limited(name) > limits[name])
+    return int(np.argmin(np.where(better, all_of.limited(name), np.inf))) if np.any(better) else chosen
+
+
+def _more(all_of: Candidates, chosen: int) -> int:
+    """The larger number of the same accelerator of which each one more saves most time; where none does, the next."""
+    alike = all_of.alike(chosen)
+    larger = alike[all_of.gpus[alike] > all_of.gpus[chosen]]
+    if not larger.size:
+        return chosen
+    saved = (all_of.time[chosen] - all_of.time[larger]) / (all_of.gpus[larger] - all_of.gpus[chosen])
+    return int(larger[int(np.argmax(saved))] if np.max(saved) > 0 else larger[0])
 
 
 def _what_binds(all_of: Candidates, chosen: int, limits: Mapping[str, float], site: Site) -> str:
@@ -459,19 +471,6 @@ def _what_binds(all_of: Candidates, chosen: int, limits: Mapping[str, float], si
     if cheapest and all_of.gpus[chosen] == alike[0]:
         return "memory"
     return "money" if cheapest and all_of.gpus[chosen] < alike[-1] else "batch"
-
-
-def _slopes(all_of: Candidates, chosen: int) -> tuple[float, float]:
-    """Of time and of cost in the number of accelerators, both in logarithms, to the next candidates of the kind."""
-    alike = all_of.alike(chosen)
-    i = int(np.flatnonzero(alike == chosen)[0])
-    low, high = alike[max(i - 1, 0)], alike[min(i + 1, len(alike) - 1)]
-    if low == high:
-        return -1.0, 0.0  # nothing to compare with: as many again take half the time
-    across = math.log(all_of.gpus[high] / all_of.gpus[low])
-    of_time = math.log(all_of.time[high] / all_of.time[low]) / across
-    priced = np.isfinite(all_of.cost[low]) and np.isfinite(all_of.cost[high])
-    return of_time, math.log(all_of.cost[high] / all_of.cost[low]) / across if priced else math.nan
 
 
 # --- Where there is no plan ------------------------------------------------------------------------------------------

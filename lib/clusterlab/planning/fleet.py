@@ -7,8 +7,8 @@ replicas, spares. It decides only; what a replica gives is that of :mod:`cluster
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
@@ -21,7 +21,7 @@ from ..model import Layout
 from ..quantities import Amount, Count, Dollars, Number, Share
 from ..records import Rows, words
 from ..scaling import cost_per
-from ..serving import Frontier, Replica, Service, frontier
+from ..serving import Frontier, Replica, Service, disaggregate, frontier
 from ..units import day, fmt, year
 from .building import Building, Supply, build, fabric, server_of, supply
 from .result import (
@@ -44,7 +44,8 @@ class Fleet(Building, Supply, Result):
     """Replicas that serve a model, in a hall, for a year: what is decided and what follows.
 
     ``replicas`` carry the load at its peak with ``utilisation`` of what they can; ``spare_replicas`` are for those in
-    repair. ``place`` is what there is, ``site`` the rated power at the meter.
+    repair. ``place`` is what there is, ``site`` the rated power at the meter. A scenario in which passes are slower
+    has more replicas for the same load, so counts and costs have intervals. ``speed`` is that of a full replica.
     """
 
     serving: Serving
@@ -52,6 +53,7 @@ class Fleet(Building, Supply, Result):
     service: Service
     replicas: Amount
     spare_replicas: Amount
+    part: Callable[[], float] = field(default_factory=lambda: lambda: np.nan, compare=False)
 
     timed: ClassVar[str] = "a token takes"
     billed: ClassVar[str] = "a year costs"
@@ -71,6 +73,15 @@ class Fleet(Building, Supply, Result):
         """Accelerators of the replicas that work."""
         return self.replicas * self.service.gpus
 
+    @cached_property
+    def apart(self) -> float:
+        """Accelerators if some only read prompts and the others only decode: an estimate, which is not laid out.
+
+        The replicas of this fleet do both in one pass, so a prompt that is read slows everybody down, and a faster
+        promise costs more than in proportion.
+        """
+        return self.part()
+
     @property
     def busy(self) -> Amount:
         """Load at the peak over what the replicas can carry."""
@@ -89,15 +100,17 @@ class Fleet(Building, Supply, Result):
         rows = [
             ("", "value"),
             ("accelerator", self.accelerator),
-            ("GPUs", counted(self.gpus)),
-            ("replicas", counted(self.replicas)),
+            *((words(name), self.intervals[name].with_interval) for name in _COUNTS if name in self.intervals),
+            ("GPUs, prompts apart", counted(np.ceil(self.apart)) if np.isfinite(self.apart) else "no such replica"),
             ("spare replicas", counted(self.spare_replicas)),
             ("layout", layout or "one GPU"),
             ("sequences of a replica", counted(self.service.sequences)),
             ("racks", counted(self.racks)),
             ("switches", f"{counted(self.fabric.switches)} {self.fabric.name}"),
         ]
-        rows += [(words(name), one.with_interval) for name, one in self.intervals.items()]
+        said = {"speed": "speed, replicas full"}
+        others = {name: one for name, one in self.intervals.items() if name not in _COUNTS}
+        rows += [(said.get(name, words(name)), one.with_interval) for name, one in others.items()]
         return rows + ([("binds", words(self.binding.name))] if self.binding else [])
 
 
@@ -149,10 +162,11 @@ def serve(
     alike = [front.service for chips, front in found if chips.name == chosen.accelerator]
     return replace(
         chosen,
-        intervals=_intervals(chosen, drawn),
+        intervals=_intervals(chosen, scenario, drawn),
         binding=_binding(chosen, promise, alike),
         weigh=partial(_sensitivities, chosen, scenario, step_kind),
-        rank=partial(_front, good, drawn),
+        rank=partial(_front, good, scenario, drawn),
+        part=partial(_apart, asked, replace(site, accelerator=chosen.accelerator), scenario),
     )
 
 
@@ -233,22 +247,32 @@ def _no_promise(asked: Serving, services: list[Service]) -> InfeasibleError:
     return InfeasibleError(why, {"first_token": soonest})
 
 
+def _apart(asked: Serving, site: Site, scenario: Scenario) -> float:
+    """Accelerators if some only read prompts and the others only decode; NaN where none decodes so fast."""
+
+    def most(one: Serving, promise: Promise) -> float:
+        return promise.most([front.service for _, front in _frontiers(one, site, None)])
+
+    decodes = most(replace(asked, cached=1.0), Promise(asked.speed, np.inf)) / asked.output
+    if not asked.requests.read or not decodes:
+        return np.nan
+    # A batch that ends with its first token only reads.
+    reads = most(replace(asked, output=1.0), Promise(0.0, Promise.of(asked).first_token))
+    if not reads:
+        return np.nan
+    return asked.rate / scenario.utilisation / float(disaggregate(reads, decodes).requests_per_second)
+
+
 # --- The fleet in its hall -------------------------------------------------------------------------------------------
 
 
 def fleet_of(asked: Serving, site: Site, chips: Machine, layout: Layout, service: Service, scenario: Scenario) -> Fleet:
     """Replicas for the peak, spares for those in repair, and the hall."""
-    need = asked.tokens_per_second / service.tokens_per_second
-    replicas = float(np.ceil(need / scenario.utilisation * (1 - 1e-12)))
+    replicas = float(_needed(asked, service, scenario))
     gpus = replicas * service.gpus
     fabric(gpus, gpus, chips, site)  # refuses more than any switch joins
-    if site.spares is not None:
-        spares = int(site.spares)
-    else:  # whoever lets a replica replaces it
-        spares = 0 if site.rent is not None else _spare_replicas(replicas, service.gpus, scenario)
-    per_server = server_of(chips.name, site, scenario).gpus
-    servers = np.ceil((replicas + spares) * service.gpus / per_server)
-    hall = build(chips, layout, servers, gpus=servers * per_server, site=site, scenario=scenario)
+    spares = _spares(replicas, service, site, scenario)
+    hall = _hall(chips, layout, (replicas + spares) * service.gpus, site, scenario)
     supplied = supply(hall, gpus=gpus, rent=site.rent, time=year, scenario=scenario)
     return Fleet(
         **vars(hall),
@@ -259,6 +283,26 @@ def fleet_of(asked: Serving, site: Site, chips: Machine, layout: Layout, service
         replicas=replicas,
         spare_replicas=spares,
     )
+
+
+def _needed(asked: Serving, service: Service, scenario: Scenario) -> Amount:
+    """Replicas for the peak, with ``utilisation`` of what they can carry."""
+    need = asked.tokens_per_second / service.tokens_per_second
+    return np.ceil(need / scenario.utilisation * (1 - 1e-12))
+
+
+def _hall(chips: Machine, layout: Layout, gpus: Amount, site: Site, scenario: Scenario) -> Building:
+    """The building of whole servers for so many accelerators."""
+    per_server = server_of(chips.name, site, scenario).gpus
+    servers = np.ceil(gpus / per_server)
+    return build(chips, layout, servers, gpus=servers * per_server, site=site, scenario=scenario)
+
+
+def _spares(replicas: float, service: Service, site: Site, scenario: Scenario) -> int:
+    """Replicas on standby: those of the site, none where replicas are rented, else as many as the repairs need."""
+    if site.spares is not None:
+        return int(site.spares)
+    return 0 if site.rent is not None else _spare_replicas(replicas, service.gpus, scenario)
 
 
 def _spare_replicas(replicas: float, gpus: float, scenario: Scenario) -> int:
@@ -349,7 +393,9 @@ _MORE = {
     # The tokens are those of the load: a scenario that could not carry it has no price of its own.
     "cost_of_a_million_tokens": FleetMetric("$", lambda f: f.cost * (1e6 / (f.serving.tokens_per_second * year))),
 }
-_UNCERTAIN: tuple[str, ...] = ("speed", "first_token", "requests_at_most", "busy_gpus", "site_power", "mean_power")
+_COUNTS = ("gpus", "replicas")
+_UNCERTAIN: tuple[str, ...] = (*_COUNTS, "speed", "first_token", "requests_at_most", "busy_gpus")
+_UNCERTAIN += ("site_power", "mean_power")
 _UNCERTAIN += ("cost_a_day", "cost_a_year", "capital", "cost_of_a_million_tokens")
 
 
@@ -364,22 +410,43 @@ def _slower(service: Service, times: Share) -> Service:
     )
 
 
-def _intervals(fleet: Fleet, drawn: Scenario) -> Mapping[str, Estimate]:
-    """Intervals over scenarios: a slower pass takes from every user, and from what the fleet can carry."""
-    supplied = supply(fleet, gpus=fleet.gpus, rent=fleet.place.rent, time=year, scenario=drawn)
-    many = replace(fleet, service=_slower(fleet.service, drawn.step), **vars(supplied))
+def _intervals(fleet: Fleet, scenario: Scenario, drawn: Scenario) -> Mapping[str, Estimate]:
+    """Intervals over scenarios: a slower pass takes from every user, and the same load then needs more replicas.
+
+    What the fleet carries at most is that of the replicas that were built.
+    """
+    service = _slower(fleet.service, drawn.step / scenario.step)
+    built = replace(fleet, service=service)
     uncertain = {name: (dict(FLEET_METRICS) | _MORE)[name] for name in _UNCERTAIN}
-    return intervals({name: (unit, of(fleet), of(many)) for name, (unit, of) in uncertain.items()})
+    grown = _grown(built, scenario, drawn)
+    of = {name: built if name == "requests_at_most" else grown for name in _UNCERTAIN}
+    return intervals({name: (unit, get(fleet), get(of[name])) for name, (unit, get) in uncertain.items()})
 
 
-def _front(fleets: list[Fleet], drawn: Scenario) -> tuple[Point, ...]:
+def _grown(fleet: Fleet, scenario: Scenario, drawn: Scenario) -> Fleet:
+    """A fleet of as many replicas as each drawn scenario needs for the same load, in halls of their size."""
+    chips, site, service = fleet.machine, fleet.place, fleet.service
+    replicas, which = np.unique(_needed(fleet.serving, service, drawn), return_inverse=True)
+    spares = np.array([_spares(float(n), fleet.service, site, scenario) for n in replicas])
+    try:
+        hall = _hall(chips, fleet.layout, ((replicas + spares) * service.gpus)[which], site, scenario)
+    except InfeasibleError as error:  # more than any switch joins: as many as it does
+        most = np.floor(error.nearest["gpus"] / service.gpus) - np.max(spares)
+        replicas = np.minimum(replicas, most)
+        hall = _hall(chips, fleet.layout, ((replicas + spares) * service.gpus)[which], site, scenario)
+    replicas, spares = replicas[which], spares[which]
+    supplied = supply(hall, gpus=replicas * service.gpus, rent=site.rent, time=year, scenario=drawn)
+    return replace(fleet, replicas=replicas, spare_replicas=spares, **vars(hall), **vars(supplied))
+
+
+def _front(fleets: list[Fleet], scenario: Scenario, drawn: Scenario) -> tuple[Point, ...]:
     """Fleets of which none is both faster for a user and cheaper (smaller, where no price is known), fastest first."""
     ranked = sorted(fleets, key=lambda one: float(one.gpus))
     prices = [float(one.cost if np.isfinite(one.cost) else one.gpus) for one in ranked]
     front = []
     for i in undominated(np.array([float(one.service.time_per_token) for one in ranked]), np.array(prices)):
         one = ranked[i]
-        sure = _intervals(one, drawn)
+        sure = _intervals(one, scenario, drawn)
         point = Point(
             accelerator=one.accelerator,
             gpus=float(one.gpus),
@@ -396,7 +463,7 @@ def _front(fleets: list[Fleet], drawn: Scenario) -> tuple[Point, ...]:
 
 
 def _binding(fleet: Fleet, promise: Promise, services: list[Service]) -> Binding:
-    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and the slope there."""
+    """The promise that keeps a fleet from serving more with a GPU, or the load where none does; and a quarter more."""
     gpus, cost, rate = float(fleet.gpus), float(fleet.cost), fleet.serving.rate
     freed = {
         "speed": promise._replace(speed=0.0).most(services),
@@ -405,12 +472,11 @@ def _binding(fleet: Fleet, promise: Promise, services: list[Service]) -> Binding
     name, now = max(freed, key=lambda one: freed[one]), promise.most(services)
     if freed[name] <= now * (1 + 1e-9):
         return Binding("rate", rate, 1.0, "", gpus / rate, np.nan, cost / rate)
-    unit, dimension = (1.0, "tokens/s") if name == "speed" else (0.1, "s")
-    limit = getattr(promise, name)
+    limit, dimension = getattr(promise, name), "tokens/s" if name == "speed" else "s"
     further = 0.25 * limit  # so far that another batch is taken
     then = promise._replace(**{name: limit + further}).most(services)
-    more = (now / then - 1) * unit / further if then else np.nan
-    return Binding(name, limit, unit, dimension, gpus * more, np.nan, cost * more)
+    more = now / then - 1 if then else np.nan
+    return Binding(name, limit, further, dimension, gpus * more, np.nan, cost * more)
 
 
 def _sensitivities(fleet: Fleet, scenario: Scenario, step_kind: str) -> tuple[Sensitivity, ...]:

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 
-from ..catalogue import Fact, Sourced, find, read_records, stored
+from ..catalogue import ROLES, Fact, Sourced, find, read_records, stored
 from ..failures import Estimate
+from ..model import transformer
 from ..quantities import Count
 from ..records import Json, Rows, Value, words
 from .choice import Plan, plan
 from .fleet import FLEET_METRICS, Fleet, serve
 from .result import PublishedComparison
-from .scenario import READERS, Scenario, Serving, from_inputs, quantity, read_value, refuse_inputs
+from .scenario import READERS, Scenario, Serving, Site, Training, from_inputs, quantity, read_value, refuse_inputs
 from .training import METRICS
 
 
@@ -32,6 +33,8 @@ class Preset(Sourced):
         known = FLEET_METRICS if "rate" in self.inputs else METRICS
         if unknown := sorted(set(self.published) - set(known)):
             raise ValueError(f"unknown result {unknown[0]!r}; known: {', '.join(known)}")
+        if wordless := [name for name in self.published if not self.facts[f"published_{name}"].role]:
+            raise ValueError(f"published_{wordless[0]} must say its role: {', '.join(ROLES)}")
 
     def _rows(self) -> Rows:
         rows = [(words(key), str(f.printed), f.kind, f.source.date, f.source.title) for key, f in self.facts.items()]
@@ -73,6 +76,45 @@ def preset(
     else:
         made = plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
     return replace(made, published=checks(made, one))
+
+
+def run_of(model: str, site: Site, *, tokens: float | None = None) -> tuple[Training, Site]:
+    """What a model is trained on, and where: as its run was published, where it was.
+
+    Whoever asks for a published run asks here, so that it is one run on every page: its tokens, sequence, batch and
+    precision; and where the site is the run's too, its layout, network, memory and storage.
+
+    Parameters
+    ----------
+    model
+        A name of the catalogue.
+    site
+        With an accelerator and ``gpus``.
+    tokens : optional
+        Of a model of which no preset has a run; its batch is then the default of :class:`Training`.
+
+    Raises
+    ------
+    ValueError
+        No preset has a run of the model, and ``tokens`` are not given.
+
+    Examples
+    --------
+    >>> run, site = run_of("Llama 3.1 405B", Site("H100 SXM", gpus=16384))
+    >>> run.global_batch, site.layout["pp"]
+    (2048.0, 16.0)
+    >>> run_of("Llama 3.1 405B", Site("GB200", gpus=8192))[0] == run
+    True
+    """
+    for one in PRESETS.values():
+        if one.inputs["model"] == model and "gpu_hours" in one.published:
+            training, there = from_inputs(one.inputs)
+            if isinstance(training, Training):
+                same = (there.accelerator, there.gpus) == (site.accelerator, site.gpus)
+                return training, there if same else site
+    if tokens is None:
+        raise ValueError(f"tokens must be given: no preset has a run of {model}")
+    return Training(transformer(model), tokens), site
 
 
 def checks(made: Plan | Fleet, against: Preset) -> tuple[PublishedComparison, ...]:

@@ -42,8 +42,8 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Json]:
     dict
         ``asked``, ``parts`` (each with ``value`` and ``unit``), ``intervals``, ``joints`` (sums made again by another
         law: ``name``, ``left``, ``right``, ``unit``, ``holds``), ``front``, ``binding``, ``tornado``, ``assumptions``,
-        and ``published`` where it is a preset; of a training run also ``time``. SI units; None where a number is not
-        known.
+        and ``published`` where it is a preset; of a training run also ``time``, of a fleet ``gpus_apart``. SI units;
+        None where a number is not known.
 
     Examples
     --------
@@ -66,6 +66,8 @@ def as_object(made: Plan | Fleet, scenario: Scenario) -> dict[str, Json]:
     found["tornado"] = [_record(bar) for bar in made.tornado]
     if isinstance(made, Plan):
         found["time"] = {name: _plain(seconds) for name, seconds in made.outcome.run.parts.items()}
+    else:
+        found["gpus_apart"] = _plain(made.apart)
     if made.published:
         found["published"] = [_check(one) for one in made.published]
     return found
@@ -92,7 +94,8 @@ def _sum(one: Sum) -> dict[str, Json]:
 def _check(one: PublishedComparison) -> dict[str, Json]:
     names = ("name", "unit", "planned", "low", "high", "published", "error")
     source = {"source": one.fact.source.title, "url": one.fact.source.url, "date": one.fact.source.date}
-    return {n: _plain(getattr(one, n)) for n in names} | source | {"kind": one.fact.kind, "note": one.fact.note}
+    told = {"kind": one.fact.kind, "role": one.role, "by": one.fact.by, "note": one.fact.note}
+    return {n: _plain(getattr(one, n)) for n in names} | source | told
 
 
 def _asked(made: Plan | Fleet) -> dict[str, Json]:

@@ -183,10 +183,10 @@ def undominated(time: np.ndarray, price: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True, repr=False)
 class Binding(Explained):
-    """What keeps a plan from being faster or cheaper, and what one ``unit`` more of it changes, at this place.
+    """What keeps a plan from being faster or cheaper, and the neighbour that ``unit`` more of it would allow.
 
-    ``gpus``, ``time`` and ``cost`` are what would be added: below zero is saved. They are slopes, so half as much of
-    the unit changes half as much.
+    ``gpus``, ``time`` and ``cost`` are what the neighbour adds: below zero is saved. It was planned too, so half as
+    much more allows nothing yet.
     """
 
     name: str
@@ -199,11 +199,12 @@ class Binding(Explained):
 
     @property
     def sentence(self) -> str:
-        """The same in words: ``power binds; 1 MW more of it would change: +330 GPUs, -11 d, +$30,000``."""
-        amount = f"{fmt(self.unit, self.dimension)} more of it" if self.dimension else f"{self.unit:.0f} more"
+        """The same in words: ``power binds; 310 kW more of it would change: +128 GPUs, -4.3 d, +$30,000``."""
+        if not self.unit:
+            return f"{words(self.name)} binds; no plan beyond it would be better"
+        amount = f"{fmt(self.unit, self.dimension)} more of it" if self.dimension else f"{self.unit:,.0f} more"
         changes = [f"{count} GPUs" for count in [_signed(self.gpus)] if count]
-        # The time that a later deadline adds is the deadline's own.
-        changes += [_signed(self.time, "s")] if self.name != "deadline" else []
+        changes += [_signed(self.time, "s")]
         changes += [_signed(self.cost, "$")]
         return f"{words(self.name)} binds; {amount} would change: {', '.join(filter(None, changes)) or 'nothing'}"
 
@@ -211,7 +212,7 @@ class Binding(Explained):
         def said(value: float) -> str:
             return summary(value, self.dimension) if self.dimension else counted(value)
 
-        rows = [(self.name, "value"), ("limit", said(self.limit)), ("one more", said(self.unit))]
+        rows = [(self.name, "value"), ("limit", said(self.limit)), ("next at", said(self.limit + self.unit))]
         added = {"gpus": "", "time": "s", "cost": "$"}
         values = [(name, getattr(self, name), unit) for name, unit in added.items()]
         return rows + [(f"adds {name}", summary(v, unit)) for name, v, unit in values if math.isfinite(v)]
@@ -252,13 +253,20 @@ class PublishedComparison(Explained):
         return Estimate(self.planned, self.low, self.high, self.unit).with_interval
 
     @property
-    def cells(self) -> tuple[str, str, str, str]:
-        """Its name, what was planned and published, and the error: a row of a table."""
-        return words(self.name), self.with_interval, fmt(self.published, self.unit), f"{self.error:+.1%}"
+    def role(self) -> str:
+        """What the agreement is worth: the number is predicted, fitted, or restated."""
+        return self.fact.role
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """Its name, what was planned and published, the error, and the role: a row of a table."""
+        planned, published = self.with_interval, fmt(self.published, self.unit)
+        return words(self.name), planned, published, f"{self.error:+.1%}", self.role
 
     def _rows(self) -> Rows:
         rows = [(words(self.name), "value"), ("planned", self.with_interval)]
         rows += [("published", summary(self.published, self.unit)), ("error", f"{self.error:+.1%}")]
+        rows.append(("role", f"{self.role}: {self.fact.by}" if self.fact.by else self.role))
         return [*rows, ("source", self.fact.source.title), ("note", self.fact.note)]
 
 
@@ -347,7 +355,7 @@ class Result(Explained):
 
     def beside_published(self) -> Table:
         """Each published number beside the plan's."""
-        return Table((("", "planned", "published", "error"), *(one.cells for one in self.published)))
+        return Table((("", "planned", "published", "error", "role"), *(one.cells for one in self.published)))
 
 
 def _to(*pair: str) -> str:

@@ -32,6 +32,7 @@ from ..quantities import (
     PositiveBytes,
     PositiveDollars,
     PositiveSeconds,
+    PositiveShare,
     PositiveWatts,
     Seconds,
     WholeAmount,
@@ -206,7 +207,7 @@ class Site(Explained):
     rent
         Dollars a second for an accelerator. By default it is bought, with its share of network and hall.
     spares
-        Servers on standby; by default as many as leave few failures to wait for a repair.
+        Servers on standby; by default as many as are enough in bad months too.
     storage_bandwidth
         What the storage takes.
     memory
@@ -483,7 +484,8 @@ class Scenario(Explained):
 
     ``step`` multiplies the time of a step, ``lost_time`` the odds of lost time (all that a run spends on anything but
     work that it keeps), ``capital`` all prices of what is built. ``draw`` is mean power over rated power,
-    ``spare_risk`` the share of failures that may find no spare. What each rests on is in ``ASSUMPTIONS``. ``own`` holds
+    ``storage_share`` the share of the time for which checkpoints may write, ``spare_risk`` that in which there may be
+    too few spares. What each rests on is in ``ASSUMPTIONS``. ``own`` holds
     intervals that a site's own records have taught, in place of those of published fleets: name, low and high, in
     multiples of the value.
     """
@@ -500,6 +502,7 @@ class Scenario(Explained):
     interest: Amount
     life: PositiveSeconds
     storage_per_gpu: BytesPerSecond
+    storage_share: PositiveShare
     local_bandwidth: BytesPerSecond
     spare_risk: Number
     server_overhead: Number

@@ -119,7 +119,7 @@ def design(
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> float(made.servers), float(made.spares), made.fabric.name
-    (2048.0, 38.0, 'QM9700')
+    (2048.0, 40.0, 'QM9700')
     """
     scenario = CENTRAL if scenario is None else scenario
     software = site.stack_on(chips.name)
@@ -138,7 +138,8 @@ def design(
         writers=gpus,
         local_bandwidth=scenario.local_bandwidth + 0.0 * gpus,
     )
-    best = failures.optimal_interval(saved.stall, failures.system_mtbf(scenario.gpu_mttf, gpus))
+    mtbf = failures.system_mtbf(scenario.gpu_mttf, gpus)
+    best = failures.checkpoint_interval(saved.stall, mtbf, lag=saved.lag, share=scenario.storage_share)
     return Design(
         **vars(building),
         training=training,
@@ -148,13 +149,12 @@ def design(
         spares=spares,
         storage_bandwidth=storage,
         checkpoint=saved,
-        # Never less than a step, nor less than the last checkpoint takes.
-        interval=np.maximum(np.maximum(best, timed.time), np.maximum(saved.lag, saved.stall)),
+        interval=np.maximum(best, timed.time),  # at the end of a step
     )
 
 
 def _spares(servers: Amount, server: Server, site: Site, scenario: Scenario) -> Amount:
-    """Servers on standby: those of the site, none where servers are rented, else as many as the repairs need."""
+    """Servers on standby: those of the site, none where servers are rented, else as many as bad months need."""
     if site.spares is not None:
         return site.spares + 0.0 * servers
     return 0.0 * servers if site.rent is not None else spare_servers(servers, server, scenario)
@@ -216,7 +216,7 @@ def outcome(made: Design, scenario: Scenario | None = None) -> Outcome:
     >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
     >>> made = design(run, Site(), machine("H100 SXM"), Layout(tp=8, pp=16, dp=128, chunks=8))
     >>> fmt(outcome(made).time, "s"), fmt(outcome(made).run.goodput, "%", 2)
-    ('70.4 d', '93%')
+    ('70.5 d', '93%')
     """
     scenario = CENTRAL if scenario is None else scenario
     site, node_mtbf = made.site, scenario.gpu_mttf / made.per_server
