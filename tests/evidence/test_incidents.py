@@ -223,7 +223,8 @@ def test_a_log_stands_in_place_of_the_published_rate_and_narrows_a_plan():
     assert there.detection + there.restart == pytest.approx(own.lost.value)
     assert there.detection / there.restart == pytest.approx(CENTRAL.detection / CENTRAL.restart)
     plain, mine = (plan(run, site, scenario=one, draws=400).intervals["effective_time"] for one in (CENTRAL, there))
-    assert mine.high - mine.low < (plain.high - plain.low) / 2
+    wide, narrow = (np.log((1 / one.low - 1) / (1 / one.high - 1)) for one in (plain, mine))  # in odds of lost time
+    assert narrow < wide / 2
     both = restarted(there, "by hand")
     assert {name: high for name, _, high in both.own}["lost_time"] != there.own[1][2]
     assert "gpu_mttf" in [name for name, *_ in both.own]

@@ -88,9 +88,8 @@ def test_a_number_of_a_fleet_is_that_which_one_counts_by_hand(name, promised):
 def test_the_intervals_of_a_fleet_are_those_of_as_many_fleets_by_hand(promised):
     """A step so many times as long leaves each user less, and the same load needs so many times the replicas."""
     drawn = samples(CENTRAL, 200, step_kind="serving: saturated, dense")
-    worlds = [
-        replace(CENTRAL, **{n: float(np.broadcast_to(v, 200)[i]) for n, v in vars(drawn).items()}) for i in range(200)
-    ]
+    columns = {name: np.broadcast_to(values, 200) for name, values in vars(drawn).items() if name != "own"}
+    worlds = [replace(CENTRAL, **{name: float(values[i]) for name, values in columns.items()}) for i in range(200)]
     service = promised.service
     hands = [by_hand(promised, one) for one in worlds]
     wanted = {name: [hand[name] for hand in hands] for name in set(hands[0]) & set(promised.intervals)}
