@@ -203,7 +203,7 @@ def sweep(
     >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
     >>> run = {"model": "Llama 3.1 8B", "tokens": 1e12, "global_batch": 512, **few}
     >>> [cell.say("time") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
-    ['23.8 d (22.8 to 26.1)', '12.1 d (12.1 to 13.6)']
+    ['23.8 d (21.2 to 25.7)', '12.1 d (11 to 13.3)']
     """
     chunks = _chunks(runs, accelerators, sizes, draws, CENTRAL if scenario is None else scenario)
     kept = None if folder is None else Path(folder)
