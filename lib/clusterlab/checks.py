@@ -7,7 +7,9 @@ what is allowed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -291,6 +293,20 @@ def shape_of(values: Collection[Numeric]) -> tuple[int, ...]:
     if np.ndarray not in map(type, values):
         return ()
     return np.broadcast_shapes(*(value.shape for value in values if isinstance(value, np.ndarray)))
+
+
+def total(parts: Iterable[Numeric]) -> Numeric:
+    """The sum, one term after the other, of numbers as of arrays.
+
+    From Python 3.12 on ``sum`` of floats carries along what rounding drops, so a layout alone would differ from the
+    same in an array by the last digit.
+
+    Examples
+    --------
+    >>> total([0.1] * 3), total([np.ones(2), 1.0]).tolist()
+    (0.30000000000000004, [2.0, 2.0])
+    """
+    return reduce(add, parts)
 
 
 def ceiling(value: Numeric) -> Numeric:

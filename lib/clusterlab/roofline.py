@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .checks import Numeric, broadcastable, larger, nonnegative, positive, smaller
+from .checks import Numeric, broadcastable, larger, nonnegative, positive, smaller, total
 from .quantities import (
     Amount,
     Bytes,
@@ -494,7 +494,7 @@ class Bound(Explained):
     @property
     def serial(self) -> Seconds:
         """Seconds when nothing overlaps: the sum of the parts."""
-        return sum(self.times.values())
+        return total(self.times.values())
 
     @property
     def binding(self) -> str | np.ndarray:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab.catalogue import LINK_EFFICIENCY, SOFTWARE, machine
+from clusterlab.checks import total
 from clusterlab.model import (
     PRECISIONS,
     Attention,
@@ -71,7 +72,7 @@ def test_what_must_hold_of_every_step(setting):
     found = timed(shape, mach, **layout)
     parts = {name: getattr(found, name) for name in STEP_PARTS}
     assert all(part >= 0 for part in parts.values()), parts
-    assert found.time == sum(parts.values())
+    assert found.time == total(parts.values())
     assert 0 < found.mfu <= found.hfu <= 1
     assert found.compute <= found.time
     assert 0 <= found.exposed <= found.communication * (1 + 1e-12)

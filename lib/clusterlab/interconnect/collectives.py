@@ -28,7 +28,7 @@ from typing import ParamSpec, TypeVar
 
 import numpy as np
 
-from ..checks import WHOLE, Numeric, check, larger, nonnegative, pick, positive, smaller
+from ..checks import WHOLE, Numeric, check, larger, nonnegative, pick, positive, smaller, total
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
 from ..records import Explained, Rows, summary
 from ..roofline import nodes_touched
@@ -94,8 +94,8 @@ def _cost(
 def _in_turn(operation: str, size: Bytes, n: Count, *stages: Collective) -> Collective:
     """One collective made of others, one after the other, in which the same ranks send most."""
     summed = ("rounds", "path_bytes", "sent_bytes", "latency", "transfer")
-    total = {part: sum(getattr(stage, part) for stage in stages) for part in summed}
-    return Collective(size=size, bus_factor=bus_factor.unchecked(operation, n), **total)
+    columns = {part: total(getattr(stage, part) for stage in stages) for part in summed}
+    return Collective(size=size, bus_factor=bus_factor.unchecked(operation, n), **columns)
 
 
 def _fit_together(**collectives: Collective) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..catalogue import Machine, Software
-from ..checks import larger, pick, some
+from ..checks import larger, pick, some, total
 from ..interconnect import exposed_time
 from ..model import Rank, Transformer
 from ..quantities import Bytes, Number, Seconds, Share
@@ -63,7 +63,7 @@ def _tensor_parallel(
     tp, kappa = job.tp, software.contention_scale_up
     size = 2 * job.tokens * model.hidden
     all_reduce = 2 * rates.ring(size, tp, rates.local_ranks(tp)) * (tp > 1)
-    forward = sum([count * block.all_reduces(model, rank) for count, block in model.counted]) * all_reduce
+    forward = total([count * block.all_reduces(model, rank) for count, block in model.counted]) * all_reduce
     backward = forward * pick(job.sequence_parallel, 1.5, 1.0)  # the split inputs are gathered once more
     skipped: Number = 0.0
     if software.skip_last_gemm_in_recompute:

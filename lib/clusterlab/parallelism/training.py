@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
-from ..checks import Numeric, larger, pick, shape_of
+from ..checks import Numeric, larger, pick, shape_of, total
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
 from ..quantities import Bytes, Count, Flops, FlopsPerSecond, Number, PerSecond, Seconds, Share
@@ -78,7 +78,7 @@ class Step(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the step: the sum of its parts."""
-        return sum(map(vars(self).__getitem__, STEP_PARTS))
+        return total(map(vars(self).__getitem__, STEP_PARTS))
 
     def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         whole_step = self.time

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ..catalogue import Software
-from ..checks import pick, smaller, some
+from ..checks import pick, smaller, some, total
 from ..model import ForwardFlops, Layout, Output, Rank, Transformer, Workload, alternate_share, forward_flops
 from ..quantities import Bytes, Flops, Number, Seconds
 from ..roofline import kernel_time
@@ -123,7 +123,7 @@ def compute_time(model: Transformer, rates: Rates, software: Software, job: Job,
     moved_forward, moved_backward = _memory_traffic(model, rates, software, rank)
     moved_forward = moved_forward + softmax_forward
     if some(alone > 0):
-        moved_backward = moved_backward + alone * sum(rank_weights(model, rank)) / rates.memory
+        moved_backward = moved_backward + alone * total(rank_weights(model, rank)) / rates.memory
     moved_backward = moved_backward + softmax_backward
 
     last = products.last / products.flops if software.skip_last_gemm_in_recompute else 0.0

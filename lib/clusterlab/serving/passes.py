@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
-from ..checks import Numeric, choose, larger, pick, smaller
+from ..checks import Numeric, choose, larger, pick, smaller, total
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
@@ -71,7 +71,7 @@ class Pass(Predicted):
     @property
     def time(self) -> Seconds:
         """Seconds of the pass: the sum of its parts."""
-        return sum(getattr(self, name) for name in PASS_PARTS)
+        return total(getattr(self, name) for name in PASS_PARTS)
 
     def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
         whole_pass = self.time
@@ -186,7 +186,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "stages": _stage_wait(model, layers_time, turns * work.output.time, replica.layout.pp),
         "launches": turns * _layer_count(model) * software.layer_time,
     }
-    parts["host"] = _shown_host_time(replica, batch, sum(parts.values()))
+    parts["host"] = _shown_host_time(replica, batch, total(parts.values()))
     interval = PREDICTION_INTERVALS[serving_kind(model)]
     counts = {"sequences": batch.sequences, "tokens": batch.tokens, "gpus": replica.gpus, "flops": _flops(model, batch)}
     given = {"peak": rates.peak, "spread_low": interval.low, "spread_high": interval.high}
