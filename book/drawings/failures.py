@@ -48,7 +48,7 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     >>> from clusterlab.failures import Job, goodput
     >>> job = Job(interval=1100, write=60, mtbf=11_000, restart=300)
     >>> ledger(goodput(job), 54 * day, "54 days").alt.split(": ")[1]
-    '47 d training, 87.5% (26.8 to 96.7); 6.8 d lost'
+    '47 d training, 87.5% (45.8 to 98.1); 6.8 d lost'
     """
     parts = {name: float(share) for name, share in shares.parts.items() if share > 1e-6}
     useful = parts.pop("useful")

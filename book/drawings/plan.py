@@ -39,7 +39,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (21.3 to 24.4), $67,700, 118 kW rated.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (20 to 24.4), $67,700, 118 kW rated.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout
@@ -133,7 +133,7 @@ def answer(training: Training, site: Site, made: Plan | InfeasibleError, fleet: 
     >>> run, site = Training("Llama 3.1 8B", 1e12, global_batch=512), Site("H100 SXM", gpus=64)
     >>> fleet = serve(Serving("Llama 3.1 8B", 1000, 1000, 300), Site("H100 SXM"), draws=10)
     >>> answer(run, site, plan(run, site, draws=10), fleet).alt
-    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d (21.3 to 24.4) for $67,700, at 118 kW rated.'
+    'Llama 3.1 8B on 64 H100 SXM fits, and trains on 1T tokens in 22.2 d (20 to 24.4) for $67,700, at 118 kW rated.'
     """
     model, gpus = training.model.name, f"{site.gpus:,.0f} {site.accelerator}"
     flops = training_flops(training.model, training.sequence).model * training.workload.tokens * training.steps
