@@ -23,7 +23,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
-from ..checks import Numeric, larger, pick, shape_of, total
+from ..checks import Numeric, larger, pick, shape_of, some, total
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
 from ..quantities import Bytes, Count, Flops, FlopsPerSecond, Number, PerSecond, Seconds, Share
@@ -170,16 +170,18 @@ def _kind(model: Transformer, operand_bytes: float) -> str:
 
 
 _KINDS = ("dense, 16 bits", "dense, 8 or 4 bits", "mixture of experts")
+_TIMED = dict(zip(_KINDS, ("timed_dense", "timed_dense_8", "timed_experts"), strict=True))
 
 
 def _spread(kind: str, machine: Machine, gpus: Number) -> tuple[Number, Number]:
     """Ends of the interval of a kind of run on a machine: wider by what nobody has timed there."""
     usual, reached = PREDICTION_INTERVALS[kind], machine.efficiency
-    timed = dict(zip(_KINDS, (reached.timed_dense, reached.timed_dense_8, reached.timed_experts), strict=True))
-    if not any(timed.values()):
+    if not (reached.timed_dense or reached.timed_dense_8 or reached.timed_experts):
         return wider(usual.low, usual.high, _beyond("accelerator"))
-    extra = np.where(np.asarray(gpus) > timed[kind], _beyond("size") if timed[kind] else _beyond("kind"), 0.0)[()]
-    return wider(usual.low, usual.high, extra) if np.any(extra) else (usual.low, usual.high)
+    timed = getattr(reached, _TIMED[kind])
+    if not some(untimed := gpus > timed):
+        return usual.low, usual.high
+    return wider(usual.low, usual.high, pick(untimed, _beyond("size") if timed else _beyond("kind"), 0.0))
 
 
 def _beyond(what: str) -> float:
