@@ -26,7 +26,9 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     page.emulate_media(media="print")
     for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
         assert not page.locator(frame).first.is_visible(), frame
-    assert not page.get_by_text("Show the imports").is_visible()
+    folds = page.locator("details.hide > summary")
+    assert folds.count()
+    assert not any(fold.is_visible() for fold in folds.all())
     assert not page.locator("details.sd-dropdown").first.is_visible()  # a closed hint can't be opened on paper
     assert page.locator("#jb-print-docs-body h1").evaluate("h => getComputedStyle(h).textAlign") == "left"
     notes = page.locator(".bd-article aside.margin")  # however broad the paper, nothing stands beside the text
