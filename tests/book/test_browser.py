@@ -100,8 +100,8 @@ OTHER_FACES = f"""() => {TEXTS}.filter(element =>
   !element.closest("pre, code, kbd, dt.sig") && !getComputedStyle(element).fontFamily.startsWith('"Source Serif"')
 ).map(element => element.textContent)"""
 
-# What does not begin at the left edge of the text and end at its right edge: blocks, what a cell shows, drawings. A wide
-# cell ends at the right edge of the margin, and a picture of matplotlib only begins with the others.
+# What does not begin at the left edge of the text and end at its right edge: blocks, what a cell shows, drawings. A
+# wide cell ends at the right edge of the margin, and a picture of matplotlib only begins with the others.
 OFF_THE_EDGES = """() => {
   const article = document.querySelector(".bd-article"), box = article.getBoundingClientRect();
   const { paddingLeft, paddingRight } = getComputedStyle(article);
@@ -113,7 +113,8 @@ OFF_THE_EDGES = """() => {
     const at = part.getBoundingClientRect(), end = part.closest(".tag_wide") ? right + margin : right;
     const off = [at.left - left, part.matches("img") ? 0 : at.right - end];
     const inside = part.parentElement.closest(".admonition, blockquote, dd, li, details, .margin");
-    return at.width && at.height && !inside && off.some(d => Math.abs(d) > 1) ? [[part.outerHTML.slice(0, 80), ...off]] : [];
+    const wrong = at.width && at.height && !inside && off.some(by => Math.abs(by) > 1);
+    return wrong ? [[part.outerHTML.slice(0, 80), ...off]] : [];
   });
 }"""
 
