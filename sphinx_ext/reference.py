@@ -273,7 +273,7 @@ class Swatches(SphinxDirective):
     def run(self):
         """Draw it with what the figures of the book are drawn with."""
         self.env.note_dependency(str(palette.__file__))
-        wide, high, gap = 92, 26, 8
+        wide, high, gap = 93, 26, 8
         last = 1 + max(map(len, palette.SHADES.values()))  # rows of the columns of meanings
 
         def box(column, row, name):

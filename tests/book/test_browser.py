@@ -103,7 +103,8 @@ OTHER_FACES = f"""() => {TEXTS}.filter(element =>
 # What does not begin at the left edge of the text and end at its right edge: blocks, what a cell shows, drawings. A
 # wide cell ends at the right edge of the margin, and a picture of matplotlib only begins with the others.
 OFF_THE_EDGES = """() => {
-  const article = document.querySelector(".bd-article"), box = article.getBoundingClientRect();
+  const article = document.querySelector(".bd-article"), box = article?.getBoundingClientRect();
+  if (!article) return []; // the page of a search
   const { paddingLeft, paddingRight } = getComputedStyle(article);
   const left = box.left + Number.parseFloat(paddingLeft), right = box.right - Number.parseFloat(paddingRight);
   const margin = document.querySelector(".bd-sidebar-secondary")?.getBoundingClientRect().width;
