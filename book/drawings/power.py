@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.power import AIR, WATER, EnergyFootprint, Load, coolant_flow
 from clusterlab.units import fmt
-from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, breadth, legend
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RACK = 0.6, 2.0  # m, the front of a rack
@@ -56,7 +56,7 @@ def load_bars(
         for part, kind in kinds.items():
             if width := load.parts.get(part, 0) * unit:
                 text = fmt(load.parts[part], "W")
-                room = width > LETTER * len(text) + 6
+                room = width > breadth(text) + 6
                 parts.append(Box(x, y + 18, width, 24, text if room else "", kind, solid=True))
                 x += width
         parts.append(Label(400, y + 30, fmt(load.total, "W"), anchor="end", strong=True))

@@ -9,7 +9,7 @@ from clusterlab.catalogue import Accelerator, Link, Memory
 from clusterlab.model import Transformer, kv_cache_bytes, parameters
 from clusterlab.roofline import Work, attainable, attention, decode, lower_bound, matmul, ridge_point
 from clusterlab.units import fmt
-from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line
@@ -354,7 +354,7 @@ def roofline(chip: Accelerator, works: Mapping[str, Work]) -> Scene:
         x, y = at(float(work.intensity), rate)
         said.append(f"{name} {fmt(rate, 'FLOP/s')}")
         parts.append(Box(x - 4, y - 4, 8, 8, kind="ink", solid=True))
-        flat, wide = work.intensity >= ridge, LETTER * len(name)
+        flat, wide = work.intensity >= ridge, breadth(name)
         if flat:
             parts.append(Label(min(x, right - wide / 2 - 3), y + 15, name))
         elif x + 12 + wide < knee:

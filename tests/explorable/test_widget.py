@@ -110,7 +110,7 @@ def explorers() -> dict[str, Explorer]:
             roof,
             controls={
                 "chip": Select("Accelerator", ["old", "new"], "new"),
-                "batch": Slider("Batch", [2**i for i in range(8)], "sequences", start=4),
+                "batch": Slider("Batch", [2**i for i in range(8)], "sequences", start=4, snaps=True),
                 "slope": Toggle("With a gap"),
             },
             x=Axis("Intensity", "FLOP/byte", log=True, values=X, limits=(1, 4096)),
@@ -119,7 +119,7 @@ def explorers() -> dict[str, Explorer]:
         ),
         "cost": Explorer(
             cost,
-            controls={"price": Slider("Price", [1, 2.5, 4], "$")},
+            controls={"price": Slider("Price", [1, 2.5, 4], "$", snaps=True)},
             x=Axis("Time", "s", values=T),
             y=Axis("Spent", "$"),
             title="Rent or own",
@@ -133,14 +133,14 @@ def explorers() -> dict[str, Explorer]:
         ),
         "bars": Explorer(
             bars,
-            controls={"n": Slider("N", [1, 2, 3])},
+            controls={"n": Slider("N", [1, 2, 3], snaps=True)},
             x=Axis("Time", "s"),
             lanes=["one", "two", "three"],
             title="Bars",
         ),
         "losses": Explorer(
             losses,
-            controls={"rate": Slider("Loss", [0.05, 0.2], "%")},
+            controls={"rate": Slider("Loss", [0.05, 0.2], "%", snaps=True)},
             x=Axis("Share", "%"),
             lanes=["start", "failures", "bubbles", "left"],
             title="Losses",
@@ -154,7 +154,7 @@ def explorers() -> dict[str, Explorer]:
         ),
         "scatter": Explorer(
             scatter,
-            controls={"speed": Slider("Speed", [1, 2, 200]), "long": Toggle("With the long name", start=True)},
+            controls={"speed": Slider("Speed", [1, 2, 200], snaps=True), "long": Toggle("With the long name", start=True)},
             x=Axis("Measured", "s", log=True, values=DECADES, limits=(0.5, 100)),
             y=Axis("Predicted", "s", log=True, limits=(0.5, 100)),
             title="Runs",
@@ -262,7 +262,7 @@ def test_bars_and_steps_of_a_waterfall_are_as_long_as_their_values(gallery):
 def test_a_bar_that_leaves_the_picture_is_broken_where_it_does(tmp_path, visit):
     long = Explorer(
         lambda n: Picture(spans=stacked({"work": [n, 2], "waste": [1, 1]})),
-        controls={"n": Slider("N", [1, 5, 9])},
+        controls={"n": Slider("N", [1, 5, 9], snaps=True)},
         x=Axis("Time", "s", limits=(0, 4)),
         lanes=["long", "short"],
         title="Broken",
@@ -400,7 +400,7 @@ def test_one_switch_stops_every_question_of_the_book(explorers, tmp_path, visit)
     path = tmp_path / "asked.html"
     other = Explorer(
         lambda n: Picture(curves={"line": [n, n]}),
-        controls={"n": Slider("N", [1, 2])},
+        controls={"n": Slider("N", [1, 2], snaps=True)},
         x=Axis("x", values=[1, 2]),
         y=Axis("y"),
         title="Another",
@@ -607,7 +607,7 @@ def test_a_long_name_wraps_and_moves_nothing(gallery, width):
 def test_marks_wait_for_the_prediction(tmp_path, visit):
     asked = Explorer(
         lambda n: Picture(marks={"runs": [(1, n, "the fast one"), (2, n, "the slow one")]}),
-        controls={"n": Slider("N", [1, 2])},
+        controls={"n": Slider("N", [1, 2], snaps=True)},
         x=Axis("x"),
         y=Axis("y"),
         title="Asked",
@@ -698,7 +698,7 @@ def linked(n):
 
 def test_what_a_scene_links_is_reached_by_keyboard_from_each_picture(tmp_path, visit, violations):
     path = tmp_path / "linked.html"
-    path.write_text(static_page(Explorer(linked, controls={"n": Slider("N", [1, 2])}, title="Linked")))
+    path.write_text(static_page(Explorer(linked, controls={"n": Slider("N", [1, 2], snaps=True)}, title="Linked")))
     page = visit(path.as_uri())
     (figure,) = widgets_ready(page)
     assert violations(page) == set()
@@ -834,7 +834,7 @@ def drawn_explorers() -> dict[str, Explorer]:
         "lamps": Explorer(lamp, controls={"number": Play("Lamp", range(3), labels=lamps)}, title="Lamps"),
         "asked": Explorer(
             lamp,
-            controls={"number": Slider("Lamp", range(3))},
+            controls={"number": Slider("Lamp", range(3), snaps=True)},
             title="Asked",
             predict=Predict("A lamp.", "Which?", {"red": "Yes.", "green": "No."}, right="red", hides=["Lamp"]),
         ),
