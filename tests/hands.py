@@ -1,7 +1,7 @@
 """What a figure shows between two stops, held against the law: the browser's interpolation, once more in Python.
 
-A kernel that starts with :func:`watch` writes a line for every figure of its chapter into a report: the largest error of
-a number that is told and of a place that is drawn, at control values that nobody chose.
+A kernel that starts with :func:`watch` writes a line for every figure of its chapter into a report: the largest error
+of a number that is told and of a place that is drawn, at control values that nobody chose.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ import os
 import random
 import re
 import sys
+import time
+from pathlib import Path
 from typing import NamedTuple
 
+import nbformat
 import numpy as np
 
 from clusterlab.units import fmt
@@ -41,35 +44,59 @@ def value_between(control, part: float):
     return round(value) if control.whole else value
 
 
-def corners(controls, values) -> list[tuple[int, float]]:
-    """Rows of the table around these values and the weight of each, the nearest first."""
-    mix = [(0, 1.0)]
-    for control in controls:
+class Corner(NamedTuple):
+    """A row of the table, its weight, and its number in the order in which the last control changes fastest."""
+
+    row: int
+    weight: float
+    nth: int
+
+
+Axes = list[tuple[int, float]]  # number of a control that stands between two stops, and the share of the second
+
+
+def corners(controls, values) -> tuple[list[Corner], Axes]:
+    """The stops around these values, the nearest first."""
+    mix, axes = [(0, 1.0)], []
+    for number, control in enumerate(controls):
         stop, value = control.stop(values[control.name]), values[control.name]
         if stop is None:
             at, here = control.places(), math.log(value) if control.log else value
             above = next(i for i, v in enumerate(control.values) if v > value)
             share = float((here - at[above - 1]) / (at[above] - at[above - 1]))
+            axes.append((number, share))
             stops = [(above - 1, 1 - share), (above, share)]
         else:
             stops = [(stop, 1.0)]
         mix = [(row * len(control.values) + i, weight * w) for row, weight in mix for i, w in stops]
-    return sorted(mix, key=lambda one: -one[1])
+    found = [Corner(row, weight, nth) for nth, (row, weight) in enumerate(mix)]
+    return sorted(found, key=lambda one: -one.weight), axes
 
 
-def _numbers(table: Table, ids: list[int], weights: list[float], ratios: dict) -> tuple[tuple[str, ...], list, bool]:
+def _by_axes(values: list[float], axes: Axes, bits: int) -> float:
+    """Control by control, each by difference or by ratio."""
+    for number, share in reversed(axes):
+        pairs = zip(values[::2], values[1::2], strict=True)
+        values = [
+            a ** (1 - share) * b**share if bits >> number & 1 and min(a, b) > 0 else a + share * (b - a)
+            for a, b in pairs
+        ]
+    return values[0]
+
+
+def _numbers(table: Table, ids: list[int], mix: list[Corner], axes: Axes, ratios: dict):
     """Words of the nearest phrase, the numbers between them, and whether all around have the same words."""
     phrases = [table.pool.phrases[i] for i in ids]
-    first = phrases[0]
-    alike = [(p, w) for p, w in zip(phrases, weights, strict=True) if p.words == first.words]
-    whole, numbers = sum(w for _, w in alike), []
-    by_ratio = ratios.get(table.pool.of[ids[0]], [False] * len(first.forms))
+    first, numbers = phrases[0], []
+    alike = [(p, one) for p, one in zip(phrases, mix, strict=True) if p.words == first.words]
+    whole = sum(one.weight for _, one in alike)
+    bits = ratios.get(table.pool.of[ids[0]], [0] * len(first.forms))
     for i in range(len(first.numbers)):
-        values = [p.numbers[i] for p, _ in alike]
-        if by_ratio[i] and min(values) > 0:
-            numbers.append(math.exp(sum(w * math.log(v) for v, (_, w) in zip(values, alike, strict=True)) / whole))
+        if len(alike) == 2 ** len(axes):
+            values = [p.numbers[i] for p, _ in sorted(alike, key=lambda pair: pair[1].nth)]
+            numbers.append(_by_axes(values, axes, bits[i]))
         else:
-            numbers.append(sum(w * v for v, (_, w) in zip(values, alike, strict=True)) / whole)
+            numbers.append(sum(one.weight * p.numbers[i] for p, one in alike) / whole)
     return first.words, numbers, len(alike) == len(phrases)
 
 
@@ -98,19 +125,18 @@ def errors(explorer: Explorer, tries: int = TRIES, seed: int = 1) -> tuple[Told,
     dice, numbers, places = random.Random(seed), Told(), Told()
     if not any(control.smooth for control in controls):
         return numbers, places
-    spec = table.pool.by_ratio(
-        table.records[:, len(table.first.curves) : len(table.first.curves) + len(table.first.readouts)], controls
-    )
-    ratios = spec | table._scenes_by_ratio()
+    first = len(table.first.curves)
+    columns = table.records[:, first : first + len(table.first.readouts)]
+    ratios = table.pool.by_ratio(columns, controls) | table._scenes_by_ratio()
     for _ in range(tries):
-        values = {
-            c.name: value_between(c, dice.random()) if c.smooth else dice.choice(c.values) for c in controls
-        }
+        values = {c.name: value_between(c, dice.random()) if c.smooth else dice.choice(c.values) for c in controls}
         notes = Notes()
         exact = Table([explorer._picture(values, notes)], *explorer._axes, notes=notes, like=table)
-        rows = corners(controls, values)
-        ids, weights = [row for row, _ in rows], [weight for _, weight in rows]
-        where = ", ".join(f"{name}={value if isinstance(value, str) else round(value, 4)}" for name, value in values.items())
+        mix, axes = corners(controls, values)
+        ids, weights = [one.row for one in mix], [one.weight for one in mix]
+        where = ", ".join(
+            f"{name}={value if isinstance(value, str) else round(value, 4)}" for name, value in values.items()
+        )
         right = exact.records[0]
         kinds = [
             *["curve"] * len(table.first.curves), *["text"] * len(table.first.readouts),
@@ -121,7 +147,7 @@ def errors(explorer: Explorer, tries: int = TRIES, seed: int = 1) -> tuple[Told,
         for column, kind in enumerate(kinds):
             codes = table.records[ids, column]
             if kind == "text":
-                shown = _numbers(table, codes.tolist(), weights, ratios)
+                shown = _numbers(table, codes.tolist(), mix, axes, ratios)
                 label = f"{column}"
                 if column - len(table.first.curves) in range(len(table.first.readouts)):
                     label = list(table.first.readouts)[column - len(table.first.curves)]
@@ -142,10 +168,10 @@ def errors(explorer: Explorer, tries: int = TRIES, seed: int = 1) -> tuple[Told,
         if table.first.scene:
             drawings = [table.scenes.scenes[int(table.records[row, -1])] for row in ids]
             law = exact.scenes.scenes[0]
-            same = [(d, w) for d, w in zip(drawings, weights, strict=True) if len(d) == len(drawings[0])]
+            same = [(d, one) for d, one in zip(drawings, mix, strict=True) if len(d) == len(drawings[0])]
             if len(drawings[0]) == len(law):
                 for i, told in enumerate(law):
-                    shown = _numbers(table, [d[i] for d, _ in same], [w for _, w in same], ratios)
+                    shown = _numbers(table, [d[i] for d, _ in same], [one for _, one in same], axes, ratios)
                     phrase = exact.pool.phrases[told]
                     numbers = _told_apart(shown, phrase, f"part {i} of the drawing at {where}", numbers)
                     if shown[0] == phrase.words:
@@ -202,35 +228,29 @@ if os.environ.get(REPORT):
 
 def main(paths: list[str]) -> None:
     """Say how far off each figure of the notebooks is."""
-    import ast
-    import time
-    from pathlib import Path
-
-    import nbformat
-
-    seen: list[Explorer] = []
+    seen: list[tuple[Explorer, float]] = []
     made = Explorer.__init__
 
     def making(self, *arguments, **options):
         begun = time.perf_counter()
         made(self, *arguments, **options)
-        self._took = time.perf_counter() - begun
-        seen.append(self)
+        seen.append((self, time.perf_counter() - begun))
 
     Explorer.__init__ = making
-    sys.path.insert(0, str(Path("book").resolve()))
-    for path in map(Path, paths):
+    book = Path(__file__).parents[1] / "book"
+    sys.path.insert(0, str(book))
+    os.chdir(book)
+    for path in paths:
         space: dict = {"__name__": "__main__"}
-        os.chdir(Path(__file__).parents[1] / "book")
-        for cell in nbformat.read(Path(__file__).parents[1] / path, 4).cells:
+        for cell in nbformat.read(book.parent / path, 4).cells:
             if cell.cell_type == "code":
                 code = "\n".join(row for row in cell.source.splitlines() if not row.startswith("%"))
-                exec(compile(ast.parse(code), str(path), "exec"), space)
-    for explorer in seen:
+                exec(compile(code, path, "exec"), space)
+    for explorer, took in seen:
         if explorer._controls:
-            numbers, places = errors(explorer, tries=40, seed=2)
-            print(f"{explorer._title}: {len(explorer._whole.records)} pictures in {explorer._took:.2f} s; {positions(explorer)}")
-            print(f"    number {numbers.error:.4f} {numbers.where[:300]}\n    place  {places.error:.4f} {places.where[:200]}")
+            told, drawn = errors(explorer, tries=40, seed=2)
+            print(f"{explorer._title}: {len(explorer._whole.records)} pictures in {took:.2f} s; {positions(explorer)}")
+            print(f"    number {told.error:.4f} {told.where[:300]}\n    place  {drawn.error:.4f} {drawn.where[:200]}")
 
 
 if __name__ == "__main__":

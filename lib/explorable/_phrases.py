@@ -95,8 +95,8 @@ class Notes:
         if mark not in self._written:
             return None, 0
         text, value, unit, digits = self._written[mark]
-        whole = not isinstance(value, float) and text.replace(",", "").startswith(str(value))
         number = re.match(r"-?[\d.,]*", text)[0]  # type: ignore[index]
+        whole = not isinstance(value, float) and number == f"{value:,}"
         for written in (text, number):
             end = before[len(before) - len(written) :]
             if written and re.sub(f"[{_SPACES}]", " ", end) == written:

@@ -139,20 +139,21 @@ class Explorer(Widget):
             lambda index, at: index * len(at[0].values) + at[1], zip(self._controls, stops, strict=True), 0
         )
 
-    def _handles(self, first: Picture, drags: Mapping[str, str]) -> list[tuple[str, str, int]]:
+    def _handles(self, first: Picture, drags: Mapping[str, str]) -> list[tuple[str, int | str, int]]:
         """What can be dragged: its kind, its number or key, and the number of the control that it moves."""
         names = [control.name for control in self._controls]
         keys = [key for part in (first.scene.parts if first.scene else ()) if (key := getattr(part, "key", ""))]
-        places = {label: ("point", i) for i, label in enumerate(first.points)}
-        places |= {label: ("rule", i) for i, label in enumerate(first.rules)} | {key: ("key", key) for key in keys}
+        places: dict[str, tuple[str, int | str]] = {label: ("point", i) for i, label in enumerate(first.points)}
+        places |= {label: ("rule", i) for i, label in enumerate(first.rules)}
+        places |= {key: ("key", key) for key in keys}
         for thing, name in drags.items():
             if thing not in places:
                 raise ValueError(f"drags names {thing!r}; there are: {', '.join(places)}")
             if name not in names:
-                raise ValueError(f"no control {name!r}; there are: {', '.join(names)}")
+                raise ValueError(f"no control {name!r}; there are: {', '.join(names)}, to drag {thing!r} by")
         return [(*places[thing], names.index(name)) for thing, name in drags.items()]
 
-    def _compute(self, change: object) -> None:
+    def _compute(self, _: object) -> None:
         """Draw the exact picture where a control stands between two stops."""
         values = {control.name: getattr(self, control.name) for control in self._controls}
         if all(control.stop(values[control.name]) is not None for control in self._controls):
@@ -172,7 +173,7 @@ class Explorer(Widget):
         return picture
 
     def at(self, **values: float | str | bool) -> dict[str, str]:
-        """Read-outs that Python computes at these control values, and at the present value of every control not named."""
+        """Read-outs at these control values, and at the present value of every control not named."""
         names = [control.name for control in self._controls]
         if unknown := set(values) - set(names):
             raise ValueError(f"no control {sorted(unknown)[0]!r}; there are: {', '.join(names)}")

@@ -21,7 +21,7 @@ class Slider:
     label : str
         What it is.
     stops : sequence of float
-        Where the picture is computed, from the least value to the greatest. Between two of them the browser interpolates.
+        Where the picture is computed, from the least value to the greatest; between two the browser interpolates.
     unit : str
         As :func:`clusterlab.units.fmt` takes it.
     start : float, optional
@@ -133,7 +133,8 @@ class Control:
 
     def view_value(self, value: object) -> object:
         """What the view receives for a value."""
-        return value if self.smooth else self.given[self.values.index(value)]
+        stop = self.stop(value)
+        return value if stop is None else self.given[stop]
 
     def spec(self) -> dict:
         """What the browser needs."""
@@ -156,8 +157,8 @@ def checked(name: str, control: Slider | Select | Toggle) -> Control:
         if isinstance(control.options, str):
             raise ValueError(f"control {name!r} needs a list or a mapping of options, got {control.options!r}")
         labels = list(control.options)
-        values = [*labels]
-        given = list(control.options.values()) if isinstance(control.options, Mapping) else values
+        values: list = [*labels]
+        given: list = list(control.options.values()) if isinstance(control.options, Mapping) else values
     elif isinstance(control, Toggle):
         values = given = [False, True]
         labels = ["off", "on"]

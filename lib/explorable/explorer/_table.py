@@ -169,26 +169,26 @@ class Pool:
             self._numbers[key] = self._numbers[same]
         return self._numbers[key]
 
-    def spec(self, by_ratio: Mapping[int, Sequence[bool]]) -> dict:
-        """Templates and forms for the browser, and which of a template's numbers go by ratios between two stops."""
+    def spec(self, by_ratio: Mapping[int, Sequence[int]]) -> dict:
+        """Templates and forms for the browser, and along which controls each of a template's numbers goes by ratio."""
         forms = [form for form in self.forms if form]
         return {
             "templates": [
-                [list(words), list(forms), [int(ratio) for ratio in by_ratio.get(i, [False] * len(forms))]]
+                [list(words), list(forms), list(by_ratio.get(i, [0] * len(forms)))]
                 for i, (words, forms, _) in enumerate(self.templates)
             ],
             "forms": [None, *([f.unit, f.digits, f.whole, f.space, f.bare] for f in forms)],
             "ladders": {form.unit: ladder(form.unit) for form in forms},
         }
 
-    def by_ratio(self, columns: np.ndarray, controls: Sequence[Control]) -> dict[int, list[bool]]:
-        """Which numbers of each template lie nearer to the ratio of their neighbours than to their mean.
+    def by_ratio(self, columns: np.ndarray, controls: Sequence[Control]) -> dict[int, list[int]]:
+        """Along which controls each template's numbers lie nearer to the ratio of their neighbours than to their mean.
 
-        ``columns`` has the phrase at each place (a column) of each combination (a row).
+        A number has a bit for each control. ``columns`` has the phrase at each place (a column) of each combination.
         """
         shape = [len(control.values) for control in controls]
         smooth = [(i, c.places()) for i, c in enumerate(controls) if c.smooth and len(c.values) > 2]
-        found: dict[int, list[bool]] = {}
+        found: dict[int, list[int]] = {}
         if not smooth:
             return found
         of = np.asarray(self.of)
@@ -205,21 +205,23 @@ class Pool:
         return found
 
 
-def _nearer_by_ratio(values: np.ndarray, smooth: Sequence[tuple[int, np.ndarray]]) -> list[bool]:
-    """Of each number, whether its value at a stop is told better by ratio than by difference of both neighbours."""
-    errors = np.zeros((2, values.shape[-1]))
+def _nearer_by_ratio(values: np.ndarray, smooth: Sequence[tuple[int, np.ndarray]]) -> list[int]:
+    """Of each number, a bit for each control along which both neighbours tell it better by ratio than by difference."""
+    bits = np.zeros(values.shape[-1], int)
     for axis, at in smooth:
         moved = np.moveaxis(values, axis, 0)
         low, here, high = moved[:-2], moved[1:-1], moved[2:]
         share = ((at[1:-1] - at[:-2]) / (at[2:] - at[:-2])).reshape(-1, *[1] * (moved.ndim - 1))
+        errors = []
         with np.errstate(all="ignore"):
             straight = low + share * (high - low)
             ratio = np.where((low > 0) & (high > 0), low * (high / low) ** share, straight)
             size = np.maximum(np.abs(here), 1e-300)
-            for i, guess in enumerate((straight, ratio)):
+            for guess in (straight, ratio):
                 off = np.minimum(np.abs(guess - here) / size, 1.0)
-                errors[i] += np.nansum(off.reshape(-1, values.shape[-1]), axis=0)
-    return (errors[1] < errors[0]).tolist()
+                errors.append(np.nansum(off.reshape(-1, values.shape[-1]), axis=0))
+        bits |= (errors[1] < errors[0]) << axis
+    return bits.tolist()
 
 
 class Table:
@@ -244,9 +246,10 @@ class Table:
         check_kinds(pictures[0], x, y, lanes)
         slots = (like.content.mark_slots, like.content.span_slots) if like else None
         content = Content(pictures, x, lanes, slots)
-        self.first, self.lanes, self.content, self._controls = pictures[0], lanes, content, controls
-        self.x = like.x if like else Scale(x, content.across()) if x else None
-        self.y = like.y if like else Scale(y, content.up()) if y else None
+        self.content: Content = content
+        self.first, self.lanes, self._controls = pictures[0], lanes, controls
+        self.x: Scale | None = like.x if like else Scale(x, content.across()) if x else None
+        self.y: Scale | None = like.y if like else Scale(y, content.up()) if y else None
         self.grid = self.x.encode(content.grid) if self.x else np.zeros(0, np.uint16)
         self.pool = Pool(notes or Notes())
         self.scenes = Scenes(pictures, self.pool)
@@ -266,8 +269,8 @@ class Table:
         """One record of codes for each combination."""
         content, count = self.content, len(self.content.readouts)
 
-        def phrases(texts: list[list[str]], kind: str) -> list[list[int]]:
-            return [[self.pool.add(text, f"{kind}{i}") for i, text in enumerate(row)] for row in texts]
+        def phrases(texts: list[list[str]], place: str = "") -> list[list[int]]:
+            return [[self.pool.add(text, place or f"readout{i}") for i, text in enumerate(row)] for row in texts]
 
         def across(values: ArrayLike) -> np.ndarray:
             return self.x.encode(values) if self.x else np.zeros(np.shape(values))  # no axis: there are no values
@@ -291,7 +294,7 @@ class Table:
             across(_column(content.spans, "end")),
             phrases(_column(content.spans, "text"), "span"),
         )
-        texts = phrases(content.readouts, "readout")
+        texts = phrases(content.readouts)
         parts = rows, texts, points, across(content.rules), marks, spans, self.scenes.numbers
         return np.concatenate([np.reshape(part, (count, -1)).astype("<u4") for part in parts], axis=1)
 
@@ -303,9 +306,9 @@ class Table:
         """
         numbers = np.array([number for phrase in self.pool.phrases for number in phrase.numbers], dtype="<f8")
         scenes = np.array([number for scene in self.scenes.scenes for number in scene], dtype="<u4")
-        of, templates = np.array(self.pool.of, dtype="<u2"), len(self.pool.templates)
-        if templates > STEPS:
-            raise ValueError("too many different texts for one explorer; use fewer stops")
+        if len(self.pool.templates) > STEPS:
+            raise ValueError("too many different read-outs for one explorer; write their numbers with fmt")
+        of = np.array(self.pool.of, dtype="<u2")
         buffer = (numbers, self.records, scenes, of, self.curves.astype("<u2"))
         readouts = slice(len(self.first.curves), len(self.first.curves) + len(self.first.readouts))
         return {
@@ -315,14 +318,16 @@ class Table:
             "codes": b"".join(part.tobytes() for part in buffer),
         } | self.pool.spec(self.pool.by_ratio(self.records[:, readouts], self._controls) | self._scenes_by_ratio())
 
-    def _scenes_by_ratio(self) -> dict[int, list[bool]]:
+    def _scenes_by_ratio(self) -> dict[int, list[int]]:
         """The same for the numbers that scenes tell; their places go by difference."""
         sizes = {len(scene) for scene in self.scenes.scenes}
         if len(sizes) != 1:
             return {}
         columns = np.array([self.scenes.scenes[number] for (number,) in self.scenes.numbers])
         found, templates = self.pool.by_ratio(columns, self._controls), list(self.pool.templates)
-        return {i: [r and form > 0 for r, form in zip(ratio, templates[i][1], strict=True)] for i, ratio in found.items()}
+        return {
+            i: [r * (form > 0) for r, form in zip(ratio, templates[i][1], strict=True)] for i, ratio in found.items()
+        }
 
     def spec(self) -> dict:
         """What the browser needs to know to draw, and to make room before the table is there."""

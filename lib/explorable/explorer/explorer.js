@@ -3,10 +3,12 @@
 const NONE = 65535, STEPS = 65534;
 
 // A number as clusterlab.units.fmt writes it. A bare one is written at the rung of the number before it, without a unit.
-const plainly = {};
+// Digits are rounded as Python rounds them: from the exact value, and to the even one where it lies in the middle.
+const plainly = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 21 });
 function figures(value, digits) {
-  plainly[digits] ??= new Intl.NumberFormat("en-US", { maximumSignificantDigits: digits, roundingMode: "halfEven" });
-  return plainly[digits].format(value);
+  const [mantissa, power] = value.toExponential(60).split("e"), written = mantissa.replace(".", "");
+  const half = /^50*$/.test(written.slice(digits)) && "02468".includes(written[digits - 1]);
+  return plainly.format(half ? Number(`${written.slice(0, digits)}e${power - digits + 1}`) : Number(value.toPrecision(digits)));
 }
 const rung = (value, ladder, digits) => {
   const magnitude = Math.abs(Number(value.toPrecision(digits)));
@@ -19,7 +21,7 @@ function write(value, { unit, digits, whole, space, bare, ladder }, lead) {
   const sign = !whole && value < 0 && number !== "0" ? "-" : "", told = value ? name : unit;
   if (bare) return sign + number;
   if (told[0] === "$") return sign + "$" + number + told.slice(1);
-  return sign + number + (told === "" || told === "%" ? "" : (space || " ") + told);
+  return sign + number + (told === "" || told === "%" ? "" : space || " ") + told;
 }
 
 // A y value at three significant digits (or a thousandth of a linear axis).
@@ -57,20 +59,33 @@ function blend(mix, of) {
   return sum / weight;
 }
 
+// Control by control, each by difference or by ratio as the number goes with it: a bit for each control.
+function byAxes(numbered, axes, ratios) {
+  let values = [];
+  for (const [nth, value] of numbered) values[nth] = value;
+  for (const { number, share } of axes.toReversed()) {
+    const by = (ratios >> number) & 1;
+    values = values.filter((_, k) => k % 2 === 0).map((a, k) => {
+      const b = values[2 * k + 1];
+      return by && a > 0 && b > 0 ? a ** (1 - share) * b ** share : a + share * (b - a);
+    });
+  }
+  return values[0];
+}
+
 // A phrase: the words of the nearest, and between them the numbers of all that have the same words.
 function phrase(mix, of) {
   const { table } = mix[0], id = of(mix[0]), template = table.of[id], [words, forms, ratios] = table.templates[template];
   if (!forms.length) return words[0];
   const alike = mix.length === 1 ? mix : mix.filter((one) => one.table.names[one.table.of[of(one)]] === table.names[template]);
-  const weight = alike.reduce((sum, one) => sum + one.weight, 0);
+  const weight = alike.reduce((sum, one) => sum + one.weight, 0), whole = alike.length === mix.length && mix.axes;
   let text = words[0], lead = null;
   forms.forEach((form, i) => {
     const values = alike.map((one) => one.table.numbers[one.table.first[of(one)] + i]);
     let value = values[0];
     if (values.some((v) => v !== value)) {
-      const ratio = ratios[i] && values.every((v) => v > 0), way = ratio ? Math.log : Number;
-      const mean = values.reduce((sum, v, k) => sum + alike[k].weight * way(v), 0) / weight;
-      value = ratio ? Math.exp(mean) : mean;
+      if (whole) value = byAxes(alike.map((one, k) => [one.nth, values[k]]), mix.axes, ratios[i]);
+      else value = values.reduce((sum, v, k) => sum + alike[k].weight * v, 0) / weight;
     }
     if (!form) text += Math.round(10 * value) / 10;
     else {
@@ -133,11 +148,15 @@ function render({ model, el }) {
   }
   function mixed(values) {
     let mix = [{ row: 0, weight: 1 }];
+    const axes = [];
     controls.forEach((c, i) => {
       const stops = between(c, values[i]);
+      if (stops.length > 1) axes.push({ number: i, share: stops[1][1] });
       mix = mix.flatMap(({ row, weight }) => stops.map(([j, w]) => ({ row: row * c.values.length + j, weight: weight * w })));
     });
-    return mix.map((one) => ({ table, ...one })).sort((a, b) => b.weight - a.weight);
+    mix = mix.map((one, nth) => ({ table, nth, ...one })).sort((a, b) => b.weight - a.weight);
+    mix.axes = axes;
+    return mix;
   }
   function chosen() {
     const values = controls.map(now), exact = model.get("_exact");
@@ -169,10 +188,13 @@ function render({ model, el }) {
     const number = table.records[(row + 1) * table.width - 1], start = number ? table.ends[number - 1] : 0;
     return table.scenes.subarray(start, table.ends[number]);
   };
-  const like = (mix) => { const size = scenes(mix[0]).length; return mix.filter((one) => scenes(one).length === size); };
+  const like = (mix) => {
+    const size = scenes(mix[0]).length, same = mix.filter((one) => scenes(one).length === size);
+    return same.length === mix.length ? mix : same;
+  };
   const drawn = (mix, i) => phrase(mix, (one) => scenes(one)[i]);
 
-  // A part of a scene that has a key slides from where it was, where the drawing's structure changes.
+  // A part of a scene that has a key slides from where it was.
   function paint(mix, slides) {
     const keyed = () => [...scene.querySelectorAll("[data-key]")];
     const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
@@ -184,7 +206,7 @@ function render({ model, el }) {
     if (calm || !slides) return;
     for (const part of keyed()) {
       const start = was[part.dataset.key], to = part.style.transform;
-      if (start && start !== to) part.animate({ transform: [start, to] }, { duration: 500, easing: "ease-in-out" });
+      if (start && start !== to) part.animate({ transform: [start, to] }, { duration: 200, easing: "ease-in-out" });
     }
   }
 
@@ -199,7 +221,7 @@ function render({ model, el }) {
     const first = shown === null;
     shown = named;
     cancelAnimationFrame(frame);
-    const alike = !scene || first || like([...goal, ...start]).length === goal.length + start.length;
+    const alike = !scene || first || (!scene.querySelector("[data-key]") && like([...goal, ...start]).length === goal.length + start.length);
     if (first || held || calm || !alike) return show(goal, !first && !held);
     const begun = performance.now();
     // Pictures of one structure move from state to state. What is told is told at once.
@@ -366,6 +388,7 @@ function render({ model, el }) {
   const text = (c, v) => smooth(c) ? write(v, { unit: c.unit, digits: 4, whole: c.whole && c.ladder.length === 1, ladder: c.ladder }) : c.labels[c.values.indexOf(v)];
   const told = make("p", { class: "cl-told", role: "status" });
   function typed(c, field) {
+    if (field.value === text(c, now(c))) return;
     const found = /^([-+]?)(\$?)([\d.,]*\d[\d.,]*(?:e[-+]?\d+)?)\s*(.*)$/i.exec(field.value.trim()) ?? [];
     const number = Number((found[1] ?? "") + found[3]?.replaceAll(",", "")), [, , name] = rung(now(c), c.ladder, 4);
     let unit = found[4]?.trim() ?? "";
