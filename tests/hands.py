@@ -216,7 +216,7 @@ def watch(report: str) -> None:
 
     def making(self, *arguments, **options):
         made(self, *arguments, **options)
-        with open(report, "a", encoding="utf-8") as file:
+        with Path(report).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line(self)) + "\n")
 
     Explorer.__init__ = making
