@@ -162,7 +162,7 @@ def ranks(times: Sequence[float]) -> Scene:
     per = (right - left) / slow
     drawn: list[Part] = [
         Label(left, 10, f"{len(times):,} ranks, one step", "start", strong=True),
-        Label(right, 10, f"slowest {slow / mean:.3g} of the mean", "end", strong=True),
+        Label(right, 10, f"slowest {fmt(float(slow / mean))} of the mean", "end", strong=True),
     ]
     for rank, time in enumerate(times):
         y, end = top + pitch * rank, left + per * time

@@ -281,7 +281,7 @@ def becomes(
     >>> becomes(run, work="240,000 GPU-hours", it_power="1 kW", ratio=1.1, **rates).alt
     '240,000 GPU-hours are 240 MWh of IT and 264 MWh at the meter: $0, 0 t of CO2e and 0 m³ of water.'
     """
-    it, meter, tonnes = (fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), f"{used.carbon / 1000:,.0f} t")
+    it, meter, tonnes = (fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), fmt(used.carbon / 1000, "t"))
     dollars, litres = fmt(used.cost, "$"), fmt(used.water, "m³")
     wide, high, far = 128, 40, 284
     parts: list[Part] = [

@@ -177,12 +177,14 @@ def _slider(name: str, control: Slider) -> Control:
     snaps = control.snaps or isinstance(control, Play)
     if control.labels is not None and not snaps:
         raise ValueError(f"control {name!r} has labels, which name stops; without snaps=True there is more than stops")
-    labels = [fmt(v, control.unit, 4) for v in values] if control.labels is None else list(control.labels)
-    if not snaps:
-        if control.whole:
-            values = list(dict.fromkeys(round(v) for v in values))
+    labels = list(control.labels or ())
+    if control.whole:
+        values = list(dict.fromkeys(round(v) for v in values))
+    if control.labels is None:
         if control.start is not None and values and values[0] < control.start < values[-1]:
             values = sorted({*values, control.start})
+        labels = [fmt(v, control.unit, 4) for v in values]
+    if not snaps:
         labels = [str(v) for v in values]
         if values != sorted(values):
             raise ValueError(f"control {name!r} needs its stops in rising order, got {values}")
