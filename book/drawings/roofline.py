@@ -282,13 +282,20 @@ def gemm_rows(rows: int, side: int) -> Scene:
     high = max(room * rows / side, _THIN)
     thin = 2 * rows * side
     parts: list[Part] = [
-        Label(56, 10, f"{rows:,} {'tokens' if rows > 1 else 'token'}", strong=True),
+        Label(56, 10, f"{fmt(rows, digits=4)} {'tokens' if rows > 1 else 'token'}", strong=True),
         Label(200, 10, "weights", strong=True),
         Label(344, 10, "output", strong=True),
         Label(128, middle, TIMES),
         Label(272, middle, "="),
         Box(0, middle - high / 2, room, high, kind="activations", solid=True),
-        Box(144, middle - room / 2, room, room, f"each used\n{rows:,} {'times' if rows > 1 else 'time'}", "weights"),
+        Box(
+            144,
+            middle - room / 2,
+            room,
+            room,
+            f"each used\n{fmt(rows, digits=4)} {'times' if rows > 1 else 'time'}",
+            "weights",
+        ),
         Box(288, middle - high / 2, room, high, kind="compute", solid=True),
         Label(56, 158, f"{fmt(thin, 'B')} read"),
         Label(200, 158, f"{fmt(2 * side**2, 'B')} read"),
@@ -296,8 +303,8 @@ def gemm_rows(rows: int, side: int) -> Scene:
     ]
     work = matmul(rows, side, side)
     alt = (
-        f"{rows:,} {'rows' if rows > 1 else 'row'} by {side:,} columns times {fmt(2 * side**2, 'B')} of weights: "
-        f"each weight is used {rows:,} {'times' if rows > 1 else 'time'}, {fmt(work.intensity, 'FLOP/byte')}."
+        f"{fmt(rows, digits=4)} {'rows' if rows > 1 else 'row'} by {side:,} columns times {fmt(2 * side**2, 'B')} of weights: "
+        f"each weight is used {fmt(rows, digits=4)} {'times' if rows > 1 else 'time'}, {fmt(work.intensity, 'FLOP/byte')}."
     )
     return Scene(400, 168, parts, alt=alt)
 
