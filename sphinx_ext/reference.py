@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from sphinx.ext import napoleon
 from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.nodes import nested_parse_with_titles
+from sphinx_codeautolink.extension.directive import PrefaceMarker
 
 from clusterlab import quantities
 from clusterlab.quantities import Quantity
@@ -42,6 +44,7 @@ def setup(app):
     app.add_directive("reference-map", Map)
     app.add_directive("swatches", Swatches)
     app.connect("config-inited", configure, priority=1)
+    app.connect("doctree-read", tell_imports, priority=400)  # before sphinx-codeautolink reads the code
     app.connect("autodoc-process-docstring", set_sections)
     app.connect("autodoc-process-signature", show_factories)
     app.connect("autodoc-skip-member", skip)
@@ -63,6 +66,20 @@ def configure(app, config):
     config.toc_object_entries_show_parents = "hide"
     config.codeautolink_concat_default = True  # the cells of a notebook share their names
     config.codeautolink_autodoc_inject = False
+
+
+def tell_imports(app, doctree):
+    """Tell sphinx-codeautolink what a chapter imports, for no page shows it: else no name of its code has a link."""
+    path = Path(app.env.doc2path(app.env.docname))
+    if path.suffix == ".ipynb":
+        doctree.insert(0, PrefaceMarker("\n".join(imports(path)), "file"))
+
+
+def imports(path: Path) -> list[str]:
+    """Return the imports of a notebook, one a line."""
+    cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    code = "\n".join(line.rstrip("\n") for cell in cells for line in (*cell["source"], "") if not line.startswith("%"))
+    return [ast.unparse(node) for node in ast.parse(code).body if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def set_sections(app, what, name, obj, options, lines):

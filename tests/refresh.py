@@ -23,7 +23,15 @@ FOLDED = {
     "remove-cell": ("source_hidden", "outputs_hidden"),
 }
 LAB = "lab"  # the tag of a cell that a page leaves out because it needs a kernel, and JupyterLab shows
-FOLDS = {"hide-input": "the imports", "hide-cell": "the solution"}  # what a bar on the page shows
+SOLUTION = {"code_prompt_show": "Show the solution", "code_prompt_hide": "Hide the solution"}
+
+
+def summary(source: str) -> str:
+    """Return what a cell whose code is folded computes: its first line, a comment, which JupyterLab shows of it too."""
+    first = source.partition("\n")[0]
+    if not first.startswith("# "):
+        raise ValueError(f"folded code begins with a comment that says what it computes, not {first!r}")
+    return first.removeprefix("# ")
 
 
 def clean(notebook):
@@ -37,9 +45,11 @@ def clean(notebook):
             tags = cell.metadata.get("tags", ())
             if folded := {} if LAB in tags else {key: True for tag in tags for key in FOLDED.get(tag, ())}:
                 cell.metadata["jupyter"] = folded
-            for what in (FOLDS[tag] for tag in cell.metadata.get("tags", ()) if tag in FOLDS):
-                bar = {"code_prompt_show": f"Show {what}", "code_prompt_hide": f"Hide {what}"}
-                cell.metadata["mystnb"] = bar | cell.metadata.get("mystnb", {})
+            if "hide-input" in tags:
+                line = dict.fromkeys(SOLUTION, f"Code: {summary(cell.source)}")
+                cell.metadata["mystnb"] = cell.metadata.get("mystnb", {}) | line
+            elif "hide-cell" in tags:
+                cell.metadata["mystnb"] = SOLUTION | cell.metadata.get("mystnb", {})
             if "nbval-ignore-output" in cell.metadata.get("tags", ()):
                 cell.outputs = []  # it measures the machine that ran it
             for output in cell.outputs:

@@ -224,9 +224,9 @@ def gemm_tile(tile: int, step: int) -> Scene:
     """
     if tile not in (128, 256, 512) or not 0 <= step <= _GEMM // _SLAB:
         raise ValueError(f"a tile is 128, 256 or 512 wide, and a step at most 8; got {tile} and {step}")
-    side, gap, unit = 128.0, 26.0, 128.0 / _GEMM
-    left, top = 4.0, 22.0
-    x, y = left + side + gap, top + side + gap  # of C
+    side, unit = 128.0, 128.0 / _GEMM
+    left, top = 0.0, 22.0
+    x, y = 248.0, top + side + 26  # of C
     across, deep = tile * unit, _SLAB * unit
     # The tile lies one tile from the corner where there is room, so that its rows and columns are seen to be its own.
     at = across if tile < _GEMM // 2 else 0.0
@@ -260,7 +260,7 @@ def gemm_tile(tile: int, step: int) -> Scene:
     )
     said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
     alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
-    return Scene(320, y + side + 46, parts, alt=alt)
+    return Scene(400, y + side + 46, parts, alt=alt)
 
 
 def gemm_rows(rows: int, side: int) -> Scene:

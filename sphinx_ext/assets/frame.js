@@ -123,7 +123,19 @@
     for (const { target, isIntersecting } of met) beside[isIntersecting ? "add" : "delete"](target);
     one("#pst-secondary-sidebar")?.classList.toggle("hide", beside.size > 0);
   }, { rootMargin: "0px 0px -33% 0px" });
-  all(".bd-article :is(.margin, .marginnote, .sidenote, .full-width, .tag_margin)").forEach((note) => margin.observe(note));
+  all(".bd-article :is(.margin, .marginnote, .sidenote, .full-width, .tag_margin, .tag_wide)").forEach((note) => margin.observe(note));
+
+  // The side bar ticks the pages that the reader has read to the end, here or before.
+  const name = (path) => `read:${path}`, entries = all(".bd-docs-nav a.internal");
+  const tick = () => entries.forEach((entry) => entry.classList.toggle("read", recall(localStorage, name(new URL(entry.href).pathname)) !== null));
+  const end = one(".prev-next-footer"), ended = new IntersectionObserver((met) => {
+    if (!met.some((entry) => entry.isIntersecting)) return;
+    ended.disconnect();
+    keep(localStorage, name(location.pathname), "");
+    tick();
+  });
+  if (end) ended.observe(end);
+  tick();
 
   // What waits to be laid out (light_pages) is, from the reader's first move on or when the page has been there for half a
   // second: in order, and in slices too short to be felt. Before, a telephone has enough to do.

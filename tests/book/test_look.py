@@ -10,7 +10,7 @@ from docutils import nodes
 
 import look
 from building import ROOT
-from refresh import clean
+from refresh import clean, summary
 
 
 def test_the_book_s_own_face_is_loaded_and_light(site, visit):
@@ -26,7 +26,9 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     page.emulate_media(media="print")
     for frame in (".bd-sidebar-primary", ".bd-sidebar-secondary", ".bd-header-article", ".prev-next-footer"):
         assert not page.locator(frame).first.is_visible(), frame
-    assert not page.get_by_text("Show the imports").is_visible()
+    folds = page.locator("details.hide > summary")
+    assert folds.count()
+    assert not any(fold.is_visible() for fold in folds.all())
     assert not page.locator("details.sd-dropdown").first.is_visible()  # a closed hint can't be opened on paper
     assert page.locator("#jb-print-docs-body h1").evaluate("h => getComputedStyle(h).textAlign") == "left"
     notes = page.locator(".bd-article aside.margin")  # however broad the paper, nothing stands beside the text
@@ -48,6 +50,14 @@ def test_a_margin_note_never_makes_the_page_broader_than_the_screen(site, visit)
 def test_what_a_page_folds_is_folded_in_jupyterlab(path):
     notebook = nbformat.read(path, as_version=4)
     assert notebook == clean(copy.deepcopy(notebook)), "run: python tests/refresh.py"
+
+
+def test_folded_code_says_in_its_first_line_what_it_computes():
+    cell = nbformat.v4.new_code_cell("# The sum of two numbers\n1 + 1", metadata={"tags": ["hide-input"]})
+    (cleaned,) = clean(nbformat.v4.new_notebook(cells=[cell])).cells
+    assert set(cleaned.metadata.mystnb.values()) == {"Code: The sum of two numbers"}
+    with pytest.raises(ValueError, match="begins with a comment"):
+        summary("1 + 1")
 
 
 def test_the_numbers_of_a_table_are_told_from_its_words():

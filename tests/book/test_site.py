@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from test_browser import PAGES
 
 import book_widgets
+from building import ROOT
 
 ICON = re.compile(r"\bfa-(?!solid\b|brands\b|lg\b|sm\b|fw\b)[a-z-]+")
 
@@ -54,6 +56,38 @@ def pages(site) -> dict[str, Page]:
 
 def test_the_site_has_the_pages_that_a_browser_opens_in_its_tests(pages):
     assert {name.removesuffix(".html") for name in pages} == set(PAGES)
+
+
+def test_the_side_bar_has_the_parts_and_numbers_their_chapters_as_the_pages_do(site):
+    number = 0
+    page = BeautifulSoup((site / "book/roofline.html").read_text(), "html.parser")
+    parts = yaml.safe_load((ROOT / "_toc.yml").read_text())["parts"]
+    captions = page.select("#pst-primary-sidebar p.caption")
+    assert [caption.get_text() for caption in captions] == [part["caption"] for part in parts]
+    for part, caption in zip(parts, captions, strict=True):
+        entries = [item.find("a") for item in caption.find_next_sibling("ul").find_all("li", recursive=False)]
+        for chapter, entry in zip(part["chapters"], entries, strict=True):
+            title = BeautifulSoup((site / f"{chapter['file']}.html").read_text(), "html.parser").select_one(".bd-article h1")
+            numbered = title.select_one(".section-number")
+            if "numbered" in part:
+                number += 1
+                assert entry.get_text() == f"{number}. {chapter['title']}"
+                assert numbered.get_text().strip() == f"{number}."
+            else:
+                assert not entry.get_text()[0].isdigit()
+                assert numbered is None
+    assert number > 5
+
+
+def test_nothing_stands_between_a_chapter_s_question_and_its_first_figure(pages):
+    chapters = 0
+    for name, page in pages.items():
+        _, asked, rest = page.path.read_text().partition('admonition-title">The question<')
+        if asked:
+            before = rest.partition('class="widget-host"')[0]
+            assert not re.search(r"<details|cell_input|<pre", before), name
+            chapters += 1
+    assert chapters > 5
 
 
 def test_no_internal_link_is_dead(pages, site):
