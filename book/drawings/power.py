@@ -291,7 +291,7 @@ def becomes(
         Arrow(wide / 2, high + 4, wide / 2, 88, kind="ochre"),
         Arrow(wide / 2, 136, wide / 2, 180, kind="ochre"),
         Label(wide / 2 + 8, 65, f"{_TIMES} {it_power}", "start"),
-        Label(wide / 2 + 8, 157, f"{_TIMES} PUE {ratio:.2f}", "start"),
+        Label(wide / 2 + 8, 157, f"{_TIMES} PUE {fmt(ratio)}", "start"),
         Box(far, 92, 116, high, f"{litres}\nof water", "violet"),
         Box(far, 158, 116, high, f"{tonnes}\nof CO₂e", "waste"),
         Box(far, 212, 116, high, f"{dollars}\nof electricity", "grey"),
