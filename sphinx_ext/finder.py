@@ -21,7 +21,8 @@ SYNONYMS = Path(__file__).parents[1] / "book" / "synonyms.toml"
 
 # What is looked for in a page, in its order: sections with their headings, calls of a law, terms and figures.
 MARK = re.compile(
-    r'<section\b[^>]*\bid="(?P<section>[^"]+)"[^>]*>\s*(?:<span id="[^"]*"></span>)*<h\d>(?P<heading>.*?)<a class="headerlink"'
+    r'<section\b[^>]*\bid="(?P<section>[^"]+)"[^>]*>\s*(?:<span id="[^"]*"></span>)*'
+    r'<h\d>(?P<heading>.*?)<a class="headerlink"'
     r"|(?P<end></section>)"
     r'|sphinx-codeautolink-a" href="[^"#]*#(?P<law>clusterlab\.[\w.]+)"[^>]*>[^<]*</a>\('
     r'|<dt id="(?P<id>term-[^"]+)">(?P<term>.*?)<a class="headerlink".*?<dd>(?P<meaning>.*?)</dd>'
@@ -69,9 +70,9 @@ def things(pages: dict[str, str], functions: dict[str, str], synonyms: dict[str,
     first sentence, its place, its name as Python writes it, and the section that teaches it with its place: the first
     that calls it in the chapter of its room, else in any.
 
-    >>> page = '<section id="bits"><h1>Bits<a class="headerlink"></a></h1><section id="one"><h2>One<a class="headerlink"'
-    >>> things({"a": page}, {}, {})["sections"]
-    [['Bits', '', 'a.html'], ['One', 'Bits', 'a.html#one']]
+    >>> head = '<section id="{0}"><h1>{0}<a class="headerlink"'
+    >>> things({"a": head.format("Bits") + head.format("One")}, {}, {})["sections"]
+    [['Bits', '', 'a.html'], ['One', 'Bits', 'a.html#One']]
     """
     laws, terms, figures, sections = [], [], [], []
     taught: dict[str, dict[str, tuple[str, str]]] = {}  # law to page to the first section that calls it
