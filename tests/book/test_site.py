@@ -67,7 +67,9 @@ def test_the_side_bar_has_the_parts_and_numbers_their_chapters_as_the_pages_do(s
     for part, caption in zip(parts, captions, strict=True):
         entries = [item.find("a") for item in caption.find_next_sibling("ul").find_all("li", recursive=False)]
         for chapter, entry in zip(part["chapters"], entries, strict=True):
-            title = BeautifulSoup((site / f"{chapter['file']}.html").read_text(), "html.parser").select_one(".bd-article h1")
+            title = BeautifulSoup((site / f"{chapter['file']}.html").read_text(), "html.parser").select_one(
+                ".bd-article h1"
+            )
             numbered = title.select_one(".section-number")
             if "numbered" in part:
                 number += 1
