@@ -107,13 +107,19 @@ def place_widgets(app, pagename, templatename, context, doctree):
         log.warning("%s: a figure leads to %s, and there is no such page", pagename, missing)
     root = context["pathto"]("_static/widget_host.js", 1).removesuffix("_static/widget_host.js")
     files = {f"_static/widgets/{name}.js": kind_script(name, source) for name, source in kinds.items()}
-    files[f"_widgets/{pagename}.js"] = start_script(models)
-    for name, text in files.items():
+    tables = {}
+    for number, (model_id, model) in enumerate(models.items()):
+        if table := table_script(model_id, model):
+            name = f"_widgets/{pagename}/{number}.js"
+            tables[name] = table
+            model["table"] = f"{name}?v={digest_of(table)}"
+    files[f"_widgets/{pagename}.js"] = start_script(models, root)
+    for name, text in (files | tables).items():
         path = Path(app.outdir) / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     # They stand before the text, so that of all that waits for the first paint they come first: see layout.html.
-    digests = {name: hashlib.sha256(text.encode()).hexdigest()[:8] for name, text in files.items()}
+    digests = {name: digest_of(text) for name, text in files.items()}
     urls = ["_static/widget_host.js", *(f"{name}?v={digest}" for name, digest in digests.items())]
     scripts = "".join(f'<script type="text/plain" data-src="{root}{url}"></script>' for url in urls)
     context["metatags"] = context.get("metatags", "") + f"<style>{css}</style>{scripts}"
@@ -145,8 +151,8 @@ def find_widgets(pagename, context) -> tuple[dict[str, str], dict[str, dict], st
         kind = state.pop("_anywidget_id")
         shared[kind] = {key: state.pop(key, "") for key in ("_esm", "_css")}
         markup = to_pages(state.pop("_html", ""))
-        if parts := state.get("_spec", {}).get("parts"):
-            state["_spec"]["parts"] = [to_pages(part) for part in parts]
+        for words, *_ in state.get("_table", {}).get("templates", []):
+            words[:] = map(to_pages, words)
         kept[model_id] = {"kind": kind, "state": state, "buffers": model.get("buffers", [])}
         return f'<div class="widget-host" data-model="{model_id}">{markup}</div>'
 
@@ -165,8 +171,9 @@ def to_pages(markup: str) -> str:
 
 def lost_links(app, pagename: str, models: dict[str, dict]) -> set[str]:
     """Pages that the scenes of a page lead to and the book does not have."""
-    parts = (part for one in models.values() for part in one["state"].get("_spec", {}).get("parts", []))
-    named = {match[1] for part in parts for match in re.finditer(r'<a href="([^"#]*)\.html', part)}
+    tables = (one["state"].get("_table", {}) for one in models.values())
+    words = (word for table in tables for words, *_ in table.get("templates", []) for word in words)
+    named = {match[1] for word in words for match in re.finditer(r'<a href="([^"#]*)\.html', word)}
     folder = posixpath.dirname(pagename)
     return {name for name in named if posixpath.normpath(posixpath.join(folder, name)) not in app.env.found_docs}
 
@@ -176,16 +183,34 @@ def kind_script(name: str, source: str) -> str:
     return f"widgets.kind({json.dumps(name)}, {json.dumps(source)});".replace("<", "\\u003c")
 
 
-def start_script(models: dict[str, dict]) -> str:
+def digest_of(text: str) -> str:
+    """A few letters that differ where a file does, so that no browser keeps an old one."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def raw(value) -> str:
+    """JSON in a script, to be read when its turn comes."""
+    text = json.dumps(value, separators=(",", ":"))
+    for character in "`$<":  # which would end the string, or the script
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return f"String.raw`{text}`"
+
+
+def table_script(model_id: str, model: dict) -> str:
+    """Take a widget's table out of what it starts with, where it has one and controls to move it; return its script."""
+    state = model["state"]
+    if not state.get("_table") or not state.get("_spec", {}).get("controls"):
+        return ""
+    own = [buffer for buffer in model["buffers"] if buffer["path"][0] == "_table"]
+    model["buffers"] = [buffer for buffer in model["buffers"] if buffer["path"][0] != "_table"]
+    table = {"value": {"_table": state.pop("_table")}, "buffers": own}
+    return f"widgets.table({json.dumps(model_id)},{raw(table)});"
+
+
+def start_script(models: dict[str, dict], root: str) -> str:
     """Return a script that starts a page's widgets, each from JSON that is read when its turn comes."""
-
-    def raw(model: dict) -> str:
-        text = json.dumps(model, separators=(",", ":"))
-        for character in "`$<":  # which would end the string, or the script
-            text = text.replace(character, f"\\u{ord(character):04x}")
-        return f"String.raw`{text}`"
-
-    return f"widgets.start({{{','.join(f'{json.dumps(name)}:{raw(model)}' for name, model in models.items())}}});"
+    listed = ",".join(f"{json.dumps(name)}:{raw(model)}" for name, model in models.items())
+    return f"widgets.start({{{listed}}},{json.dumps(root)});"
 
 
 # What the Jupyter front end needs and a static page does not.

@@ -103,7 +103,8 @@ def names_in_use(site: Path) -> set[str]:
         sources = re.findall(r'<script[^>]*[ -]src="([^"?]+)', text)
         scripts.update((page.parent / source).resolve() for source in sources)
     for script in scripts:
-        if script.name != "searchindex.js" and "_widgets" not in script.parts:  # data, which hold every word
+        data = script.name in ("searchindex.js", "things.js") or "_widgets" in script.parts  # they hold every word
+        if not data:
             used.update(re.findall(r"[\w-]+", script.read_text(encoding="utf-8")))
     return used
 

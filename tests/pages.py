@@ -153,7 +153,8 @@ def watched(browser, windows=None):
     taken = []
 
     def opened(url, blame="", asked=None, own=False, **options):
-        options = {"viewport": {"width": 1000, "height": 900}} | options
+        # Pictures that move would have to be waited for.
+        options = {"viewport": {"width": 1000, "height": 900}, "reduced_motion": "reduce"} | options
         kind = None if own or windows is None else repr(sorted(options.items()))
         window = (windows or {}).pop(kind, None) or Window(browser, options)
         taken.append((kind, window))
@@ -182,7 +183,8 @@ def static_page(*widgets) -> str:
     context = {"script_files": [embedded], "body": views}
     kinds, models, css = book_widgets.find_widgets("test", context)
     host = (book_widgets.HERE / "assets" / "widget_host.js").read_text(encoding="utf-8")
-    scripts = [host, *(book_widgets.kind_script(*kind) for kind in kinds.items()), book_widgets.start_script(models)]
+    started = book_widgets.start_script(models, "")
+    scripts = [host, *(book_widgets.kind_script(*kind) for kind in kinds.items()), started]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Widgets</title>'
         f'<meta name="viewport" content="width=device-width"><style>{css}</style></head>'

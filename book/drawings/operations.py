@@ -14,7 +14,7 @@ import numpy as np
 from clusterlab.operations import Attempt, FileSystem, Schedule
 from clusterlab.scaling import Chain
 from clusterlab.units import day, fmt, hour
-from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, breadth, legend
 
 _NAMES = {"drives": "drives", "network": "servers' ports", "clients": "clients' ports"}
 
@@ -162,7 +162,7 @@ def ranks(times: Sequence[float]) -> Scene:
     per = (right - left) / slow
     drawn: list[Part] = [
         Label(left, 10, f"{len(times):,} ranks, one step", "start", strong=True),
-        Label(right, 10, f"slowest {slow / mean:.3g} of the mean", "end", strong=True),
+        Label(right, 10, f"slowest {fmt(float(slow / mean))} of the mean", "end", strong=True),
     ]
     for rank, time in enumerate(times):
         y, end = top + pitch * rank, left + per * time
@@ -366,7 +366,7 @@ class _Frame:
         wide, high = b - a, self.y(last) + self.gpu - self.y(first)
         if wide <= 0.3:
             return []
-        shown = text if high > 15 and LETTER * len(text) < wide - 3 else ""
+        shown = text if high > 15 and breadth(text) < wide - 3 else ""
         return [Box(a, self.y(first), max(wide - 0.5, 0.3), max(high - 0.3, 0.3), shown, kind, solid)]
 
 

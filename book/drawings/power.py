@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.power import AIR, WATER, EnergyFootprint, Load, coolant_flow
 from clusterlab.units import fmt
-from explorable import LETTER, Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, breadth, legend
 
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RACK = 0.6, 2.0  # m, the front of a rack
@@ -56,7 +56,7 @@ def load_bars(
         for part, kind in kinds.items():
             if width := load.parts.get(part, 0) * unit:
                 text = fmt(load.parts[part], "W")
-                room = width > LETTER * len(text) + 6
+                room = width > breadth(text) + 6
                 parts.append(Box(x, y + 18, width, 24, text if room else "", kind, solid=True))
                 x += width
         parts.append(Label(400, y + 30, fmt(load.total, "W"), anchor="end", strong=True))
@@ -281,7 +281,7 @@ def becomes(
     >>> becomes(run, work="240,000 GPU-hours", it_power="1 kW", ratio=1.1, **rates).alt
     '240,000 GPU-hours are 240 MWh of IT and 264 MWh at the meter: $0, 0 t of CO2e and 0 m³ of water.'
     """
-    it, meter, tonnes = (fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), f"{used.carbon / 1000:,.0f} t")
+    it, meter, tonnes = (fmt(used.it_energy, "MWh"), fmt(used.energy, "MWh"), fmt(used.carbon / 1000, "t"))
     dollars, litres = fmt(used.cost, "$"), fmt(used.water, "m³")
     wide, high, far = 128, 40, 284
     parts: list[Part] = [
@@ -291,7 +291,7 @@ def becomes(
         Arrow(wide / 2, high + 4, wide / 2, 88, kind="ochre"),
         Arrow(wide / 2, 136, wide / 2, 180, kind="ochre"),
         Label(wide / 2 + 8, 65, f"{_TIMES} {it_power}", "start"),
-        Label(wide / 2 + 8, 157, f"{_TIMES} PUE {ratio:.2f}", "start"),
+        Label(wide / 2 + 8, 157, f"{_TIMES} PUE {fmt(ratio)}", "start"),
         Box(far, 92, 116, high, f"{litres}\nof water", "violet"),
         Box(far, 158, 116, high, f"{tonnes}\nof CO₂e", "waste"),
         Box(far, 212, 116, high, f"{dollars}\nof electricity", "grey"),

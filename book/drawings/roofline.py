@@ -9,7 +9,7 @@ from clusterlab.catalogue import Accelerator, Link, Memory
 from clusterlab.model import Transformer, kv_cache_bytes, parameters
 from clusterlab.roofline import Work, attainable, attention, decode, lower_bound, matmul, ridge_point
 from clusterlab.units import fmt
-from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 _THIN = 0.6  # units: what is narrower at its scale is drawn as a line
@@ -282,13 +282,20 @@ def gemm_rows(rows: int, side: int) -> Scene:
     high = max(room * rows / side, _THIN)
     thin = 2 * rows * side
     parts: list[Part] = [
-        Label(56, 10, f"{rows:,} {'tokens' if rows > 1 else 'token'}", strong=True),
+        Label(56, 10, f"{fmt(rows, digits=4)} {'tokens' if rows > 1 else 'token'}", strong=True),
         Label(200, 10, "weights", strong=True),
         Label(344, 10, "output", strong=True),
         Label(128, middle, TIMES),
         Label(272, middle, "="),
         Box(0, middle - high / 2, room, high, kind="activations", solid=True),
-        Box(144, middle - room / 2, room, room, f"each used\n{rows:,} {'times' if rows > 1 else 'time'}", "weights"),
+        Box(
+            144,
+            middle - room / 2,
+            room,
+            room,
+            f"each used\n{fmt(rows, digits=4)} {'times' if rows > 1 else 'time'}",
+            "weights",
+        ),
         Box(288, middle - high / 2, room, high, kind="compute", solid=True),
         Label(56, 158, f"{fmt(thin, 'B')} read"),
         Label(200, 158, f"{fmt(2 * side**2, 'B')} read"),
@@ -296,8 +303,8 @@ def gemm_rows(rows: int, side: int) -> Scene:
     ]
     work = matmul(rows, side, side)
     alt = (
-        f"{rows:,} {'rows' if rows > 1 else 'row'} by {side:,} columns times {fmt(2 * side**2, 'B')} of weights: "
-        f"each weight is used {rows:,} {'times' if rows > 1 else 'time'}, {fmt(work.intensity, 'FLOP/byte')}."
+        f"{fmt(rows, digits=4)} {'rows' if rows > 1 else 'row'} by {side:,} columns times {fmt(2 * side**2, 'B')} of weights: "
+        f"each weight is used {fmt(rows, digits=4)} {'times' if rows > 1 else 'time'}, {fmt(work.intensity, 'FLOP/byte')}."
     )
     return Scene(400, 168, parts, alt=alt)
 
@@ -354,7 +361,7 @@ def roofline(chip: Accelerator, works: Mapping[str, Work]) -> Scene:
         x, y = at(float(work.intensity), rate)
         said.append(f"{name} {fmt(rate, 'FLOP/s')}")
         parts.append(Box(x - 4, y - 4, 8, 8, kind="ink", solid=True))
-        flat, wide = work.intensity >= ridge, LETTER * len(name)
+        flat, wide = work.intensity >= ridge, breadth(name)
         if flat:
             parts.append(Label(min(x, right - wide / 2 - 3), y + 15, name))
         elif x + 12 + wide < knee:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
@@ -72,10 +73,15 @@ def with_interval(value: Numeric, low: Numeric, high: Numeric, unit: str = "", d
     if any(np.ndim(one) for one in (value, low, high)):
         return f"{summary(value, unit)} ({fmt(np.min(low), unit, digits)} to {fmt(np.max(high), unit, digits)})"
     first, *ends = (fmt(one, unit, digits) for one in (value, low, high))
-    written = first.lstrip("-0123456789.,")
-    if all(one.lstrip("-0123456789.,") == written for one in ends):
-        ends = [one.removesuffix(written) for one in ends]
+    written, *others = (_unit_of(one) for one in (first, *ends))
+    if written and {written} == set(others):
+        ends = [one.replace(written, "", 1) for one in ends]
     return f"{first} ({' to '.join(ends)})"
+
+
+def _unit_of(text: str) -> str:
+    """What stands behind a number that fmt wrote; a figure's note at its end is none of it."""
+    return re.sub("[\U000f0000-\U000ffffd]", "", text).lstrip("-0123456789.,")
 
 
 def say(record: object, name: str, unit: str = "") -> str:

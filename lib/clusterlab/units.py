@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from types import MappingProxyType
 
@@ -158,11 +159,38 @@ def fmt(value: float, unit: str = "", digits: int = 3) -> str:
     if not finite:
         return _join(str(float(value)), unit)
     if isinstance(value, int | np.integer) and unit not in _SCALES and unit != "%":
-        return _join(f"{value:,}", unit)
-    # Round before choosing the rung, so that 999.9 GB becomes 1 TB and never 1000 GB.
-    magnitude = abs(float(f"{value:.{digits - 1}e}"))
-    _, size, name = next(rung for rung in reversed(_ladder(unit)) if magnitude >= rung[0] * (1 - 1e-12))
-    return _join(_digits(value / size, digits), unit if value == 0 else name)
+        text = _join(f"{value:,}", unit)
+    else:
+        # Round before choosing the rung, so that 999.9 GB becomes 1 TB and never 1000 GB.
+        magnitude = abs(float(f"{value:.{digits - 1}e}"))
+        _, size, name = next(rung for rung in reversed(_ladder(unit)) if magnitude >= rung[0] * (1 - 1e-12))
+        text = _join(_digits(value / size, digits), unit if value == 0 else name)
+    return text if _note is None else _note(text, value, unit, digits)
+
+
+# What is told of every number that is written, and what it makes of the text: see noted.
+Note = Callable[[str, float, str, int], str]
+_note: Note | None = None
+
+
+@contextmanager
+def noted(note: Note) -> Iterator[None]:
+    """Tell ``note`` of every number that :func:`fmt` writes: its text, value, unit and digits; write what it returns.
+
+    A figure learns in this way which numbers stand in a text, so that it can write the ones in between.
+
+    Examples
+    --------
+    >>> with noted(lambda text, value, unit, digits: f"<{text}>"):
+    ...     f"a step of {fmt(6.07, 's')}"
+    'a step of <6.07 s>'
+    """
+    global _note
+    before, _note = _note, note
+    try:
+        yield
+    finally:
+        _note = before
 
 
 def _join(number: str, unit: str) -> str:

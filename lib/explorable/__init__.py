@@ -9,7 +9,7 @@ from ._widget import Widget
 from .check import Check
 from .explorer import Axis, Explorer, Picture, Play, Predict, Select, Slider, Toggle, stacked, waterfall
 from .question import Question
-from .scene import LETTER, Arrow, Band, Box, Label, Part, Scene, grid, legend
+from .scene import LETTER, Arrow, Band, Box, Label, Part, Scene, breadth, grid, legend
 
 __all__ = [
     "LETTER",
@@ -30,6 +30,7 @@ __all__ = [
     "Slider",
     "Toggle",
     "Widget",
+    "breadth",
     "grid",
     "legend",
     "stacked",

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 
+from ._phrases import unmarked
 from .palette import colour
 
 WIDEST = 400  # units
@@ -335,6 +336,17 @@ class Scene:
             raise ValueError(f"two boxes of a scene have the key {min(twice)!r}")
 
 
+def breadth(text: str) -> float:
+    """Units that a line of text takes, at most.
+
+    Examples
+    --------
+    >>> round(breadth("GPU 0"), 1)
+    36.0
+    """
+    return LETTER * len(unmarked(text))
+
+
 # --- Parts that belong together --------------------------------------------------------------------------------------
 
 
@@ -396,7 +408,7 @@ def legend(x: float, y: float, entries: Sequence[tuple[str, str, bool]], gap: fl
     parts: list[Part] = []
     for text, kind, solid in entries:
         parts += [Box(x, y - 6, 12, 12, kind=kind, solid=solid), Label(x + 18, y, text, anchor="start")]
-        x += 18 + LETTER * len(text) + gap
+        x += 18 + breadth(text) + gap
     return parts
 
 

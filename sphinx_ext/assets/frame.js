@@ -38,7 +38,12 @@
   function find() {
     if (field) { field.focus(); field.select(); }
     else if (search.open) search.close();
-    else search.showModal();
+    else {
+      search.showModal();
+      // What it finds while one types is loaded when somebody searches.
+      const missing = one("script[src$='things.js']") ? [] : ["_static/finder.js", "things.js"];
+      for (const name of missing) document.head.append(Object.assign(document.createElement("script"), { src: root.dataset.content_root + name, async: false }));
+    }
   }
   closable(search);
   all(".search-button__button").forEach((button) => button.addEventListener("click", find));

@@ -14,7 +14,7 @@ window.widgets = (() => {
     on(event, f) { (this.heard[event] ??= []).push(f); }
     off(event, f) { this.heard[event] = f ? (this.heard[event] ?? []).filter((g) => g !== f) : []; }
     save_changes() {} // there is no kernel to tell
-    send() {}
+    send({ wants }) { if (wants === "table") this.fetch?.(); }
   }
 
   // A buffer's path says which trait it belongs to: ["_table"], or deeper for nested state.
@@ -31,8 +31,29 @@ window.widgets = (() => {
     kinds[name] = import(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
   }
 
+  // A widget's table stands in a file of its own, which is loaded when the widget comes near or is moved.
+  const waiting = {}, near = new IntersectionObserver((seen) => {
+    for (const { isIntersecting, target } of seen) if (isIntersecting) waiting[target.dataset.model]?.();
+  }, { rootMargin: "100% 0px" });
+  function later(id, model, url, el) {
+    model.fetch = waiting[id] = () => {
+      delete model.fetch;
+      delete waiting[id];
+      near.unobserve(el);
+      document.head.append(Object.assign(document.createElement("script"), { src: url }));
+    };
+    tables[id] = model;
+    near.observe(el);
+  }
+  const tables = {};
+  function table(id, text) {
+    const { value, buffers } = JSON.parse(text), model = tables[id];
+    buffers.forEach((buffer) => attach(value, buffer));
+    Object.entries(value).forEach(([key, found]) => model.set(key, found));
+  }
+
   // One widget after the other, with a pause for the browser where they have taken longer than it may wait.
-  async function start(models) {
+  async function start(models, base) {
     const live = {};
     let since = performance.now();
     for (const el of document.querySelectorAll(".widget-host")) {
@@ -42,7 +63,7 @@ window.widgets = (() => {
           await new Promise((done) => { setTimeout(done); });
           since = performance.now();
         }
-        const { kind, state, buffers } = JSON.parse(models[id]);
+        const { kind, state, buffers, table } = JSON.parse(models[id]);
         let widget = (await kinds[kind]).default;
         if (typeof widget === "function") widget = await widget();
         if (!live[id]) {
@@ -51,10 +72,11 @@ window.widgets = (() => {
           await widget.initialize?.({ model: live[id] });
         }
         await widget.render?.({ model: live[id], el });
+        if (table && !tables[id]) later(id, live[id], base + table, el);
       } catch (error) {
         console.error(`widget ${id} did not start`, error);
       }
     }
   }
-  return { kind, start };
+  return { kind, start, table };
 })();

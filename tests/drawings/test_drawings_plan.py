@@ -1,13 +1,9 @@
 """Drawings of a plan: every number is the plan's, every text has its room."""
 
-from dataclasses import replace
-from importlib import import_module
-
 import pytest
 from room import crowded
 
-from clusterlab.parallelism import footprint
-from clusterlab.planning import InfeasibleError, Serving, Site, Training, least_memory, plan, preset, serve
+from clusterlab.planning import Site, Training, plan, preset
 from clusterlab.records import words
 from clusterlab.units import fmt
 from drawings import plan as draw
@@ -63,95 +59,6 @@ def test_an_arrow_leads_from_each_law_to_the_next(plans):
 def test_flops_have_a_power_of_a_thousand():
     assert draw._flops(4.0957e25) == "41 x 10²⁴ FLOP"
     assert draw._flops(999e21) == "999 x 10²¹ FLOP"
-
-
-@pytest.fixture(scope="module")
-def fleets():
-    asked = {"rate": 1000, "prompt": 1000, "output": 300, "precision": "fp8"}
-    names = ("H100 SXM", "GB200", "MI300X")
-    return {name: serve(Serving("Llama 3.1 8B", **asked), Site(name), draws=2) for name in names}
-
-
-def texts(scene):
-    return " | ".join(part.text.replace("\n", " ") for part in scene.parts if isinstance(part, Box))
-
-
-@pytest.mark.parametrize("name", ["small", "one rack", "without a price"])
-def test_an_answer_holds_the_numbers_of_its_plan_and_of_its_fleet(name, plans, fleets):
-    made = plans[name]
-    one, done, fleet = made.design, made.outcome, fleets[made.design.accelerator]
-    scene = draw.answer(made.training, made.site, made, fleet)
-    assert crowded(scene, **ROOM) == []
-    said = texts(scene)
-    wanted = [
-        f"{fmt(float(one.step.time), 's')} a step",
-        f"{one.fabric.switches:,.0f} switches",
-        "64 " + one.accelerator,
-    ]
-    wanted += [fmt(float(done.time), "d"), fmt(float(done.site.total), "W"), fmt(float(done.energy.energy), "MWh")]
-    held = footprint(made.training.model, made.training.workload, one.layout).total
-    wanted += [f"fits: {fmt(float(held), 'B').removesuffix(' GB')} of"]
-    wanted += [f"users at {fmt(float(fleet.service.speed), 'tokens/s')}"]
-    for sure in (made.intervals, fleet.intervals):
-        shown = {"step_time", "mean_power", "energy", "capital", "cost", "speed", "cost_of_a_million_tokens"} & {*sure}
-        shown -= {"mean_power", "capital"} if sure is fleet.intervals else set()
-        wanted += [sure[key].with_interval.split(" (")[1].removesuffix(")") for key in shown]
-    if name == "without a price":
-        assert said.count("no price on record") == 3
-    else:
-        wanted += [fmt(float(done.cost), "$"), fmt(1e6 * float(fleet.token_cost), "$") + " a million tokens"]
-    for text in wanted:
-        assert text in said
-    assert scene.alt.startswith(f"Llama 3.1 8B on 64 {one.accelerator} fits, and trains on 1T tokens in ")
-
-
-def test_an_answer_counts_the_users_of_the_replicas_that_stand_in_the_cluster(plans, fleets):
-    made, fleet = plans["small"], fleets["H100 SXM"]
-    users = 64 // fleet.service.gpus * fleet.service.sequences * fleet.busy
-    assert f"{float(f'{users:.3g}'):,.0f} users" in texts(draw.answer(made.training, made.site, made, fleet))
-    one = replace(made.site, gpus=1)
-    big = replace(fleet, service=replace(fleet.service, gpus=16.0))
-    assert "a replica needs 16 of them" in texts(draw.answer(made.training, one, made, big))
-
-
-def test_an_answer_says_by_how_much_a_model_does_not_fit_and_which_number_would_do(fleets):
-    run, site = Training("Llama 3.1 405B", 15.6e12), Site("H100 SXM", gpus=64)
-    with pytest.raises(InfeasibleError) as refused:
-        plan(run, site, draws=2)
-    scene = draw.answer(run, site, refused.value, fleets["H100 SXM"])
-    assert crowded(scene, **ROOM) == []
-    need = fmt(least_memory(run, site), "B")
-    assert f"64 H100 SXM {need} of 80 GB" in texts(scene)
-    assert f"does not fit: {need} a GPU, of 72 GB to use. The nearest number that does is 128." in scene.alt
-    assert "users" in texts(scene)  # it can be served all the same
-    odd = replace(site, gpus=1_000_001)
-    scene = draw.answer(run, odd, InfeasibleError("", {"gpus": 1024}), InfeasibleError("too slow"))
-    assert "no equal parts" in texts(scene)
-    assert "no replica is fast enough" in texts(scene)
-
-
-def test_an_answer_of_every_state_is_of_one_size_and_leads_to_its_laws(plans, fleets):
-    run, site = Training("Llama 3.1 405B", 15.6e12), Site("H100 SXM", gpus=64)
-    scenes = [draw.answer(run, site, InfeasibleError("", {"gpus": 128}), fleets["H100 SXM"])]
-    scenes += [draw.answer(p.training, p.site, p, fleets["H100 SXM"]) for p in (plans["small"], plans["rented"])]
-    assert len({(scene.width, scene.height) for scene in scenes}) == 1
-    links = [[part.link for part in scene.parts if getattr(part, "link", "")] for scene in scenes]
-    assert links[1] == links[2]
-    assert len(links[1]) == 14 + 6
-    assert set(links[0]) < set(links[1])
-    assert len(links[0]) == 4 + 6  # what has no number has no law
-    for link in links[1]:
-        page, _, name = link.partition("#")
-        if name:  # a law: it is there under that name
-            module, _, law = name.rpartition(".")
-            assert page == f"reference/{module.removeprefix('clusterlab.')}.md"
-            assert hasattr(import_module(module), law), link
-    assert "rented" in texts(scenes[2])
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(59, "59 s"), (3700, "1.03 h"), (40 * 3600, "1.67 d"), (7e7, "2.22 yr")])
-def test_a_time_is_said_in_the_unit_that_people_use(seconds, text):
-    assert draw._days(seconds) == text
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "without a price"])

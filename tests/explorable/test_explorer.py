@@ -63,17 +63,46 @@ def unscaled(axis, codes):
     return np.where(codes == 65535, np.nan, 10**values if axis["log"] else values)
 
 
+class Opened:
+    """A widget's table as its buffer says: numbers of phrases, records, scenes, templates of phrases, curves."""
+
+    def __init__(self, widget):
+        table, begun, parts = widget._table, 0, []
+        for size, kind in zip(table["sizes"], ("<f8", "<u4", "<u4", "<u2", "<u2"), strict=True):
+            parts.append(np.frombuffer(table["codes"], kind, size, begun))
+            begun += parts[-1].nbytes
+        assert begun == len(table["codes"])
+        self.numbers, records, self.scenes, self.of, curves = parts
+        self.records = records.reshape(-1, table["width"])
+        self.curves = curves.reshape(-1, len(widget._spec["grid"]) or 1)
+        self.table = table
+
+    def text(self, phrase):
+        """A phrase, its numbers written again by fmt."""
+        words, forms, _ = self.table["templates"][self.of[phrase]]
+        first = sum(len(self.table["templates"][t][1]) for t in self.of[:phrase])
+        told = [words[0]]
+        for form, number, word in zip(forms, self.numbers[first:], words[1:], strict=False):
+            unit, digits, whole, _, bare = self.table["forms"][form] or ("", 9, False, "", True)
+            number = fmt(int(number) if whole else float(number), unit, digits) if form else f"{number:g}"
+            told += [number.split(" ")[0] if bare else number, word]
+        return "".join(told)
+
+    def scene(self, index):
+        """The words and the markup of a combination's scene."""
+        number, ends = self.records[index, -1], [0, *self.table["ends"]]
+        alt, *parts = map(self.text, self.scenes[ends[number] : ends[number + 1]])
+        return alt, "".join(parts)
+
+
 def decoded(widget):
     """Every record of a widget's table as (curves, read-outs, the rest of the record as codes)."""
-    spec, codes = widget._spec, np.frombuffer(widget._table, "<u2")
-    cells = spec["count"] * spec["width"]
-    records = codes[:cells].reshape(spec["count"], spec["width"])
-    pool = codes[cells:].reshape(-1, len(spec["grid"]) or 1)
-    curves, texts = len(spec["curves"]), len(widget._readouts[0])
-    for record in records:
+    spec, opened = widget._spec, Opened(widget)
+    curves, texts = len(spec["curves"]), len(widget._first.readouts)
+    for record in opened.records:
         yield (
-            {name: unscaled(spec["y"], pool[row]) for name, row in zip(spec["curves"], record, strict=False)},
-            [spec["strings"][code] for code in record[curves : curves + texts]],
+            {name: unscaled(spec["y"], opened.curves[row]) for name, row in zip(spec["curves"], record, strict=False)},
+            [opened.text(code) for code in record[curves : curves + texts]],
             record[curves + texts :],
         )
 
@@ -160,7 +189,7 @@ def test_points_rules_and_spans_decode_to_where_they_were_put():
     assert unscaled(y, np.array([py])) == pytest.approx([40.0], abs=1e-2)
     widget = draw(Picture(spans={"busy": [(1, 2.0, 5.0, "step")]}), y=None, lanes=["a", "b"])
     _, _, (lane, start, end, text) = next(decoded(widget))
-    assert (lane, widget._spec["strings"][text]) == (1, "step")
+    assert (lane, Opened(widget).text(text)) == (1, "step")
     assert unscaled(widget._spec["x"], np.array([start, end])) == pytest.approx([2.0, 5.0], abs=1e-3)
 
 
@@ -188,6 +217,7 @@ def test_the_table_decodes_to_the_marks_and_their_names_that_the_view_returned(s
         y=y,
         title="Random",
     )
+    opened = Opened(widget)
     for exact, (_, _, rest) in zip(stops, decoded(widget), strict=True):
         slots = iter(rest[1:].reshape(-1, 3))
         for kind, most in widget._spec["marks"]:
@@ -196,7 +226,7 @@ def test_the_table_decodes_to_the_marks_and_their_names_that_the_view_returned(s
             empty = [math.nan] * (most - len(exact[kind]))
             assert_close(widget._spec["x"], unscaled(widget._spec["x"], xs), [m[0] for m in exact[kind]] + empty)
             assert_close(widget._spec["y"], unscaled(widget._spec["y"], ys), [m[1] for m in exact[kind]] + empty)
-            assert [widget._spec["strings"][i] for i in names] == [m[2] for m in exact[kind]] + [""] * len(empty)
+            assert [opened.text(i) for i in names] == [m[2] for m in exact[kind]] + [""] * len(empty)
         assert not list(slots)
 
 
@@ -212,7 +242,8 @@ def test_four_hundred_named_marks_at_25_stops_weigh_less_than_60_kb():
         y=Axis("y", "s"),
         title="Runs",
     )
-    parts = widget._html.encode(), base64.b64encode(widget._table), json.dumps(widget._spec).encode()
+    words = {key: value for key, value in widget._table.items() if key != "codes"}
+    parts = widget._html.encode(), base64.b64encode(widget._table["codes"]), json.dumps([widget._spec, words]).encode()
     assert len(gzip.compress(b"".join(parts))) < 60_000
 
 
@@ -220,9 +251,9 @@ def test_equal_curves_and_equal_texts_are_stored_once():
     stops = Slider("Stop", range(50))
     same = Picture(curves={"a": [1, 2, 3], "b": [1, 2, 3], "c": [3, 2, 1]}, readouts={"r": "same", "s": "same"})
     widget = Explorer(lambda **_: same, controls={"stop": stops}, x=X, y=Y, title="Same")
-    records = 50 * widget._spec["width"]
-    assert len(widget._table) == 2 * (records + 2 * len(X.values))
-    assert sorted(widget._spec["strings"]) == ["", "same"]
+    opened = Opened(widget)
+    assert (opened.records.shape, opened.curves.shape) == ((50, 5), (2, len(X.values)))
+    assert [opened.text(i) for i in range(len(opened.of))] == ["", "same", "same"]  # one at each place
 
 
 # --- views and controls ----------------------------------------------------------------------------------------------
@@ -278,8 +309,8 @@ def test_a_control_is_a_synced_trait_that_starts_where_it_was_told(widget):
     assert heard == [3, "s", False, "s"]
 
 
-@pytest.mark.parametrize(("name", "value"), [("n", 4), ("n", 1.5), ("n", "2"), ("unit", "W"), ("double", "yes")])
-def test_a_control_refuses_what_is_none_of_its_stops(widget, name, value):
+@pytest.mark.parametrize(("name", "value"), [("n", 4), ("n", 0.5), ("n", "2"), ("unit", "W"), ("double", "yes")])
+def test_a_control_refuses_what_it_does_not_take(widget, name, value):
     before = getattr(widget, name)
     with pytest.raises(traitlets.TraitError):
         setattr(widget, name, value)
@@ -303,7 +334,7 @@ def test_at_reads_the_table_at_the_values_named_and_at_the_present_ones(widget):
 def test_the_repr_names_the_controls_marks_the_start_and_gives_the_values_at_both_ends(widget):
     assert repr(widget).splitlines() == [
         "Explorer: Traits",
-        "  Exponent: 1, [2], 3",
+        "  Exponent: 1 to 3 [2]",
         "  Unit: [B], s",
         "  Twice: off, [on]",
         "  first: Value = 10 B",
@@ -337,12 +368,18 @@ REFUSALS = {
     "control 'guess' must be an identifier that no widget": lambda: show(controls={"guess": N["n"]}),
     "control 'two words' must be an identifier": lambda: show(controls={"two words": N["n"]}),
     "no control 'm'; there are: n": lambda: show().at(m=1),
-    "n must be one of 1, 2; got 7": lambda: show().at(n=7),
+    "n must be from 1 to 2; got 7": lambda: show().at(n=7),
+    "n must be one of 1, 2; got 7": lambda: controlled(Slider("n", [1, 2], snaps=True)).at(n=7),
+    "control 'n' has labels, which name stops": lambda: controlled(Slider("n", [1, 2], labels=["one", "two"])),
+    "control 'n' needs its stops in rising order, got [2, 1]": lambda: controlled(Slider("n", [2, 1])),
+    "control 'n' is logarithmic, and its stop 0 is not above zero": lambda: controlled(Slider("n", [0, 1], log=True)),
+    "drags names 'spot'; there are: ": lambda: show(drags={"spot": "n"}),
+    "no control 'm'; there are: n, to drag 'r' by": lambda: draw(Picture(rules={"r": 1}), y=None, drags={"r": "m"}),
     "control 'n' must be a Slider, a Play, a Select or a Toggle": lambda: controlled([1, 2]),
     "control 'n' needs at least two different stops": lambda: controlled(Slider("n", [1])),
     "control 'n' needs at least two different": lambda: controlled(Slider("n", [1, 1])),
-    "and a different label for each": lambda: controlled(Slider("n", [1, 2], labels=["one"])),
-    "a different label": lambda: controlled(Slider("n", [1.0001, 1.0002])),
+    "and a different label for each": lambda: controlled(Slider("n", [1, 2], labels=["one"], snaps=True)),
+    "a different label": lambda: controlled(Slider("n", [1.00001, 1.00002], snaps=True)),
     "control 'n' has the stop nan": lambda: controlled(Slider("n", [1, math.nan])),
     "control 'n' has the stop 'two'": lambda: controlled(Slider("n", [1, "two"])),
     "control 'n' has the label 1; labels are text": lambda: controlled(Select("n", [1, 2])),
@@ -400,7 +437,11 @@ REFUSALS = {
         view=lambda n: Picture(marks={f"kind {n}": [(1, 1, "a")]})
     ),
     "axis 'x' cannot show infinity": lambda: draw(Picture(marks={"k": [(math.inf, 1, "a")]})),
-    "too many different curves or read-outs": lambda: show(
+    "too many different curves": lambda: show(
+        controls={"n": Slider("n", range(1, 17_000))},
+        view=lambda n: Picture(curves={k: [n, n, n * i] for i, k in enumerate("abcd", 2)}),
+    ),
+    "too many different read-outs": lambda: show(
         controls={"n": Slider("n", range(20_000))},
         view=lambda n: Picture(curves={"a": 1}, readouts={k: f"{k} {n}" for k in "abcd"}),
     ),
@@ -439,13 +480,6 @@ def test_every_refusal_of_the_source_is_reached_by_one_of_these():
 # --- scenes ----------------------------------------------------------------------------------------------------------
 
 
-def scene_of(widget, index):
-    """The words and the markup that the table holds for one combination: an independent reader."""
-    spec, codes = widget._spec, np.frombuffer(widget._table, "<u2")
-    alt, parts = spec["scenes"][codes.reshape(-1)[(index + 1) * spec["width"] - 1]]
-    return alt, "".join(spec["parts"][number] for number in parts)
-
-
 @given(st.lists(st.lists(st.tuples(st.integers(0, 80), st.text("ab")), max_size=3), min_size=2, max_size=5))
 def test_the_table_decodes_to_the_scene_that_the_view_returned(stops):
     scenes = [Scene(100, 30, [Box(x, 0, 20, 20, text) for x, text in stop], alt=f"{len(stop)} boxes") for stop in stops]
@@ -457,8 +491,8 @@ def test_the_table_decodes_to_the_scene_that_the_view_returned(stops):
         title="Scenes",
     )
     for i, scene in enumerate(scenes):
-        assert scene_of(widget, i) == (scene.alt, "".join(part.svg() for part in scene.parts))
-    assert scene_of(widget, 0)[1] in widget._html
+        assert Opened(widget).scene(i) == (scene.alt, "".join(part.svg() for part in scene.parts))
+    assert Opened(widget).scene(0)[1] in widget._html
 
 
 def test_equal_parts_and_equal_scenes_are_stored_once():
@@ -467,8 +501,9 @@ def test_equal_parts_and_equal_scenes_are_stored_once():
     widget = Explorer(
         lambda i: Picture(scene=scenes[i]), controls={"i": Slider("Stop", range(30))}, title="Round and round"
     )
-    assert (len(widget._spec["scenes"]), len(widget._spec["parts"])) == (3, 4)
-    assert len(widget._table) == 2 * 30
+    opened = Opened(widget)
+    assert (len(opened.table["ends"]), opened.scenes.size) == (3, 3 * 3)  # its words, the label, the box
+    assert len(opened.of) == 1 + 1 + 1 + 3  # nothing, the words, the label, and the box at three places
 
 
 def test_a_named_colour_goes_before_the_cycle_and_leaves_the_others_theirs():
@@ -637,7 +672,7 @@ def test_no_two_kinds_of_marks_differ_by_colour_alone():
 
 
 def test_the_script_is_small_enough_to_be_embedded_with_every_figure():
-    assert len(Explorer._esm) < 20_000
+    assert len(Explorer._esm) < 40_000  # a page has it once, and compressed it is a third of that
 
 
 @given(

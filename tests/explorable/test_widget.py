@@ -1,6 +1,8 @@
 """The Explorer in a browser, on a static page with no kernel: what it draws is what Python computed."""
 
 import itertools
+import math
+import random
 import re
 import statistics
 from pathlib import Path
@@ -10,7 +12,8 @@ import pytest
 
 import drawn as pictures
 import explorable
-from clusterlab.units import fmt, parse
+from clusterlab.records import with_interval
+from clusterlab.units import fmt, ladder, parse
 from explorable import (
     Axis,
     Box,
@@ -27,6 +30,7 @@ from explorable import (
     waterfall,
 )
 from explorable.palette import colour
+from hands import errors
 from pages import CONTROLS, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
 
 LIBRARY = Path(explorable.__file__).parent
@@ -110,7 +114,7 @@ def explorers() -> dict[str, Explorer]:
             roof,
             controls={
                 "chip": Select("Accelerator", ["old", "new"], "new"),
-                "batch": Slider("Batch", [2**i for i in range(8)], "sequences", start=4),
+                "batch": Slider("Batch", [2**i for i in range(8)], "sequences", start=4, snaps=True),
                 "slope": Toggle("With a gap"),
             },
             x=Axis("Intensity", "FLOP/byte", log=True, values=X, limits=(1, 4096)),
@@ -119,7 +123,7 @@ def explorers() -> dict[str, Explorer]:
         ),
         "cost": Explorer(
             cost,
-            controls={"price": Slider("Price", [1, 2.5, 4], "$")},
+            controls={"price": Slider("Price", [1, 2.5, 4], "$", snaps=True)},
             x=Axis("Time", "s", values=T),
             y=Axis("Spent", "$"),
             title="Rent or own",
@@ -133,14 +137,14 @@ def explorers() -> dict[str, Explorer]:
         ),
         "bars": Explorer(
             bars,
-            controls={"n": Slider("N", [1, 2, 3])},
+            controls={"n": Slider("N", [1, 2, 3], snaps=True)},
             x=Axis("Time", "s"),
             lanes=["one", "two", "three"],
             title="Bars",
         ),
         "losses": Explorer(
             losses,
-            controls={"rate": Slider("Loss", [0.05, 0.2], "%")},
+            controls={"rate": Slider("Loss", [0.05, 0.2], "%", snaps=True)},
             x=Axis("Share", "%"),
             lanes=["start", "failures", "bubbles", "left"],
             title="Losses",
@@ -154,7 +158,10 @@ def explorers() -> dict[str, Explorer]:
         ),
         "scatter": Explorer(
             scatter,
-            controls={"speed": Slider("Speed", [1, 2, 200]), "long": Toggle("With the long name", start=True)},
+            controls={
+                "speed": Slider("Speed", [1, 2, 200], snaps=True),
+                "long": Toggle("With the long name", start=True),
+            },
             x=Axis("Measured", "s", log=True, values=DECADES, limits=(0.5, 100)),
             y=Axis("Predicted", "s", log=True, limits=(0.5, 100)),
             title="Runs",
@@ -262,7 +269,7 @@ def test_bars_and_steps_of_a_waterfall_are_as_long_as_their_values(gallery):
 def test_a_bar_that_leaves_the_picture_is_broken_where_it_does(tmp_path, visit):
     long = Explorer(
         lambda n: Picture(spans=stacked({"work": [n, 2], "waste": [1, 1]})),
-        controls={"n": Slider("N", [1, 5, 9])},
+        controls={"n": Slider("N", [1, 5, 9], snaps=True)},
         x=Axis("Time", "s", limits=(0, 4)),
         lanes=["long", "short"],
         title="Broken",
@@ -306,7 +313,7 @@ def test_every_control_moves_its_figure_by_mouse(gallery):
         page.mouse.click(box["x"] + x * box["width"], box["y"] + box["height"] / 2)
         assert drawn(figures[name]) != before, control
     before = drawn(figures["roof"])
-    figures["roof"].get_by_label("Accelerator").select_option("old")
+    figures["roof"].get_by_label("Accelerator", exact=True).select_option("old")
     assert drawn(figures["roof"]) != before
 
 
@@ -318,7 +325,7 @@ def test_reset_restores_the_default_picture_and_controls(gallery):
     figures["roof"].get_by_role("button", name="Reset").click()
     restored = drawn(figures["roof"]), figures["roof"].locator(CONTROLS).evaluate_all("all => all.map(c => c.value)")
     assert restored == default
-    assert not figures["roof"].get_by_label("With a gap").is_checked()
+    assert not figures["roof"].get_by_label("With a gap", exact=True).is_checked()
 
 
 def visible(figure, parts) -> list[bool]:
@@ -338,7 +345,7 @@ def test_a_question_hides_the_answer_alone_and_nobody_can_peek(gallery, explorer
     assert legend(figure) == {"Rent": "$90", "Own": "?"}
     told = figure.inner_text() + figure.aria_snapshot() + str(area.get_attribute("aria-valuetext"))
     assert fmt(40 + 0.2 * 90, "$") not in told
-    assert move_by_keyboard(figure, figure.get_by_label("Price")), "the rest of the figure moves"
+    assert move_by_keyboard(figure, figure.get_by_label("Price", exact=True)), "the rest of the figure moves"
     assert figure.locator("dd").all_inner_texts() == ["?"]
 
 
@@ -400,7 +407,7 @@ def test_one_switch_stops_every_question_of_the_book(explorers, tmp_path, visit)
     path = tmp_path / "asked.html"
     other = Explorer(
         lambda n: Picture(curves={"line": [n, n]}),
-        controls={"n": Slider("N", [1, 2])},
+        controls={"n": Slider("N", [1, 2], snaps=True)},
         x=Axis("x", values=[1, 2]),
         y=Axis("y"),
         title="Another",
@@ -607,7 +614,7 @@ def test_a_long_name_wraps_and_moves_nothing(gallery, width):
 def test_marks_wait_for_the_prediction(tmp_path, visit):
     asked = Explorer(
         lambda n: Picture(marks={"runs": [(1, n, "the fast one"), (2, n, "the slow one")]}),
-        controls={"n": Slider("N", [1, 2])},
+        controls={"n": Slider("N", [1, 2], snaps=True)},
         x=Axis("x"),
         y=Axis("y"),
         title="Asked",
@@ -672,7 +679,7 @@ def test_axe_finds_nothing(gallery, violations, scheme, predicted):
     page, figures = gallery(predicted, color_scheme=scheme)
     if scheme == "dark":
         page.add_style_tag(content=":root { color-scheme: dark; background: #14181e; color: #ced6dd }")
-    figures["bars"].get_by_label("N").focus()
+    figures["bars"].get_by_label("N", exact=True).focus()
     assert violations(page) == set()
 
 
@@ -698,7 +705,7 @@ def linked(n):
 
 def test_what_a_scene_links_is_reached_by_keyboard_from_each_picture(tmp_path, visit, violations):
     path = tmp_path / "linked.html"
-    path.write_text(static_page(Explorer(linked, controls={"n": Slider("N", [1, 2])}, title="Linked")))
+    path.write_text(static_page(Explorer(linked, controls={"n": Slider("N", [1, 2], snaps=True)}, title="Linked")))
     page = visit(path.as_uri())
     (figure,) = widgets_ready(page)
     assert violations(page) == set()
@@ -708,7 +715,7 @@ def test_what_a_scene_links_is_reached_by_keyboard_from_each_picture(tmp_path, v
     assert figure.get_by_role("group", name="It takes 2 days").count() == 1
     assert [one.strip() for one in links.all_text_contents()] == ["2 days", "Scaling"]
     reached = []
-    for _ in range(3):
+    for _ in range(4):  # past the field beside the slider, and Reset
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.getAttribute('href')"))
     assert reached[-2:] == ["power.html", "reference/scaling.html#cost"]
@@ -752,9 +759,12 @@ def test_two_views_of_one_explorer_move_together(explorers, tmp_path, visit):
     page = visit(path.as_uri())
     roof, cost, roof_again, cost_again = widgets_ready(page)
     before = drawn(roof_again)
-    assert move_by_keyboard(roof, roof.get_by_label("Batch"))
+    assert move_by_keyboard(roof, roof.get_by_label("Batch", exact=True))
     assert before != drawn(roof_again) == drawn(roof)
-    assert roof_again.get_by_label("Batch").input_value() == roof.get_by_label("Batch").input_value()
+    assert (
+        roof_again.get_by_label("Batch", exact=True).input_value()
+        == roof.get_by_label("Batch", exact=True).input_value()
+    )
     commit_prediction(page, cost)
     assert cost_again.locator("dd").all_inner_texts() == ["$90"], (
         "the guess is a trait of the model, and so of both views"
@@ -808,7 +818,7 @@ def test_a_step_of_the_slider_takes_less_than_a_frame(gallery):
           }).observe(figure.querySelector(".cl-curve"), { attributes: true, attributeFilter: ["d"] });
         }"""
     )
-    figures["roof"].get_by_label("Batch").focus()
+    figures["roof"].get_by_label("Batch", exact=True).focus()
     for i in range(50):
         page.keyboard.press("ArrowRight" if i // 5 % 2 == 0 else "ArrowLeft")
     steps = page.evaluate("window.steps")
@@ -834,7 +844,7 @@ def drawn_explorers() -> dict[str, Explorer]:
         "lamps": Explorer(lamp, controls={"number": Play("Lamp", range(3), labels=lamps)}, title="Lamps"),
         "asked": Explorer(
             lamp,
-            controls={"number": Slider("Lamp", range(3))},
+            controls={"number": Slider("Lamp", range(3), snaps=True)},
             title="Asked",
             predict=Predict("A lamp.", "Which?", {"red": "Yes.", "green": "No."}, right="red", hides=["Lamp"]),
         ),
@@ -889,7 +899,7 @@ def test_a_scene_is_there_before_the_script_and_shows_at_every_stop_what_python_
         assert now == pytest.approx(100 * step / pictures.STEPS, abs=0.01)
         page.keyboard.press("ArrowRight")
     for cut in ("rows", "columns"):
-        figures["product"].get_by_label("W is cut by").select_option(cut)
+        figures["product"].get_by_label("W is cut by", exact=True).select_option(cut)
         assert scene(figures["product"]) == computed(pictures.product(cut).scene)
 
 
@@ -912,7 +922,7 @@ def test_the_buttons_of_a_step_go_on_and_back_and_stop_at_both_ends(stage):
 
 
 def test_playing_takes_step_after_step_until_the_end_or_until_it_is_paused(stage):
-    page, figures = stage(own=True)
+    page, figures = stage(own=True, reduced_motion="no-preference")
     ring = figures["ring"]
     page.clock.install()
 
@@ -943,7 +953,7 @@ def test_playing_takes_step_after_step_until_the_end_or_until_it_is_paused(stage
 
 
 def test_a_part_with_a_key_slides_to_its_place_and_with_less_motion_stands_there_at_once(stage):
-    page, figures = stage()
+    page, figures = stage(reduced_motion="no-preference")
     figures["ring"].get_by_role("button", name="Next step").click()
     sliding = "document.getAnimations().map(a => a.effect.target.dataset.key).sort().join('')"
     before, now = (computed(pictures.ring(step).scene)[2] for step in (0, 1))
@@ -1009,3 +1019,199 @@ def test_a_scene_is_read_on_every_screen_and_no_text_leaves_its_box(stage, width
 def test_axe_finds_nothing_in_scenes(stage, violations, dark):
     page, _ = stage(dark)
     assert violations(page) == set()
+
+
+# --- hands: what lies between two stops ------------------------------------------------------------------------------
+
+
+def reach(gpus, share):
+    """A curve, a point, a rule, a bar and a drawing that all go by two numbers."""
+    xs = np.geomspace(1, 1000, 21)
+    time = 1000 * share / gpus + 0.5
+    return Picture(
+        curves={"time": 1000 * share / xs + 0.5},
+        points={"here": (gpus, time)},
+        rules={"GPUs": gpus},
+        readouts={
+            "Time": f"about {fmt(time, 's')} of {fmt(share, '%')}",
+            "Days": with_interval(time * 3e4, time * 2e4, time * 5e4, "s"),
+            "GPUs": fmt(gpus, "GPUs"),
+            "Limit": "work" if gpus < 100 else "fixed cost",
+        },
+        scene=Scene(
+            200,
+            40,
+            [Box(10, 10, 20 + gpus / 10, 20, fmt(time, "s")), Label(150, 20, fmt(gpus, digits=4))],
+            alt=f"{fmt(time, 's')}",
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def hand() -> Explorer:
+    stops = np.geomspace(1, 1000, 25)
+    return Explorer(
+        reach,
+        title="By hand",
+        controls={
+            "gpus": Slider("GPUs", stops, "GPUs", 10, log=True),
+            "share": Slider("Share", np.linspace(0.2, 1, 9), "%", 0.6),
+        },
+        x=Axis("GPUs", log=True, values=np.geomspace(1, 1000, 21)),
+        y=Axis("Time", "s", log=True, limits=(0.1, 2000)),
+        drags={"here": "gpus", "GPUs": "gpus"},
+    )
+
+
+@pytest.fixture
+def handed(hand, tmp_path, visit):
+    path = tmp_path / "hand.html"
+    path.write_text(static_page(hand))
+
+    def opened(query="", **options):
+        page = visit(path.as_uri() + query, **options)
+        return page, *widgets_ready(page)
+
+    return opened
+
+
+def test_between_two_stops_the_page_shows_what_the_law_says(handed, hand):
+    _, figure = handed()
+    for gpus, share in [(3.7, 0.37), (41, 0.93), (250, 0.2), (777, 0.5)]:
+        for name, value in (("GPUs", gpus), ("Share", f"{100 * share:g} %")):
+            field = figure.get_by_label(f"{name}, typed")
+            field.fill(str(value))
+            field.press("Enter")
+        law, shown = hand.at(gpus=float(gpus), share=share), drawn(figure)
+        for label, text in law.items():
+            numbers = [
+                [float(n.replace(",", "")) for n in re.findall(r"\d[\d,.]*", one)]
+                for one in (text, shown["readouts"][label])
+            ]
+            assert numbers[1] == pytest.approx(numbers[0], rel=0.011), (label, text, shown["readouts"][label])
+        dot = float(re.findall(r"M([\d.]+) ", figure.locator(".cl-dot").get_attribute("d"))[0])
+        assert dot == pytest.approx(1000 * math.log10(gpus) / 3, abs=2)
+        assert float(figure.locator(".cl-box rect").get_attribute("width")) == pytest.approx(20 + gpus / 10, rel=0.02)
+    assert errors(hand) < ((0.01, "~"), (0.01, "~"))
+
+
+def test_numbers_are_written_as_python_writes_them(handed):
+    page, _ = handed()
+    dice, cases = random.Random(4), []
+    for unit in ("", "s", "B", "B/s", "FLOP/s", "W", "%", "$", "GB/s", "tokens/s"):
+        values = [float(f"{10 ** dice.uniform(-4, 16):.{dice.randint(1, 6)}e}") for _ in range(300)]
+        cases += [(value, unit, dice.randint(1, 5)) for value in values]
+        cases += [
+            (value, unit, digits) for value in (0.0, 0.5, 2.5, 12.5, 999.95, 1000.0, -3.2) for digits in (1, 2, 3)
+        ]
+    ladders = {unit: ladder(unit) for _, unit, _ in cases}
+    script = Explorer._esm.replace("export default", "const unused =")
+    wrote = page.evaluate(
+        f"""([cases, ladders]) => {{
+          {script}
+          return cases.map(([value, unit, digits]) => write(value, {{ unit, digits, ladder: ladders[unit] }}));
+        }}""",
+        [cases, ladders],
+    )
+    assert wrote == [fmt(*case) for case in cases]
+
+
+@pytest.mark.parametrize(("typed", "value"), [("12k", 1000), ("12", 12), ("1e2", 100), ("250 GPUs", 250), ("0.4", 1)])
+def test_a_field_takes_what_people_type_and_keeps_to_the_range(handed, hand, typed, value):
+    _, figure = handed()
+    field = figure.get_by_label("GPUs, typed")
+    field.fill(typed)
+    field.press("Enter")
+    assert field.input_value() == fmt(float(value), "GPUs", 4)
+    said = figure.get_by_text("GPUs goes from 1 GPUs to 1,000 GPUs.")
+    assert said.count() == (typed in ("12k", "0.4"))
+
+
+def test_a_field_says_what_it_cannot_read_and_keeps_the_value(handed):
+    _, figure = handed()
+    field = figure.get_by_label("Share, typed")
+    before = drawn(figure)
+    field.fill("much")
+    field.press("Enter")
+    assert field.get_attribute("aria-invalid") == "true"
+    assert figure.get_by_text("Write a number and a unit, such as %").count() == 1
+    field.press("Escape")
+    assert (field.input_value(), drawn(figure)) == ("60%", before)
+
+
+def test_keys_take_small_steps_large_ones_and_both_ends(handed):
+    _, figure = handed()
+    slider, field = figure.get_by_role("slider", name="GPUs", exact=True), figure.get_by_label("GPUs, typed")
+    seen = []
+    for key in ("ArrowRight", "PageUp", "ArrowLeft", "Home", "End"):
+        slider.press(key)
+        seen.append(parse(field.input_value().removesuffix(" GPUs")))
+    up, page_up, down, home, end = seen
+    assert 10 < up < 11 < 15 < page_up < 25
+    assert 0.9 * page_up < down < page_up
+    assert (home, end) == (1, 1000)
+
+
+def test_what_is_drawn_can_be_taken_by_mouse_and_by_keys(handed):
+    page, figure = handed()
+    field, grip = figure.get_by_label("GPUs, typed"), figure.locator(".cl-grip-point")
+    box, area = grip.bounding_box(), figure.locator(".cl-area").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 2 / 3, area["y"] + area["height"] / 2, steps=5)
+    page.mouse.up()
+    assert parse(field.input_value().removesuffix(" GPUs")) == pytest.approx(100, rel=0.15)
+    rule = figure.locator(".cl-grip-rule")
+    rule.press("Home")
+    assert field.input_value() == "1 GPUs"
+    assert rule.get_attribute("aria-valuetext") == "1 GPUs"
+
+
+def test_the_address_remembers_what_was_moved_and_a_colleague_sees_it(handed, hand):
+    page, figure = handed("?by-hand.gpus=250&by-hand.share=9")
+    assert figure.get_by_label("GPUs, typed").input_value() == "250 GPUs"
+    assert figure.get_by_label("Share, typed").input_value() == "100%", "what is out of range stops at its end"
+    figure.get_by_role("slider", name="Share", exact=True).press("Home")
+    page.wait_for_function("location.search.includes('by-hand.share=0.2')")
+    figure.get_by_role("button", name="Reset").click()
+    page.wait_for_function("location.search === ''")
+
+
+def test_pictures_of_one_structure_move_from_state_to_state(tmp_path, visit):
+    path = tmp_path / "moving.html"
+    sizes = Select("Size", {"small": 1, "large": 100})
+    path.write_text(
+        static_page(
+            Explorer(
+                lambda size: Picture(rules={"size": size}, readouts={"Size": fmt(size)}),
+                title="Moving", controls={"size": sizes}, x=Axis("Size", limits=(0, 100)),
+            )
+        )
+    )  # fmt: skip
+    page = visit(path.as_uri(), reduced_motion="no-preference")
+    (figure,) = widgets_ready(page)
+    places = figure.evaluate(
+        """async (figure) => {
+          const seen = [], rule = figure.querySelector(".cl-rule"), select = figure.querySelector("select");
+          const note = () => seen.push(Number(/M([\\d.]+)/.exec(rule.getAttribute("d"))[1]));
+          new MutationObserver(note).observe(rule, { attributes: true });
+          select.selectedIndex = 1;
+          select.dispatchEvent(new Event("change"));
+          seen.push(figure.querySelector("dd").textContent);
+          await new Promise((done) => setTimeout(done, 600));
+          return seen;
+        }"""
+    )
+    told, *moved = places
+    assert told == "100", "what is told is told at once"
+    assert moved[-1] == 1000
+    assert sorted(moved) == moved
+    assert any(20 < at < 980 for at in moved)
+
+
+def test_a_kernel_s_exact_picture_goes_before_the_table(hand):
+    hand.gpus = 3.3
+    assert hand._exact["values"] == {"gpus": 3.3, "share": 0.6}
+    seen = hand._exact
+    hand.gpus = 10.0
+    assert hand._exact is seen, "a stop is in the table"

@@ -14,7 +14,7 @@ from clusterlab.interconnect import exposed_time
 from clusterlab.model import Layout
 from clusterlab.parallelism import Footprint, Timeline
 from clusterlab.units import fmt
-from explorable import LETTER, Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
 _EXPERTS = "ABCD"
 
@@ -443,7 +443,7 @@ def experts(step: int, sent: float) -> Scene:
     label = {1: f"dispatch: {fmt(sent, 'B')} from each GPU", 3: f"combine: {fmt(sent, 'B')} back"}
     if step in label:
         text = label[step]
-        room = 7.6 * len(text) + 10
+        room = breadth(text) + 14
         parts.append(Box(200 - room / 2, 81, room, 22, text, "wire"))
     return Scene(400, 208, parts, alt=said[step])
 
@@ -490,7 +490,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         for size, text, colour in ((work, name, kind), (slowed, "", "lost"), (rest - slowed, "", "idle")):
             if size * scale > 0.5:
                 names = [text, text.split()[-1]] if text else []
-                fits = next((t for t in names if LETTER * len(t) + 6 < size * scale), "")
+                fits = next((t for t in names if breadth(t) + 6 < size * scale), "")
                 parts.append(Box(x, 20, size * scale, 40, fits, colour, solid=True))
                 x += size * scale
         start = x - (work + rest - slowed) * scale
@@ -499,7 +499,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         places = (start + i * each for i in range(buckets))
         parts += [Box(at, 95, max(each - 1, 0.5), 28, kind="network", solid=True) for at in places]
         text = f"{carried} {fmt(exchange, 's', 2)}"
-        half = LETTER * len(text) / 2 + 4
+        half = breadth(text) / 2 + 4
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "

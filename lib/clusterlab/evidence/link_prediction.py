@@ -6,6 +6,7 @@ Every predicted time has an 80 % interval, from residuals of sources that the co
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -217,6 +218,12 @@ class TimedCollective(Predicted):
 _TIMED = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "broadcast", "send-receive")
 
 
+@functools.cache
+def _published_efficiency() -> LinkEfficiencyFit:
+    """The fit of all published timings, without their hash at each prediction."""
+    return fit_link_efficiency(published_timings())
+
+
 def predict_collective(
     operation: str,
     size: PositiveBytes,
@@ -287,7 +294,7 @@ def predict_collective(
         raise ValueError(f"sharp is for an all-reduce over nodes whose switches add, got {operation} on {nodes}")
     in_switch = True if sharp else in_switch
     row = Timing("", "", operation, 1.0, 1.0, int(n), nodes, in_switch=in_switch, network_adds=sharp, **vars(wires))
-    efficiency, found, rests = fit_link_efficiency(published_timings()), [], {}
+    efficiency, found, rests = _published_efficiency(), [], {}
     for one in np.ravel(sizes):
         parts = predicted_parts(timing := replace(row, size=float(one)), efficiency)
         kind = collective_kind(timing, parts, efficiency)

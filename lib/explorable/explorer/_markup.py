@@ -14,7 +14,7 @@ from ._table import Table
 
 
 class Mark(NamedTuple):
-    """One mark in codes, and the number of its name."""
+    """One mark in codes, and its name's phrase."""
 
     x: int
     y: int
@@ -22,7 +22,7 @@ class Mark(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One span in codes, and the number of its text."""
+    """One span in codes, and its text's phrase."""
 
     lane: int
     start: int
@@ -50,7 +50,7 @@ class Figure:
         self.first, self.lanes = table.first, table.lanes
         # Only what stands on an axis asks for it, and a table has the axes that its pictures stand on.
         self.x, self.y = cast(Scale, table.x), cast(Scale, table.y)
-        self.strings, self.grid, self.pool = table.strings, table.grid, table.pool
+        self.phrases, self.grid, self.pool = table.pool.phrases, table.grid, table.curves
         record = iter(table.records[index].tolist())
 
         def take(count: int) -> list[int]:
@@ -58,7 +58,7 @@ class Figure:
 
         # In the order of the record: these lines read it.
         self.curves = take(len(self.first.curves))
-        self.texts = [self.strings[number] for number in take(len(self.first.readouts))]
+        self.texts = [self.phrases[number].text for number in take(len(self.first.readouts))]
         self.points = [take(2) for _ in self.first.points]
         self.rules = take(len(self.first.rules))
         self.marks = {kind: [Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
@@ -99,13 +99,13 @@ class Figure:
         """The scene as markup that scales as a whole; no larger than makes its text as high as the page's."""
         if not self.scene:
             return ""
-        (width, height), (alt, numbers) = self.scenes.size, self.scenes.scenes[self.scene[0]]
-        parts = "".join(self.scenes.parts[number] for number in numbers)
+        (width, height), numbers = self.scenes.size, self.scenes.scenes[self.scene[0]]
+        alt, *parts = (self.phrases[number].text for number in numbers)
         # What an image holds, nobody who does not see it can reach: with links it is a group.
-        role = "group" if any(part.startswith("<a ") for part in self.scenes.parts) else "img"
+        role = "group" if any(phrase.text.startswith("<a ") for phrase in self.phrases) else "img"
         return (
             f'<svg class="cl-scene" viewBox="0 0 {width:g} {height:g}" style="max-width:{width / TEXT:.2f}em"'
-            f' role="{role}" aria-label="{escape(alt)}">{parts}</svg>'
+            f' role="{role}" aria-label="{escape(alt)}">{"".join(parts)}</svg>'
         )
 
     def _shade(self, i: int, name: str) -> str:
@@ -145,7 +145,7 @@ class Figure:
             self._span_tag(span, self._shade(i, kind))
             for i, (kind, spans) in enumerate(self.spans.items())
             for span in spans
-            if span.text
+            if self.phrases[span.text].text
         ]
         for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
             there = self._rule_is_there(code)
@@ -167,7 +167,7 @@ class Figure:
     def _span_tag(self, span: Span, shade: str) -> str:
         middle = (self.x.place(span.start) + self.x.place(span.end)) / 2
         place = f"left:{middle / 10:.2f}%;top:{self._lane(span.lane):.2f}%"
-        return f'<span class="cl-tag cl-in {shade}" style="{place}">{escape(self.strings[span.text])}</span>'
+        return f'<span class="cl-tag cl-in {shade}" style="{place}">{escape(self.phrases[span.text].text)}</span>'
 
     def _rule_is_there(self, code: int) -> bool:
         return code != NONE and 0 <= self.x.place(code) <= 1000

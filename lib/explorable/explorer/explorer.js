@@ -1,28 +1,112 @@
-// The browser half of clusterlab.Explorer: looks pictures up in the table and draws them. It computes no law.
+// The browser half of explorable.Explorer. It computes no law: it looks pictures up in the table, and between two stops it
+// interpolates places and the numbers of texts.
 const NONE = 65535, STEPS = 65534;
 
-// A y value at three significant digits (or a thousandth of a linear axis), in the units that Python chose for the axis.
+// A number as clusterlab.units.fmt writes it. A bare one is written at the rung of the number before it, without a unit.
+// Digits are rounded as Python rounds them: from the exact value, and to the even one where it lies in the middle.
+const plainly = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 21 });
+function figures(value, digits) {
+  const [mantissa, power] = value.toExponential(60).split("e"), written = mantissa.replace(".", "");
+  const half = /^50*$/.test(written.slice(digits)) && "02468".includes(written[digits - 1]);
+  return plainly.format(half ? Number(`${written.slice(0, digits)}e${power - digits + 1}`) : Number(value.toPrecision(digits)));
+}
+const rung = (value, ladder, digits) => {
+  const magnitude = Math.abs(Number(value.toPrecision(digits)));
+  return ladder.filter(([limit]) => magnitude >= limit * (1 - 1e-12)).pop();
+};
+function write(value, { unit, digits, whole, space, bare, ladder }, lead) {
+  value ||= 0;
+  const [, size, name] = (bare && lead) || rung(value, ladder, digits);
+  const number = whole ? Math.round(value).toLocaleString("en-US") : figures(Math.abs(value) / size, digits);
+  const sign = !whole && value < 0 && number !== "0" ? "-" : "", told = value ? name : unit;
+  if (bare) return sign + number;
+  if (told[0] === "$") return sign + "$" + number + told.slice(1);
+  return sign + number + (told === "" || told === "%" ? "" : space || " ") + told;
+}
+
+// A y value at three significant digits (or a thousandth of a linear axis).
 function format(value, axis) {
   const step = (axis.high - axis.low) / 1000;
-  const rounded = (axis.log ? value : Math.round(value / step) * step) || 0;
-  const magnitude = Math.abs(Number(rounded.toPrecision(axis.digits)));
-  const [, size, name] = axis.ladder.filter(([limit]) => magnitude >= limit * (1 - 1e-12)).pop();
-  const number = (Math.abs(rounded) / size).toLocaleString("en-US", { maximumSignificantDigits: axis.digits });
-  const unit = rounded ? name : axis.unit, sign = rounded < 0 ? "-" : "";
-  if (unit[0] === "$") return sign + "$" + number + unit.slice(1);
-  return sign + number + (unit === "" || unit === "%" ? "" : " ") + unit;
+  return write(axis.log ? value : Math.round(value / step) * step, axis);
+}
+
+// A stored table: numbers of all phrases, then records, scenes, the template of each phrase, and curves.
+function opened(stored) {
+  const view = stored.codes, bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  let from = 0;
+  const part = (kind, i) => {
+    const values = new kind(bytes, from, stored.sizes[i]);
+    from += values.byteLength;
+    return values;
+  };
+  const table = { ...stored, numbers: part(Float64Array, 0), records: part(Uint32Array, 1), scenes: part(Uint32Array, 2), of: part(Uint16Array, 3), pool: part(Uint16Array, 4) };
+  table.forms = stored.forms.map((form) => form && { unit: form[0], digits: form[1], whole: form[2], space: form[3], bare: form[4], ladder: stored.ladders[form[0]] });
+  table.names = stored.templates.map(([words]) => words.join("\0"));
+  table.first = new Uint32Array(table.of.length);
+  for (let i = 1; i < table.of.length; i++) table.first[i] = table.first[i - 1] + stored.templates[table.of[i - 1]][1].length;
+  return table;
+}
+
+// A mix is what is shown: rows of tables, each with its weight, the nearest first.
+const code = (mix, column) => blend(mix, ({ table, row }) => table.records[row * table.width + column]);
+function blend(mix, of) {
+  if (mix.length === 1 || of(mix[0]) === NONE) return of(mix[0]);
+  let sum = 0, weight = 0;
+  for (const one of mix) {
+    const value = of(one);
+    if (value !== NONE) { sum += one.weight * value; weight += one.weight; }
+  }
+  return sum / weight;
+}
+
+// Control by control, each by difference or by ratio as the number goes with it: a bit for each control.
+function byAxes(numbered, axes, ratios) {
+  let values = [];
+  for (const [nth, value] of numbered) values[nth] = value;
+  for (const { number, share } of axes.toReversed()) {
+    const by = (ratios >> number) & 1;
+    values = values.filter((_, k) => k % 2 === 0).map((a, k) => {
+      const b = values[2 * k + 1];
+      return by && a > 0 && b > 0 ? a ** (1 - share) * b ** share : a + share * (b - a);
+    });
+  }
+  return values[0];
+}
+
+// A phrase: the words of the nearest, and between them the numbers of all that have the same words.
+function phrase(mix, of) {
+  const { table } = mix[0], id = of(mix[0]), template = table.of[id], [words, forms, ratios] = table.templates[template];
+  if (!forms.length) return words[0];
+  const alike = mix.length === 1 ? mix : mix.filter((one) => one.table.names[one.table.of[of(one)]] === table.names[template]);
+  const weight = alike.reduce((sum, one) => sum + one.weight, 0), whole = alike.length === mix.length && mix.axes;
+  let text = words[0], lead = null;
+  forms.forEach((form, i) => {
+    const values = alike.map((one) => one.table.numbers[one.table.first[of(one)] + i]);
+    let value = values[0];
+    if (values.some((v) => v !== value)) {
+      if (whole) value = byAxes(alike.map((one, k) => [one.nth, values[k]]), mix.axes, ratios[i]);
+      else value = values.reduce((sum, v, k) => sum + alike[k].weight * v, 0) / weight;
+    }
+    if (!form) text += Math.round(10 * value) / 10;
+    else {
+      const how = table.forms[form];
+      text += write(value, how, lead);
+      if (!how.bare) lead = rung(value, how.ladder, how.digits);
+    }
+    text += words[i + 1];
+  });
+  return text;
 }
 
 function render({ model, el }) {
-  const spec = model.get("_spec"), bytes = model.get("_table");
-  const table = new Uint16Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
-  const { x, y, grid, controls } = spec, pool = spec.width * spec.count;
+  const spec = model.get("_spec"), { x, y, grid, controls } = spec;
   if (!el.querySelector(".cl-explorer")) el.innerHTML = model.get("_html");
   const figure = el.querySelector(".cl-explorer"), area = figure.querySelector(".cl-area");
   const all = (selector) => [...figure.querySelectorAll(selector)];
   const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span"), bands = all(".cl-between");
   const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
+  const id = "cl-" + Math.random().toString(36).slice(2);
   const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
   // Positions in thousandths of an axis, and the values that stand there.
@@ -32,23 +116,61 @@ function render({ model, el }) {
   const inside = (...places) => places.every((p) => p >= 0 && p <= 1000);
   const at = (n) => n.toFixed(1);
 
-  const last = {};
-  function stop(c) {
-    const now = model.get(c.name), i = c.values.indexOf(now);
-    if (i >= 0) last[c.name] = i;
-    if (i >= 0 || typeof now !== "number") return last[c.name] ?? c.start;
-    // A linked widget may hold a value between two stops: show the nearest.
-    return c.values.reduce((best, v, j) => Math.abs(v - now) < Math.abs(c.values[best] - now) ? j : best, 0);
+  // A slider goes by its own measure; between two stops there is more to see, or there is not.
+  const smooth = (c) => !c.labels, span = (c) => [c.values[0], c.values.at(-1)];
+  const along = (c, v) => c.log ? Math.log(v) : v, back = (c, u) => c.log ? Math.exp(u) : u;
+  const share = (c, v) => { const [low, high] = span(c).map((end) => along(c, end)); return (along(c, v) - low) / (high - low); };
+  const from = (c, part) => { const [low, high] = span(c).map((end) => along(c, end)); return tidy(c, back(c, low + part * (high - low))); };
+  const within = (c, v) => Math.min(Math.max(v, span(c)[0]), span(c)[1]);
+  // What a hand chooses is a round number, of three digits or a two-hundredth of the slider, or a stop where one is near.
+  function tidy(c, v) {
+    const near = c.values.find((stop) => Math.abs(share(c, stop) - share(c, v)) < 0.001);
+    if (near !== undefined) return near;
+    if (c.whole) return within(c, Math.round(v));
+    const [, size] = rung(v, c.ladder, 3), [low, high] = span(c), part = (high - low) / size / 200;
+    const power = 10 ** Math.floor(Math.log10(part)), step = [1, 2, 5, 10].find((m) => m * power >= part * 0.999) * power;
+    return within(c, (c.log ? Number((v / size).toPrecision(3)) : Number((Math.round(v / size / step) * step).toPrecision(12))) * size);
   }
-  const row = () => controls.reduce((index, c) => index * c.values.length + stop(c), 0);
+  const now = (c) => {
+    const v = model.get(c.name);
+    if (smooth(c) || c.values.includes(v)) return v;
+    // A linked widget may hold what is no stop: show the nearest.
+    if (typeof v === "number") return c.values.reduce((best, stop) => Math.abs(stop - v) < Math.abs(best - v) ? stop : best);
+    return c.values[c.start];
+  };
 
-  function line(i) {
-    let d = "", pen = "M";
-    grid.forEach((gx, j) => {
-      const code = table[pool + i * grid.length + j];
-      if (code === NONE) pen = "M";
-      else { d += pen + at(place(x, gx)) + " " + at(1000 - place(y, code)); pen = "L"; }
+  // Where a value stands among the stops: one of them, or two and the share of the second.
+  function between(c, v) {
+    const i = c.values.indexOf(v);
+    if (i >= 0) return [[i, 1]];
+    const above = c.values.findIndex((stop) => stop > v), [a, b, u] = [c.values[above - 1], c.values[above], v].map((w) => along(c, w)), t = (u - a) / (b - a);
+    return [[above - 1, 1 - t], [above, t]];
+  }
+  function mixed(values) {
+    let mix = [{ row: 0, weight: 1 }];
+    const axes = [];
+    controls.forEach((c, i) => {
+      const stops = between(c, values[i]);
+      if (stops.length > 1) axes.push({ number: i, share: stops[1][1] });
+      mix = mix.flatMap(({ row, weight }) => stops.map(([j, w]) => ({ row: row * c.values.length + j, weight: weight * w })));
     });
+    mix = mix.map((one, nth) => ({ table, nth, ...one })).sort((a, b) => b.weight - a.weight);
+    mix.axes = axes;
+    return mix;
+  }
+  function chosen() {
+    const values = controls.map(now), exact = model.get("_exact");
+    if (exact?.values && controls.every((c, i) => exact.values[c.name] === values[i])) return [{ table: exact.opened ??= opened(exact), row: 0, weight: 1 }];
+    return mixed(values);
+  }
+
+  function line(mix, i) {
+    let d = "", pen = "M";
+    for (let j = 0; j < grid.length; j++) {
+      const height = blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]);
+      if (height === NONE) pen = "M";
+      else { d += pen + at(place(x, grid[j])) + " " + at(1000 - place(y, height)); pen = "L"; }
+    }
     return d;
   }
 
@@ -61,56 +183,92 @@ function render({ model, el }) {
     return cx !== NONE && cy !== NONE && inside(px, py) ? `M${at(px)} ${at(1000 - py)}h0` : "";
   }
 
+  // The scene of a row, from its words on: phrases of its pool.
+  const scenes = ({ table, row }) => {
+    const number = table.records[(row + 1) * table.width - 1], start = number ? table.ends[number - 1] : 0;
+    return table.scenes.subarray(start, table.ends[number]);
+  };
+  const like = (mix) => {
+    const size = scenes(mix[0]).length, same = mix.filter((one) => scenes(one).length === size);
+    return same.length === mix.length ? mix : same;
+  };
+  const drawn = (mix, i) => phrase(mix, (one) => scenes(one)[i]);
+
   // A part of a scene that has a key slides from where it was.
-  function paint([alt, parts]) {
+  function paint(mix, slides) {
     const keyed = () => [...scene.querySelectorAll("[data-key]")];
     const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
     const links = () => [...scene.querySelectorAll("a")], held = links().indexOf(document.activeElement);
-    scene.innerHTML = parts.map((number) => spec.parts[number]).join("");
+    const parts = [...scenes(mix[0]).keys()].slice(1).map((i) => drawn(mix, i));
+    scene.innerHTML = parts.join("");
     links()[held]?.focus({ preventScroll: true });
-    scene.setAttribute("aria-label", alt);
-    if (calm) return;
+    scene.setAttribute("aria-label", drawn(mix, 0));
+    if (calm || !slides) return;
     for (const part of keyed()) {
-      const from = was[part.dataset.key], to = part.style.transform;
-      if (from && from !== to) part.animate({ transform: [from, to] }, { duration: 500, easing: "ease-in-out" });
+      const start = was[part.dataset.key], to = part.style.transform;
+      if (start && start !== to) part.animate({ transform: [start, to] }, { duration: 200, easing: "ease-in-out" });
     }
   }
 
   const hidden = (part) => part.classList.contains("cl-answer") && figure.classList.contains("cl-ask");
-  let shown = -1, rows = [], marks = [];
+  let table = null, shown = null, mix = [], marks = [], frame = 0, held = false;
+  const key = (mixture) => mixture.map(({ row, weight }) => row + ":" + weight).join() + (mixture[0].table === table ? "" : JSON.stringify(mixture[0].table.values));
   function draw() {
-    const index = row();
-    sync(index);
-    if (index === shown) return;
-    shown = index;
-    let next = index * spec.width;
-    rows = curves.map(() => table[next++]);
-    const lines = rows.map(line);
+    sync();
+    if (!table) return model.send({ wants: "table" }); // it is on its way, and will be drawn
+    const goal = chosen(), named = key(goal), start = mix;
+    if (named === shown) return;
+    const first = shown === null;
+    shown = named;
+    cancelAnimationFrame(frame);
+    const alike = !scene || first || (!scene.querySelector("[data-key]") && like([...goal, ...start]).length === goal.length + start.length);
+    if (first || held || calm || !alike) return show(goal, !first && !held);
+    const begun = performance.now();
+    // Pictures of one structure move from state to state. What is told is told at once.
+    const move = (time) => {
+      const t = Math.min(Math.max((time - begun) / 200, 0), 1), ease = t * t * (3 - 2 * t);
+      const part = (mixture, weight) => mixture.map((one) => ({ ...one, weight: one.weight * weight }));
+      if (t < 1) {
+        show([...part(goal, ease), ...part(start, 1 - ease)].sort((a, b) => b.weight - a.weight), false, goal);
+        frame = requestAnimationFrame(move);
+      } else show(goal, false);
+    };
+    move(begun);
+  }
+  function show(mixture, slides, told = mixture) {
+    mix = mixture;
+    let next = 0;
+    const lines = curves.map((_, i) => line(mix, i));
+    next += curves.length;
     curves.forEach((path, i) => path.setAttribute("d", lines[i]));
     bands.forEach((path, i) => path.setAttribute("d", outline(...spec.bands[i].map((n) => lines[n]))));
+    const words = (from, column) => phrase(from, (one) => one.table.records[one.row * one.table.width + column]);
     readouts.forEach((dd) => {
-      const told = spec.strings[table[next++]], asked = hidden(dd.parentElement), text = asked ? "?" : told;
+      const said = words(told, next++), asked = hidden(dd.parentElement), text = asked ? "?" : said;
       if (dd.textContent !== text) dd.textContent = text;
-      if (asked) dd.dataset.told = told; else delete dd.dataset.told; // paper cannot be asked: it is told
+      if (asked) dd.dataset.told = said; else delete dd.dataset.told; // paper cannot be asked: it is told
     });
     dots.forEach((path, i) => {
-      const cx = table[next++], cy = table[next++], d = spot(cx, cy);
+      const cx = code(mix, next++), cy = code(mix, next++), d = spot(cx, cy);
       path.setAttribute("d", d);
       move(dotTags[i], place(x, cx), place(y, cy), d !== "");
     });
     rules.forEach((path, i) => {
-      const code = table[next++], px = place(x, code), there = code !== NONE && inside(px);
+      const across = code(mix, next++), px = place(x, across), there = across !== NONE && inside(px);
       path.setAttribute("d", there ? `M${at(px)} 0V1000` : "");
       move(ruleTags[i], px, 1000, there);
     });
-    const held = marks[cursor]?.id, met = {};
+    const chosenMark = marks[cursor]?.id, met = {};
     marks = [];
     spec.marks.forEach(([, count], i) => {
       let caps = "";
       for (let k = 0; k < count; k++, next += 3) {
-        const [cx, cy, text] = table.subarray(next, next + 3), d = spot(cx, cy);
-        met[text] = (met[text] ?? 0) + 1; // of marks that share a name, the first stays the first
-        if (d && !hidden(scatter[i][0])) marks.push({ px: place(x, cx), py: place(y, cy), name: spec.strings[text], id: text + " " + met[text] });
+        const cx = code(mix, next), cy = code(mix, next + 1), d = spot(cx, cy);
+        if (d && !hidden(scatter[i][0])) {
+          const name = words(mix, next + 2);
+          met[name] = (met[name] ?? 0) + 1; // of marks that share a name, the first stays the first
+          marks.push({ px: place(x, cx), py: place(y, cy), name, id: name + " " + met[name] });
+        }
         caps += d;
       }
       for (const path of scatter[i]) path.setAttribute("d", caps);
@@ -123,18 +281,20 @@ function render({ model, el }) {
       const height = 1000 / spec.lanes.length;
       let d = "";
       for (let k = 0; k < count; k++, next += 4) {
-        const [lane, start, end, text] = table.subarray(next, next + 4);
+        const lane = mix[0].table.records[mix[0].row * mix[0].table.width + next];
         if (lane === NONE) continue;
-        const a = place(x, start), b = place(x, end), middle = (lane + 0.5) * height;
+        const same = mix.filter((one) => one.table.records[one.row * one.table.width + next] === lane);
+        const a = place(x, code(same, next + 1)), b = place(x, code(same, next + 2)), middle = (lane + 0.5) * height, text = words(mix, next + 3);
         d += `M${at(a)} ${at(middle - 0.35 * height)}H${at(b)}v${at(0.7 * height)}H${at(a)}z`;
         if (a < 985 && b > 1000.5) breaks += `M985 ${at(middle - 0.35 * height)}` + `l8 ${at(0.175 * height)}l-8 ${at(0.175 * height)}`.repeat(2);
-        if (text) area.append(make("span", { class: boxes[i].getAttribute("class").replace("cl-span", "cl-tag cl-in"), style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, spec.strings[text]));
+        if (text) area.append(make("span", { class: boxes[i].getAttribute("class").replace("cl-span", "cl-tag cl-in"), style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, text));
       }
       boxes[i].setAttribute("d", d);
     });
     figure.querySelector(".cl-break")?.setAttribute("d", breaks);
-    if (scene) paint(spec.scenes[table[next++]]);
-    if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === held) : cursor);
+    if (scene) paint(like(mix), slides);
+    if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === chosenMark) : cursor);
+    grips.forEach(({ settle }) => settle());
   }
   function move(tag, px, py, there) {
     tag.hidden = !there;
@@ -165,7 +325,8 @@ function render({ model, el }) {
   }
   function read(j) {
     hair.setAttribute("d", `M${at(place(x, grid[j]))} 0V1000`);
-    const texts = rows.map((r) => table[pool + r * grid.length + j]).map((code, i) => code === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, code), y));
+    const heights = curves.map((_, i) => blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]));
+    const texts = heights.map((height, i) => height === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, height), y));
     texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
     here.textContent = spec.at[j];
     return spec.at[j] + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", ");
@@ -207,29 +368,112 @@ function render({ model, el }) {
     listening.push(["change:" + name, heard]);
   }
 
-  // Controls exist only where this script runs, so no reader meets a dead slider.
-  const choose = (c, i) => { model.set(c.name, c.values[i]); model.save_changes(); };
+  // Controls exist only where this script runs, so no reader meets a dead slider. A slider has a field beside it, which
+  // takes a number with its unit.
+  const choose = (c, v) => { model.set(c.name, v); model.save_changes(); };
+  const shift = (c, by) => {
+    if (!smooth(c)) return c.values[Math.min(Math.max(c.values.indexOf(now(c)) + by, 0), c.values.length - 1)];
+    const v = now(c);
+    if (c.whole && (span(c)[1] - span(c)[0] <= 100 || from(c, share(c, v) + by / 100) === v)) return within(c, v + by);
+    const next = from(c, Math.min(Math.max(share(c, v) + by / 100, 0), 1));
+    return next === v ? within(c, v + by * (span(c)[1] - span(c)[0]) / 1e4) : next;
+  };
+  function step(c, e) {
+    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -1e9, End: 1e9 }[e.key];
+    if (!by) return;
+    e.preventDefault();
+    pause();
+    choose(c, Math.abs(by) > 10 ? by < 0 ? c.values[0] : c.values.at(-1) : shift(c, by));
+  }
+  const text = (c, v) => smooth(c) ? write(v, { unit: c.unit, digits: 4, whole: c.whole && c.ladder.length === 1, ladder: c.ladder }) : c.labels[c.values.indexOf(v)];
+  const told = make("p", { class: "cl-told", role: "status" });
+  function typed(c, field) {
+    if (field.value === text(c, now(c))) return;
+    const found = /^([-+]?)(\$?)([\d.,]*\d[\d.,]*(?:e[-+]?\d+)?)\s*(.*)$/i.exec(field.value.trim()) ?? [];
+    const number = Number((found[1] ?? "") + found[3]?.replaceAll(",", "")), [, , name] = rung(now(c), c.ladder, 4);
+    let unit = found[4]?.trim() ?? "";
+    if (found[2] || (c.unit[0] === "$" && unit[0] !== "$")) unit = unit || found[2] ? "$" + unit : name;
+    else if (unit === "") unit = name;
+    const names = Object.keys(c.spellings), has = (w) => names.find((n) => n === w) ?? names.find((n) => n.toLowerCase() === w.toLowerCase());
+    const spelt = has(unit) ?? has(unit.endsWith(c.unit) ? unit.slice(0, unit.length - c.unit.length).trim() : unit);
+    const sized = number * c.spellings[spelt], kept = within(c, c.whole ? Math.round(sized) : Number(sized.toPrecision(12)));
+    const wrong = Number.isNaN(sized) ? `Write a number${c.unit ? " and a unit, such as " + names.filter((n) => n).slice(0, 6).join(", ") : ""}.` : Math.abs(kept - sized) > Math.abs(kept) / 2e3 ? `${c.label} goes from ${text(c, span(c)[0])} to ${text(c, span(c)[1])}.` : "";
+    field.setAttribute("aria-invalid", String(Number.isNaN(sized)));
+    told.textContent = wrong;
+    if (Number.isNaN(sized)) return;
+    choose(c, smooth(c) ? kept : c.values.reduce((best, v) => Math.abs(v - sized) < Math.abs(best - sized) ? v : best));
+    sync();
+  }
   const inputs = controls.map((c) => {
-    const keep = { "data-lm-suppress-shortcuts": "true", name: c.name };
+    const keep = { "data-lm-suppress-shortcuts": "true", name: c.name, id: `${id}-${c.name}` };
     if (c.kind === "select") {
-      return make("select", { ...keep, onchange: (e) => choose(c, e.target.selectedIndex) }, ...c.labels.map((text) => make("option", {}, text)));
+      return make("select", { ...keep, onchange: (e) => choose(c, c.values[e.target.selectedIndex]) }, ...c.labels.map((label) => make("option", {}, label)));
     }
-    if (c.kind === "toggle") return make("input", { ...keep, type: "checkbox", onchange: (e) => choose(c, Number(e.target.checked)) });
-    return make("input", { ...keep, type: "range", min: 0, max: c.values.length - 1, step: 1, oninput: (e) => { pause(); choose(c, Number(e.target.value)); } });
+    if (c.kind === "toggle") return make("input", { ...keep, type: "checkbox", onchange: (e) => choose(c, e.target.checked) });
+    const most = smooth(c) ? 1000 : c.values.length - 1;
+    const slide = (e) => {
+      pause();
+      held = true;
+      choose(c, smooth(c) ? from(c, e.target.value / most) : c.values[e.target.value]);
+      held = false;
+    };
+    return make("input", { ...keep, type: "range", min: 0, max: most, step: smooth(c) ? "any" : 1, oninput: slide, onkeydown: (e) => step(c, e) });
   });
-  const outputs = controls.map((c) => c.kind === "slider" || c.kind === "play" ? make("span", { class: "cl-now", "aria-hidden": "true" }) : null);
-  function sync(index) {
-    const told = scene ? ". " + spec.scenes[table[(index + 1) * spec.width - 1]][0] : "";
+  const fields = controls.map((c) => {
+    if (c.kind === "play") return make("span", { class: "cl-now", "aria-hidden": "true" });
+    if (c.kind !== "slider") return null;
+    const field = make("input", { class: "cl-now", type: "text", inputmode: c.unit ? "text" : "decimal", autocomplete: "off", spellcheck: "false", "aria-label": c.label + ", typed", "data-lm-suppress-shortcuts": "true", onchange: () => typed(c, field), onfocus: () => field.select() });
+    field.addEventListener("keydown", (e) => {
+      if (e.key === "Enter") typed(c, field);
+      else if (e.key === "Escape") { field.setAttribute("aria-invalid", "false"); told.textContent = ""; field.value = ""; sync(); }
+      else if (/^(Arrow(Up|Down)|Page)/.test(e.key)) step(c, e);
+    });
+    return field;
+  });
+  function sync() {
+    const said = scene && table ? ". " + drawn(like(chosen()), 0) : "";
     controls.forEach((c, i) => {
-      const j = stop(c);
+      const v = now(c), j = c.values.indexOf(v);
       if (c.kind === "select") inputs[i].selectedIndex = j;
       else if (c.kind === "toggle") inputs[i].checked = Boolean(j);
       else {
-        inputs[i].value = j;
-        inputs[i].setAttribute("aria-valuetext", c.labels[j] + (c.kind === "play" ? told : ""));
-        outputs[i].textContent = c.labels[j];
+        const shownAs = text(c, v), part = smooth(c) ? 1000 * share(c, v) : j;
+        if (Math.abs(inputs[i].value - part) > 1e-6) inputs[i].value = part;
+        inputs[i].style.setProperty("--cl-at", `${smooth(c) ? part / 10 : 100 * j / (c.values.length - 1)}%`);
+        inputs[i].setAttribute("aria-valuetext", shownAs + (c.kind === "play" ? said : ""));
+        if (c.kind === "play") fields[i].textContent = shownAs;
+        else if (fields[i].getAttribute("aria-invalid") !== "true") fields[i].value = shownAs;
       }
     });
+    keep();
+  }
+
+  // The page's address remembers what was moved, so that a colleague can be sent a state of a figure.
+  const slug = spec.title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+  let later = 0;
+  function keep() {
+    if (!window.widgets || !settled) return;
+    clearTimeout(later);
+    later = setTimeout(() => {
+      const address = new URL(location.href);
+      for (const c of controls) {
+        const name = `${slug}.${c.name}`, v = now(c);
+        if (v === c.values[c.start]) address.searchParams.delete(name);
+        else address.searchParams.set(name, v);
+      }
+      try { history.replaceState(history.state, "", address); } catch { /* a page on disk may have none of its own */ }
+    }, 300);
+  }
+  let settled = false;
+  function remembered() {
+    const asked = window.widgets ? new URL(location.href).searchParams : null;
+    for (const c of controls) {
+      const given = asked?.get(`${slug}.${c.name}`) ?? null;
+      if (given === null) continue;
+      const v = c.kind === "select" ? given : c.kind === "toggle" ? given === "true" : Number(given);
+      if (smooth(c) ? Number.isFinite(v) : c.values.includes(v)) model.set(c.name, smooth(c) ? within(c, c.whole ? Math.round(v) : v) : v);
+    }
+    settled = true;
   }
 
   // The steps of a process: back, on, and play, which nobody is shown who asked for less motion.
@@ -253,14 +497,14 @@ function render({ model, el }) {
   }
   function steps(c, slider) {
     const end = c.values.length - 1;
-    const go = (by) => choose(c, Math.min(Math.max(stop(c) + by, 0), end));
+    const at = () => c.values.indexOf(now(c)), go = (by) => choose(c, c.values[Math.min(Math.max(at() + by, 0), end)]);
     const play = button("Play", PLAY, () => {
       const again = playing === play;
       pause();
       if (again) return;
-      if (stop(c) === end) choose(c, 0);
+      if (at() === end) choose(c, c.values[0]);
       dress(playing = play, "Pause", PAUSE);
-      timer = setInterval(() => { go(1); if (stop(c) === end) pause(); }, 1200);
+      timer = setInterval(() => { go(1); if (at() === end) pause(); }, 1200);
     });
     const by = (n) => () => { pause(); go(n); };
     return make("div", { class: "cl-step", role: "group", "aria-label": c.label },
@@ -268,15 +512,72 @@ function render({ model, el }) {
   }
   const reset = make("button", { type: "button", class: "cl-reset", onclick: () => {
     pause();
+    told.textContent = "";
     for (const c of controls) model.set(c.name, c.values[c.start]);
     model.save_changes();
   } }, "Reset");
   figure.querySelector(".cl-controls").replaceChildren(
     ...controls.map((c, i) => {
-      const label = make("label", { class: outputs[i] ? "cl-slider" : "cl-" + c.kind }, make("span", {}, c.label), inputs[i], outputs[i] ?? "");
-      return c.kind === "play" ? steps(c, label) : label;
-    }), ...(controls.length ? [reset] : []));
+      const slides = c.kind === "slider" || c.kind === "play";
+      const named = make("label", { for: `${id}-${c.name}` }, c.label), parts = [named, inputs[i], fields[i] ?? ""];
+      const row = make("div", { class: (slides ? "cl-slider" : "cl-" + c.kind) + (slides && !smooth(c) && c.kind === "slider" ? " cl-snaps" : "") }, ...parts);
+      if (slides) row.style.setProperty("--cl-stops", c.values.length - 1);
+      return c.kind === "play" ? steps(c, row) : row;
+    }), ...(controls.length ? [reset, told] : []));
   figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
+
+  // A thing that moves a control: it is dragged, and the control takes the value that brings it nearest to the pointer.
+  const grips = spec.drags.map(([kind, which, number]) => {
+    const c = controls[number], box = () => (kind === "key" ? scene : area).getBoundingClientRect();
+    const column = curves.length + readouts.length + (kind === "point" ? 2 * which : 2 * dots.length + which);
+    const grip = make("span", { class: `cl-grip cl-grip-${kind}`, tabindex: 0, role: "slider", "aria-label": `${c.label}, in the picture`, "data-lm-suppress-shortcuts": "true", onkeydown: (e) => step(c, e) });
+    // Where the thing stands on the screen in a mix; null where it is not there.
+    function stands(mixture) {
+      const { left, top, width, height } = box();
+      if (kind !== "key") {
+        const px = code(mixture, column), py = kind === "point" ? code(mixture, column + 1) : 0;
+        const [u, v] = [place(x, px), kind === "point" ? place(y, py) : 500];
+        return px === NONE || py === NONE || !inside(u, v) ? null : [left + u * width / 1000, top + height - v * height / 1000];
+      }
+      const rows = like(mixture), found = [...scenes(rows[0]).keys()].slice(1).map((i) => drawn(rows, i)).find((part) => part.includes(`data-key="${which}"`));
+      const [a, b, w, h] = (/translate\(([-\d.]+)px,([-\d.]+)px\)"><rect width="([\d.]+)" height="([\d.]+)/.exec(found ?? "") ?? []).slice(1).map(Number);
+      const scale = width / scene.viewBox.baseVal.width;
+      return found ? [left + (a + w / 2) * scale, top + (b + h / 2) * scale] : null;
+    }
+    function settle() {
+      const where = table && stands(mix), frame = figure.getBoundingClientRect();
+      grip.hidden = !where || (kind !== "key" && hidden((kind === "point" ? dots : rules)[which]));
+      if (!grip.hidden) Object.assign(grip.style, { left: `${where[0] - frame.left}px`, top: `${where[1] - frame.top}px` });
+      for (const [name, v] of [["min", 0], ["max", 100], ["now", smooth(c) ? Math.round(100 * share(c, now(c))) : 100 * c.values.indexOf(now(c)) / (c.values.length - 1)]]) grip.setAttribute("aria-value" + name, v);
+      grip.setAttribute("aria-valuetext", c.kind === "toggle" ? ["off", "on"][Number(now(c))] : text(c, now(c)));
+    }
+    let path = null;
+    grip.addEventListener("pointerdown", (e) => {
+      if (!table) return;
+      e.preventDefault();
+      grip.focus({ preventScroll: true });
+      grip.setPointerCapture(e.pointerId);
+      pause();
+      const values = controls.map(now), tries = smooth(c) ? Array.from({ length: 101 }, (_, i) => from(c, i / 100)) : c.values;
+      path = tries.map((v) => [v, stands(mixed(values.with(number, v)))]).filter(([, where]) => where);
+    });
+    grip.addEventListener("pointermove", (e) => {
+      if (!path?.length) return;
+      const away = ([, [px, py]]) => kind === "rule" ? Math.abs(px - e.clientX) : Math.hypot(px - e.clientX, py - e.clientY);
+      const best = path.reduce((a, b) => away(b) < away(a) ? b : a);
+      held = true;
+      if (best[0] !== now(c)) choose(c, best[0]);
+      held = false;
+    });
+    for (const end of ["pointerup", "pointercancel"]) grip.addEventListener(end, () => { path = null; });
+    figure.append(grip);
+    return { settle };
+  });
+  if (grips.length) {
+    const sizes = new ResizeObserver(() => grips.forEach(({ settle }) => settle()));
+    sizes.observe(figure);
+    leaving.push(() => sizes.disconnect());
+  }
 
   // Predict first: what a question asks about stays hidden until it is answered, shown, or no question is wanted. The
   // browser remembers; one switch holds for the whole book.
@@ -312,8 +613,8 @@ function render({ model, el }) {
       if (asking || guess === null) said.textContent = "";
       else if (guess === right) said.textContent = `Right: ${right}. ${why[right]}`;
       else said.textContent = (guess ? `You said: ${guess}. ${why[guess] ?? ""} ` : "") + `The answer: ${right}. ${guess ? "" : why[right]}`;
-      shown = -1;
-      draw();
+      shown = null;
+      if (table) draw();
     };
     figure.querySelector(".cl-premise").after(form, said);
     figure.querySelector(".cl-controls").append(again);
@@ -324,9 +625,19 @@ function render({ model, el }) {
   }
 
   for (const c of controls) listen(c.name, draw);
-  draw();
+  listen("_exact", draw);
+  const ready = () => {
+    if (!model.get("_table")?.codes) return;
+    table = opened(model.get("_table"));
+    figure.dataset.table = "true";
+    draw();
+  };
+  listen("_table", ready);
+  remembered();
+  ready();
+  if (!table) sync();
   figure.dataset.ready = "true";
-  return () => { pause(); leaving.forEach((leave) => leave()); for (const [event, heard] of listening) model.off(event, heard); };
+  return () => { pause(); cancelAnimationFrame(frame); leaving.forEach((leave) => leave()); for (const [event, heard] of listening) model.off(event, heard); };
 }
 
 export default { render };
