@@ -77,7 +77,8 @@ def things(pages: dict[str, str], functions: dict[str, str], synonyms: dict[str,
     laws, terms, figures, sections = [], [], [], []
     taught: dict[str, dict[str, tuple[str, str]]] = {}  # law to page to the first section that calls it
     for name, text in pages.items():
-        title, within = "", []  # the sections that are open, from the page's own inward
+        title = ""
+        within: list[tuple[str, str]] = []  # the sections that are open, from the page's own inward
         for mark in MARK.finditer(text):
             here = within[-1] if within else (title, f"{name}.html")
             if mark["section"]:
@@ -90,7 +91,8 @@ def things(pages: dict[str, str], functions: dict[str, str], synonyms: dict[str,
             elif mark["law"]:
                 taught.setdefault(mark["law"], {}).setdefault(name, (f"{title.split(':')[0]}: {here[0]}", here[1]))
             elif mark["term"]:
-                also, meaning = re.fullmatch(r"(?:Also (.*?)\. )?(.*)", plain(mark["meaning"]), re.DOTALL).groups()
+                told = re.fullmatch(r"(?:Also (.*?)\. )?(.*)", plain(mark["meaning"]), re.DOTALL)
+                also, meaning = told.groups() if told else (None, "")
                 terms.append([plain(mark["term"]), first(meaning), f"{name}.html#{mark['id']}", *filter(None, [also])])
             elif mark["figure"]:
                 figures.append([plain(mark["figure"]), title, here[1]])
