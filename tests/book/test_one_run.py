@@ -67,8 +67,6 @@ LLAMA = [
     ("plan", r"^16,384 H100 +(\S+ d) \(", "days"),
     ("plan", r"For Llama 3.1 405B on 16,384 H100s: (\d+) days", "days in words"),
     ("index", r"'A step takes': '(\S+ s) \(", "step"),
-    ("index", r"Llama 3.1 405B on 16,384 H100 SXM ran, and trains on 15.6T tokens in (\S+ d) \(", "days"),
-    ("index", r"Llama 3.1 405B on 16,384 H100 SXM ran, .* for (\S+), at", "cost"),
     ("scaling", r"^Llama 3.1 405B +30.8 million +(\S+ million) \(", "GPU-hours"),
     ("scaling", r"where Meta's run takes (\d+) by \[a plan\]", "days in words"),
     ("evidence", r"^Llama 3.1 405B +30.8 million +(\S+ million) \(", "GPU-hours"),
