@@ -24,7 +24,7 @@ CHROMIUMS = (
     "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
 )
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
-CONTROLS = ".cl-controls :is(input, select)"
+CONTROLS = ".cl-controls :is(input:not(.cl-now), select)"  # a number typed beside a slider is asked on its own
 
 # Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
 DRAWN = """figure => ({
@@ -218,19 +218,23 @@ def commit_prediction(page, figure, answer: int = 0) -> bool:
     return True
 
 
-def keys(at: int, stops: int) -> list[str]:
-    """Return the keys that take a control from a stop to the first and on to the last; a box has no stops."""
-    return ["ArrowLeft"] * at + ["ArrowRight"] * (stops - 1) if stops else ["Space"]
+def keys(kind: str, options: int) -> list[str]:
+    """Return keys that take a control to its ends and through what lies between."""
+    if kind == "checkbox":
+        return ["Space"]
+    if kind == "range":
+        return ["End", "Home", *["PageUp"] * 10]
+    return ["Home", *["ArrowDown"] * (options - 1)]
+
+
+# What a control is: its kind, and how many there are to choose from.
+KIND = "({ type, options }) => [options ? 'select' : type, options?.length ?? 0]"
 
 
 def move_by_keyboard(figure, control) -> bool:
     """Press keys on a control, up to its last stop, until its figure shows something else; return whether it did."""
-    before, stops = drawn(figure), [0, 0]
-    if control.get_attribute("type") != "checkbox":
-        stops = control.evaluate(
-            "c => c.options ? [c.selectedIndex, c.options.length] : [Number(c.value), Number(c.max) + 1]"
-        )
-    for key in keys(*stops):
+    before = drawn(figure)
+    for key in keys(*control.evaluate(KIND)):
         control.press(key)
         if drawn(figure) != before:
             return True

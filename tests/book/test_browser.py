@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from building import table_of_contents
-from pages import CONTROLS, DRAWN, commit_prediction, keys, watched, widgets_ready
+from pages import CONTROLS, DRAWN, KIND, commit_prediction, keys, watched, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
@@ -230,12 +230,11 @@ HAND = f"""() => {{
       start = picture();
       return figure.querySelectorAll("{CONTROLS}").length;
     }},
-    focus(i) {{ // give the control's name, the stop that it is at, and how many it has: a box has none
+    focus(i) {{ // give the control's name, its kind, and how many there are to choose from
       control = figure.querySelectorAll("{CONTROLS}")[i];
       control.focus();
       before = picture();
-      const {{ name, type, options, selectedIndex, value, max }} = control;
-      return [name, ...(type === "checkbox" ? [0, 0] : options ? [selectedIndex, options.length] : [+value, +max + 1])];
+      return [control.name, ...({KIND})(control)];
     }},
     moved: () => picture() !== before,
     reset: () => figure.querySelector(".cl-reset").focus(),
@@ -254,8 +253,8 @@ def test_every_control_of_a_widget_moves_its_figure_by_keyboard(wide, hosts):
         controls = hand.evaluate("(hand, i) => hand.take(hand.figures[i])", i)
         assert controls
         for j in range(controls):
-            name, at, stops = hand.evaluate("(hand, j) => hand.focus(j)", j)
-            if not any(press(key) or hand.evaluate("hand => hand.moved()") for key in keys(at, stops)):
+            name, *kind = hand.evaluate("(hand, j) => hand.focus(j)", j)
+            if not any(press(key) or hand.evaluate("hand => hand.moved()") for key in keys(*kind)):
                 stuck.append((i, name))
         hand.evaluate("hand => hand.reset()")
         press("Enter")

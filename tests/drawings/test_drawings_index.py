@@ -22,7 +22,7 @@ def test_every_text_has_its_room_and_every_number_is_the_plan_s(made):
     one, done, chip = made.design, made.outcome, catalogue.accelerator("H100 SXM")
     wanted = [fmt(chip.peak("bf16"), "FLOP/s"), fmt(chip.hbm_bandwidth, "B/s"), fmt(done.site.total, "W")]
     wanted += [f"{one.gpus:,.0f} GPUs", f"{one.fabric.switches:,.0f} switches", f"{one.racks:,.0f} racks"]
-    wanted += [f"every {fmt(float(done.mtbf), 'h', 2)}", fmt(one.server_power * one.servers / one.racks, "W")]
+    wanted += [f"every {fmt(float(done.mtbf), 'h', 2)}", fmt(round(one.servers / one.racks) * one.server_power, "W")]
     for text in wanted:
         assert text in scene.alt
 

@@ -7,7 +7,7 @@ import pytest
 
 from clusterlab import catalogue
 from clusterlab.power import AIR, WATER, coolant_flow, energy_footprint, facility, load, site
-from clusterlab.units import MW, day, kWh
+from clusterlab.units import MW, day, fmt, kWh
 from drawings import power as draw
 from explorable import Band, Box, Label
 
@@ -150,7 +150,7 @@ def test_what_a_run_becomes_is_what_its_footprint_says():
     scene, run = chain(), used()
     texts = [box.text for box in of(scene, Box)]
     assert texts[1:3] == ["7,390 MWh\nof IT", "8,280 MWh\nat the meter"]
-    assert f"{run.carbon / 1000:,.0f} t\nof CO₂e" in texts
+    assert f"{fmt(run.carbon / 1000, 't')}\nof CO₂e" in texts
     assert "$687,000\nof electricity" in texts
     assert run.water * 1000 == pytest.approx(1.8 * run.it_energy / kWh)
     assert "8,280 MWh at the meter" in scene.alt
