@@ -610,8 +610,7 @@ def test_a_faster_link_never_takes_longer_and_the_busiest_takes_less(name, field
     old, new = (np.array(predict_timings(these, efficiency).times) for these in (rows, faster))
     assert np.all(new <= old * (1 + 1e-12))
     kinds = ("scale_up_ring", "all_to_all") if field == "scale_up" else ("network_ring", "tcp")
-    busiest = [link_efficiency.predicted_parts(row, efficiency).kind in kinds for row in rows]
-    busiest = np.array(busiest) & [
+    busiest = np.isin(link_efficiency.predicted_parts(rows, efficiency).kind, kinds) & [
         field == "network" or row.nodes == 1 or row.operation != "all-to-all" for row in rows
     ]
     assert np.all(new[busiest & (old > efficiency.host)] < old[busiest & (old > efficiency.host)])

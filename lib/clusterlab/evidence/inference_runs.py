@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import catalogue
 from ..catalogue import SERVING, Machine, ServingSoftware, machine
 from ..model import PRECISIONS, Layout, Transformer, forward_flops
-from ..quantities import Seconds
+from ..quantities import Number, Seconds
 from ..serving import (
     Batch,
     Formats,
@@ -408,7 +408,7 @@ def predict_inference_run(run: InferenceRun, software: ServingSoftware | None = 
             held = np.minimum(held, saturation(replica, requests))
         return 1 / continuous_batch(replica, requests, sequences=held).tokens_per_second
     if run.kind == "decode":
-        batch = Batch(sequences=run.sequences or 1.0, context=run.context)
+        batch = Batch(sequences=1.0 if run.sequences is None else run.sequences, context=run.context)
     else:
         batch = Batch(prompt_tokens=run.tokens, chunk=requests.read, cached=requests.prompt - requests.read)
     return forward_pass(replica, batch).time
@@ -423,7 +423,52 @@ def predict_inference(runs: Sequence[InferenceRun]) -> np.ndarray:
     >>> predict_inference(runs[:3]).shape
     (3,)
     """
-    return np.array([float(predict_inference_run(run)) for run in runs])
+    return times_under(inference_batches(runs), len(runs), {})
+
+
+class InferenceBatch(NamedTuple):
+    """Runs of a kind on replicas that are alike, as one run of arrays; ``where`` are their places among all runs."""
+
+    where: list[int]
+    run: InferenceRun
+
+
+def inference_batches(runs: Sequence[InferenceRun]) -> list[InferenceBatch]:
+    """Return the runs in batches, each of which is one prediction: most tables sweep prompts and answers."""
+    alike: list[tuple[tuple, list[int]]] = []
+    for i, run in enumerate(runs):
+        key = run.kind, run.sequences is None, run.replica
+        where = next((places for known, places in alike if known == key), None)
+        if where is None:
+            alike.append((key, where := []))
+        where.append(i)
+    return [InferenceBatch(where, _side_by_side([runs[i] for i in where])) for _, where in alike]
+
+
+def _side_by_side(runs: Sequence[InferenceRun]) -> InferenceRun:
+    """Runs on one replica as a run of arrays."""
+
+    def column(values: Iterable[Number | None]) -> Any:
+        return np.array(list(values))
+
+    first, asked = runs[0], [run.requests for run in runs]
+    return replace(
+        first,
+        requests=Requests(*(column(getattr(one, f.name) for one in asked) for f in fields(Requests))),
+        sequences=None if first.sequences is None else column(run.sequences for run in runs),
+        context=column(run.context for run in runs),
+        tokens=column(run.tokens for run in runs),
+    )
+
+
+def times_under(questions: Iterable[InferenceBatch], n: int, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Seconds of n runs with other constants of their software, whose arrays come first in the shape of the result."""
+    out = np.empty((*np.broadcast_shapes(*(np.shape(value) for value in constants.values())), n))
+    columns = {name: np.asarray(value)[..., None] for name, value in constants.items()}
+    for where, run in questions:
+        software = replace(run.replica.software, **columns)  # type: ignore[arg-type]  # as arrays
+        out[..., where] = predict_inference_run(run, software)
+    return out
 
 
 def at_peak(run: InferenceRun) -> float:

@@ -16,7 +16,14 @@ import numpy as np
 
 from .. import serving
 from ..catalogue import PREDICTION_INTERVALS, SERVING
-from .inference_runs import InferenceRun, at_peak, predict_inference, predict_inference_run
+from .inference_runs import (
+    InferenceRun,
+    at_peak,
+    inference_batches,
+    predict_inference,
+    predict_inference_run,
+    times_under,
+)
 from .intervals import symmetric_interval
 from .robust_fits import Settings, fit_constants
 from .rows import Skipped
@@ -127,21 +134,12 @@ def _fit(runs: list[InferenceRun], software: str, kept: np.ndarray, rounds: int)
     """One fit for each row of ``kept``, which says the runs that it sees."""
     seconds, sources = np.array([run.seconds for run in runs]), np.array([run.source for run in runs])
     start = {name: np.full(len(kept), value) for name, value in OF_SOFTWARE[software].items()}
+    questions = inference_batches(runs)
 
     def misses(constants: Mapping[str, np.ndarray]) -> np.ndarray:
-        return np.log(_times(runs, constants) / seconds)
+        return np.log(times_under(questions, len(runs), constants) / seconds)
 
     return fit_constants(start, misses, kept, sources, rounds=rounds, settings=_SETTINGS)
-
-
-def _times(runs: Sequence[InferenceRun], constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Seconds of every run with other constants, whose arrays come first in the shape of the result."""
-    shape = np.broadcast_shapes(*(np.shape(value) for value in constants.values()))
-    out = np.empty((*shape, len(runs)))
-    for i, run in enumerate(runs):
-        software = replace(run.replica.software, **constants)  # type: ignore[arg-type]  # as arrays
-        out[..., i] = predict_inference_run(run, software)
-    return out
 
 
 def leave_one_inference_source_out(runs: Iterable[InferenceRun]) -> dict[str, float]:
@@ -178,7 +176,7 @@ def _leave_one_inference_source_out(runs: tuple[InferenceRun, ...]) -> dict[str,
 @lru_cache(maxsize=4)
 def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
     """Measured over predicted time of every run, under constants that have not seen its source."""
-    ratios = np.array([run.seconds / float(predict_inference_run(run)) for run in runs])
+    times = predict_inference(runs)
     for software in OF_SOFTWARE:
         where = np.array([i for i, run in enumerate(runs) if run.replica.software.name == software], int)
         voters = [runs[i] for i in where if _votes(runs[i])]
@@ -189,18 +187,15 @@ def _unseen_ratios(runs: tuple[InferenceRun, ...]) -> np.ndarray:
                 own = runs[i].replica.software
                 # Perfect balance is the run's, not the software's.
                 even = {} if own.expert_skew else {"expert_skew": 0.0}
-                ratios[i] = runs[i].seconds / float(predict_inference_run(runs[i], replace(own, **usual | even)))
+                times[i] = float(predict_inference_run(runs[i], replace(own, **usual | even)))
             continue
         # A fold for each source, and one for rows put aside, which sees them all.
         seen = np.array([[run.source != source for run in voters] for source in [*sources, None]])
         found = _fit(voters, software, seen, 8)
-        for i in where:
-            fold = sources.index(runs[i].source) if _votes(runs[i]) else -1
-            constants = {name: value[fold] for name, value in found.items()}
-            ratios[i] = runs[i].seconds / float(
-                predict_inference_run(runs[i], replace(runs[i].replica.software, **constants))
-            )
-    return ratios
+        mine = [runs[i] for i in where]
+        fold = [sources.index(run.source) if _votes(run) else -1 for run in mine]
+        times[where] = times_under(inference_batches(mine), len(mine), found)[fold, np.arange(len(mine))]
+    return np.array([run.seconds for run in runs]) / times
 
 
 # --- Intervals of serving --------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median
@@ -161,25 +161,54 @@ def _near(one: LinkEfficiencyFit, other: LinkEfficiencyFit) -> bool:
     return same and bool(np.allclose(numbers(one), numbers(other), rtol=1e-9, atol=1e-15))
 
 
-def _systems(timings: Iterable[Timing]) -> dict[tuple, list[Timing]]:
-    """The rows of each system, whose key begins with its machine."""
-    systems: dict[tuple, list[Timing]] = {}
+class _System(NamedTuple):
+    """Rows of one system by their places: its largest message, and those whose time does not grow with their size."""
+
+    machine: str
+    large: int
+    small: np.ndarray
+
+
+class _Systems(NamedTuple):
+    """Rows of systems, and all that NCCL may choose from for each."""
+
+    rows: list[Timing]
+    choices: _Choices
+    each: list[_System]
+
+    def __bool__(self) -> bool:
+        return bool(self.each)
+
+
+def _systems(timings: Iterable[Timing]) -> _Systems:
+    """The systems of some rows: an operation on one machine, with its ranks and links."""
+    places: dict[tuple, list[int]] = {}
+    rows: list[Timing] = []
     for row in timings:
         # Rates at the bottleneck of an expert kernel count bytes that it never sees: some are above their wire's.
         counted = row.operation != EXPERTS or row.logical
         if row.quality != "C" and counted and (row.scale_up or row.nodes > 1):
             links = (row.scale_up, row.network, row.fabric, row.in_switch)
             key = (row.machine or row.source, row.source, row.operation, row.ranks, row.nodes, links)
-            systems.setdefault(key, []).append(row)
-    return systems
+            places.setdefault(key, []).append(len(rows))
+            rows.append(row)
+    each = []
+    for (machine, *_), where in places.items():
+        large = max(where, key=lambda i: rows[i].size)
+        most = 2 * rows[large].seconds / rows[large].payload
+        small = [i for i in where if rows[i].size < np.inf and rows[i].seconds / rows[i].payload > most]
+        each.append(_System(machine, large, np.array(small, int)))
+    return _Systems(rows, _Choices.of(rows), each)
 
 
-def _median_by_machine(systems: Mapping[tuple, list[Timing]], efficiency: LinkEfficiencyFit) -> LinkEfficiencyFit:
+def _median_by_machine(systems: _Systems, efficiency: LinkEfficiencyFit) -> LinkEfficiencyFit:
     """Medians over machines of what their systems show, given ``efficiency`` for the part that they do not show."""
     shown: dict[str, dict[str, list[float]]] = {}
-    for (machine, *_), rows in systems.items():
-        for kind, value in (_shown_bandwidth(rows, efficiency) | _shown_latency(rows, efficiency)).items():
-            shown.setdefault(kind, {}).setdefault(machine, []).append(value)
+    parts, added = systems.choices.predicted(efficiency), systems.choices.added(efficiency)
+    bandwidths, latencies = _shown_bandwidths(systems, parts), _shown_latencies(systems, parts, added)
+    for system, *found in zip(systems.each, bandwidths, latencies, strict=True):
+        for kind, value in filter(None, found):
+            shown.setdefault(kind, {}).setdefault(system.machine, []).append(value)
     machines = {kind: [median(values) for values in each.values()] for kind, each in shown.items()}
 
     def of(kind: str, otherwise: float) -> float:
@@ -208,97 +237,143 @@ _TRIFLE = 1 / 20  # a message shows the rate of its wire where its latency is at
 _HOST = 8  # GPUs of the largest host
 
 
-def _shown_bandwidth(rows: list[Timing], efficiency: LinkEfficiencyFit) -> dict[str, float]:
+def _shown_bandwidths(systems: _Systems, parts: PredictedParts) -> list[tuple[str, float] | None]:
     """The share of a wire's rate that a system gets with its largest message, if one wire clearly sets the time."""
-    large = max(rows, key=lambda row: row.size)
-    parts = predicted_parts(large, efficiency)
-    transfer = _remainder(parts.latency, large.seconds, parts.again)
-    over = large.nodes > 1 and parts.kind in ("scale_up_ring", "mesh")  # the law of a ring is for one node
-    if over or not parts.clear or parts.latency > _TRIFLE * transfer:
-        return {}
-    return {parts.kind: min(parts.wire / transfer, 1.0)}
+    found: list[tuple[str, float] | None] = []
+    transfers = _remainder(parts.latency, systems.choices.seconds, parts.again)
+    trifling = parts.latency <= _TRIFLE * transfers
+    for system in systems.each:
+        i = system.large
+        over = systems.rows[i].nodes > 1 and parts.kind[i] in ("scale_up_ring", "mesh")  # a ring's law is for one node
+        shows = trifling[i] and parts.clear[i] and not over
+        found.append((str(parts.kind[i]), min(float(parts.wire[i] / transfers[i]), 1.0)) if shows else None)
+    return found
 
 
-def _shown_latency(rows: list[Timing], efficiency: LinkEfficiencyFit) -> dict[str, float]:
+def _shown_latencies(systems: _Systems, parts: PredictedParts, added: np.ndarray) -> list[tuple[str, float] | None]:
     """What the small messages of a system say of latency, of those that are mostly that: the median.
 
     Where the host launches one by one, what that takes; between nodes, what the fabric adds to a hop.
     """
-    large = max(rows, key=lambda row: row.size)
-    small = [
-        row
-        for row in rows
-        if row.size < np.inf
-        and row.seconds / row.payload > 2 * large.seconds / large.payload  # its time does not grow with its size
-        and predicted_parts(row, efficiency).transfer <= _SMALL * row.seconds
-    ]
-    if small and small[0].host:
-        return {"host": median([row.seconds for row in small])}
-    # Hops between the hosts of one NVLink domain are not known to be as short as those inside a host.
-    if not small or small[0].nodes == 1 or not small[0].fabric or small[0].ranks // small[0].nodes > _HOST:
-        return {}
-    return {small[0].fabric: median([_added(row, efficiency) for row in small])}
+    found: list[tuple[str, float] | None] = []
+    seconds = systems.choices.seconds
+    mostly = parts.transfer <= _SMALL * seconds
+    for system in systems.each:
+        small = system.small[mostly[system.small]]
+        first = systems.rows[small[0]] if small.size else None
+        if first and first.host:
+            found.append(("host", median(seconds[small].tolist())))
+        # Hops between the hosts of one NVLink domain are not known to be as short as those inside a host.
+        elif first and first.nodes > 1 and first.fabric and first.ranks // first.nodes <= _HOST:
+            found.append((first.fabric, median(added[small].tolist())))
+        else:
+            found.append(None)
+    return found
 
 
-def _added(row: Timing, efficiency: LinkEfficiencyFit) -> float:
-    """What a hop adds, so that a row comes out as measured: so much that no candidate is faster; at least nothing."""
-    needed = [
-        (_remainder(_busiest(one, efficiency)[0], row.seconds, one.again) - one.latency) / one.waits
-        for one in _candidates(row)
-        if one.waits
-    ]
-    return max(0.0, *needed)
-
-
-def _remainder(known: float, total: float, again: float) -> float:
+def _remainder(known: np.ndarray, total: np.ndarray, again: np.ndarray) -> np.ndarray:
     """The other part of a pipelined time: y with known + y + sqrt(again known y) = total; 0 where known is more."""
-    if total <= known:
-        return 0.0
     part = again * known
-    return (((4 * (total - known) + part) ** 0.5 - part**0.5) / 2) ** 2
+    return (((4 * np.maximum(total - known, 0.0) + part) ** 0.5 - part**0.5) / 2) ** 2
 
 
 # --- A prediction: the fastest of all algorithms and protocols -------------------------------------------------------
 
 
 class PredictedParts(NamedTuple):
-    """A prediction: its latency and transfer, the wire that sets the transfer, and that wire's seconds at full rate."""
+    """Predictions: latency and transfer, the wire that sets the transfer, and that wire's seconds at full rate."""
 
-    time: float
-    latency: float
-    transfer: float
-    again: float  # the share of the latency that chunks wait for: filling is sqrt(again latency transfer)
-    kind: str
-    wire: float
-    clear: bool  # whether no other wire, if there is one, would need nearly as long
+    time: np.ndarray
+    latency: np.ndarray
+    transfer: np.ndarray
+    again: np.ndarray  # the share of the latency that chunks wait for: filling is sqrt(again latency transfer)
+    kind: np.ndarray
+    wire: np.ndarray
+    clear: np.ndarray  # whether no other wire, if there is one, would need nearly as long
 
 
-def predicted_parts(timing: Timing, efficiency: LinkEfficiencyFit) -> PredictedParts:
-    """The fastest of all algorithms and protocols, but not faster than the host.
+def predicted_parts(timings: Sequence[Timing], efficiency: LinkEfficiencyFit) -> PredictedParts:
+    """The fastest of all algorithms and protocols for each row, but not faster than the host.
 
     The root of :func:`~clusterlab.interconnect.pipelined_time` was measured on 8 GPUs, whose ring has 14 steps. Chunks
     of a longer ring follow one another as closely: of its latency the root counts what 14 steps are.
     """
-    fabric = efficiency.fabric_latency(timing.fabric) if timing.nodes > 1 else 0.0
-    best = None
-    for one in _candidates(timing):
-        latency, (transfer, kind, wire) = one.latency + one.waits * fabric, _busiest(one, efficiency)
-        time = latency + transfer + (one.again * latency * transfer) ** 0.5
-        if best is None or time < best[0]:
-            best = (time, latency, transfer, kind, wire, one)
-    if best is None:
-        raise ValueError(f"{timing.source}, {timing.row}: no algorithm of NCCL does this")
-    time, latency, transfer, kind, wire, one = best
-    if timing.host and np.isfinite(timing.size):
-        time = max(time, efficiency.host)
-    limit = _CLEAR * transfer * one.share
-    clear = all(full / getattr(efficiency, other) <= limit for other, full in one.wires if other != kind)
-    return PredictedParts(time, latency, transfer, one.again, kind, wire, clear)
+    return _Choices.of(timings).predicted(efficiency)
 
 
-def _busiest(one: _Candidate, efficiency: LinkEfficiencyFit) -> tuple[float, str, float]:
-    """Seconds of the busiest wire, its kind, and its seconds at full rate."""
-    return max((full / one.share / getattr(efficiency, kind), kind, full / one.share) for kind, full in one.wires)
+class _Choices(NamedTuple):
+    """All that NCCL may choose from for some rows, as arrays, for a fit asks for them again and again.
+
+    The first axis is of rows, the second of candidates, as many as the row with the most of them has: those that are
+    missing take forever. The third is of the wires of a candidate.
+    """
+
+    seconds: np.ndarray  # measured
+    hosts: np.ndarray  # whether the host launches one by one
+    fabrics: list[str | None]  # between the nodes, if there are several
+    full: np.ndarray  # seconds of each wire at full rate, with the share of it that is no flags
+    kinds: np.ndarray  # of wires: places in _BANDWIDTHS
+    latency: np.ndarray
+    waits: np.ndarray
+    again: np.ndarray
+
+    @classmethod
+    def of(cls, rows: Sequence[Timing]) -> _Choices:
+        """Lay the candidates of rows side by side."""
+        each = [_candidates(row) for row in rows]
+        if bare := next((row for row, some in zip(rows, each, strict=True) if not some), None):
+            raise ValueError(f"{bare.source}, {bare.row}: no algorithm of NCCL does this")
+        shape = len(rows), max(map(len, each), default=0)
+        wires = max((len(one.wires) for some in each for one in some), default=0)
+        full, kinds = np.zeros((*shape, wires)), np.zeros((*shape, wires), int)
+        latency, waits, again = np.full(shape, np.inf), np.zeros(shape), np.ones(shape)
+        full[..., :1] = 1.0  # of a candidate that is missing, so that no time is of zero times infinity
+        for i, some in enumerate(each):
+            for j, one in enumerate(some):
+                latency[i, j], waits[i, j], again[i, j] = one.latency, one.waits, one.again
+                for k, (kind, seconds) in enumerate(one.wires):
+                    full[i, j, k], kinds[i, j, k] = seconds / one.share, _BANDWIDTHS.index(kind)
+        return cls(
+            seconds=np.array([row.seconds for row in rows]),
+            hosts=np.array([row.host and bool(np.isfinite(row.size)) for row in rows], bool),
+            fabrics=[row.fabric if row.nodes > 1 else None for row in rows],
+            full=full,
+            kinds=kinds,
+            latency=latency,
+            waits=waits,
+            again=again,
+        )
+
+    def wires(self, efficiency: LinkEfficiencyFit) -> np.ndarray:
+        """Seconds of every wire at the share of its rate that it reaches."""
+        return self.full / np.array([getattr(efficiency, kind) for kind in _BANDWIDTHS])[self.kinds]
+
+    def predicted(self, efficiency: LinkEfficiencyFit) -> PredictedParts:
+        """The fastest candidate of each row."""
+        extra = {name: 0.0 if name is None else efficiency.fabric_latency(name) for name in set(self.fabrics)}
+        hop = np.array([extra[name] for name in self.fabrics])
+        wires = self.wires(efficiency)
+        latency, transfer = self.latency + self.waits * hop[:, None], wires.max(axis=2)
+        time = latency + transfer + (self.again * latency * transfer) ** 0.5
+        best = np.arange(len(time)), time.argmin(axis=1)
+        busiest = wires[best].argmax(axis=1)
+        kinds, full = self.kinds[best], self.full[best]
+        kind, wire = (np.take_along_axis(of, busiest[:, None], 1)[:, 0] for of in (kinds, full))
+        limit = _CLEAR * transfer[best]
+        clear = ((wires[best] <= limit[:, None]) | (kinds == kind[:, None])).all(axis=1)
+        least = np.where(self.hosts, efficiency.host, 0.0)
+        taken = np.maximum(time[best], least), latency[best], transfer[best], self.again[best]
+        return PredictedParts(*taken, np.array(_BANDWIDTHS)[kind], wire, clear)
+
+    def added(self, efficiency: LinkEfficiencyFit) -> np.ndarray:
+        """What a hop adds, so that a row comes out as measured: so much that no candidate is faster; at least nothing.
+
+        Of a candidate that waits for no hop, nothing.
+        """
+        known = self.wires(efficiency).max(axis=2)
+        left = _remainder(known, self.seconds[:, None], self.again) - self.latency
+        needed = np.divide(left, self.waits, out=np.zeros_like(left), where=self.waits > 0)
+        return needed.max(axis=1, initial=0.0)
 
 
 _OVERHEAD = {"LL": 1 * us, "LL128": 1 * us, "Simple": 3 * us}  # of a ring's step between nodes: NCCL's, on Intel CPUs

@@ -7,7 +7,7 @@ Every predicted time has an 80 % interval, from residuals of sources that the co
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -57,26 +57,26 @@ def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) ->
     rows = one_source(timings)
     if bare := [row.row for row in rows if not (row.scale_up or row.nodes > 1)]:
         raise ValueError(f"{rows[0].source}, {bare[0]}: a prediction needs the links (--scale-up, --network)")
-    parts = [predicted_parts(row, efficiency) for row in rows]
-    predicted, steps = np.array([part.time for part in parts]), np.array([ring_of(row)[0] for row in rows])
+    parts, steps = predicted_parts(rows, efficiency), np.array([ring_of(row)[0] for row in rows])
+    predicted = parts.time
     # As for long messages, one of each kind of system.
     long = list(dict.fromkeys(replace(row, row="", size=np.inf, seconds=1.0) for row in rows))
-    at_length = [predicted_parts(row, efficiency) for row in long]
+    at_length = predicted_parts(long, efficiency)
     errors = predicted / np.array([row.seconds for row in rows]) - 1
-    kinds = tuple(collective_kind(row, part, efficiency) for row, part in zip(rows, parts, strict=True))
+    kinds = tuple(collective_kinds(rows, parts, efficiency))
     spreads = [collective_spread(kind, row.nodes) for kind, row in zip(kinds, rows, strict=True)]
-    rates = np.array([ring_of(row)[1] / part.transfer for row, part in zip(long, at_length, strict=True)])
-    widths = [
-        collective_spread(collective_kind(row, part, efficiency), row.nodes)
-        for row, part in zip(long, at_length, strict=True)
-    ]
+    rates = np.array([ring_of(row)[1] for row in long]) / at_length.transfer
+    long_kinds = collective_kinds(long, at_length, efficiency)
+    widths = [collective_spread(kind, row.nodes) for kind, row in zip(long_kinds, long, strict=True)]
+    # Seconds that a message of no bytes would wait: of a plateau, too.
+    waits = predicted_parts([replace(row, size=1.0, seconds=1.0) for row in rows], efficiency).latency
     return LinkFit(
         source=rows[0].source,
-        alpha=float(np.median(np.array([_waits(row, efficiency) for row in rows]) / steps)),
+        alpha=float(np.median(waits / steps)),
         bandwidth=float(np.median(rates)),
         bandwidth_low=float(np.median(rates / [high for _, high in widths])),
         bandwidth_high=float(np.median(rates / [low for low, _ in widths])),
-        wire_fraction=float(np.median([getattr(efficiency, part.kind) for part in at_length])),
+        wire_fraction=float(np.median([getattr(efficiency, kind) for kind in at_length.kind])),
         pipelined=True,
         times=tuple(predicted.tolist()),
         errors=tuple(errors.tolist()),
@@ -87,20 +87,19 @@ def predict_timings(timings: Iterable[Timing], efficiency: LinkEfficiencyFit) ->
     )
 
 
-def _waits(timing: Timing, efficiency: LinkEfficiencyFit) -> float:
-    """Seconds that a message of no bytes would wait: of a plateau, too."""
-    return predicted_parts(replace(timing, size=1.0, seconds=1.0), efficiency).latency
-
-
 UNKNOWN = "unknown fabric"  # the kind of rows of a fabric that no other machine has shown
 
 
-def collective_kind(timing: Timing, parts: PredictedParts, efficiency: LinkEfficiencyFit) -> str:
-    """What the interval of a prediction is learned by: where its bytes go, and whether it waits or moves them."""
-    if timing.nodes > 1 and timing.fabric not in efficiency.fabrics and np.isfinite(timing.size):
-        return UNKNOWN
-    where = "one node" if timing.nodes == 1 else "nodes"
-    return f"{where}, {'latency' if parts.latency > parts.transfer else 'bandwidth'}"
+def collective_kinds(timings: Sequence[Timing], parts: PredictedParts, efficiency: LinkEfficiencyFit) -> list[str]:
+    """What the intervals of predictions are learned by: where bytes go, and whether they wait or move."""
+    found = []
+    for timing, waits in zip(timings, parts.latency > parts.transfer, strict=True):
+        if timing.nodes > 1 and timing.fabric not in efficiency.fabrics and np.isfinite(timing.size):
+            found.append(UNKNOWN)
+        else:
+            where = "one node" if timing.nodes == 1 else "nodes"
+            found.append(f"{where}, {'latency' if waits else 'bandwidth'}")
+    return found
 
 
 TESTED = 64  # servers, or NVLink domains, up to which many publications hold the law
@@ -294,15 +293,13 @@ def predict_collective(
         raise ValueError(f"sharp is for an all-reduce over nodes whose switches add, got {operation} on {nodes}")
     in_switch = True if sharp else in_switch
     row = Timing("", "", operation, 1.0, 1.0, int(n), nodes, in_switch=in_switch, network_adds=sharp, **vars(wires))
-    efficiency, found, rests = _published_efficiency(), [], {}
-    for one in np.ravel(sizes):
-        parts = predicted_parts(timing := replace(row, size=float(one)), efficiency)
-        kind = collective_kind(timing, parts, efficiency)
-        low, high = collective_spread(kind, nodes)
-        rests[kind] = spread_rests_on(kind, nodes)
-        filling = parts.time - parts.latency - parts.transfer
-        found.append((parts.latency, parts.transfer, filling, low, high))
-    columns = np.reshape(np.transpose(found), (5, *np.shape(sizes)))
-    latency, transfer, filling, low, high = (column[()] for column in columns)
+    efficiency = _published_efficiency()
+    timings = [replace(row, size=float(one)) for one in np.ravel(sizes)]
+    parts = predicted_parts(timings, efficiency)
+    kinds = collective_kinds(timings, parts, efficiency)
+    rests = {kind: spread_rests_on(kind, nodes) for kind in kinds}
+    low, high = np.transpose([collective_spread(kind, nodes) for kind in kinds])
+    columns = (parts.latency, parts.transfer, parts.time - parts.latency - parts.transfer, low, high)
+    latency, transfer, filling, low, high = (column.reshape(np.shape(sizes))[()] for column in columns)
     said = tuple(rests.values())
     return TimedCollective(operation, int(n), sharp, sizes, latency, transfer, filling, low, high, said)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..quantities import Number
 from ..records import Explained
 from .intervals import quantile_interval, student_quantile, symmetric_interval, votes, weighted_quantile
 from .link_plans import algorithms
@@ -148,7 +149,8 @@ def _interval(rows: Residuals) -> tuple[float, float]:
     stretch = _stretch([(rows.where(rows.folds == fold), rows.where(rows.folds != fold)) for fold in folds])
     if len(folds) < _SOME:
         stretch *= student_quantile(0.9, len(folds)) / NormalDist().inv_cdf(0.9)
-    return _stretched(quantile_interval(rows.ratios, rows.sources), stretch)
+    low, high = _stretched(quantile_interval(rows.ratios, rows.sources), stretch)
+    return float(low), float(high)
 
 
 _FOLDS = 3  # of fewer, one left out says little of another
@@ -160,19 +162,18 @@ def _stretch(left_out: list[tuple[Residuals, Residuals]]) -> float:
     """The least factor with which intervals of the others hold four fifths of what was left out."""
     held = np.zeros_like(_STRETCHES)
     for mine, others in left_out:
-        ends = quantile_interval(others.ratios, others.sources)
-        for i, stretch in enumerate(_STRETCHES):
-            low, high = _stretched(ends, stretch)
-            held[i] += np.sum((low <= mine.ratios) & (mine.ratios <= high))
+        low, high = _stretched(quantile_interval(others.ratios, others.sources), _STRETCHES)
+        ratios = mine.ratios[:, None]
+        held += ((low <= ratios) & (ratios <= high)).sum(axis=0)
     enough = held >= 0.8 * sum(mine.ratios.size for mine, _ in left_out)
     return float(_STRETCHES[np.argmax(enough)]) if enough.any() else float(_STRETCHES[-1])
 
 
-def _stretched(ends: tuple[float, float], by: float) -> tuple[float, float]:
+def _stretched(ends: tuple[float, float], by: Number) -> tuple[Number, Number]:
     """An interval whose ends are so many times as far from its middle."""
     low, high = map(math.log, ends)
     middle, half = (low + high) / 2, (high - low) / 2 * by
-    return math.exp(middle - half), math.exp(middle + half)
+    return np.exp(middle - half), np.exp(middle + half)
 
 
 def _growth(far: Residuals, spreads: dict[str, tuple[float, float]]) -> float:

@@ -12,7 +12,7 @@ from ..parallelism import STEP_PARTS, Step
 from ..quantities import Amount
 
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
-_cumulative = np.vectorize(lambda z: (1 + math.erf(z / math.sqrt(2))) / 2, otypes=[float])
+_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def mixture(steps: Sequence[Step]) -> Step:
@@ -63,15 +63,17 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
     """
     ends = np.log([low, high])
     middle, deviation = ends.mean(axis=0), (ends[1] - ends[0]) / (2 * _TENTH)
-    found = []
-    for share in (0.1, 0.9):
-        least, most = ends.min(axis=(0, 1)), ends.max(axis=(0, 1))
-        for _ in range(40):
-            guess = (least + most) / 2
-            below = _cumulative((guess - middle) / deviation).mean(axis=0) < share
-            least, most = np.where(below, guess, least), np.where(below, most, guess)
-        found.append(np.exp(least)[()])
-    return found[0], found[1]
+    share = np.reshape([0.1, 0.9], (2, *(1,) * middle[0].ndim))
+    least, most = (
+        np.broadcast_to(end, (2, *middle[0].shape)) for end in (ends.min(axis=(0, 1)), ends.max(axis=(0, 1)))
+    )
+    for _ in range(40):
+        guess = (least + most) / 2
+        deviations = (guess[:, None] - middle) / deviation
+        below = ((1 + _erf(deviations / math.sqrt(2)).astype(float)) / 2).mean(axis=1) < share
+        least, most = np.where(below, guess, least), np.where(below, most, guess)
+    low_end, high_end = np.exp(least)
+    return low_end[()], high_end[()]
 
 
 def not_named(low: float, high: float) -> str:
