@@ -199,17 +199,33 @@ def test_every_page_has_a_title_a_language_a_description_and_an_icon(pages):
             assert len(described[0]) >= 50, name
 
 
-def test_every_widget_weighs_less_than_100_kb(site):
-    weights = {}
-    for path in (site / "_widgets").rglob("*.js"):
-        (started,) = re.fullmatch(r"widgets\.start\(\{(.*)\}\);", path.read_text()).groups()
+def test_a_page_starts_with_its_widgets_and_without_their_tables(site):
+    paths = [path for path in (site / "_widgets").rglob("*.js") if not path.stem.isdigit()]
+    assert paths
+    for path in paths:
+        started, root = re.fullmatch(r'widgets\.start\(\{(.*)\},"([./]*)"\);', path.read_text()).groups()
+        assert (path.parent / root).resolve().is_relative_to(site.resolve())
         models = re.findall(r'"(\w+)":String\.raw`([^`$]*)`,?', started)
         assert ",".join(f'"{name}":String.raw`{model}`' for name, model in models) == started  # and nothing else
-        for model_id, model in models:
-            assert json.loads(model).keys() == {"kind", "state", "buffers"}
-            weights[path.name, model_id] = len(gzip.compress(model.encode()))
-    assert weights
-    assert {which: weight for which, weight in weights.items() if weight >= 100_000} == {}
+        for _, text in models:
+            model = json.loads(text)
+            assert model.keys() - {"table"} == {"kind", "state", "buffers"}
+            if "table" in model:
+                assert "_table" not in model["state"]
+                assert (site / urlsplit(model["table"]).path).is_file()
+
+
+def test_a_page_weighs_less_than_350_kb_until_a_figure_comes_near(site, pages):
+    """All that a browser asks for to show the page, as a server sends it: text and scripts packed."""
+    weights = {}
+    for name, page in pages.items():
+        given = [attrs.get("src") or attrs.get("data-src") for attrs, _ in page.all("script")]
+        given += [attrs["href"] for attrs, _ in page.all("link") if attrs.get("rel") in (["stylesheet"], "stylesheet")]
+        files = {(page.path.parent / urlsplit(url).path).resolve() for url in given if url}
+        weights[name] = sum(len(gzip.compress(file.read_bytes())) for file in [page.path, *files])
+    assert {name: weight for name, weight in weights.items() if weight >= 350_000} == {}
+    tables = {path: len(gzip.compress(path.read_bytes())) for path in (site / "_widgets").rglob("*.js")}
+    assert {path.name: weight for path, weight in tables.items() if weight >= 250_000} == {}
 
 
 def test_a_figure_that_leads_to_no_page_of_the_book_is_named():
@@ -219,5 +235,5 @@ def test_a_figure_that_leads_to_no_page_of_the_book_is_named():
         '<a href="gone.html"><g/></a>',
     ]
     app = SimpleNamespace(env=SimpleNamespace(found_docs={"book/power", "notes"}))
-    models = {"one": {"state": {"_spec": {"parts": parts}}}, "two": {"state": {}}}
+    models = {"one": {"state": {"_table": {"templates": [[parts]]}}}, "two": {"state": {}}}
     assert book_widgets.lost_links(app, "book/index", models) == {"gone"}
