@@ -219,12 +219,12 @@ def commit_prediction(page, figure, answer: int = 0) -> bool:
 
 
 def keys(kind: str, options: int) -> list[str]:
-    """Return keys that take a control to its ends and through what lies between."""
+    """Return keys that move a control: a little, for the next control may rest on it, and if need be to its ends."""
     if kind == "checkbox":
         return ["Space"]
     if kind == "range":
-        return ["End", "Home", *["PageUp"] * 10]
-    return ["Home", *["ArrowDown"] * (options - 1)]
+        return ["ArrowLeft", *["ArrowRight"] * 2, "Home", *["PageUp"] * 10, "End"]
+    return ["ArrowUp"] * (options - 1) + ["ArrowDown"] * (options - 1)
 
 
 # What a control is: its kind, and how many there are to choose from.

@@ -225,8 +225,10 @@ HAND = f"""() => {{
   const picture = () => JSON.stringify(shown(figure));
   return {{
     figures,
-    take(which) {{
+    async take(which) {{ // its table comes when it is near
       figure = which;
+      figure.scrollIntoView();
+      while (!figure.dataset.table) await new Promise(requestAnimationFrame);
       start = picture();
       return figure.querySelectorAll("{CONTROLS}").length;
     }},

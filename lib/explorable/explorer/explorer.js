@@ -423,6 +423,7 @@ function render({ model, el }) {
     if (c.kind === "play") return make("span", { class: "cl-now", "aria-hidden": "true" });
     if (c.kind !== "slider") return null;
     const field = make("input", { class: "cl-now", type: "text", inputmode: c.unit ? "text" : "decimal", autocomplete: "off", spellcheck: "false", "aria-label": c.label + ", typed", "data-lm-suppress-shortcuts": "true", onchange: () => typed(c, field), onfocus: () => field.select() });
+    field.style.setProperty("--cl-letters", Math.max(...c.values.map((v) => text(c, v).length)));
     field.addEventListener("keydown", (e) => {
       if (e.key === "Enter") typed(c, field);
       else if (e.key === "Escape") { field.setAttribute("aria-invalid", "false"); told.textContent = ""; field.value = ""; sync(); }
