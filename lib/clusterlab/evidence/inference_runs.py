@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -62,9 +62,9 @@ class InferenceRun:
     seconds: float
     replica: Replica
     requests: Requests
-    sequences: float | None
-    context: float
-    tokens: float  # of prompts, in a prefill
+    sequences: Number | None
+    context: Number
+    tokens: Number  # of prompts, in a prefill
     filled: Mapping[str, str]
 
 
@@ -448,7 +448,7 @@ def inference_batches(runs: Sequence[InferenceRun]) -> list[InferenceBatch]:
 def _side_by_side(runs: Sequence[InferenceRun]) -> InferenceRun:
     """Runs on one replica as a run of arrays."""
 
-    def column(values: Iterable[Number | None]) -> Any:
+    def column(values: Iterable[Number | None]) -> np.ndarray:
         return np.array(list(values))
 
     first, asked = runs[0], [run.requests for run in runs]
