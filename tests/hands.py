@@ -1,7 +1,8 @@
 """What a figure shows between two stops, held against the law: the browser's interpolation, once more in Python.
 
-A kernel that starts with :func:`watch` writes a line for every figure of its chapter into a report: the largest error
-of a number that is told and of a place that is drawn, at control values that nobody chose.
+A kernel that imports this file, with ``HANDS_REPORT`` in its environment, writes a line for every figure of its chapter
+into a report: the largest error of a number that is told and of a place that is drawn, at control values that nobody
+chose.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple
 import nbformat
 import numpy as np
 
+from building import REPORT
 from clusterlab.units import fmt
 from explorable import Explorer
 from explorable._phrases import Notes
@@ -26,7 +28,6 @@ from explorable.explorer._axes import NONE
 from explorable.explorer._table import Table
 
 TRIES = 6
-REPORT = "HANDS_REPORT"  # where a kernel leaves its lines
 
 
 class Told(NamedTuple):

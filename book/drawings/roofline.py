@@ -409,18 +409,19 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
         Box(4, 20, _HBM, 44, kind="ink"),
         Box(4, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
     ]
+    count = fmt(int(batch))  # by fmt, so that it follows a slider
     if not fits:
-        parts.append(Box(x, 20, end - x, 44, f"{batch:,} caches do not fit", "waste"))
+        parts.append(Box(x, 20, end - x, 44, "the caches do not fit", "waste"))
     elif wide > 2.4:
         parts += [Box(x + i * wide, 20, wide, 44, kind="cache") for i in range(batch)]
     else:
         parts.append(Box(x, 20, max(end - x, _THIN), 44, kind="cache"))
     middle = max((x + end) / 2, x + 4)
-    users = f"{batch:,} {'users' if batch > 1 else 'user'}"
+    users = f"{count} {'users' if batch > 1 else 'user'}"
     parts += [
         Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
         Arrow(middle, 70, 298, 104, kind="cache"),
-        Box(4, 108, 184, 42, f"weights, read once\n{weights.intensity:,.0f} FLOP/byte", "compute"),
+        Box(4, 108, 184, 42, f"weights, read once\n{fmt(weights.intensity, 'FLOP/byte')}", "compute"),
         Box(
             204,
             108,
@@ -435,6 +436,6 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     parts.append(Label(200, 166, f"together {fmt(both, 'FLOP/byte')}, and the ridge is at {ridge}", strong=True))
     alt = (
         f"{users} at {context:,} tokens: {fmt(weights.bytes, 'B')} of weights are read once, "
-        f"and {batch:,} {'caches' if batch > 1 else 'cache'} of {fmt(each, 'B')}, {fmt(both, 'FLOP/byte')} in all."
+        f"and {count} {'caches' if batch > 1 else 'cache'} of {fmt(each, 'B')}, {fmt(both, 'FLOP/byte')} in all."
     )
     return Scene(400, 176, parts, alt=alt)

@@ -3,6 +3,7 @@
 import functools
 import gzip
 import json
+import math
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -197,6 +198,24 @@ def test_every_page_has_a_title_a_language_a_description_and_an_icon(pages):
         if name in written:
             assert len(described) == 1, name
             assert len(described[0]) >= 50, name
+
+
+@pytest.fixture(scope="module")
+def hands(site):
+    """What each figure shows between its stops, as the chapters' kernels said while the book was built."""
+    return [json.loads(line) for line in (site.parents[1] / "hands.jsonl").read_text().splitlines()]
+
+
+def test_what_a_figure_shows_between_its_stops_is_what_the_law_says(site, hands):
+    """Within one per cent, of a number and of an axis, at control values that nobody chose."""
+    stored = [path.read_text() for path in (site / "_widgets").rglob("*.js") if not path.stem.isdigit()]
+    assert len(hands) >= sum(text.count('"kind":"explorable.explorer.Explorer"') for text in stored) > 50
+    assert [one for one in hands if one["numbers"][0] > 0.01 or one["places"][0] > 0.01] == []
+    assert sum(math.inf in one["controls"].values() for one in hands) > 10
+
+
+def test_a_control_that_takes_a_number_has_25_positions(hands):
+    assert {one["title"]: one["controls"] for one in hands if min(one["controls"].values(), default=25) < 25} == {}
 
 
 def test_a_page_starts_with_its_widgets_and_without_their_tables(site):
