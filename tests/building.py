@@ -29,7 +29,7 @@ def build_book(source, output):
     """
     startup = output / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
-    (startup / "hands.py").write_text("import hands\ndel hands\n")
+    (startup / "watch_hands.py").write_text("import hands\ndel hands\n")
     paths = os.pathsep.join(filter(None, [str(ROOT / "tests"), os.environ.get("PYTHONPATH")]))
     own = {"IPYTHONDIR": str(output / "ipython"), "PYTHONPATH": paths, REPORT: str(output / "hands.jsonl")}
     script, html = Path(sys.executable).with_name("jupyter-book"), output / "_build" / "html"
