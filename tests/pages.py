@@ -27,10 +27,11 @@ HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.
 CONTROLS = ".cl-controls :is(input:not(.cl-now), select)"  # a number typed beside a slider is asked on its own
 
 # Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
+# The names of curves are apart: where there is room for them depends on the screen.
 DRAWN = """figure => ({
   scene: figure.querySelector(".cl-scene")?.innerHTML ?? "",
   paths: [...figure.querySelectorAll(".cl-area path:not(.cl-hair)")].map(p => p.getAttribute("d")),
-  tags: [...figure.querySelectorAll(".cl-tag")].filter(t => !t.hidden).map(t => [
+  tags: [...figure.querySelectorAll(".cl-tag:not(.cl-along)")].filter(t => !t.hidden).map(t => [
     t.className, t.textContent, ...["left", "bottom", "top"].map(side => Number.parseFloat(t.style[side]).toFixed(1))
   ]).sort(),
   readouts: Object.fromEntries([...figure.querySelectorAll(".cl-readouts div")].map(

@@ -73,10 +73,77 @@ window.widgets = (() => {
         }
         await widget.render?.({ model: live[id], el });
         if (table && !tables[id]) later(id, live[id], base + table, el);
+        const figure = el.querySelector(".cl-explorer");
+        if (figure) (window.requestIdleCallback ?? setTimeout)(() => join(figure), { timeout: 2000 });
       } catch (error) {
         console.error(`widget ${id} did not start`, error);
       }
     }
   }
+
+  // What has one name lights up together: a curve, its name or its key, a bar, a box, a read-out; and in the text around
+  // the figure the same words, and the numbers that the figure tells.
+  const NAMED = ".cl-legend li, .cl-tag, .cl-readouts div, .cl-scene .cl-box:has(text), .cl-scene .cl-label";
+  const plain = (text) => (text ?? "").replace(/\s+/g, " ").trim().toLowerCase();
+  function nameOf(part) {
+    if (part.matches("li")) return plain(part.childNodes[1].textContent);
+    return plain(part.matches(".cl-along") ? part.firstChild.textContent : part.querySelector("dt")?.textContent ?? part.textContent);
+  }
+  function join(figure) {
+    const all = (query) => [...figure.querySelectorAll(query)], refs = [];
+    // The path of a name in the picture: those of a kind stand in the same order.
+    const paths = (part) => {
+      const [tags, drawn] = [["[data-curve]", ".cl-curve"], [".cl-legend li", ".cl-span"], [".cl-at", ".cl-dot"], [".cl-top", ".cl-rule"]].find(([tag, path]) => part.matches(tag) && all(path).length) ?? [];
+      return tags ? [all(drawn)[part.dataset.curve ?? all(tags).indexOf(part)]].filter(Boolean) : [];
+    };
+    const named = (name) => all(NAMED).filter((part) => nameOf(part) === name).flatMap((part) => [part, ...paths(part)]);
+    function light(name) {
+      all(".cl-lit").forEach((part) => part.classList.remove("cl-lit"));
+      const lit = name ? named(name) : [];
+      lit.forEach((part) => part.classList.add("cl-lit"));
+      figure.classList.toggle("cl-dims", lit.length > 0);
+      for (const [ref, own] of refs) ref.classList.toggle("cl-lit", own === name);
+    }
+    function lights(part, name) {
+      const words = !part.closest("svg"); // what listens for the focus in a drawing would be a stop of the tab key
+      for (const on of ["pointerenter", ...(words ? ["focus"] : [])]) part.addEventListener(on, () => light(name));
+      for (const off of ["pointerleave", ...(words ? ["blur"] : [])]) part.addEventListener(off, () => light(null));
+    }
+    all(".cl-legend li, .cl-along, .cl-at, .cl-top, .cl-readouts div").forEach((part) => [part, ...paths(part)].forEach((one) => lights(one, nameOf(part))));
+
+    const section = figure.closest("section");
+    if (!section) return;
+    const outside = (part) => !part.closest(".cl-explorer, .cl-check, .cl-ref, pre, nav, .admonition-title");
+    function refer(part, name) {
+      part.classList.add("cl-ref");
+      if (!part.closest("a")) part.tabIndex = 0;
+      refs.push([part, name]);
+      lights(part.closest("a") ?? part, name);
+    }
+    const names = new Set(all(NAMED).map(nameOf).filter((name) => name.length > 2));
+    for (const word of section.querySelectorAll("em, strong, .std-term, td:first-child")) {
+      if (names.has(plain(word.textContent)) && outside(word)) refer(word, plain(word.textContent));
+    }
+    const told = all(".cl-readouts div").map((row) => [plain(row.querySelector("dd").textContent.split(" (")[0]), nameOf(row)]).filter(([text]) => /\d.*\D/.test(text) && text.length > 3);
+    const walker = document.createTreeWalker(section, NodeFilter.SHOW_TEXT), nodes = [];
+    while (told.length && walker.nextNode()) {
+      const node = walker.currentNode, around = node.parentElement;
+      if (/\d/.test(node.data) && around.closest("p, li") && outside(around)) nodes.push(node);
+    }
+    for (const node of nodes) {
+      const data = node.data.toLowerCase().replaceAll("\u00a0", " ");
+      for (const [text, name] of told) {
+        const at = data.indexOf(text);
+        if (at < 0 || /[\d.,]/.test(data[at - 1] ?? "") || /[\w%]/.test(data[at + text.length] ?? "")) continue;
+        const number = node.splitText(at), span = document.createElement("span");
+        number.splitText(text.length);
+        number.replaceWith(span);
+        span.append(number);
+        refer(span, name);
+        break;
+      }
+    }
+  }
+
   return { kind, start, table };
 })();

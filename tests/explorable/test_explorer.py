@@ -473,7 +473,7 @@ def test_what_makes_no_sense_is_refused_by_name(message):
 
 def test_every_refusal_of_the_source_is_reached_by_one_of_these():
     rooms = [importlib.import_module(f"explorable.explorer.{path.stem}") for path in LIBRARY.glob("_[a-z]*.py")]
-    assert len(rooms) == 5
+    assert len(rooms) == 6
     assert unreached(explorer, REFUSALS, *rooms) == set()
 
 
@@ -511,7 +511,8 @@ def test_a_named_colour_goes_before_the_cycle_and_leaves_the_others_theirs():
         Picture(curves={"a": 1, "b": 2}, marks={"k": [(1, 1, "m")]}), colours={"b": "waste", "k": "cache"}
     )._html
     assert re.findall(r'class="cl-curve ([^"]*)"', page) == ["cl-s0", "cl-c-waste cl-s1"]
-    assert re.findall(r'class="cl-stroke ([^"]*)"', page) == ["cl-s0", "cl-c-waste cl-s1"]
+    named = r'class="cl-tag cl-along(?: cl-under| cl-roomy)* ([^"]*)"'
+    assert re.findall(named, page) == ["cl-s0", "cl-c-waste cl-s1"]
     assert re.findall(r'class="cl-mark ([^"]*)"', page) == ["cl-c-cache cl-s2"] * 2
     bars = Picture(spans={"busy": [(0, 0, 1, "step")], "idle": [(0, 1, 2)]})
     page = draw(bars, y=None, lanes=["lane"], colours={"busy": "forward"})._html
@@ -531,7 +532,9 @@ def test_a_band_lies_between_two_curves_under_all_of_them():
     low, high, _ = ([spot for spot in re.split("[ML]", path) if spot] for path in paths["cl-curve"])
     assert paths["cl-between"] == ["M" + "L".join([*low, *high[::-1]]) + "Z"]
     assert (len(low), len(high)) == (3, 2)
-    assert len(re.findall("cl-stroke cl-edge", page)) == 2
+    asked = Predict("Three runs.", "Which is longest?", {"a": "No.", "b": "Yes."}, right="b", hides=["low", "high"])
+    asks = draw(Picture(curves=curves), bands=[("low", "high")], predict=asked)._html
+    assert len(re.findall("cl-stroke cl-edge", asks)) == 2, "what is asked about has a key"
     none = draw(Picture(curves=curves | {"high": np.full(3, np.nan)}), bands=[("low", "high")])._html
     assert re.findall(r'class="cl-between[^>]*? d="([^"]*)"', none) == [""]
 

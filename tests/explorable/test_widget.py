@@ -205,8 +205,8 @@ def choose(figure, **values):
 def legend(figure) -> dict[str, str]:
     """Return what the cursor reads, curve by curve."""
     return dict(
-        figure.locator(".cl-legend li").evaluate_all(
-            "all => all.map(li => [li.childNodes[1].textContent, li.querySelector('b').textContent])"
+        figure.locator("[data-curve]").evaluate_all(
+            "all => all.map(key => [key.childNodes[1].data ?? key.firstChild.data, key.querySelector('b').textContent])"
         )
     )
 
@@ -384,9 +384,9 @@ def test_the_legend_says_which_curve_waits_for_the_prediction(gallery):
     page, figures = gallery(predicted=False)
     keys = figures["cost"].locator(".cl-legend li")
     notes = [key.evaluate("li => getComputedStyle(li, '::after').content") for key in keys.all()]
-    assert notes == ["none", '"\xa0(hidden until you answer)"']
+    assert notes == ['"\xa0(hidden until you answer)"'], "what is not asked about has its name in the picture"
     commit_prediction(page, figures["cost"])
-    assert [key.evaluate("li => getComputedStyle(li, '::after').content") for key in keys.all()] == ["none"] * 2
+    assert [key.evaluate("li => getComputedStyle(li, '::after').content") for key in keys.all()] == ["none"]
 
 
 def test_an_answer_is_remembered_over_a_reload_and_can_be_asked_again(gallery):
@@ -1165,6 +1165,64 @@ def test_what_is_drawn_can_be_taken_by_mouse_and_by_keys(handed):
     rule.press("Home")
     assert field.input_value() == "1 GPUs"
     assert rule.get_attribute("aria-valuetext") == "1 GPUs"
+
+
+COVERED = """figure => {
+  const area = figure.querySelector(".cl-area"), frame = area.getBoundingClientRect();
+  const names = [...area.querySelectorAll(".cl-along")].filter(name => name.offsetParent);
+  const boxes = names.map(name => name.getBoundingClientRect());
+  const covered = [];
+  area.querySelectorAll(".cl-curve").forEach((path, i) => {
+    const long = path.getTotalLength();
+    for (let k = 0; k <= 400; k++) {
+      const { x, y } = path.getPointAtLength(long * k / 400);
+      const [px, py] = [frame.left + x * frame.width / 1000, frame.top + y * frame.height / 1000];
+      names.forEach((name, n) => {
+        const box = boxes[n];
+        if (px > box.left + 2 && px < box.right - 2 && py > box.top + 2 && py < box.bottom - 2) {
+          covered.push(`${name.textContent} covers curve ${i}`);
+        }
+      });
+    }
+  });
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom) covered.push("two names meet");
+  }));
+  return [...new Set(covered)];
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 375])
+def test_the_name_of_a_curve_stands_on_it_and_covers_none(gallery, width):
+    _, figures = gallery(viewport={"width": width, "height": 900})
+    named = [figure for figure in figures.values() if figure.locator(".cl-along").count()]
+    assert len(named) >= 2
+    for figure in named:
+        assert figure.evaluate(COVERED) == []
+        for control in figure.locator(CONTROLS).all():
+            for key in ("Home", "End"):
+                control.press(key)
+                assert figure.evaluate(COVERED) == []
+
+
+def test_what_has_one_name_lights_up_together_in_figure_and_text(hand, tmp_path, visit):
+    path = tmp_path / "lit.html"
+    text = "<p>The <em>time</em> falls, and at ten it takes longer.</p>"
+    path.write_text(
+        static_page(hand).replace("<main>", f"<main><section>{text}").replace("</main>", "</section></main>")
+    )
+    page = visit(path.as_uri())
+    (figure,) = widgets_ready(page)
+    word = page.locator("em.cl-ref")
+    word.wait_for()
+    word.focus()
+    lit = figure.locator(".cl-lit")
+    assert {one.get_attribute("class").split()[0] for one in lit.all()} >= {"cl-curve"}
+    assert "cl-dims" in figure.get_attribute("class")
+    page.keyboard.press("Tab")
+    assert lit.count() == 0
+    figure.locator(".cl-read").first.hover()
+    assert "cl-lit" in word.get_attribute("class")
 
 
 def test_the_address_remembers_what_was_moved_and_a_colleague_sees_it(handed, hand):

@@ -22,6 +22,7 @@ from clusterlab.units import fmt
 from .._phrases import Notes, unmarked
 from .._widget import Widget, script, style, together
 from ._controls import Control, Play, Select, Slider, Toggle, checked
+from ._labels import places
 from ._markup import Figure
 from ._picture import Axis, Picture, Predict, hidden_labels, stacked, waterfall
 from ._table import Table, check_alike, check_colours, curve_pairs, every_picture, one_picture
@@ -116,6 +117,7 @@ class Explorer(Widget):
         super().__init__()
         self.add_traits(**{control.name: control.trait() for control in self._controls})
         start = self._index([control.start for control in self._controls])
+        named = places(table, start, hidden)
         told = [(answer, together(why)) for answer, why in predict.answers.items()] if predict else []
         question = asdict(predict) | {"answers": told} if predict else None
         self._title = title
@@ -124,10 +126,11 @@ class Explorer(Widget):
             "controls": [control.spec() for control in self._controls],
             "predict": question,
             "bands": between,
+            "names": [(p.at, p.above) if p else None for p in named],
             "drags": self._handles(pictures[0], drags),
         }
         self._table = table.stored()
-        self._html = Figure(table, start, colours, hidden, between).markup(
+        self._html = Figure(table, start, colours, hidden, between, named).markup(
             title, predict.premise if predict else "", not self._controls
         )
         if any(control.smooth for control in self._controls):

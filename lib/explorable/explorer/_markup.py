@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from .._widget import escape, together
 from ..scene import TEXT
 from ._axes import NONE, Scale
+from ._labels import Place
 from ._table import Table
 
 
@@ -45,8 +46,9 @@ class Figure:
         colours: Mapping[str, str],
         hidden: frozenset[str],
         bands: Sequence[tuple[int, int]] = (),
+        places: Sequence[Place | None] = (),
     ) -> None:
-        self.colours, self.hidden, self.bands = colours, hidden, bands
+        self.colours, self.hidden, self.bands, self.places = colours, hidden, bands, places
         self.first, self.lanes = table.first, table.lanes
         # Only what stands on an axis asks for it, and a table has the axes that its pictures stand on.
         self.x, self.y = cast(Scale, table.x), cast(Scale, table.y)
@@ -162,7 +164,15 @@ class Figure:
         for label, (x, y) in zip(self.first.points, self.points, strict=True):
             there = bool(self._spot(x, y))
             tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there))
-        return tags
+        return tags + [self._name_tag(i, place) for i, place in enumerate(self.places) if place]
+
+    def _name_tag(self, i: int, place: Place) -> str:
+        """The name of a curve, on it."""
+        name = list(self.first.curves)[i]
+        classes = f"cl-tag cl-along{'' if place.above else ' cl-under'}{'' if place.narrow else ' cl-roomy'}"
+        style = f"left:{self.x.place(self.grid[place.at]) / 10:.2f}%;bottom:{place.edge / 10:.2f}%"
+        shade = self._shade(i, name)
+        return f'<span class="{classes} {shade}" style="{style}" data-curve="{i}">{escape(name)}</span>'
 
     def _span_tag(self, span: Span, shade: str) -> str:
         middle = (self.x.place(span.start) + self.x.place(span.end)) / 2
@@ -252,17 +262,19 @@ class Figure:
         return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
     def _legend(self) -> str:
-        """A key for each kind of spans, or for each curve and each kind of marks."""
+        """A key for each kind of spans, or for each curve that has no name on it and each kind of marks."""
         line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
-        lines = [
-            _key(30, _path(f"{line}{self._edge(i)} {self._shade(i, name)}", "M0 5H30"), name)
-            for i, name in enumerate(names)
-        ]
+        lines = []
+        for i, name in enumerate(names):
+            place = self.places[i] if i < len(self.places) else None
+            if not (place and place.narrow):
+                picture = _path(f"{line}{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
+                lines.append(_key(30, picture, name, f' data-curve="{i}"' + ' class="cl-tight"' * (place is not None)))
         return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
 
 
-def _key(width: int, picture: str, name: str) -> str:
-    return f'<li><svg viewBox="0 0 {width} 10" aria-hidden="true">{picture}</svg>{escape(name)}</li>'
+def _key(width: int, picture: str, name: str, more: str = "") -> str:
+    return f'<li{more}><svg viewBox="0 0 {width} 10" aria-hidden="true">{picture}</svg>{escape(name)}</li>'
 
 
 def _ring(low: str, high: str) -> str:

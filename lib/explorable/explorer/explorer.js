@@ -105,6 +105,8 @@ function render({ model, el }) {
   const all = (selector) => [...figure.querySelectorAll(selector)];
   const curves = all(".cl-curve"), dots = all(".cl-dot"), rules = all(".cl-rule"), boxes = all(".cl-span"), bands = all(".cl-between");
   const scatter = spec.marks.map((_, i) => all(`.cl-area .cl-mark.cl-s${curves.length + i}`));
+  const onCurves = curves.map((_, i) => figure.querySelector(`.cl-along[data-curve="${i}"]`));
+  onCurves.forEach((tag, i) => { if (tag) tag.stands = spec.names[i]; });
   const ruleTags = all(".cl-top"), dotTags = all(".cl-at"), readouts = all(".cl-readouts dd");
   const id = "cl-" + Math.random().toString(36).slice(2);
   const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -164,10 +166,11 @@ function render({ model, el }) {
     return mixed(values);
   }
 
-  function line(mix, i) {
+  const heights = (mix, i) => grid.map((_, j) => blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]));
+  function line(ups) {
     let d = "", pen = "M";
     for (let j = 0; j < grid.length; j++) {
-      const height = blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]);
+      const height = ups[j];
       if (height === NONE) pen = "M";
       else { d += pen + at(place(x, grid[j])) + " " + at(1000 - place(y, height)); pen = "L"; }
     }
@@ -238,7 +241,7 @@ function render({ model, el }) {
   function show(mixture, slides, told = mixture) {
     mix = mixture;
     let next = 0;
-    const lines = curves.map((_, i) => line(mix, i));
+    const ups = curves.map((_, i) => heights(mix, i)), lines = ups.map(line);
     next += curves.length;
     curves.forEach((path, i) => path.setAttribute("d", lines[i]));
     bands.forEach((path, i) => path.setAttribute("d", outline(...spec.bands[i].map((n) => lines[n]))));
@@ -274,6 +277,7 @@ function render({ model, el }) {
       for (const path of scatter[i]) path.setAttribute("d", caps);
     });
     marks.sort((a, b) => a.px - b.px || a.py - b.py);
+    nameCurves(ups);
     if (scatter.length) area.setAttribute("aria-valuemax", Math.max(marks.length - 1, 0));
     all(".cl-in").forEach((tag) => tag.remove());
     let breaks = "";
@@ -296,6 +300,51 @@ function render({ model, el }) {
     if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === chosenMark) : cursor);
     grips.forEach(({ settle }) => settle());
   }
+  // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
+  function nameCurves(ups) {
+    const tags = onCurves.filter((tag) => tag?.offsetParent);
+    if (!tags.length) return;
+    const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
+    const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
+    const meets = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
+    for (const [paths, labels] of [[dots, dotTags], [rules, ruleTags]]) paths.forEach((path, i) => {
+      const [px, py] = (/M([-\d.]+) ([-\d.]+)/.exec(path.getAttribute("d")) ?? []).slice(1).map(Number);
+      if (px === undefined) return;
+      const label = labels[i], w = across * (label.offsetWidth + 12), left = label.classList.contains("cl-left-of"), h = up * label.offsetHeight;
+      const high = paths === rules ? 1000 : 1000 - py + h / 2, low = paths === rules ? 1000 - h * (1 + i) : high - h;
+      taken.push([px - (left ? w : 9 * across), px + (left ? 9 * across : w), low, high]);
+      if (paths === rules) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
+    });
+    for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
+    for (const tag of tags) {
+      const i = Number(tag.dataset.curve), half = across * (tag.firstChild.length * 3.4 + 4), h = 17 * up, own = lines[i];
+      const stand = (at, above) => {
+        const left = xs[at] - half, right = xs[at] + half, first = xs.findIndex((g) => g >= left), last = xs.findLastIndex((g) => g <= right);
+        const ends = (line) => [[first, left], [last + 1, right]].map(([j, g]) => line[j - 1] + (line[j] - line[j - 1]) * (g - xs[j - 1]) / (xs[j] - xs[j - 1]));
+        const along = lines.map((line) => [...line.slice(first, last + 1), ...ends(line)].filter((v) => !Number.isNaN(v)));
+        const edge = Math[above ? "max" : "min"](...along[i]), low = above ? edge : edge - gap - h, high = low + gap + h, box = [left, right, low, high];
+        const out = low < 0 || high > 1000 || left < 0 || right > 1000 || taken.some((other) => meets(box, other));
+        const room = Math.min(200, ...along.map((line, k) => k === i || !line.length ? 200 : Math.max(Math.min(...line) - high, low - Math.max(...line))));
+        return { at, above, edge, box, room: out ? -1 : room };
+      };
+      const there = (at) => inside(own[at]);
+      let found = there(tag.stands[0]) ? stand(...tag.stands) : { room: -1 };
+      for (let k = 0, free = found.room > gap; !free && k < 24; k++) {
+        const u = half + k * (1000 - 2 * half) / 23, at = xs.reduce((best, g, j) => Math.abs(g - u) < Math.abs(xs[best] - u) ? j : best, 0);
+        for (const above of there(at) ? [true, false] : []) {
+          const one = stand(at, above);
+          if (one.room > Math.max(found.room, gap)) found = one;
+        }
+      }
+      tag.hidden = found.room <= 0;
+      if (tag.hidden) continue;
+      tag.stands = [found.at, found.above];
+      taken.push(found.box);
+      tag.classList.toggle("cl-under", !found.above);
+      tag.style.left = xs[found.at] / 10 + "%";
+      tag.style.bottom = found.edge / 10 + "%";
+    }
+  }
   function move(tag, px, py, there) {
     tag.hidden = !there;
     tag.style.left = px / 10 + "%";
@@ -307,7 +356,7 @@ function render({ model, el }) {
   // focused picture.
   let cursor = null;
   const stops = () => scatter.length ? marks.length : grid.length;
-  const keys = all(".cl-legend li"), foot = figure.querySelector(".cl-foot"), here = make("b", { class: "cl-here" });
+  const keys = curves.map((_, i) => all(`[data-curve="${i}"]`)), foot = figure.querySelector(".cl-foot"), here = make("b", { class: "cl-here" });
   const hair = document.createElementNS("http://www.w3.org/2000/svg", "path");
   const ring = make("span", { class: "cl-ring", hidden: "" });
   function point(j) {
@@ -327,7 +376,7 @@ function render({ model, el }) {
     hair.setAttribute("d", `M${at(place(x, grid[j]))} 0V1000`);
     const heights = curves.map((_, i) => blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]));
     const texts = heights.map((height, i) => height === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, height), y));
-    texts.forEach((text, i) => { keys[i].querySelector("b").textContent = text; });
+    texts.forEach((text, i) => { for (const key of keys[i]) key.querySelector("b").textContent = text; });
     here.textContent = spec.at[j];
     return spec.at[j] + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", ");
   }
@@ -338,7 +387,7 @@ function render({ model, el }) {
   } else if (curves.length) {
     hair.setAttribute("class", "cl-hair");
     area.querySelector("svg").append(hair);
-    keys.forEach((li) => { if (!li.querySelector("b")) li.append(make("b")); });
+    keys.flat().forEach((key) => { if (!key.querySelector("b")) key.append(make("b")); });
     foot.prepend(here);
   }
   if (scatter.length || curves.length) {
