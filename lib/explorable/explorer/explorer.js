@@ -111,7 +111,7 @@ function render({ model, el }) {
   const id = "cl-" + Math.random().toString(36).slice(2);
   const scene = figure.querySelector(".cl-scene"), calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
 
-  // Positions in thousandths of an axis, and the values that stand there.
+  // Positions in thousandths of an axis, and the values there.
   const warped = (axis, code) => axis.first + axis.span * code / STEPS;
   const place = (axis, code) => 1000 * (warped(axis, code) - axis.low) / (axis.high - axis.low);
   const value = (axis, code) => axis.log ? 10 ** warped(axis, code) : warped(axis, code);
@@ -306,9 +306,9 @@ function render({ model, el }) {
     if (!tags.length) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    const meets = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
+    const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
     for (const [paths, labels] of [[dots, dotTags], [rules, ruleTags]]) paths.forEach((path, i) => {
-      const [px, py] = (/M([-\d.]+) ([-\d.]+)/.exec(path.getAttribute("d")) ?? []).slice(1).map(Number);
+      const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [];
       if (px === undefined) return;
       const label = labels[i], w = across * (label.offsetWidth + 12), left = label.classList.contains("cl-left-of"), h = up * label.offsetHeight;
       const high = paths === rules ? 1000 : 1000 - py + h / 2, low = paths === rules ? 1000 - h * (1 + i) : high - h;
