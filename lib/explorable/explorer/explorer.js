@@ -177,8 +177,7 @@ function render({ model, el }) {
     return d;
   }
 
-  // Along one curve and back along the other.
-  const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
+    const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
 
   // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
   function spot(cx, cy) {
@@ -197,7 +196,7 @@ function render({ model, el }) {
   };
   const drawn = (mix, i) => phrase(mix, (one) => scenes(one)[i]);
 
-  // A part of a scene that has a key slides from where it was.
+  // A part with a key slides from where it was.
   function paint(mix, slides) {
     const keyed = () => [...scene.querySelectorAll("[data-key]")];
     const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
