@@ -16,7 +16,7 @@ from ._table import Table
 
 # In pixels: the picture on a telephone and on a page, the advance of a letter, a line, and what stays free around it.
 _NARROW, _WIDE = (290.0, 190.0), (620.0, 270.0)
-_LETTER, _LINE, _GAP = 6.8, 17.0, 4.0
+_LETTER, _LINE, _GAP = 7.4, 17.0, 4.0
 _TRIES = 24  # places along a curve
 
 

@@ -316,7 +316,7 @@ function render({ model, el }) {
     });
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
-      const i = Number(tag.dataset.curve), half = across * (tag.firstChild.length * 3.4 + 4), h = 17 * up, own = lines[i];
+      const i = Number(tag.dataset.curve), half = across * ((tag.wide ??= tag.offsetWidth) / 2 + 3), h = 17 * up, own = lines[i];
       const stand = (at, above) => {
         const left = xs[at] - half, right = xs[at] + half, first = xs.findIndex((g) => g >= left), last = xs.findLastIndex((g) => g <= right);
         const ends = (line) => [[first, left], [last + 1, right]].map(([j, g]) => line[j - 1] + (line[j] - line[j - 1]) * (g - xs[j - 1]) / (xs[j] - xs[j - 1]));
