@@ -525,7 +525,7 @@ function render({ model, el }) {
     settled = true;
   }
 
-  // The steps of a process: back, on, and play, which nobody is shown who asked for less motion.
+  // The steps of a process: back, on, and play, but not for who asked for less motion.
   let timer = null, playing = null;
   const icon = (d) => `<svg viewBox="0 0 10 10" aria-hidden="true"><path d="${d}"/></svg>`;
   const BACK = "M1 1h1.6v8H1zM9 1v8L3.2 5z", ON = "M9 1H7.4v8H9zM1 1v8l5.8-4z", PLAY = "M2 .5v9L9.5 5z", PAUSE = "M1.5 1h2.5v8H1.5zM6 1h2.5v8H6z";
@@ -575,7 +575,7 @@ function render({ model, el }) {
     }), ...(controls.length ? [reset, told] : []));
   figure.querySelector(".cl-readouts").setAttribute("aria-live", "polite");
 
-  // A thing that moves a control: it is dragged, and the control takes the value that brings it nearest to the pointer.
+  // A thing that moves a control, which takes the value that brings it nearest to the pointer.
   const grips = spec.drags.map(([kind, which, number]) => {
     const c = controls[number], box = () => (kind === "key" ? scene : area).getBoundingClientRect();
     const column = curves.length + readouts.length + (kind === "point" ? 2 * which : 2 * dots.length + which);
