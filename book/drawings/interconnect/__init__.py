@@ -13,7 +13,6 @@ from .collectives import (
     STAGES,
     STEPS,
     Held,
-    all_to_all,
     collective,
     rails,
     ring,
@@ -23,8 +22,8 @@ from .collectives import (
     tree,
     tree_rounds,
 )
-from .machines import domains, rack, server, ways
-from .networks import fat_tree, torus, tree_links
+from .machines import domains, ways
+from .networks import fat_tree, tree_links
 
 __all__ = [
     "CHUNKS",
@@ -34,18 +33,14 @@ __all__ = [
     "STAGES",
     "STEPS",
     "Held",
-    "all_to_all",
     "collective",
     "domains",
     "fat_tree",
-    "rack",
     "rails",
     "ring",
     "ring_cell",
     "ring_sums",
-    "server",
     "states",
-    "torus",
     "tree",
     "tree_links",
     "tree_rounds",

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from clusterlab.interconnect import Collective
 from clusterlab.units import fmt
-from explorable import Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, legend
 
 RANKS = ("ochre", "violet", "red", "grey")  # colours of four ranks: they mean nothing else in the book
 GPUS = len(RANKS)  # of a ring, and of the collectives
@@ -319,63 +319,3 @@ def rails(stage: int, inside: Collective, across: Collective) -> Scene:
     )[stage]
     before = "Before" if stage == 0 else f"After the {STAGES[stage]}"
     return Scene(400, 248, parts, alt=f"{before}: {says}")
-
-
-def all_to_all(hierarchical: bool, servers: int = 3, gpus: int = 4) -> Scene:
-    """Draw what one GPU sends to other servers in an all-to-all, each message as wide as it is large.
-
-    Parameters
-    ----------
-    hierarchical : bool
-        In two stages, first inside the server to the GPU on the right rail; or straight to every GPU.
-    servers, gpus : int
-        Servers, and GPUs of each.
-
-    Examples
-    --------
-    >>> [sum(isinstance(part, Band) for part in all_to_all(way).parts) for way in (False, True)]
-    [8, 2]
-    """
-    n, others = servers * gpus, servers - 1
-    pitch, high, gap = 29, 25, 14
-    tall = others * gpus * pitch + (others - 1) * gap
-    unit = high / (others * gpus)  # width of one of the n pieces of the buffer
-    start = (tall - gpus * pitch) / 2 + 22
-    parts: list[Part] = [
-        Label(0, 8, "Sending server", "start", strong=True),
-        Label(400, 8, "Other servers", "end", strong=True),
-        Box(0, start - 4, 104, gpus * pitch + 4),
-    ]
-
-    def row(server: int, gpu: int) -> float:
-        return 22 + (server - 1) * (gpus * pitch + gap) + gpu * pitch
-
-    targets = [(server, gpu) for server in range(1, servers) for gpu in range(gpus)]
-    if hierarchical:
-        targets = [(server, 0) for server in range(1, servers)]
-    width = unit * (gpus if hierarchical else 1)
-    outs = start + high / 2 - unit * gpus * others / 2
-    for i, (server, gpu) in enumerate(targets):
-        y = row(server, gpu) + high / 2 - width / 2
-        parts.append(Band(100, outs + i * width, 320, y, width, width, "network"))
-    for server in range(1, servers):
-        parts.append(Box(316, row(server, 0) - 4, 84, gpus * pitch + 4))
-        for gpu in range(gpus):
-            hit = (server, gpu) in targets
-            parts.append(Box(320, row(server, gpu), 76, high, f"GPU {server * gpus + gpu}", "compute", solid=hit))
-    for gpu in range(gpus):
-        y = start + gpu * pitch
-        parts.append(Box(38, y, 62, high, f"GPU {gpu}", "compute", solid=gpu == 0))
-        if hierarchical and gpu:
-            parts.append(Arrow(38, start + high / 2, 38, y + high / 2, kind="nvlink", bend=-0.4 / gpu**0.2))
-    count = len(targets)
-    size = f"S/{servers}" if hierarchical else f"S/{n}"
-    parts.append(Label(0, tall + 34, f"{count} messages of {size} cross", "start"))
-    if hierarchical:
-        parts.append(Label(0, start + gpus * pitch + 14, "NVLink first", "start"))
-    alt = (
-        f"GPU 0 sends {count} messages of {size} to other servers"
-        + (", after an exchange over NVLink" if hierarchical else "")
-        + f": {others * gpus} of the {n} pieces of its buffer either way."
-    )
-    return Scene(400, tall + 44, parts, alt=alt)

@@ -1,12 +1,11 @@
-"""Networks of switches, and of links from neighbour to neighbour."""
+"""Networks of switches."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from clusterlab.interconnect import FatTree, Torus
-from clusterlab.units import fmt
-from explorable import Arrow, Box, Label, Part, Scene, legend
+from clusterlab.interconnect import FatTree
+from explorable import Arrow, Box, Label, Part, Scene
 
 
 def tree_links(tree: FatTree, radix: int) -> Iterator[tuple[str, int, int]]:
@@ -86,70 +85,3 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
         f"spines{cores} of {radix} ports each: {tail}"
     )
     return Scene(400, 238, parts, alt=alt)
-
-
-def torus(sizes: Sequence[int], counted: Torus, rate: float) -> Scene:
-    """Draw a torus of two dimensions, with its links around the edges, and the links of one chip.
-
-    Parameters
-    ----------
-    sizes : sequence of two ints
-        Rows and columns, three or four each.
-    counted : Torus
-        The same torus, as :func:`clusterlab.interconnect.torus` counts it.
-    rate : float
-        Bytes/s of one link in one direction.
-
-    Raises
-    ------
-    ValueError
-        The record is of another torus, or there are fewer rows or columns, or more.
-
-    Examples
-    --------
-    >>> from clusterlab.interconnect import torus as count
-    >>> drawn = torus((3, 4), count((3, 4)), 100e9)
-    >>> sum(isinstance(part, Arrow) and not part.text for part in drawn.parts)
-    24
-    """
-    rows, columns = sizes
-    if not {rows, columns} <= {3, 4}:
-        raise ValueError(f"sizes must be three or four rows and columns, got {rows} by {columns}")
-    if rows * columns != counted.nodes:
-        raise ValueError(f"counted must be a torus of {rows} by {columns}, got {counted.nodes} nodes")
-    wide, high, across, down, top = 44, 28, 100, 68, 36
-    one = 1, 1  # the chip whose links stand out
-
-    def at(row: int, column: int) -> tuple[float, float]:
-        return 12 + across * column, top + down * row
-
-    def kind(row: int, column: int, to_row: int, to_column: int) -> str:
-        return "nvlink" if one in ((row, column), (to_row, to_column)) else "ink"
-
-    parts: list[Part] = []
-    for row in range(rows):
-        for column in range(columns):
-            x, y = at(row, column)
-            if column + 1 < columns:
-                ends = x + wide, y + high / 2, x + across, y + high / 2
-                parts.append(Arrow(*ends, kind=kind(row, column, row, column + 1), heads=0))
-            else:
-                ends = at(row, 0)[0] + wide / 2, y, x + wide / 2, y
-                parts.append(Arrow(*ends, kind="violet", bend=30 / (ends[2] - ends[0]), heads=0))
-            if row + 1 < rows:
-                ends = x + wide / 2, y + high, x + wide / 2, y + down
-                parts.append(Arrow(*ends, kind=kind(row, column, row + 1, column), heads=0))
-            else:
-                ends = x + wide, at(0, column)[1] + high / 2, x + wide, y + high / 2
-                parts.append(Arrow(*ends, kind="violet", bend=30 / (ends[3] - ends[1]), heads=0))
-    text = fmt(rate, "B/s")
-    places = [(row, column) for row in range(rows) for column in range(columns)]
-    parts += [Box(*at(*place), wide, high, kind="compute", solid=place == one) for place in places]
-    alt = (
-        f"A torus of {rows} by {columns} chips: each has a link of {text} to each of four neighbours, and links around "
-        f"the edges join the ends of every row and column."
-    )
-    bottom = top + down * (rows - 1) + high
-    entries = [(f"links of one chip, {text} each", "nvlink", True), ("wraparound", "violet", True)]
-    parts += legend(12, bottom + 20, entries)
-    return Scene(400, bottom + 30, parts, alt=alt)
