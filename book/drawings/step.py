@@ -150,7 +150,8 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
                 parts.append(Box(x, y, wide, max(size * fine, 0.5), kind=_HOLDS[part], solid=True))
             low = high
         digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        parts.append(Label(middle, y - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
+        text = y - 10 if held.total > most or y - 20 > foot - tall else min(y - 10, foot - tall - gap - 8)
+        parts.append(Label(middle, text, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
     parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
