@@ -33,7 +33,8 @@ CORE = {
 }
 CORE_LINES = 5500  # of what teaches: ``checks``, ``quantities`` and ``records`` are tools of every room
 TOOLS = {"checks", "records"}
-CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "parallelism", "failures", "power")
+# Of five subjects: parallelism has two pages.
+CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "parallelism", "step", "failures", "power")
 
 
 def modules(package: Path) -> dict[str, ast.Module]:

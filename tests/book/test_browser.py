@@ -435,6 +435,16 @@ def test_without_a_script_nothing_waits(server, visit):
     assert page.locator(".waits").evaluate_all(PASSED_OVER) == 0
 
 
+def test_a_link_to_a_section_that_moved_arrives_where_it_is_now(server, visit):
+    page = visit(f"{server}/book/parallelism.html#the-bubble")
+    page.wait_for_url(f"{server}/book/step.html#the-bubble")
+    page.goto(f"{server}/book/parallelism.html")
+    page.evaluate("location.hash = '#twenty-lines'")
+    page.wait_for_url(f"{server}/book/step.html#in-26-lines")
+    page.goto(f"{server}/book/parallelism.html#the-tokens-cancel")  # has not moved
+    assert page.url.endswith("parallelism.html#the-tokens-cancel")
+
+
 def test_the_frame_answers(server, visit):
     page = visit(f"{server}/{CHAPTER}.html", viewport={"width": 1300, "height": 900}, color_scheme="light")
     laid_out(page)

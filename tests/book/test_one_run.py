@@ -86,7 +86,7 @@ def test_llama_3_has_the_numbers_of_its_plan_on_every_page(where, around, what, 
 
 def test_the_law_of_the_step_says_the_same_on_the_chapter_that_teaches_it(llama):
     """There the network is InfiniBand, at the same rate: half a per cent."""
-    (step,) = set(re.findall(r"^TP8, PP16, 8 chunks +(\S+) s \(", page("parallelism"), re.MULTILINE))
+    (step,) = set(re.findall(r"^TP8, PP16, 8 chunks +(\S+) s \(", page("step"), re.MULTILINE))
     assert float(step) == pytest.approx(llama.parts["step_time"], rel=0.01)
 
 

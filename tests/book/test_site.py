@@ -17,6 +17,7 @@ from test_browser import PAGES
 
 import book_widgets
 from building import ROOT
+from moved import MOVED
 
 ICON = re.compile(r"\bfa-(?!solid\b|brands\b|lg\b|sm\b|fw\b)[a-z-]+")
 
@@ -110,6 +111,16 @@ def test_no_internal_link_is_dead(pages, site):
                     dead.append(f"{name}: {url.path}#{url.fragment}")
     assert checked > 50
     assert dead == []
+
+
+def test_a_section_that_moved_is_no_longer_on_its_page_and_is_where_the_page_sends_the_reader(pages):
+    for name, moved in MOVED.items():
+        page = pages[f"{name}.html"]
+        assert json.dumps(moved) in page.path.read_text()
+        assert set(moved) & page.anchors == set()
+        for to in moved.values():
+            where, _, anchor = to.partition("#")
+            assert anchor in (pages[f"book/{where}"] if where else page).anchors, to
 
 
 def test_every_claim_of_the_corrections_leads_to_the_place_that_computes_it(pages, site):

@@ -41,7 +41,9 @@ def test_every_set_has_its_week_and_every_session_its_parts():
     assert sum(map(int, minutes)) == 90
 
 
-CHAPTERS = [name for name in SETS if name != "capstone"]
+# The chapter of each set, and where a set has two pages, both.
+PAGES = {"parallelism": ["parallelism", "step"], "capstone": []}
+CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
 
 
 def cells_of(name):
@@ -167,6 +169,11 @@ MISCONCEPTIONS = {
     },
     "parallelism": {
         "The network is only nine times slower": "TP8 fills a server. You double it",
+        "A bigger batch hides every exchange": "On your cluster neither the gradients",
+        "ZeRO 3 sends what ZeRO 1 sends": "A step has four microbatches",
+    },
+    "step": {
+        "A pipeline divides the memory": "A 1F1B pipeline with many microbatches",
         "Higher HFU": "A dense model of 70 billion",
         "Twice the GPUs, half the time": "16,384 GPUs train with 2,048 sequences",
     },

@@ -7,12 +7,13 @@ import test_drawings_failures as failures
 import test_drawings_interconnect as interconnect
 import test_drawings_operations as operations
 import test_drawings_operations_schedule as schedule
-import test_drawings_parallelism_pipelines as pipelines
+import test_drawings_parallelism_exchanges as exchanges
 import test_drawings_parallelism_shards as shards
 import test_drawings_power as power
 import test_drawings_roofline as roofline
 import test_drawings_scaling as scaling
 import test_drawings_serving as serving
+import test_drawings_step as step
 from room import crowded
 
 import drawings
@@ -24,12 +25,13 @@ ROOMS = {
     interconnect: {"edge": 7.8},
     operations: {},
     schedule: {},
-    pipelines: {},
+    exchanges: {},
     shards: {"box": 7.0, "edge": 7.0, "tall": 4},  # small tiles, which hold one or two words
     power: {"edge": 6.4},
     roofline: {},
     scaling: {},
     serving: {},
+    step: {},
 }
 EVERY = [(module, name) for module in ROOMS for name in module.SCENES]
 

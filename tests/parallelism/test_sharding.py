@@ -15,7 +15,7 @@ from clusterlab.interconnect import pairwise_all_to_all, ring_all_gather, ring_a
 from clusterlab.parallelism import Ranks
 
 FREE = {"bandwidth": 1.0, "latency": 0.0}
-CHAPTER = Path(__file__).parents[2] / "book" / "parallelism.ipynb"
+PAGES = [Path(__file__).parents[2] / "book" / f"{name}.ipynb" for name in ("parallelism", "step")]
 counts = st.integers(1, 6)
 sizes = st.integers(1, 4)
 
@@ -69,11 +69,11 @@ def test_arrays_that_do_not_fit_the_ranks_are_refused(wrong, told):
 
 @pytest.fixture(scope="module")
 def lines():
-    """What the visible cells of the chapter that are tagged ``sharding`` define."""
-    cells = [c.source for c in nbformat.read(CHAPTER, 4).cells if "sharding" in c.metadata.get("tags", ())]
-    functions = [node for cell in cells for node in ast.parse(cell).body if isinstance(node, ast.FunctionDef)]
+    """What the visible cells of both pages that are tagged ``sharding`` define."""
+    cells = [c for page in PAGES for c in nbformat.read(page, 4).cells if "sharding" in c.metadata.get("tags", ())]
+    functions = [node for cell in cells for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef)]
     names: dict = {"np": np}
-    exec(compile(ast.Module(functions, []), str(CHAPTER), "exec"), names)
+    exec(compile(ast.Module(functions, []), "sharding", "exec"), names)
     return names
 
 

@@ -1,22 +1,11 @@
-"""Drawings of parallelism: a layer in shards, and a model in pipelines, on servers and in memory.
+"""Drawings of parallelism: a layer in shards, and what its shards exchange.
 
-``cuts`` says what each GPU holds and sends in each way to cut a layer, and ``shards`` draws it; ``pipelines`` draws
-whole layouts: which GPUs exchange what, where their memory goes, who waits, and what hides behind work.
+``cuts`` says what each GPU holds and sends in each way to cut a layer, and ``shards`` draws it; ``exchanges`` draws who
+talks to whom under a layout, keys and values on their way around, and tokens on their way to experts.
 """
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
-from .pipelines import (
-    cluster,
-    experts,
-    hiding,
-    idle_spans,
-    key_value_ring,
-    peers,
-    pipeline_now,
-    placement,
-    rank_memory,
-    shares,
-)
+from .exchanges import experts, key_value_ring, peers, placement
 from .shards import layer, overview
 
 __all__ = [
@@ -27,19 +16,13 @@ __all__ = [
     "Phase",
     "Sizes",
     "Way",
-    "cluster",
     "experts",
-    "hiding",
-    "idle_spans",
     "kept_bytes",
     "key_value_ring",
     "layer",
     "overview",
     "peers",
-    "pipeline_now",
     "placement",
-    "rank_memory",
     "sent_bytes",
     "sent_so_far",
-    "shares",
 ]

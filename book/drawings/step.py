@@ -1,4 +1,4 @@
-"""Drawings of parallelism: who talks to whom under a layout, what a rank holds, and what a pipeline does when.
+"""Drawings of the training step: a layout on its servers, what a rank holds, a pipeline's stages, what hides what.
 
 Each function takes records and laws of the library, or plain numbers, and returns a scene. The bytes on the wires are
 those that :func:`clusterlab.parallelism.sent_bytes` counts.
@@ -16,9 +16,6 @@ from clusterlab.parallelism import Footprint, Timeline
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
-_EXPERTS = "ABCD"
-
-
 # --- Layouts on servers ----------------------------------------------------------------------------------------------
 
 
@@ -28,7 +25,8 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     Parameters
     ----------
     layout : Layout
-        One layout with even ``tp`` up to eight, three or more stages and three or more replicas.
+        One layout with even ``tp`` up to eight, three or more stages, and three or more replicas, or two servers for each
+        sequence (``cp``) and two or more replicas.
     sent : mapping
         Bytes of a step, as :func:`clusterlab.parallelism.sent_bytes` counts them.
 
@@ -41,15 +39,18 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     >>> cluster(Layout(tp=8, pp=16, dp=128), {"tensor": 3e11, "pipeline": 8e9, "data": 2e10}).alt
     '128 replicas of 16 servers of 8 GPUs. A GPU sends 300 GB inside a server, 8 GB to stages, 20 GB to replicas.'
     """
-    tp, pp, dp = (int(n) for n in (layout.tp, layout.pp, layout.dp))
+    tp, pp, dp, cp = (int(n) for n in (layout.tp, layout.pp, layout.dp, layout.cp))
     wires = {axis: fmt(size, "B", 2) for axis, size in sent.items()}
     wide, high, side, gap = 68, 46, 14, 3
     columns, rows = [88, 210, 332], [24, 98, 172]
     parts: list[Part] = []
     for x, stage in zip(columns, (0, 1, pp - 1), strict=True):
         parts.append(Label(x + wide / 2, 9, f"stage {stage}", strong=True))
-    for j, (y, replica) in enumerate(zip(rows, (0, 1, dp - 1), strict=True)):
-        parts.append(Label(0, y + high / 2, f"replica {replica}", anchor="start", strong=True))
+    names = [f"replica {i}" for i in (0, 1, dp - 1)]
+    if cp > 1:
+        names = ["replica 0\nfirst half", "replica 0\nother half", f"replica {dp - 1}\nother half"]
+    for j, (y, name) in enumerate(zip(rows, names, strict=True)):
+        parts.append(Label(0, y + high / 2, name, anchor="start", strong=True))
         for i, x in enumerate(columns):
             parts.append(Box(x, y, wide, high))
             parts.append(Box(x + 5, y + high / 2 - 2.5, wide - 10, 5, kind="nvlink", solid=True))
@@ -65,112 +66,36 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
     first, second = ((columns[i] + wide + columns[i + 1]) / 2 for i in (0, 1))  # between the stages
     parts.append(Label(first, rows[0] + high / 2 - 12, wires["pipeline"]))
     parts.append(Label(second, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
-    parts.append(Label(columns[0] + wide / 2 + 8, rows[0] + high + 14, wires["data"], anchor="start"))
-    parts.append(
-        Label(columns[0] + wide / 2 + 10, rows[1] + high + 14, "\N{VERTICAL ELLIPSIS}", anchor="start", strong=True)
-    )
-    lines = [
-        (f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}", "nvlink"),
-        (f"PP{pp}: {pp} servers share the layers; {wires['pipeline']}", "network"),
+    down = [wires["context"] if cp > 1 else wires["data"], "\N{VERTICAL ELLIPSIS}"]
+    for row, text in zip(rows, down, strict=False):
+        parts.append(Label(columns[0] + wide / 2 + 8, row + high + 14, text, anchor="start"))
+    lines = [(f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}", "nvlink")]
+    if cp > 1:
+        lines.append((f"CP{cp}: {cp} servers share each sequence; {wires['context']}", "network"))
+    lines += [
+        (f"PP{pp}: {pp} of these share the layers; {wires['pipeline']}", "network"),
         (f"DP{dp}: {dp} replicas share the batch; {wires['data']}", "network"),
     ]
     for i, (text, kind) in enumerate(lines):
         parts += legend(2, 238 + 20 * i, [(text, kind, True)])
+    halves = f" {wires['context']} to the other half of a sequence," if cp > 1 else ""
     alt = (
-        f"{dp} replicas of {pp} servers of {tp} GPUs. A GPU sends {wires['tensor']} inside a server, "
+        f"{dp} replicas of {pp * cp} servers of {tp} GPUs. A GPU sends {wires['tensor']} inside a server,{halves} "
         f"{wires['pipeline']} to stages, {wires['data']} to replicas."
     )
-    return Scene(400, 288, parts, alt=alt)
-
-
-def peers(layout: Layout) -> dict[str, list[int]]:
-    """Accelerators that accelerator 0 exchanges with, by axis, under Megatron's order: tp innermost, then cp, dp, pp.
-
-    Parameters
-    ----------
-    layout : Layout
-        One layout.
-
-    Returns
-    -------
-    dict
-        Numbers of accelerators under ``"tensor"``, ``"context"``, ``"data"`` and ``"pipeline"`` (the next stage).
-
-    Examples
-    --------
-    >>> peers(Layout(tp=2, dp=2, pp=2))
-    {'tensor': [1], 'context': [], 'data': [2], 'pipeline': [4]}
-    """
-    tp, cp, dp, pp = (int(n) for n in (layout.tp, layout.cp, layout.dp, layout.pp))
-    return {
-        "tensor": list(range(1, tp)),
-        "context": [tp * i for i in range(1, cp)],
-        "data": [tp * cp * i for i in range(1, dp)],
-        "pipeline": [tp * cp * dp] if pp > 1 else [],
-    }
-
-
-def placement(layout: Layout, domain: int = 8) -> Scene:
-    """Four servers, and in them whom accelerator 0 talks to: over NVLink inside its server, over the network elsewhere.
-
-    Parameters
-    ----------
-    layout : Layout
-        One layout of four times ``domain`` accelerators, without context parallelism.
-    domain : int
-        Accelerators of a server; at most eight.
-
-    Returns
-    -------
-    Scene
-
-    Raises
-    ------
-    ValueError
-        The layout is not of so many accelerators.
-
-    Examples
-    --------
-    >>> placement(Layout(tp=16, dp=2)).alt
-    'GPU 0 shares tensors with 15 GPUs, 8 of them in another server; gradients with 1; its next stage is nowhere.'
-    """
-    if layout.gpus != 4 * domain:
-        raise ValueError(f"layout must be of {4 * domain} accelerators, got {layout.gpus:g}")
-    found = peers(layout)
-    letter = {gpu: name[0].upper() for name, gpus in found.items() for gpu in gpus}
-    parts: list[Part] = []
-    for server in range(4):
-        x, y = 204 * (server % 2), 22 + 92 * (server // 2)
-        parts += [Box(x, y, 196, 62), Label(x, y - 11, f"server {server}", anchor="start", strong=True)]
-        for i in range(domain):
-            gpu = server * domain + i
-            kind = "compute" if gpu == 0 else "nvlink" if server == 0 else "network"
-            known = gpu == 0 or gpu in letter
-            across = 188 / (domain / 2)
-            left, top = (x + 4 + across * (i % (domain // 2)), y + 5 + 27 * (i // (domain // 2)))
-            text = letter.get(gpu, str(gpu) if gpu == 0 else "")
-            parts.append(Box(left + 1, top, across - 2, 25, text, kind if known else "ink", solid=known))
-    entries = [("GPU 0", "compute", True), ("talks over NVLink", "nvlink", True), ("over the network", "network", True)]
-    parts += legend(2, 198, entries, gap=22)
-    parts.append(Label(2, 220, "T tensor, D data, P next stage", anchor="start"))
-    away = sum(gpu >= domain for gpu in found["tensor"])
-    next_ = f"GPU {found['pipeline'][0]}" if found["pipeline"] else "nowhere"
-    alt = (
-        f"GPU 0 shares tensors with {len(found['tensor'])} GPUs, {away} of them in another server; "
-        f"gradients with {len(found['data'])}; its next stage is {next_}."
-    )
-    return Scene(400, 230, parts, alt=alt)
+    return Scene(400, 228 + 20 * len(lines), parts, alt=alt)
 
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
 _HOLDS = {
     "weights": "weights",
-    "gradients": "gradients",
-    "optimizer": "optimizer",
+    "gradients": "weights",
+    "optimizer": "weights",
     "activations": "activations",
-    "other": "cache",
+    "other": "grey",
 }
+_COARSE = 10  # above the break a unit stands for so much more
 
 
 def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, most: float) -> Scene:
@@ -183,7 +108,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     capacity : float
         Bytes of an accelerator.
     most : float
-        Bytes at the top of the drawing; a higher stack is broken.
+        Bytes at the break: what a stack has above it is drawn at a tenth of the scale.
 
     Returns
     -------
@@ -198,39 +123,47 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
     'Memory of a GPU against 80 GB. ZeRO 3: 63.1 GB.'
     """
-    foot, tall, pitch, wide = 232.0, 196.0, 50.5, 36.0
-    unit = tall / most
+    foot, tall, pitch, wide = 232.0, 160.0, 50.5, 36.0
+    unit, gap = tall / most, 5.0
+    end = 8 + pitch * len(columns) - (pitch - wide) + 4
     parts: list[Part] = []
     told = []
     for i, (name, held) in enumerate(columns.items()):
-        x, y = 8 + pitch * i, foot
+        x = 8 + pitch * i
         middle = x + wide / 2
         parts.append(Label(middle, foot + 12 + 8 * name.count(" "), name.replace(" ", "\n")))
         if held is None:
             parts.append(Label(middle, foot - 10, "\N{EN DASH}"))
             told.append(f"{name}: cannot be built")
             continue
-        sizes = {part: getattr(held, part) for part in ("weights", "gradients", "optimizer", "activations")}
-        sizes["other"] = held.total - sum(sizes.values())
-        broken, room = held.total > most, tall
+        sizes = {part: float(getattr(held, part)) for part in ("weights", "gradients", "optimizer", "activations")}
+        sizes["other"] = float(held.total) - sum(sizes.values())
+        low, y = 0.0, foot
         for part, size in sizes.items():
-            high = min(size * unit, room)
-            if high > 0.4:
-                parts.append(Box(x, y - high, wide, high, kind=_HOLDS[part], solid=True))
-                y, room = y - high, room - high
-        if broken:  # the stack goes on: a gap, and a cap
-            parts.append(Box(x, foot - tall - 10, wide, 6, kind=_HOLDS["activations"], solid=True))
-            y = foot - tall - 10
+            high = low + size
+            if low < most and size * unit > 0.4:
+                y = foot - min(high, most) * unit
+                parts.append(Box(x, y, wide, (min(high, most) - low) * unit, kind=_HOLDS[part], solid=True))
+            if high > most:  # the stack goes on, after a gap, at a smaller scale
+                size, fine = high - max(low, most), unit / _COARSE
+                y = foot - tall - gap - (high - most) * fine
+                parts.append(Box(x, y, wide, max(size * fine, 0.5), kind=_HOLDS[part], solid=True))
+            low = high
         digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        parts.append(Label(middle, y - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
+        text = y - 10 if held.total > most or y - 20 > foot - tall else min(y - 10, foot - tall - gap - 8)
+        parts.append(Label(middle, text, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
-    end = 8 + pitch * len(columns) - (pitch - wide) + 4
     parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
-    names = list(_HOLDS)
-    parts += legend(4, foot + 54, [(name, _HOLDS[name], True) for name in names[:3]], gap=24)
-    parts += legend(4, foot + 74, [(name, _HOLDS[name], True) for name in names[3:]], gap=24)
+    broken = any(held is not None and held.total > most for held in columns.values())
+    if broken:
+        at = foot - tall - gap / 2
+        parts += [Arrow(0, at, end, at, kind="grey", heads=0), Label(end + 3, at, fmt(most, "B"), anchor="start")]
+    entries = [("weights, gradients, Adam", "weights", True), ("activations", "activations", True)]
+    parts += legend(4, foot + 54, [*entries, ("other", "grey", True)], gap=14)
+    if broken:
+        parts.append(Label(4, foot + 74, f"above {fmt(most, 'B')}: a tenth of the scale", anchor="start"))
     return Scene(400, foot + 84, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
 
 
@@ -319,133 +252,6 @@ def idle_spans(run: Timeline) -> list[tuple[int, float, float]]:
         ends = [0.0, *run.end[here][order].tolist()]
         waits += [(stage, end, start) for end, start in zip(ends, starts, strict=True) if start > end + 1e-9]
     return waits
-
-
-# --- Sequences and experts -------------------------------------------------------------------------------------------
-
-
-def key_value_ring(step: int, block: float) -> Scene:
-    """Context parallelism on four ranks: queries stay, keys and values go around, and a table of scores fills up.
-
-    Parameters
-    ----------
-    step : int
-        How often the blocks have moved, 0 to 3.
-    block : float
-        Bytes of one rank's keys and values in one layer.
-
-    Returns
-    -------
-    Scene
-
-    Raises
-    ------
-    ValueError
-        There is no such step.
-
-    Examples
-    --------
-    >>> key_value_ring(1, 8e6).alt
-    'After 1 of 3 moves of 8 MB each rank has scored 2 of 4 blocks: its queries with its own keys and 1 more.'
-    """
-    n = 4
-    if step not in range(n):
-        raise ValueError(f"step must be a whole number from 0 to {n - 1}, got {step!r}")
-    corners = [(0, 24), (136, 24), (136, 122), (0, 122)]
-    parts: list[Part] = []
-    for rank, (x, y) in enumerate(corners):
-        parts += [Box(x, y, 84, 46), Label(x, y - 11, f"rank {rank}", anchor="start", strong=True)]
-        parts.append(Box(x + 6, y + 9, 32, 28, f"Q{rank}", "compute"))
-    for rank in range(n):
-        owner = (rank - step) % n
-        x, y = corners[rank]
-        parts.append(Box(x + 42, y + 9, 36, 28, f"KV{owner}", "cache", solid=True, key=f"kv{owner}"))
-    ways = [(87, 47, 133, 47), (204, 73, 204, 119), (133, 145, 87, 145), (66, 119, 66, 73)]
-    for way in ways:
-        parts.append(Arrow(*way, kind="network" if step < n - 1 else "ink"))
-    parts.append(Label(135, 93, fmt(block, "B")))
-    side, left, top = 32, 264, 42
-    parts.append(Label(left + 2 * side, 9, "scores", strong=True))
-    for i in range(n):
-        parts.append(Label(left + side * (i + 0.5), top - 13, f"KV{i}"))
-        parts.append(Label(left - 5, top + side * (i + 0.5), f"Q{i}", anchor="end"))
-        for j in range(n):
-            age = (i - j) % n
-            kind = "forward" if age == step else "compute"
-            text = str(age + 1) if age <= step else ""
-            shown = kind if age <= step else "ink"
-            parts.append(
-                Box(left + side * j + 1, top + side * i + 1, side - 2, side - 2, text, shown, solid=age <= step)
-            )
-    parts.append(Label(left + n * side, 186, "number: its round; bright: now", anchor="end"))
-    alt = (
-        f"After {step} of {n - 1} moves of {fmt(block, 'B')} each rank has scored {step + 1} of {n} blocks: its "
-        f"queries with its own keys and {step} more."
-    )
-    return Scene(400, 196, parts, alt=alt)
-
-
-_ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU
-
-
-def experts(step: int, sent: float) -> Scene:
-    """Four GPUs with an expert each: tokens are dispatched to their experts, computed, and combined at home.
-
-    Parameters
-    ----------
-    step : int
-        0 tokens at home, 1 dispatched, 2 through their experts, 3 back at home.
-    sent : float
-        Bytes that a GPU sends in each of the two all-to-alls.
-
-    Returns
-    -------
-    Scene
-
-    Raises
-    ------
-    ValueError
-        There is no such step.
-
-    Examples
-    --------
-    >>> experts(1, 64e6).alt
-    'Dispatch, 64 MB a GPU: every token is at its expert, and each expert has tokens of every GPU.'
-    """
-    said = {
-        0: "Each GPU holds four tokens; a router has chosen an expert for each.",
-        1: f"Dispatch, {fmt(sent, 'B')} a GPU: every token is at its expert, and each expert has tokens of every GPU.",
-        2: "Each expert has worked on the tokens of all GPUs in one GEMM.",
-        3: f"Combine, {fmt(sent, 'B')} a GPU: every token is back at its own GPU.",
-    }
-    if step not in said:
-        raise ValueError(f"step must be 0, 1, 2 or 3, got {step!r}")
-    wide, pitch, slot = 91, 103, 21
-    parts: list[Part] = []
-    for gpu in range(4):
-        x = pitch * gpu
-        parts += [Label(x, 9, f"GPU {gpu}", anchor="start", strong=True), Box(x, 20, wide, 32)]
-        parts.append(Box(x, 132, wide, 56, kind="weights", solid=step == 2))
-        parts.append(Label(x, 200, f"expert {_EXPERTS[gpu]}", anchor="start", strong=True))
-    tokens = [(gpu, j, expert) for gpu, routes in enumerate(_ROUTES) for j, expert in enumerate(routes)]
-    if step in (1, 3):
-        for gpu, j, expert in tokens:
-            if gpu != expert:
-                at_home = pitch * gpu + 5 + slot * j + 9
-                at_expert = pitch * expert + 5 + slot * gpu + 9
-                ends = (at_home, 55, at_expert, 129) if step == 1 else (at_expert, 129, at_home, 55)
-                parts.append(Arrow(*ends, kind="wire"))
-    for gpu, j, expert in tokens:
-        home = step in (0, 3)
-        x = pitch * (gpu if home else expert) + 5 + slot * (j if home else gpu)
-        y = 25 if home else 149
-        parts.append(Box(x, y, 18, 22, _EXPERTS[expert], "activations", solid=step > 1, key=f"{gpu}{j}"))
-    label = {1: f"dispatch: {fmt(sent, 'B')} from each GPU", 3: f"combine: {fmt(sent, 'B')} back"}
-    if step in label:
-        text = label[step]
-        room = breadth(text) + 14
-        parts.append(Box(200 - room / 2, 81, room, 22, text, "wire"))
-    return Scene(400, 208, parts, alt=said[step])
 
 
 # --- What hides what -------------------------------------------------------------------------------------------------

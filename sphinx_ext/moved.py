@@ -1,0 +1,64 @@
+"""Sphinx extension: links to sections that have moved to another page, or have another name, still arrive.
+
+A server never sees what stands after the ``#`` of an address, so the old page itself sends the reader on, with a few
+lines of script at its end: when the anchor that is asked for is not on it, and is known to have moved.
+"""
+
+from __future__ import annotations
+
+import json
+
+# Of each page: anchors that it had, and where they are now, as a link on that page.
+MOVED = {
+    "book/parallelism": {
+        "one-layer-on-four-gpus": "#what-a-cut-leaves-pending",
+        "cut-the-batch-data-parallelism-and-zero": "#cut-the-batch-data-parallelism",
+        "replicas": "#cut-the-batch-data-parallelism",
+        "zero-shards-the-copies": "#cut-the-copies-zero",
+        "cut-the-matrices-tensor-and-sequence-parallelism": "#cut-the-matrices-tensor-parallelism",
+        "cut-the-sequence-cut-the-experts": "#cut-the-sequence-context-parallelism",
+        "cut-the-layers-pipelines": "step.html#cut-the-layers-pipelines",
+        "a-microbatch-on-its-way": "step.html#a-microbatch-on-its-way",
+        "the-bubble": "step.html#the-bubble",
+        "the-hand-off": "step.html#the-hand-off",
+        "what-a-rank-holds": "step.html#what-a-rank-holds",
+        "state-and-activations": "step.html#state-and-activations",
+        "one-step-from-laws": "step.html#one-step-from-laws",
+        "twenty-lines": "step.html#in-26-lines",
+        "against-step": "step.html#in-26-lines",
+        "what-hides-what": "step.html#what-hides-what",
+        "play-with-the-layout": "step.html#worked-example-the-walk",
+        "how-wrong-is-it": "step.html#how-wrong-is-it",
+        "what-this-model-leaves-out-and-when-it-breaks": "step.html#what-this-model-leaves-out",
+        "from-one-gpu-to-16-384": "step.html#from-one-gpu-to-16-384",
+        "worked-example-the-walk": "step.html#worked-example-the-walk",
+        "our-memory-count-rejects-meta-s-own-layout": "step.html#our-memory-count-rejects-meta-s-own-layout",
+        "longer-sequences": "step.html#longer-sequences",
+        "all-layouts-at-once": "step.html#all-layouts-at-once",
+        "twice-the-gpus-is-not-half-the-time": "step.html#twice-the-gpus-is-not-half-the-time",
+    }
+}
+
+SCRIPT = """<script>
+(() => {
+  const moved = %s;
+  const go = () => {
+    const asked = location.hash.slice(1), to = Object.hasOwn(moved, asked) && moved[asked];
+    if (to && !document.getElementById(asked)) location.replace(to);
+  };
+  go();
+  addEventListener("hashchange", go);
+})();
+</script>"""
+
+
+def setup(app):
+    """Register with Sphinx."""
+    app.connect("html-page-context", send_on, priority=960)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def send_on(app, pagename, templatename, context, doctree):
+    """Put the script at the end of a page from which sections have moved."""
+    if pagename in MOVED and "body" in context:
+        context["body"] += SCRIPT % json.dumps(MOVED[pagename])
