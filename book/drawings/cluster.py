@@ -9,8 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
-from explorable import Arrow, Box, Label, Part, Scene
+from clusterlab.catalogue import accelerator, node, price_list
+from clusterlab.catalogue import machine as machine_of
+from clusterlab.failures import (
+    BURSTS,
+    Job,
+    checkpoint,
+    checkpoint_interval,
+    checkpoint_size,
+    goodput,
+    spares_for,
+    system_mtbf,
+)
+from clusterlab.interconnect import fat_tree
+from clusterlab.model import parameters, transformer
+from clusterlab.planning import CENTRAL, SWITCHES
+from clusterlab.power import facility, load
+from clusterlab.scaling import yearly_bill
+from clusterlab.units import TB, day, fmt, hour, minute, year
+from explorable import LETTER, Arrow, Box, Label, Part, Scene
 
 # --- The plane -------------------------------------------------------------------------------------------------------
 
@@ -75,15 +94,15 @@ def _gpu() -> Iterator[_Thing]:
 
 
 def _servers(count: int, gpus: bool = True) -> Iterator[_Thing | _Line]:
-    """Servers with their eight GPUs, and in the first the wires between them."""
+    """Servers with their eight GPUs and the switches between them, and in the first the wires."""
     for i in range(count):
         yield _Thing("server", i, *_server_at(i), *_SERVER)
-    x, y = _server_at(0)
     for i in range(8 if gpus else 0):
         left, top = _gpu_at(i)
-        yield _Line("nvlink", i, left + 5, top + (8, 0)[i // 4], left + 5, y + 12)
-    if gpus:
-        yield _Thing("nvswitch", 0, x + 1.6, y + 11.2, 44.8, 1.6)
+        yield _Line("nvlink", i, left + 5, top + (8, 0)[i // 4], left + 5, _server_at(0)[1] + 12)
+    for i in range(count if gpus else 0):
+        x, y = _server_at(i)
+        yield _Thing("nvswitch", i, x + 1.6, y + 10.8, 44.8, 2.4)
     for i in range(8 * count if gpus else 0):
         yield _Thing("gpu", i, *_gpu_at(i), *_GPU)
 
@@ -155,10 +174,10 @@ class _Camera:
         scale = min(across / wide, down / high)
         return cls(left + (across - scale * wide) / 2 - scale * x, top + (down - scale * high) / 2 - scale * y, scale)
 
-    def box(self, thing: _Thing, kind: str, solid: bool) -> Box:
+    def box(self, thing: _Thing, kind: str, solid: bool, text: str = "") -> Box:
         """A thing of the plane, in the drawing."""
         x, y = self.x + self.scale * thing.x, self.y + self.scale * thing.y
-        return Box(x, y, self.scale * thing.width, self.scale * thing.height, kind=kind, solid=solid)
+        return Box(x, y, self.scale * thing.width, self.scale * thing.height, text, kind=kind, solid=solid)
 
     def line(self, line: _Line, kind: str) -> Arrow:
         """A line of the plane, in the drawing; where it is not lit, without its head."""
@@ -310,3 +329,334 @@ def _lighting(chapter: str, lit: tuple[str, ...]) -> _Style:
         return _KINDS.get(name, ("compute", True) if name in ("server", "pod") else _INK)
 
     return style
+
+
+# --- The machine of so many GPUs -------------------------------------------------------------------------------------
+
+# How many GPUs a reader looks at: what each level holds is among them.
+SIZES = (
+    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288,
+    16_384, 24_576, 32_768, 49_152, 65_536, 100_000,
+)  # fmt: skip
+_GPUS_OF = {"GPU": 1, "server": 8, "rack": 32, "fabric": 256}  # the most GPUs of a level
+_SPARED = 1024  # GPUs from which a run keeps servers on standby
+_STORAGE = 2 * TB  # bytes a second, of Meta's file system
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a number of H100s takes, draws, loses and costs: the laws of the book, as a plan uses them.
+
+    ``lost`` is the share of the time that goes to failures and to saving against them, ``price`` is dollars a second.
+    """
+
+    gpus: int
+    servers: int
+    spares: int
+    racks: int
+    switches: int
+    tiers: int
+    power: float
+    mtbf: float
+    lost: float
+    price: float
+
+    @property
+    def level(self) -> str:
+        """What it is: a GPU, a server, a rack, a fabric of racks, or a site."""
+        return next((level for level, most in _GPUS_OF.items() if self.gpus <= most), "site")
+
+    @property
+    def readouts(self) -> dict[str, str]:
+        """What is told beside the drawing."""
+        one = self.servers == 1
+        standby = f" + {self.spares:,} spare" if self.spares else ""
+        return {
+            "Servers": f"{self.servers:,}{standby}",
+            "Network": "none" if one else f"{self.switches:,} switch{'es' * (self.switches > 1)}, {_TIERS[self.tiers]}",
+            "Electricity, at most": fmt(self.power, "W"),
+            "A failure every": span(self.mtbf),
+            "Time lost to failures": fmt(self.lost, "%", 2) if self.lost >= 0.01 else "under 1%",
+            "An hour costs": fmt(self.price * hour, "$", 3),
+        }
+
+
+def span(seconds: float) -> str:
+    """A time in words: years, days, hours or minutes, whichever are more than one and a half.
+
+    Examples
+    --------
+    >>> [span(time) for time in (180e6, 900e3, 11e3, 1800)]
+    ['5.7 years', '10 days', '3.1 hours', '30 minutes']
+    """
+    for name, unit in (("years", year), ("days", day), ("hours", hour)):
+        if seconds > 1.5 * unit:
+            return f"{fmt(seconds / unit, digits=2)} {name}"
+    return f"{seconds / minute:.0f} minutes"
+
+
+_TIERS = {1: "one tier", 2: "two tiers", 3: "three tiers"}
+
+
+def _server_power() -> float:
+    """Watts that a server of eight H100s is rated at."""
+    return float(node("DGX H100").power or 0)
+
+
+@cache
+def size(gpus: int) -> Size:
+    """What so many H100s take, draw, lose and cost, with the assumptions of a plan.
+
+    A job that must go on keeps servers on standby, from 1,024 GPUs on. Eight GPUs and fewer need no network.
+
+    Examples
+    --------
+    >>> size(16_384).readouts["A failure every"]
+    '3.1 hours'
+    """
+    servers = -(-gpus // 8)
+    spares = 0
+    if gpus >= _SPARED:
+        fleet = {"node_mtbf": CENTRAL.gpu_mttf / 8, "repair": CENTRAL.repair, "dispersion": BURSTS}
+        spares = int(spares_for(1 - CENTRAL.spare_risk, nodes=servers, **fleet).spares)
+    hosts = 8 * (servers + spares)
+    switches, tiers, fed = 0, 0, 0.0
+    if servers > 1:
+        # The switch that a plan takes for this network; a rack alone needs but one.
+        kind = next(one for one in SWITCHES.values() if one.link == "RoCE")
+        tree = fat_tree(hosts, kind.ports)
+        tiers = 1 if servers <= 4 else 3 if tree.cores else 2
+        switches = 1 if tiers == 1 else int(tree.switches)
+        fed = switches * kind.power
+    each = _server_power() / 8
+    it = load(servers=(min(gpus, 8) if servers == 1 else hosts, each), **({"switches": fed} if fed else {}))
+    power = float(facility(it, CENTRAL.pue).total)
+    mtbf = float(system_mtbf(CENTRAL.gpu_mttf, gpus))
+    saved_bytes = checkpoint_size(parameters(transformer("Llama 3.1 405B")).total)
+    saved = checkpoint(saved_bytes, storage_bandwidth=_STORAGE, writers=gpus, local_bandwidth=CENTRAL.local_bandwidth)
+    interval = checkpoint_interval(saved.stall, mtbf, lag=saved.lag, share=CENTRAL.storage_share)
+    costs = {"detection": CENTRAL.detection, "restart": CENTRAL.restart + saved.lag}
+    job = Job(interval=interval, write=saved.stall, lag=saved.lag, mtbf=mtbf, **costs)
+    terms = {"rate": CENTRAL.interest, "life": CENTRAL.life, "load_factor": CENTRAL.draw}
+    bill = yearly_bill(hosts if servers > 1 else gpus, power, price_list("H100 SXM"), **terms)
+    return Size(
+        gpus=gpus,
+        servers=servers,
+        spares=spares,
+        racks=-(-(servers + spares) // 4),
+        switches=switches,
+        tiers=tiers,
+        power=power,
+        mtbf=mtbf,
+        lost=1 - float(goodput(job).useful),
+        price=float(bill.total) / year,
+    )
+
+
+# The picture of each level: its place in the drawing, what it says above, and the chapters about it.
+_FRAMES = {
+    "GPU": (4.0, 44.0, 244.0, 184.0),
+    "server": (8.0, 44.0, 384.0, 184.0),
+    "rack": (16.0, 44.0, 100.0, 184.0),
+    "fabric": (2.0, 62.0, 336.0, 150.0),
+    "site": (4.0, 64.0, 392.0, 164.0),
+}
+_CHAPTERS = {
+    "GPU": {"Roofline": "roofline"},
+    "server": {"Interconnect": "interconnect", "Parallelism": "parallelism"},
+    "rack": {"Serving": "serving"},
+    "fabric": {"Interconnect": "interconnect", "Operations": "operations"},
+    "site": {"Failures": "failures", "Power": "power", "Cost": "scaling"},
+}
+_PODS = -(-SIZES[-1] // 256)  # as many as the largest site has
+_DRAWN_RACKS = 8  # pods whose racks are drawn
+_LEAST = 1.6  # units of the drawing: what is smaller is left out
+_LINKS, _LABELS = 3, 3  # texts of every picture, beside the two above it
+
+
+def machine(gpus: int) -> Scene:
+    """The machine of so many H100s: the level that they fill, what is lit in it, and what its wires carry.
+
+    Every picture has the same parts at another distance, so that a figure moves from one to the next.
+
+    Parameters
+    ----------
+    gpus : int
+        From 1 to 100,000.
+
+    Examples
+    --------
+    >>> machine(8).alt
+    'A server: 8 GPUs, so close that every wire is short.'
+    """
+    if not 1 <= gpus <= SIZES[-1]:
+        raise ValueError(f"gpus must be from 1 to {SIZES[-1]:,}, got {gpus!r}")
+    one = size(gpus)
+    pods = -(-gpus // 256)
+    columns = _columns(pods)
+    level, (left, top, across, down) = one.level, _FRAMES[one.level]
+    seen = {
+        "GPU": (*_gpu_at(0), *_GPU),
+        "server": (*_server_at(0), *_SERVER),
+        "rack": (*_rack_at(0), *_RACK),
+        "fabric": (0.0, 0.0, *_POD),
+        "site": _outline(pods, columns),
+    }[level]
+    camera = _Camera.onto(seen, (left, top, across, down))
+    title, facts, labels = _said(one)
+    fast = fmt(machine_of("H100 SXM").scale_up_bandwidth, "B/s")
+    written = {"GPU": {"stack": "HBM"}, "server": {"nvswitch": f"NVLink, {fast} each way for each GPU"}}.get(level, {})
+    outer = seen[0] + (42 / 60 * seen[3] if level == "site" else 0)
+    hidden = camera.x + camera.scale * outer, top + down / 2  # on the left edge of what holds all else
+    parts: list[Part] = []
+    for thing in _everything(pods, columns):
+        kind, solid = _look(thing, gpus, level)
+        if isinstance(thing, _Line):
+            line = camera.line(thing, kind or "ink")
+            long = abs(line.x1 - line.x0) + abs(line.y1 - line.y0) > 3
+            parts.append(line if kind and long else _nothing(*hidden))
+        elif kind and min(camera.scale * thing.width, camera.scale * thing.height) >= _LEAST:
+            parts.append(camera.box(thing, kind, solid, written.get(thing.name, "")))
+        else:
+            parts.append(Box(*hidden, 0.01, 0.01))
+    parts += _lens(camera, level, hidden)
+    parts += [Label(0, 9, title, "start", strong=True), Label(0, 27, facts, "start")]
+    parts += [*labels, *(Label(398 - 20 * i, 37, " ", "end") for i in range(_LABELS - len(labels)))]
+    x, links = 0.0, list(_CHAPTERS[level].items())
+    for name, page in links:
+        parts.append(Label(x, 246, name, "start", link=f"{page}.ipynb"))
+        x += LETTER * (len(name) + 2)
+    parts += [Label(x + 12 * i, 246, " ", "start") for i in range(_LINKS - len(links))]
+    return Scene(400, 256, parts, alt=f"{title}: {facts}.")
+
+
+def _columns(pods: int) -> int:
+    """Pods in a row of a hall: about two thirds as many as rows, and all rows full where that can be."""
+    wanted = (0.67 * pods) ** 0.5
+    full = [n for n in range(1, pods + 1) if pods % n == 0 and 0.75 * wanted <= n <= 1.4 * wanted]
+    return min(full, key=lambda n: abs(n - wanted)) if full else max(round(wanted), 1)
+
+
+def _outline(pods: int, columns: int) -> tuple[float, float, float, float]:
+    """What a site takes of the plane, with what stands outside its hall."""
+    wide, high = columns * _PITCH[0] + 2 * _MARGIN, -(-pods // columns) * _PITCH[1] + 2 * _MARGIN
+    aside = 42 / 60 * high
+    return -_MARGIN - aside, -_MARGIN, wide + aside + 28 / 60 * high, high
+
+
+def _everything(pods: int, columns: int) -> Iterator[_Thing | _Line]:
+    """All that can be seen of the machine, from the outside in: always as many things, in the same order."""
+    for thing in _site(pods, columns):
+        if thing.name != "pod":
+            yield thing
+    for pod in range(1, _PODS):
+        yield _Thing("pod", pod, *_pod_at(pod, columns), *_POD)
+    for pod in range(1, _DRAWN_RACKS):
+        x, y = _pod_at(pod, columns)
+        for i in range(8):
+            rack = _rack(i)
+            yield _Thing("far rack", 8 * pod + i, x + rack.x, y + rack.y, rack.width, rack.height)
+    yield from _pod()
+    yield _switch(0)
+    yield from _servers(32, gpus=False)
+    yield from (thing for thing in _servers(4) if thing.name != "server")
+    for thing in _gpu():
+        if thing.name != "gpu":
+            yield thing
+    x, y = _gpu_at(0)
+    for i in range(132):  # the cores of the die
+        yield _Thing("core", i, x + 3.0 + 0.365 * (i % 11), y + 1.0 + 0.505 * (i // 11), 0.3, 0.44)
+
+
+def _look(thing: _Thing | _Line, gpus: int, level: str) -> tuple[str, bool]:
+    """The colour of a thing in a picture, and whether it is solid; no colour where it is not there."""
+    name, number = thing.name, thing.number
+    racks, servers = -(-gpus // 32), -(-gpus // 8)
+    inside = {"GPU": 0, "server": 1, "rack": 2, "fabric": 3, "site": 4}[level]
+    nothing = "", False
+    if name in ("hall", "pylon", "feed", "cooler", "heat"):
+        return nothing if inside < 4 else _KINDS.get(name, _INK)
+    if name == "pod":
+        there = (256 * number < gpus and inside == 4) or (number == 0 and inside == 3)
+        if not there:
+            return nothing
+        return _INK if inside == 3 or gpus <= 256 * _DRAWN_RACKS else ("compute", True)
+    if name == "far rack":
+        return ("compute", True) if inside == 4 and 32 * number < gpus <= 256 * _DRAWN_RACKS else nothing
+    if name in ("web", "leaf", "down", "spine"):
+        rack = number // 4 if name == "web" else number
+        there = inside == 3 and (name == "spine" or rack < racks)
+        return _KINDS[name] if there else nothing
+    if name == "rack":
+        if inside == 4:
+            return ("compute", True) if gpus <= 256 * _DRAWN_RACKS else nothing
+        return _INK if number < racks and inside in (2, 3) and (inside == 3 or number == 0) else nothing
+    if name == "switch":
+        return _KINDS[name] if inside == 2 else nothing
+    if name == "server":
+        if number >= servers or inside not in (1, 2, 3) or (inside == 1 and number):
+            return nothing
+        return ("compute", True) if inside == 3 else _INK
+    if name in ("nvlink", "nvswitch"):
+        if number and name == "nvswitch" and (inside != 2 or number >= servers):
+            return nothing
+        return _KINDS[name] if inside == 1 or (inside == 2 and name == "nvswitch") else nothing
+    if name == "gpu":
+        if inside == 0:
+            return _INK if number == 0 else nothing
+        if inside > 2 or number >= 8 * servers:
+            return nothing
+        return ("compute", True) if number < gpus else _INK
+    # Of the first GPU, its memory, its die and the cores of it.
+    if inside:
+        return nothing
+    return {"stack": _KINDS["stack"], "die": ("compute", False), "core": ("compute", True)}[name]
+
+
+def _nothing(x: float, y: float) -> Arrow:
+    """A line that is not seen."""
+    return Arrow(x, y, x + 0.01, y, kind="ink", heads=0, faint=True)
+
+
+def _lens(camera: _Camera, level: str, hidden: tuple[float, float]) -> list[Part]:
+    """One core of the die, enlarged; nothing where the die is not seen."""
+    if level != "GPU":
+        return [_nothing(*hidden)] * 2 + [Box(*hidden, 0.01, 0.01)] * 3
+    x, y = _gpu_at(0)
+    core = camera.box(_Thing("core", 10, x + 3.0 + 0.365 * 10, y + 1.0, 0.3, 0.44), "compute", True)
+    frame = Box(286, 62, 110, 126, kind="ink")
+    right, low = core.x + core.width, core.y + core.height
+    return [
+        Arrow(right, core.y, frame.x, frame.y + 2, kind="ink", heads=0),
+        Arrow(right, low, frame.x, frame.y + frame.height - 2, kind="ink", heads=0),
+        frame,
+        Box(294, 70, 94, 64, "tensor\ncores", kind="compute", solid=True),
+        Box(294, 142, 94, 38, "registers", kind="memory", solid=True),
+    ]
+
+
+def _said(one: Size) -> tuple[str, str, list[Part]]:
+    """What stands above a picture, and beside what it shows."""
+    chip, wires = accelerator("H100 SXM"), machine_of("H100 SXM")
+    each, server = fmt(wires.network_bandwidth, "B/s"), _server_power()
+    beside: list[tuple[float, float, str]] = []
+    if one.level == "GPU":
+        title = "A GPU"
+        facts = f"{fmt(chip.peak('bf16'), 'FLOP/s')}, {fmt(chip.hbm_capacity, 'B')} at {fmt(chip.hbm_bandwidth, 'B/s')}"
+        beside = [(300, 200, "one of its"), (300, 216, "132 cores")]
+    elif one.level == "server":
+        title = "A server" + f" ({one.gpus} of its GPUs work)" * (one.gpus < 8)
+        facts = "8 GPUs, so close that every wire is short"
+    elif one.level == "rack":
+        title, facts = f"A rack: {one.gpus} GPUs", f"{one.servers} servers that share a switch and a feed"
+        beside = [(130, 52, f"a switch: {each} to each GPU"), (130, 78, f"a server, up to {fmt(server, 'W')}")]
+        beside.append((130, 204, f"four fill a rack: {fmt(4 * server, 'W')}"))
+    elif one.level == "fabric":
+        title = f"A fabric: {one.gpus} GPUs"
+        facts = f"{one.racks} racks under two tiers of switches, {each} a GPU"
+        beside = [(344, 80, "spines"), (344, 110, "leaves"), (344, 165, "racks")]
+    else:
+        drawn = "each square 256 GPUs" if one.gpus > 256 * _DRAWN_RACKS else "each block a rack of 32"
+        title, facts = f"A site: {one.gpus:,} GPUs", f"{one.racks:,} racks on {one.switches:,} switches; {drawn}"
+        beside = [(0, 50, f"{fmt(one.power, 'W')} in"), (268, 50, "out again, as heat")]
+    return title, facts, [Label(x, y, text, "start") for x, y, text in beside]

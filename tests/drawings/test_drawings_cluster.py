@@ -1,8 +1,12 @@
-"""The drawings of the machine: every chapter has its place in the strip, and only that place is lit."""
+"""The drawings of the machine: a plan's numbers, and in the strip every chapter its place, which alone is lit."""
+
+import itertools
 
 import pytest
 
 from building import ROOT, table_of_contents
+from clusterlab.planning import preset
+from clusterlab.units import hour
 from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
@@ -10,6 +14,7 @@ CHAPTERS = [
     "roofline", "interconnect", "parallelism", "step", "serving", "failures", "operations", "power", "scaling", "plan",
 ]  # fmt: skip
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
+SCENES |= {f"{gpus:,} GPUs": draw.machine(gpus) for gpus in draw.SIZES}
 
 
 def lit(scene):
@@ -47,3 +52,51 @@ def test_every_chapter_in_the_book_has_its_strip():
     numbered = {file.rpartition("/")[2].removesuffix(".ipynb") for file in table_of_contents()} & set(CHAPTERS)
     assert numbered >= set(CHAPTERS) - {"step"}
     assert all((ROOT / "book" / f"{name}.ipynb").is_file() for name in numbered)
+
+
+def test_the_machine_of_a_published_run_has_the_numbers_of_its_plan():
+    made, size = preset("Llama 3 405B"), draw.size(16_384)
+    one, done = made.design, made.outcome
+    assert (size.servers, size.spares, size.racks) == (one.servers, one.spares, one.racks)
+    assert (size.switches, size.tiers) == (one.fabric.switches, 3)
+    assert size.power == pytest.approx(float(done.site.total))
+    assert size.mtbf == pytest.approx(float(done.mtbf))
+    assert size.lost == pytest.approx(1 - float(done.run.goodput), abs=0.001)
+    assert size.price == pytest.approx(float(done.cost / done.time), rel=1e-3)
+
+
+def test_every_picture_of_the_machine_has_the_same_parts_so_that_it_can_move():
+    kinds = [[type(part) for part in draw.machine(gpus).parts] for gpus in draw.SIZES]
+    assert all(one == kinds[0] for one in kinds)
+
+
+@pytest.mark.parametrize("gpus", draw.SIZES)
+def test_as_many_gpus_are_lit_as_there_are(gpus):
+    """Each lit box stands for what it holds: a GPU, a server, a rack or a pod."""
+    scene, level = draw.machine(gpus), draw.size(gpus).level
+    lit = [one for one in scene.parts if isinstance(one, Box) and one.kind == "compute" and one.solid and one.width > 1]
+    each = {"GPU": 1, "server": 1, "rack": 1, "fabric": 8, "site": 256 if gpus > 2048 else 32}[level]
+    if level == "GPU":
+        assert len(lit) == 132 + 1  # the cores, and what computes in the enlarged one
+    else:
+        assert len(lit) == -(-gpus // each)
+    assert scene.alt
+
+
+def test_more_gpus_never_draw_or_cost_less_and_fail_more_often():
+    sizes = [draw.size(gpus) for gpus in draw.SIZES]
+    for one, more in itertools.pairwise(sizes):
+        assert more.power >= one.power
+        assert more.price >= one.price
+        assert more.mtbf < one.mtbf
+        assert more.racks >= one.racks
+    assert sizes[0].mtbf == pytest.approx(50_000 * hour)
+    with pytest.raises(ValueError, match="from 1 to 100,000"):
+        draw.machine(0)
+
+
+def test_the_machine_leads_to_the_chapters_about_it():
+    links = {part.link for scene in SCENES.values() for part in scene.parts if isinstance(part, Label) and part.link}
+    assert len(links) == 8
+    for link in links:
+        assert (ROOT / "book" / link).is_file(), link
