@@ -25,9 +25,9 @@ from clusterlab.failures import (
 )
 from clusterlab.interconnect import fat_tree
 from clusterlab.model import parameters, transformer
-from clusterlab.planning import CENTRAL, SWITCHES
+from clusterlab.planning import CENTRAL, SWITCHES, yearly_cost
 from clusterlab.power import facility, load
-from clusterlab.scaling import yearly_bill
+from clusterlab.records import with_interval
 from clusterlab.units import TB, day, fmt, hour, minute, year
 from explorable import LETTER, Arrow, Box, Label, Part, Scene
 
@@ -347,7 +347,8 @@ _STORAGE = 2 * TB  # bytes a second, of Meta's file system
 class Size:
     """What a number of H100s takes, draws, loses and costs: the laws of the book, as a plan uses them.
 
-    ``lost`` is the share of the time that goes to failures and to saving against them, ``price`` is dollars a second.
+    ``lost`` is the share of the time that goes to failures and to saving against them, ``price`` is dollars a second;
+    each is the number with the ends of its 80 % interval.
     """
 
     gpus: int
@@ -358,8 +359,8 @@ class Size:
     tiers: int
     power: float
     mtbf: float
-    lost: float
-    price: float
+    lost: tuple[float, float, float]
+    price: tuple[float, float, float]
 
     @property
     def level(self) -> str:
@@ -369,15 +370,14 @@ class Size:
     @property
     def readouts(self) -> dict[str, str]:
         """What is told beside the drawing."""
-        one = self.servers == 1
         standby = f" + {self.spares:,} spare" if self.spares else ""
         return {
             "Servers": f"{self.servers:,}{standby}",
-            "Network": "none" if one else f"{self.switches:,} switch{'es' * (self.switches > 1)}, {_TIERS[self.tiers]}",
+            "Network": _TIERS[self.tiers],
             "Electricity, at most": fmt(self.power, "W"),
             "A failure every": span(self.mtbf),
-            "Time lost to failures": fmt(self.lost, "%", 2) if self.lost >= 0.01 else "under 1%",
-            "An hour costs": fmt(self.price * hour, "$", 3),
+            "Time lost to failures": with_interval(*self.lost, "%", 2) if self.lost[0] >= 0.01 else "under 1%",
+            "An hour costs": with_interval(*_hourly(self.price), "$", 3),
         }
 
 
@@ -395,7 +395,13 @@ def span(seconds: float) -> str:
     return f"{seconds / minute:.0f} minutes"
 
 
-_TIERS = {1: "one tier", 2: "two tiers", 3: "three tiers"}
+_TIERS = "none", "one switch", "two tiers of switches", "three tiers of switches"
+
+
+def _hourly(rate: tuple[float, float, float]) -> tuple[float, float, float]:
+    """A number and its ends, of a second, as of an hour."""
+    value, low, high = rate
+    return hour * value, hour * low, hour * high
 
 
 def _server_power() -> float:
@@ -437,8 +443,8 @@ def size(gpus: int) -> Size:
     interval = checkpoint_interval(saved.stall, mtbf, lag=saved.lag, share=CENTRAL.storage_share)
     costs = {"detection": CENTRAL.detection, "restart": CENTRAL.restart + saved.lag}
     job = Job(interval=interval, write=saved.stall, lag=saved.lag, mtbf=mtbf, **costs)
-    terms = {"rate": CENTRAL.interest, "life": CENTRAL.life, "load_factor": CENTRAL.draw}
-    bill = yearly_bill(hosts if servers > 1 else gpus, power, price_list("H100 SXM"), **terms)
+    kept = goodput(job)
+    bill = yearly_cost(hosts if servers > 1 else gpus, power, price_list("H100 SXM"))
     return Size(
         gpus=gpus,
         servers=servers,
@@ -448,8 +454,8 @@ def size(gpus: int) -> Size:
         tiers=tiers,
         power=power,
         mtbf=mtbf,
-        lost=1 - float(goodput(job).useful),
-        price=float(bill.total) / year,
+        lost=(1 - float(kept.useful), 1 - float(kept.high), 1 - float(kept.low)),
+        price=(bill.value / year, bill.low / year, bill.high / year),
     )
 
 
@@ -621,7 +627,7 @@ def _nothing(x: float, y: float) -> Arrow:
 def _lens(camera: _Camera, level: str, hidden: tuple[float, float]) -> list[Part]:
     """One core of the die, enlarged; nothing where the die is not seen."""
     if level != "GPU":
-        return [_nothing(*hidden)] * 2 + [Box(*hidden, 0.01, 0.01)] * 3
+        return [*[_nothing(*hidden)] * 2, *[Box(*hidden, 0.01, 0.01)] * 3]
     x, y = _gpu_at(0)
     core = camera.box(_Thing("core", 10, x + 3.0 + 0.365 * 10, y + 1.0, 0.3, 0.44), "compute", True)
     frame = Box(286, 62, 110, 126, kind="ink")
@@ -660,3 +666,45 @@ def _said(one: Size) -> tuple[str, str, list[Part]]:
         title, facts = f"A site: {one.gpus:,} GPUs", f"{one.racks:,} racks on {one.switches:,} switches; {drawn}"
         beside = [(0, 50, f"{fmt(one.power, 'W')} in"), (268, 50, "out again, as heat")]
     return title, facts, [Label(x, y, text, "start") for x, y, text in beside]
+
+
+# --- What everybody needs --------------------------------------------------------------------------------------------
+
+HELD = 3, 1, 4, 2  # what each of four GPUs has found
+
+
+def everyone(step: int) -> Scene:
+    """Four GPUs in a ring that add up their numbers: in each round, all pass on what they were given last.
+
+    Parameters
+    ----------
+    step : int
+        From 0, before anything is sent, to 3, when each holds the sum.
+
+    Examples
+    --------
+    >>> everyone(3).alt
+    'After 3 rounds the GPUs hold the sums 10, 10, 10, 10.'
+    """
+    n = len(HELD)
+    if not 0 <= step < n:
+        raise ValueError(f"step must be from 0 to {n - 1}, got {step!r}")
+    sums = [sum(HELD[(i - k) % n] for k in range(step + 1)) for i in range(n)]
+    places = [(20.0, 26.0), (266.0, 26.0), (266.0, 136.0), (20.0, 136.0)]  # clockwise
+    parts: list[Part] = []
+    for i, (x, y) in enumerate(places):
+        done = sums[i] == sum(HELD)
+        parts.append(Box(x, y, 114, 48, f"GPU {i} has {HELD[i]}\nsum so far: {sums[i]}", kind="compute", solid=done))
+    ways = [
+        (138.0, 50.0, 262.0, 50.0),
+        (323.0, 78.0, 323.0, 132.0),
+        (262.0, 160.0, 138.0, 160.0),
+        (77.0, 132.0, 77.0, 78.0),
+    ]
+    for i, way in enumerate(ways):
+        passed = str(HELD[(i - step + 1) % n]) if step else ""
+        parts.append(Arrow(*way, passed, kind="wire"))
+    said = "Nothing is sent yet" if not step else f"Round {step}: on each arrow what is passed on"
+    parts.append(Label(200, 9, said, strong=True))
+    told = ", ".join(map(str, sums))
+    return Scene(400, 190, parts, alt=f"After {step} rounds the GPUs hold the sums {told}.")

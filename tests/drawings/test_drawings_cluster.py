@@ -14,6 +14,7 @@ CHAPTERS = [
     "roofline", "interconnect", "parallelism", "step", "serving", "failures", "operations", "power", "scaling", "plan",
 ]  # fmt: skip
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
+SCENES |= {f"step {step}": draw.everyone(step) for step in range(4)}
 SCENES |= {f"{gpus:,} GPUs": draw.machine(gpus) for gpus in draw.SIZES}
 
 
@@ -61,8 +62,10 @@ def test_the_machine_of_a_published_run_has_the_numbers_of_its_plan():
     assert (size.switches, size.tiers) == (one.fabric.switches, 3)
     assert size.power == pytest.approx(float(done.site.total))
     assert size.mtbf == pytest.approx(float(done.mtbf))
-    assert size.lost == pytest.approx(1 - float(done.run.goodput), abs=0.001)
-    assert size.price == pytest.approx(float(done.cost / done.time), rel=1e-3)
+    assert size.lost[0] == pytest.approx(1 - float(done.run.goodput), abs=0.001)
+    assert size.price[0] == pytest.approx(float(done.cost / done.time), rel=1e-3)
+    for number, low, high in (size.lost, size.price):
+        assert low < number < high
 
 
 def test_every_picture_of_the_machine_has_the_same_parts_so_that_it_can_move():
@@ -100,3 +103,20 @@ def test_the_machine_leads_to_the_chapters_about_it():
     assert len(links) == 8
     for link in links:
         assert (ROOT / "book" / link).is_file(), link
+
+
+def test_in_a_ring_everyone_holds_the_sum_after_one_round_less_than_there_are_gpus():
+    scenes = [draw.everyone(step) for step in range(4)]
+    done = [sum(isinstance(part, Box) and part.solid for part in scene.parts) for scene in scenes]
+    assert done == [0, 0, 0, 4]
+    for step, scene in enumerate(scenes):
+        boxes = [part for part in scene.parts if isinstance(part, Box)]
+        sums = [int(part.text.split(": ")[1]) for part in boxes]
+        sent = [int(part.text) for part in scene.parts if isinstance(part, Arrow) and part.text]
+        assert sums == [sum(draw.HELD[(i - k) % 4] for k in range(step + 1)) for i in range(4)]
+        assert sorted(sent) == (sorted(draw.HELD) if step else [])
+        if step:  # what arrives is what the sum has grown by
+            before = [int(part.text.split(": ")[1]) for part in scenes[step - 1].parts if isinstance(part, Box)]
+            assert [sums[(i + 1) % 4] - before[(i + 1) % 4] for i in range(4)] == sent
+    with pytest.raises(ValueError, match="from 0 to 3"):
+        draw.everyone(4)
