@@ -520,7 +520,7 @@ def machine(gpus: int) -> Scene:
         if isinstance(thing, _Line):
             line = camera.line(thing, kind or "ink")
             long = abs(line.x1 - line.x0) + abs(line.y1 - line.y0) > 3
-            parts.append(line if kind and long else _nothing(*hidden))
+            parts.append(line if kind and long else Box(*hidden, 0.01, 0.01))
         elif kind and min(camera.scale * thing.width, camera.scale * thing.height) >= _LEAST:
             parts.append(camera.box(thing, kind, solid, written.get(thing.name, "")))
         else:
@@ -619,15 +619,10 @@ def _look(thing: _Thing | _Line, gpus: int, level: str) -> tuple[str, bool]:
     return {"stack": _KINDS["stack"], "die": ("compute", False), "core": ("compute", True)}[name]
 
 
-def _nothing(x: float, y: float) -> Arrow:
-    """A line that is not seen."""
-    return Arrow(x, y, x + 0.01, y, kind="ink", heads=0, faint=True)
-
-
 def _lens(camera: _Camera, level: str, hidden: tuple[float, float]) -> list[Part]:
     """One core of the die, enlarged; nothing where the die is not seen."""
     if level != "GPU":
-        return [*[_nothing(*hidden)] * 2, *[Box(*hidden, 0.01, 0.01)] * 3]
+        return [Box(*hidden, 0.01, 0.01)] * 5
     x, y = _gpu_at(0)
     core = camera.box(_Thing("core", 10, x + 3.0 + 0.365 * 10, y + 1.0, 0.3, 0.44), "compute", True)
     frame = Box(286, 62, 110, 126, kind="ink")

@@ -68,9 +68,8 @@ def test_the_machine_of_a_published_run_has_the_numbers_of_its_plan():
         assert low < number < high
 
 
-def test_every_picture_of_the_machine_has_the_same_parts_so_that_it_can_move():
-    kinds = [[type(part) for part in draw.machine(gpus).parts] for gpus in draw.SIZES]
-    assert all(one == kinds[0] for one in kinds)
+def test_every_picture_of_the_machine_has_as_many_parts_so_that_it_can_move():
+    assert len({len(draw.machine(gpus).parts) for gpus in draw.SIZES}) == 1
 
 
 @pytest.mark.parametrize("gpus", draw.SIZES)
