@@ -335,8 +335,8 @@ def _lighting(chapter: str, lit: tuple[str, ...]) -> _Style:
 
 # How many GPUs a reader looks at: what each level holds is among them.
 SIZES = (
-    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 3072, 4096, 6144, 8192, 12_288,
-    16_384, 24_576, 32_768, 49_152, 65_536, 100_000,
+    1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536,
+    100_000,
 )  # fmt: skip
 _GPUS_OF = {"GPU": 1, "server": 8, "rack": 32, "fabric": 256}  # the most GPUs of a level
 _SPARED = 1024  # GPUs from which a run keeps servers on standby
@@ -395,7 +395,7 @@ def span(seconds: float) -> str:
     return f"{seconds / minute:.0f} minutes"
 
 
-_TIERS = "none", "one switch", "two tiers of switches", "three tiers of switches"
+_TIERS = "none", "one switch", "two tiers", "three tiers"
 
 
 def _hourly(rate: tuple[float, float, float]) -> tuple[float, float, float]:
