@@ -7,7 +7,7 @@ wire, electricity is ochre, and what leaves as heat is waste.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -262,41 +262,45 @@ def here(chapter: str) -> Scene:
     if chapter not in _WHERE:
         raise ValueError(f"no chapter {chapter!r}; there are: {', '.join(_WHERE)}")
     lit, about = _WHERE[chapter]
-    pods, columns = _SITE
-    hall = columns * _PITCH[0] + 2 * _MARGIN, pods // columns * _PITCH[1] + 2 * _MARGIN
-    aside = 42 / 60 * hall[1]
+    parts = _strip(lit, lambda names: _lighting(chapter, names))
+    if chapter == "scaling":
+        parts.append(Box(382, 2, 16, 17, "$", kind="ochre", solid=True))
+    return Scene(400, 70, parts, alt=f"Where this chapter stands in the machine: {about}. Lit: {', '.join(lit)}.")
+
+
+def _strip(
+    lit: Mapping[str, tuple[str, ...]], lighting: Callable[[tuple[str, ...]], _Style], top: float = 0.0
+) -> list[Part]:
+    """Five pictures side by side, 70 units high, each a part of the next, and what is lit in each."""
+    seen = _outline(*_SITE)
     # Of each picture: the part of the plane that it shows, its place, what is drawn, and what of it the one before shows.
     shown = {
         "GPU": ((*_gpu_at(0), *_GPU), (2, 54), _gpu(), None),
         "server": ((*_server_at(0), *_SERVER), (71, 88), _servers(1), (*_gpu_at(0), *_GPU)),
-        "rack": ((*_rack_at(0), *_RACK), (176, 24), _in_rack("rack" in lit), (*_server_at(0), *_SERVER)),
+        "rack": ((*_rack_at(0), *_RACK), (176, 24), _in_rack("gpu" in lit.get("rack", ())), (*_server_at(0), *_SERVER)),
         "fabric": ((0, 0, *_POD), (216, 88), _in_pod("server" in lit.get("fabric", ())), (*_rack_at(0), *_RACK)),
-        "site": (
-            (-_MARGIN - aside, -_MARGIN, hall[0] + 1.72 * aside, hall[1]),
-            (316, 82),
-            _site(*_SITE),
-            (0, 0, *_POD),
-        ),
+        "site": (seen, (316, 82), _site(*_SITE), (0, 0, *_POD)),
     }
     parts: list[Part] = []
     before: tuple[float, float, float, float] | None = None
-    for level, (seen, (left, across), things, inner) in shown.items():
-        frame = left, 2.0, across, 48.0
-        camera = _Camera.onto(seen, frame)
-        parts += camera.parts(things, _lighting(chapter, lit.get(level, ())))
+    for level, (part, (left, across), things, inner) in shown.items():
+        camera = _Camera.onto(part, (left, top + 2.0, across, 48.0))
+        parts += camera.parts(things, lighting(lit.get(level, ())))
         if before and inner:
             # From the corners of the picture before to those of what it shows.
             x, y, _, high = (camera.scale * v for v in inner)
             for side in (0, 1):
                 start = before[1] + side * (before[3] - before[1])
                 parts.append(Arrow(before[2], start, camera.x + x, camera.y + y + side * high, kind="ink", heads=0))
-        right = camera.x + camera.scale * (seen[0] + seen[2])
-        low = camera.y + camera.scale * (seen[1] + seen[3])
-        before = (camera.x + camera.scale * seen[0], camera.y + camera.scale * seen[1], right, low)
-        parts.append(Label(left + across / 2, 61, level, strong=level in lit))
-    if chapter == "scaling":
-        parts.append(Box(382, 2, 16, 17, "$", kind="ochre", solid=True))
-    return Scene(400, 70, parts, alt=f"Where this chapter stands in the machine: {about}. Lit: {', '.join(lit)}.")
+        right, low = (camera.scale * (part[i] + part[i + 2]) for i in (0, 1))
+        before = (
+            camera.x + camera.scale * part[0],
+            camera.y + camera.scale * part[1],
+            camera.x + right,
+            camera.y + low,
+        )
+        parts.append(Label(left + across / 2, top + 61, level, strong=level in lit))
+    return parts
 
 
 def _in_rack(gpus: bool) -> Iterator[_Thing | _Line]:
@@ -315,6 +319,11 @@ def _in_pod(servers: bool) -> Iterator[_Thing | _Line]:
         yield from _servers(32, gpus=False)
 
 
+def _colour(name: str) -> tuple[str, bool]:
+    """What is lit has its colour."""
+    return _KINDS.get(name, ("compute", True) if name in ("server", "rack", "pod") else _INK)
+
+
 def _lighting(chapter: str, lit: tuple[str, ...]) -> _Style:
     """What is lit has its colour; all else is ink."""
 
@@ -326,7 +335,7 @@ def _lighting(chapter: str, lit: tuple[str, ...]) -> _Style:
         if chapter == "operations":  # two jobs, and what stands idle between them
             rack = number // 4
             return ("compute", True) if rack < 4 else ("idle", True) if rack == 4 else ("backward", True)
-        return _KINDS.get(name, ("compute", True) if name in ("server", "pod") else _INK)
+        return _colour(name)
 
     return style
 
@@ -474,6 +483,14 @@ _CHAPTERS = {
     "fabric": {"Interconnect": "interconnect", "Operations": "operations"},
     "site": {"Failures": "failures", "Power": "power", "Cost": "scaling"},
 }
+# What is lit in the strip below the picture.
+_TRAIL = {
+    "GPU": ("die", "stack"),
+    "server": ("gpu", "nvlink", "nvswitch"),
+    "rack": ("server", "switch"),
+    "fabric": ("rack", "leaf", "spine", "web", "down"),
+    "site": ("pod", "pylon", "feed", "cooler", "heat"),
+}
 _PODS = -(-SIZES[-1] // 256)  # as many as the largest site has
 _DRAWN_RACKS = 8  # pods whose racks are drawn
 _LEAST = 1.6  # units of the drawing: what is smaller is left out
@@ -527,13 +544,14 @@ def machine(gpus: int) -> Scene:
             parts.append(Box(*hidden, 0.01, 0.01))
     parts += _lens(camera, level, hidden)
     parts += [Label(0, 9, title, "start", strong=True), Label(0, 27, facts, "start")]
-    parts += [*labels, *(Label(398 - 20 * i, 37, " ", "end") for i in range(_LABELS - len(labels)))]
-    x, links = 0.0, list(_CHAPTERS[level].items())
-    for name, page in links:
-        parts.append(Label(x, 246, name, "start", link=f"{page}.ipynb"))
-        x += LETTER * (len(name) + 2)
-    parts += [Label(x + 12 * i, 246, " ", "start") for i in range(_LINKS - len(links))]
-    return Scene(400, 256, parts, alt=f"{title}: {facts}.")
+    parts += [*labels, *(Label(20 + 20 * i, 232, " ") for i in range(_LABELS - len(labels)))]
+    x, links = 400.0, list(_CHAPTERS[level].items())
+    for name, page in reversed(links):
+        parts.append(Label(x, 9, name, "end", link=f"{page}.ipynb"))
+        x -= LETTER * (len(name) + 2)
+    parts += [Label(120 + 20 * i, 232, " ") for i in range(_LINKS - len(links))]
+    parts += _strip({level: _TRAIL[level]}, lambda names: lambda name, _: _colour(name) if name in names else _INK, 240)
+    return Scene(400, 310, parts, alt=f"{title}: {facts}.")
 
 
 def _columns(pods: int) -> int:
@@ -646,7 +664,7 @@ def _said(one: Size) -> tuple[str, str, list[Part]]:
         facts = f"{fmt(chip.peak('bf16'), 'FLOP/s')}, {fmt(chip.hbm_capacity, 'B')} at {fmt(chip.hbm_bandwidth, 'B/s')}"
         beside = [(300, 200, "one of its"), (300, 216, "132 cores")]
     elif one.level == "server":
-        title = "A server" + f" ({one.gpus} of its GPUs work)" * (one.gpus < 8)
+        title = "A server" + f": {one.gpus} of 8 GPUs" * (one.gpus < 8)
         facts = "8 GPUs, so close that every wire is short"
     elif one.level == "rack":
         title, facts = f"A rack: {one.gpus} GPUs", f"{one.servers} servers that share a switch and a feed"
