@@ -370,7 +370,8 @@ def test_a_sweep_has_a_column_for_each_end(call):
 
 # Read-outs of the book's figures that are predictions of a step, a collective, a goodput, a draw, serving or cost.
 FIGURES = {
-    "index": ("A step takes", "Of the GPUs' peak"),
+    "index": ("Time lost to failures", "An hour costs"),
+    "cluster": ("Time lost to failures", "An hour costs"),
     "interconnect": ("Expect of NCCL", "Expect of NCCL at 1 GB"),
     "step": ("A step", "Fastest"),
     "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),

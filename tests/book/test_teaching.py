@@ -94,6 +94,15 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
     assert f"{rule}, a minute and a half a check, seven an exercise" in text
 
 
+def test_the_first_page_takes_the_fifteen_minutes_of_its_title():
+    cells = cells_of("cluster")
+    (line,) = [cell.source for cell in cells if "*Time:*" in cell.source]
+    assert "*Time:* about 15 minutes." in line
+    assert reading.stated(sum(reading.sections(cells).values())) == 15
+    (doors,) = [cell.source for cell in cells_of("index") if "[**Learn**](cluster.ipynb)" in cell.source]
+    assert "in 15 minutes" in doors
+
+
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_a_chapter_has_a_checkpoint_about_every_ten_minutes(name, minutes):
     at, now = [0.0], 0.0

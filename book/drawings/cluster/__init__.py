@@ -1,0 +1,12 @@
+"""The machine: one drawing, from a GPU to a site, that every page looks at from its own distance.
+
+Everything stands at its place in one plane. A camera shows a part of it: the whole of so many GPUs, or, in the strip at
+the head of a chapter, five parts side by side.
+"""
+
+from .ring import HELD, everyone
+from .sizes import SIZES, Size, size
+from .strip import here
+from .zoom import machine
+
+__all__ = ["HELD", "SIZES", "Size", "everyone", "here", "machine", "size"]
