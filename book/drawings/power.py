@@ -14,7 +14,6 @@ from explorable import Arrow, Band, Box, Label, Part, Scene, breadth, legend
 _TIMES = "\N{MULTIPLICATION SIGN}"
 _RACK = 0.6, 2.0  # m, the front of a rack
 _METRE = 58.0  # units for each
-_UNITS, _UNIT = 48, 3.5  # rack units, and how high one is drawn
 
 
 def load_bars(
@@ -184,76 +183,6 @@ def air_and_water(heat: float, rise: float, *, largest: float) -> Scene:
         f"or {fmt(1e3 * water, 'L')} of water, {air / water:,.0f} to 1 by volume."
     )
     return Scene(400, floor + 46, parts, alt=alt)
-
-
-def racks(
-    filled: Mapping[str, tuple[float, int, Sequence[tuple[int, int, str]]]], *, meanings: Mapping[str, str]
-) -> Scene:
-    """Racks with what stands in them, each beside a bar of its watts.
-
-    Parameters
-    ----------
-    filled : mapping
-        Name to W, number of GPUs, and what fills it from the bottom: number of boxes, rack units of each, colour.
-    meanings : mapping
-        Colour to its meaning, for the legend.
-
-    Examples
-    --------
-    >>> two = {"H100": (10.2e3, 8, [(1, 8, "compute")]), "NVL72": (120e3, 72, [(18, 1, "compute")])}
-    >>> racks(two, meanings={"compute": "servers", "ochre": "power"}).alt
-    'Racks by their power: H100, 8 GPUs, 10.2 kW; NVL72, 72 GPUs, 120 kW.'
-    """
-    most = max(power for power, _, _ in filled.values())
-    tall, step = _UNITS * _UNIT, 400 / len(filled)
-    floor = 40 + tall
-    parts: list[Part] = []
-    for i, (name, (power, gpus, content)) in enumerate(filled.items()):
-        x = i * step + step / 2 - 38
-        high = tall * power / most
-        parts += [Label(x + 38, 16, name, strong=True), Box(x, 40, 52, tall)]
-        y = floor
-        for count, units, kind in content:
-            for _ in range(count):
-                y -= units * _UNIT
-                parts.append(Box(x + 3, y + 0.5, 46, units * _UNIT - 1, kind=kind, solid=True))
-        parts.append(Box(x + 60, floor - high, 14, high, kind="ochre", solid=True))
-        parts.append(Label(x + 38, floor + 22, f"{gpus} GPUs\n{fmt(power, 'W')}"))
-    parts += legend(2, floor + 54, [(text, kind, True) for kind, text in meanings.items()])
-    told = [(" ".join(name.split()), power, gpus) for name, (power, gpus, _) in filled.items()]
-    said = "; ".join(f"{name}, {gpus} GPUs, {fmt(power, 'W')}" for name, power, gpus in told)
-    return Scene(400, floor + 64, parts, alt=f"Racks by their power: {said}.")
-
-
-def bars(values: Mapping[str, float], unit: str, kinds: Mapping[str, str], *, room: float = 130) -> Scene:
-    """Values as bars to one scale, with their names before and their values behind them.
-
-    Parameters
-    ----------
-    values : mapping
-        Name to value.
-    unit : str
-        Of the values, which are written as whole numbers.
-    kinds : mapping
-        Name to its colour; ochre where it has none.
-    room : float
-        Units for the names.
-
-    Examples
-    --------
-    >>> bars({"Norway": 249, "India": 5905}, "t", {}).alt
-    'Norway 249 t, India 5,905 t.'
-    """
-    texts = {name: f"{value:,.0f} {unit}" for name, value in values.items()}
-    widest = 394 - room - 8 * max(map(len, texts.values()))  # digits are wide
-    parts: list[Part] = []
-    for i, (name, value) in enumerate(values.items()):
-        y, width = 28 * i, widest * value / max(values.values())
-        parts.append(Label(room - 8, y + 11, name, "end"))
-        parts.append(Box(room, y, width, 22, kind=kinds.get(name, "ochre"), solid=True))
-        parts.append(Label(room + width + 6, y + 11, texts[name], "start"))
-    alt = ", ".join(f"{name} {text}" for name, text in texts.items())
-    return Scene(400, 28 * len(values) - 4, parts, alt=f"{alt}.")
 
 
 def becomes(

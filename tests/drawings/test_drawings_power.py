@@ -11,7 +11,7 @@ from clusterlab.units import MW, day, fmt, kWh
 from drawings import power as draw
 from explorable import Band, Box, Label
 
-NVL72, DGX = catalogue.rack("GB200 NVL72"), catalogue.node("DGX H100")
+NVL72 = catalogue.rack("GB200 NVL72")
 STAGES = {"grid": ["cooling", "distribution losses"], "IT": ["network"], "server": ["fans", "CPUs"], "GPU": ["GPU"]}
 KINDS = {"GPU": "compute", "network": "network", "cooling": "waste"}
 IT = load(GPU=700, CPUs=88, fans=128, network=94)
@@ -40,25 +40,11 @@ def chain():
     return draw.becomes(used(), work="7 M GPU-hours", it_power="1,056 W", ratio=1.12, **RATES)
 
 
-def racks():
-    filled = {
-        "four\nDGX H100": (4 * DGX.power, 32, [(4, 8, "compute")]),
-        "one\nGB200 NVL72": (NVL72.power, 72, [(18, 1, "compute"), (9, 1, "nvlink")]),
-    }
-    return draw.racks(filled, meanings={"compute": "servers", "nvlink": "NVLink switches", "ochre": "power"})
-
-
-def countries():
-    return draw.bars({"Norway": 249, "United States": 3058, "India": 5905}, "t", {"Norway": "memory"})
-
-
 SCENES = {
     "load_bars": bars,
     "chip_to_grid": flow,
     "an old hall": lambda: flow(*HALLS[1]),
     "air_and_water": lambda: draw.air_and_water(NVL72.power, 10, largest=10.1),
-    "racks": racks,
-    "bars": countries,
     "becomes": chain,
 }
 
@@ -126,24 +112,6 @@ def test_cubes_and_rack_have_one_scale(rise):
     assert "3,494 to 1" in scene.alt
     with pytest.raises(ValueError, match="more than the largest"):
         draw.air_and_water(2 * NVL72.power, rise, largest=10.1)
-
-
-def test_racks_hold_what_they_are_told_beside_their_watts():
-    scene = racks()
-    power = [box.height for box in of(scene, Box) if box.kind == "ochre" and box.width == 14]
-    assert power[0] / power[1] == pytest.approx(4 * DGX.power / NVL72.power)
-    filled = [box for box in of(scene, Box) if box.width == 46]
-    assert [sum(box.kind == kind for box in filled) for kind in ("compute", "nvlink")] == [4 + 18, 9]
-    outline = next(box for box in of(scene, Box) if box.width == 52)
-    units = sum(box.height + 1 for box in filled[:4]) / outline.height * 48
-    assert units == pytest.approx(4 * 8)
-    assert "one GB200 NVL72, 72 GPUs, 120 kW" in scene.alt
-
-
-def test_bars_are_to_scale_and_coloured_by_name():
-    boxes = of(countries(), Box)
-    np.testing.assert_allclose([box.width / boxes[-1].width for box in boxes], np.array([249, 3058, 5905]) / 5905)
-    assert [box.kind for box in boxes] == ["memory", "ochre", "ochre"]
 
 
 def test_what_a_run_becomes_is_what_its_footprint_says():
