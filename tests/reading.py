@@ -7,12 +7,13 @@ import re
 WORDS = 120  # a minute
 LINE = 5 / 60  # minutes for a line of code that the page shows
 FIGURE = 1.0  # for a figure that moves
+DRAWING = 0.5  # for one that doesn't
 CHECK = 1.5
 EXERCISE = 7.0  # with its hints, its check and its solution
 
 HIDDEN = {"remove-input", "remove-cell", "hide-input", "hide-cell"}
 DIRECTIVE = r"^(?::{3,}|`{3,}).*|^:\w[\w-]*:.*$"
-UNREAD = rf"(?ms:{DIRECTIVE})|(?s:\$\$.*?\$\$)|\{{cite[^}}]*\}}`[^`]*`|\]\([^)]*\)"
+UNREAD = rf"(?m:{DIRECTIVE})|(?s:\$\$.*?\$\$)|\{{cite[^}}]*\}}`[^`]*`|\]\([^)]*\)"
 
 
 def words(text: str) -> int:
@@ -29,7 +30,8 @@ def of_cell(cell) -> float:
         took += LINE * sum(bool(line.strip()) for line in cell.source.splitlines())
     if not tags & {"remove-cell", "remove-output"}:
         shown = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
-        took += FIGURE * sum(one.startswith("Explorer: ") for one in shown)
+        figures = [one for one in shown if one.startswith("Explorer: ")]
+        took += sum(FIGURE if "\n  first: " in one else DRAWING for one in figures)
         took += CHECK * sum(one.startswith("Check: ") for one in shown)
     return took
 
