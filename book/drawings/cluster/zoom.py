@@ -47,7 +47,7 @@ _CHAPTERS = {
     "GPU": {"Roofline": "roofline"},
     "server": {"Interconnect": "interconnect", "Parallelism": "parallelism"},
     "rack": {"Serving": "serving"},
-    "fabric": {"Interconnect": "interconnect", "Operations": "operations"},
+    "fabric": {"Training step": "step", "Operations": "operations"},
     "site": {"Failures": "failures", "Power": "power", "Cost": "scaling"},
 }
 # What is lit in the strip below the picture.
