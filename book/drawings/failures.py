@@ -6,7 +6,6 @@ writes is green, what moves is orange, and what is lost is plum.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
@@ -70,7 +69,6 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
     training = PARTS["useful"][0]
     flow(top, top, useful, "useful", f"{days(useful)} {training}: {fmt(useful, '%')}", strong=True)
     low, high_end = (fmt(float(end), "%") for end in (shares.low, shares.high))
-    drawn.append(Label(right + 16, top + high * useful / 2 + 16, f"80 % interval: {low} to {high_end}", anchor="start"))
     below, at = top + high * useful, top + high * useful + 24
     drawn.append(Label(right + 16, at, f"{days(1 - useful)} lost", anchor="start", strong=True))
     for name, share in lost:
@@ -78,9 +76,18 @@ def ledger(shares: Goodput, calendar: float, title: str) -> Scene:
         flow(below, at - high * share / 2, share, name, f"{days(share)} {PARTS[name][0]}")
         below += high * share
     drawn.append(Box(left - 8, top, 8, high, kind="ink", solid=True))
+    at += 40
+    drawn += [
+        Label(0, at, f"80 % interval of what trains: {low} to {high_end}", anchor="start"),
+        Box(0, at + 14, 400, 12, kind="grey"),
+        Box(400 * float(shares.low), at + 14, 400 * float(shares.high - shares.low), 12, kind="compute", solid=True),
+        Box(400 * useful - 1.5, at + 10, 3, 20, kind="ink", solid=True),
+        Label(0, at + 38, "0", anchor="start"),
+        Label(400 * useful, at + 38, fmt(useful, "%")),
+    ]
     said = ", ".join(f"{days(share)} {PARTS[name][0]}" for name, share in lost)
     alt = f"{title}: {days(useful)} {training}, {shares.with_interval}; {days(1 - useful)} lost: {said}."
-    return Scene(400, at + 14, drawn, alt=alt)
+    return Scene(400, at + 46, drawn, alt=alt)
 
 
 def series(failures: Sequence[Sequence[float]], window: float, *, rows: int = 8, name: str = "GPU") -> Scene:
@@ -415,86 +422,3 @@ def repair_loop(out: int, *, spares: int, nodes: int, room: int = 28) -> Scene:
     parts += places(234, 166, room, out, "lost")
     alt = f"{state}. {out} are in repair; {free} of {spares} spares are free."
     return Scene(400, 166, parts, alt=alt)
-
-
-def lineages() -> Scene:
-    """One failed server in a simulation, in a web service and in a training job with a spare.
-
-    Examples
-    --------
-    >>> lineages().alt.split("; ")[1]
-    'a web service goes on with three quarters'
-    """
-    parts: list[Part] = []
-    columns = [
-        (0.0, "simulation", "idle", "all stop;\nqueue it again"),
-        (118.0, "web service", "compute", "three quarters\ngo on"),
-        (236.0, "ML training", "idle", "all stop; a spare\nand a checkpoint"),
-    ]
-    for x, name, kind, outcome in columns:
-        parts.append(Label(x + 47, 8, name, strong=True))
-        for i, (row, column) in enumerate(itertools.product(range(2), range(2))):
-            left, top = x + 52 * column, 24 + 44 * row
-            failed = i == 1
-            text = "fails" if failed else ("waits" if kind == "idle" else "runs")
-            parts.append(Box(left, top, 42, 32, text, "lost" if failed else kind, solid=failed or kind == "compute"))
-        if kind == "idle":  # what is coupled
-            parts += [
-                Arrow(x + 42, 40, x + 52, 40, heads=0),
-                Arrow(x + 42, 84, x + 52, 84, heads=0),
-                Arrow(x + 21, 56, x + 21, 68, heads=0),
-                Arrow(x + 73, 56, x + 73, 68, heads=0),
-            ]
-        parts += [Label(x + 47, 122 + 16 * i, line) for i, line in enumerate(outcome.split("\n"))]
-    parts += [Box(358, 24, 42, 32, "spare", "compute"), Arrow(354, 40, 334, 40, kind="compute")]
-    alt = (
-        "One server of four fails. A simulation stops whole; a web service goes on with three quarters; "
-        "a training job stops whole, swaps in a spare and goes on from its checkpoint."
-    )
-    return Scene(400, 146, parts, alt=alt)
-
-
-def silent_error(job: Job, unnoticed: float, before: float) -> Scene:
-    """A silent error: every checkpoint between it and its discovery is spoilt.
-
-    Parameters
-    ----------
-    job : Job
-        Its interval and write; scalars.
-    unnoticed : float
-        Seconds from the error until somebody notices.
-    before : float
-        Seconds that are drawn before the error.
-
-    Returns
-    -------
-    Scene
-
-    Examples
-    --------
-    >>> silent_error(Job(interval=3500, write=100, mtbf=11_000), 12 * 3600, 6 * 3600).alt.split(". ")[1]
-    'The 12 checkpoints written since then hold it; the job goes back to the last one before.'
-    """
-    whole, period = before + unnoticed, float(job.period)
-    per = 400 / whole
-    fault = before * per
-    parts: list[Part] = [Box(0, 40, fault, 26, "good", "compute"), Box(fault, 40, 400 - fault, 26, "wrong", "lost")]
-    ends = np.arange(before % period + period / 2, whole + 1e-6, period)
-    for end in ends:
-        spoilt = end > before
-        parts.append(Box(end * per - 0.6, 72, 1.2, 16, kind="lost" if spoilt else "memory", solid=True))
-    spoilt = int(np.sum(ends > before))
-    last = float(ends[ends <= before][-1]) * per
-    parts += [
-        Label(fault, 8, "a bit flips", strong=True),
-        Arrow(fault, 18, fault, 38, kind="lost"),
-        Label(400, 8, f"noticed {fmt(unnoticed, 'h')} later", anchor="end", strong=True),
-        Arrow(398, 18, 398, 38, kind="ink"),
-        Arrow(392, 94, last, 92, kind="wire", bend=0.05),
-        Label((400 + fault) / 2 + 8, 126, f"{spoilt} checkpoints are spoilt", anchor="middle"),
-    ]
-    alt = (
-        f"A silent error is noticed after {fmt(unnoticed, 'h')}. The {spoilt} checkpoints written since then hold it; "
-        "the job goes back to the last one before."
-    )
-    return Scene(400, 134, parts, alt=alt)

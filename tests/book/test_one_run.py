@@ -73,7 +73,7 @@ LLAMA = [
     ("failures", r"\[A plan\]\(plan.ipynb\) of Meta's whole run says (\d+ %)", "effective time in words"),
     ("failures", r"as (\d+) spares stand by", "spares"),
     ("failures", r"hold (\d+) for 2,048 servers", "spares"),
-    ("failures", r"months that differ = (\d+);", "spares"),
+    ("failures", r"^spares +(\d+)$", "spares"),
 ]
 
 
