@@ -17,11 +17,11 @@ _FORMATS = {16: ("bf16", "fp16"), 8: ("fp8", "int8"), 4: ("fp4",)}  # by width i
 _TOKEN = 4.0  # units from the left edge to where a time line starts
 _DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
 _LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
-_GEMM, _SLAB = (1024, 128)  # sides of the matrices of a tiled GEMM, and how much of k a step works through
+_GEMM = 8  # sides of the matrices of a tiled GEMM
 _HBM = 392.0  # units of the whole memory, in a decoding step
 
 
-def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
+def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float) -> Scene:
     """One token of one user, to the scale of time: reading the weights, the arithmetic, and what the user waits for.
 
     Parameters
@@ -32,20 +32,24 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         The model, in BF16.
     rate : float
         Tokens/s that the user sees.
+    good : float
+        Tokens/s that good software reaches on such a machine: below what the weights allow, above ``rate``.
 
     Examples
     --------
     >>> from clusterlab import catalogue
     >>> from clusterlab.model import transformer
-    >>> one_token(catalogue.accelerator("H100 SXM"), transformer("Llama 3 8B"), rate=70).alt
-    'Of the 14.3 ms of a token, reading 16.1 GB of weights takes 4.79 ms, and the arithmetic 16.2 µs.'
+    >>> scene = one_token(catalogue.accelerator("H100 SXM"), transformer("Llama 3 8B"), rate=70, good=140)
+    >>> print(scene.alt.replace(": ", ":\n"))
+    Of the 14.3 ms of a token, reading 16.1 GB of weights takes 4.79 ms, and the arithmetic 16.2 µs. The rest:
+    2.3 ms that good software loses too, and 7.1 ms that it does not.
     """
     work = decode(1, parameters=parameters(model).total)
     bound = lower_bound(compute=(work.flops, chip.peak("bf16")), memory=(work.bytes, chip.hbm_bandwidth))
     read, compute = (float(bound.times[name]) for name in ("memory", "compute"))
     wait = 1 / rate
     unit = (400 - 2 * _TOKEN) / wait
-    weights, rest = fmt(work.bytes, "B"), fmt(wait - read, "s")
+    weights, lost, yours = fmt(work.bytes, "B"), 1 / good - read, wait - 1 / good
     parts: list[Part] = [
         Box(2, 22, 130, 62, kind="memory"),
         Label(67, 10, f"HBM, {fmt(chip.hbm_capacity, 'B')}", strong=True),
@@ -63,7 +67,11 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         ),
         (
             f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
-            [(0.0, read, "memory", "physics"), (read, wait, "waste", f"the rest: {rest}")],
+            [
+                (0.0, read, "memory", fmt(read, "s", 2)),
+                (read, 1 / good, "idle", fmt(lost, "s", 2)),
+                (1 / good, wait, "waste", fmt(yours, "s", 2)),
+            ],
         ),
     ]
     for i, (text, spans) in enumerate(lanes):
@@ -71,12 +79,19 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float) -> Scene:
         parts.append(Label(_TOKEN, top + 8, text, anchor="start"))
         for start, end, kind, inside in spans:
             width = max((end - start) * unit, _THIN)
-            parts.append(Box(_TOKEN + start * unit, top + 18, width, 20, inside, kind, solid=kind != "waste"))
+            solid = kind in ("memory", "compute")
+            parts.append(Box(_TOKEN + start * unit, top + 18, width, 20, inside, kind, solid=solid))
+    parts += [
+        Label(_TOKEN, 254, "physics", anchor="start", strong=True),
+        Label(_TOKEN + (read + 1 / good) / 2 * unit, 254, "good software too", strong=True),
+        Label(396, 254, "your software", anchor="end", strong=True),
+    ]
     alt = (
         f"Of the {fmt(wait, 's')} of a token, reading {weights} of weights takes {fmt(read, 's')}, "
-        f"and the arithmetic {fmt(compute, 's')}."
+        f"and the arithmetic {fmt(compute, 's')}. The rest: {fmt(lost, 's', 2)} that good software loses too, "
+        f"and {fmt(yours, 's', 2)} that it does not."
     )
-    return Scene(400, 246, parts, alt=alt)
+    return Scene(400, 264, parts, alt=alt)
 
 
 def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> Scene:
@@ -159,107 +174,68 @@ def best_peak(chip: Accelerator, bits: int) -> float:
     return max((chip.peaks[name] for name in _FORMATS[bits] if name in chip.peaks), default=math.nan)
 
 
-def ridge_points(chips: Sequence[Accelerator]) -> Scene:
-    """Ridge points of accelerators by vendor and year, one row each, on a logarithmic scale.
-
-    Parameters
-    ----------
-    chips : sequence of Accelerator
-        Whose ridge points, at 16, 8 and 4 bits where they have such units, lie between 100 and 2,000 FLOP/byte.
-
-    Examples
-    --------
-    >>> from clusterlab import catalogue
-    >>> ridge_points([catalogue.accelerator(name) for name in ("V100 SXM2", "B200")]).alt
-    'Ridge points at 16 bits, in FLOP/byte: V100 SXM2 139, B200 281. Narrower numbers have higher ones.'
-    """
-    rows = sorted(chips, key=lambda chip: (chip.vendor != "NVIDIA", chip.vendor, chip.year, chip.name))
-    left, right, top, low, high = 140.0, 390.0, 50.0, 100.0, 2000.0
-
-    def at(ridge: float) -> float:
-        return left + (right - left) * math.log(ridge / low) / math.log(high / low)
-
-    parts: list[Part] = legend(
-        left, 8, [("16 bits", "compute", True), ("8 bits", "compute", False), ("4 bits", "violet", False)]
-    )
-    y, vendor, said, lines = top, rows[0].vendor, [], []
-    for chip in rows:
-        y += 10 * (chip.vendor != vendor)
-        vendor = chip.vendor
-        ridges = {bits: best_peak(chip, bits) / chip.hbm_bandwidth for bits in _FORMATS}
-        there = [ridge for ridge in ridges.values() if not math.isnan(ridge)]
-        parts.append(Label(left - 10, y, f"{chip.name}, {chip.year}", anchor="end"))
-        if max(there) > min(there):
-            parts.append(Arrow(at(min(there)), y, at(max(there)), y, kind="ink", heads=0))
-        for bits, kind, size in ((8, "compute", 11.0), (4, "violet", 11.0), (16, "compute", 7.0)):
-            if not math.isnan(ridges[bits]):
-                x = at(ridges[bits])
-                parts.append(Box(x - size / 2, y - size / 2, size, size, kind=kind, solid=bits == 16))
-        said.append(f"{chip.name} {fmt(ridges[16])}")
-        y += 18
-    for ridge in (100, 200, 500, 1000, 2000):
-        side = "end" if ridge == high else "middle"
-        parts.append(Label(right + 6 if ridge == high else at(ridge), 30, f"{ridge:,}", anchor=side))
-        lines.append(Arrow(at(ridge), 38, at(ridge), y - 8, kind="ink", heads=0))
-    alt = f"Ridge points at 16 bits, in FLOP/byte: {', '.join(said)}. Narrower numbers have higher ones."
-    return Scene(400, y, [*lines, *parts], alt=alt)
-
-
 def gemm_tile(tile: int, step: int) -> Scene:
-    """A block of a GEMM's output, as a kernel computes it: slab by slab of its rows of A and its columns of B.
+    """A tile of a GEMM's output, as a kernel computes it: a column of A and a row of B at a time, number by number.
 
-    The matrices are 1,024 by 1,024, in BF16, and drawn to scale; a step works through 128 of k.
+    The matrices are 8 by 8, in BF16; a step works through one of k.
 
     Parameters
     ----------
     tile : int
-        Rows and columns of the block.
+        Rows and columns of the tile.
     step : int
-        Slabs done, at most 8.
+        Steps done, at most 8.
 
     Examples
     --------
-    >>> gemm_tile(256, 8).alt
-    'For a tile of 256 by 256, 1.05 MB come in and 134 MFLOP are done: 128 FLOP for each byte.'
+    >>> gemm_tile(4, 8).alt
+    'A tile of 4 by 4 after 8 steps: 64 numbers in, 128 multiply-adds done, 2 FLOP/byte.'
     """
-    if tile not in (128, 256, 512) or not 0 <= step <= _GEMM // _SLAB:
-        raise ValueError(f"a tile is 128, 256 or 512 wide, and a step at most 8; got {tile} and {step}")
-    side, unit = 128.0, 128.0 / _GEMM
-    left, top = 0.0, 22.0
-    x, y = 248.0, top + side + 26  # of C
-    across, deep = tile * unit, _SLAB * unit
-    # The tile lies one tile from the corner where there is room, so that its rows and columns are seen to be its own.
-    at = across if tile < _GEMM // 2 else 0.0
-    read = step * 2 * tile * _SLAB * 2
-    flops = step * 2 * tile**2 * _SLAB
+    if tile not in (1, 2, 4) or not 0 <= step <= _GEMM:
+        raise ValueError(f"a tile is 1, 2 or 4 wide, and a step at most {_GEMM}; got {tile} and {step}")
+    cell, top, left = 17.0, 22.0, 0.0
+    side = cell * _GEMM
+    x, y = 232.0, top + side + 26  # of C
+    at = (
+        tile if tile < _GEMM // 2 else 0
+    )  # not in the corner where there is room, so that its rows are seen to be its own
+    numbers, adds = 2 * tile * step, tile**2 * step
+    per = matmul(tile, 1, tile, output_bytes_per_element=1e-9).intensity
     parts: list[Part] = [
         Label(x + side + 16, top + side / 2, "B", strong=True),
         Label(left + side / 2, y + side + 12, "A", strong=True),
         Label(x + side + 16, y + side / 2, "C", strong=True),
-        Box(x, top, side, side, kind="weights"),
-        Box(left, y, side, side, kind="activations"),
-        Box(x, y, side, side, kind="ink"),
-        Box(x + at, y + at, across, across, kind="compute", solid=step == _GEMM // _SLAB),
     ]
-    for s in range(_GEMM // _SLAB):
-        now = s == step
-        parts += [
-            Box(left + s * deep, y + at, deep, across, kind="ink" if now else "activations", solid=s <= step),
-            Box(x + at, top + s * deep, across, deep, kind="ink" if now else "weights", solid=s <= step),
-        ]
+    for i in range(_GEMM):
+        for j in range(_GEMM):
+            of_a, of_b = at <= i < at + tile, at <= j < at + tile
+            mine = of_a and of_b
+            box = {"width": cell, "height": cell}
+            now_a, now_b = of_a and j == step - 1, of_b and i == step - 1
+            a = "ink" if now_a else "activations" if of_a else "grey"
+            b = "ink" if now_b else "weights" if of_b else "grey"
+            parts += [
+                Box(left + j * cell, y + i * cell, **box, kind=a, solid=of_a and j < step),
+                Box(x + j * cell, top + i * cell, **box, kind=b, solid=of_b and i < step),
+                Box(
+                    x + j * cell, y + i * cell, **box, kind="compute" if mine else "grey", solid=mine and step == _GEMM
+                ),
+            ]
     texts = [
         f"tile of {tile} {TIMES} {tile}",
-        f"{step} of {_GEMM // _SLAB} slabs",
-        f"{fmt(read, 'B')} in",
-        fmt(flops, "FLOP"),
+        f"step {step} of {_GEMM}",
+        f"{numbers} numbers in",
+        f"{adds} multiply-adds",
+        f"{fmt(per)} FLOP/byte",
     ]
-    texts.append(f"{tile / 2:.0f} FLOP/byte")
-    parts += [Label(left, top + 14 + 20 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
+    parts += [Label(left, top + 14 + 22 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
     parts += legend(
         left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "ink", True)]
     )
-    said = f"{fmt(read, 'B')} come in and {fmt(flops, 'FLOP')} are done"
-    alt = f"For a tile of {tile} by {tile}, {said}: {tile / 2:.0f} FLOP for each byte."
+    alt = (
+        f"A tile of {tile} by {tile} after {step} steps: {numbers} numbers in, {adds} multiply-adds done, "
+        f"{fmt(per)} FLOP/byte."
+    )
     return Scene(400, y + side + 46, parts, alt=alt)
 
 
