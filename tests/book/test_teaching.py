@@ -85,13 +85,13 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (7, 13)
-    assert "some seven hours, thirteen with the exercises" in text
-    assert (reading.FIGURE, reading.CHECK, reading.EXERCISE) == (1, 1.5, 7)
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (9, 15)
+    assert "some nine hours, fifteen with the exercises" in text
+    assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
     )
-    assert f"{rule}, a minute and a half a check, seven an exercise" in text
+    assert f"{rule} and half a minute one that doesn't, a minute and a half a check, seven an exercise" in text
 
 
 def test_the_first_page_takes_the_fifteen_minutes_of_its_title():
