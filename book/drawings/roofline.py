@@ -210,15 +210,19 @@ def gemm_tile(tile: int, step: int) -> Scene:
         for j in range(_GEMM):
             of_a, of_b = at <= i < at + tile, at <= j < at + tile
             mine = of_a and of_b
-            box = {"width": cell, "height": cell}
             now_a, now_b = of_a and j == step - 1, of_b and i == step - 1
             a = "ink" if now_a else "activations" if of_a else "grey"
             b = "ink" if now_b else "weights" if of_b else "grey"
             parts += [
-                Box(left + j * cell, y + i * cell, **box, kind=a, solid=of_a and j < step),
-                Box(x + j * cell, top + i * cell, **box, kind=b, solid=of_b and i < step),
+                Box(left + j * cell, y + i * cell, cell, cell, kind=a, solid=of_a and j < step),
+                Box(x + j * cell, top + i * cell, cell, cell, kind=b, solid=of_b and i < step),
                 Box(
-                    x + j * cell, y + i * cell, **box, kind="compute" if mine else "grey", solid=mine and step == _GEMM
+                    x + j * cell,
+                    y + i * cell,
+                    cell,
+                    cell,
+                    kind="compute" if mine else "grey",
+                    solid=mine and step == _GEMM,
                 ),
             ]
     texts = [

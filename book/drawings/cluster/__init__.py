@@ -6,7 +6,7 @@ the head of a chapter, five parts side by side.
 
 from .ring import HELD, everyone
 from .sizes import SIZES, Size, size
-from .strip import here
+from .strip import here, you_are_here
 from .zoom import machine
 
-__all__ = ["HELD", "SIZES", "Size", "everyone", "here", "machine", "size"]
+__all__ = ["HELD", "SIZES", "Size", "everyone", "here", "machine", "size", "you_are_here"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from explorable import Arrow, Box, Label, Part, Scene
+from explorable import Arrow, Box, Explorer, Label, Part, Picture, Scene
 
 from .plane import (
     GPU,
@@ -65,6 +65,24 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
 }
 _SITE = 24, 4  # pods of the strip's site, and in a row
 _BROKEN = 14  # the pod that has failed, in the strip of the chapter on failures
+
+
+def you_are_here(chapter: str) -> Explorer:
+    """The strip as the figure that opens a chapter.
+
+    Parameters
+    ----------
+    chapter : str
+        The name of its notebook.
+
+    Examples
+    --------
+    >>> you_are_here("power")
+    Explorer: You are here
+      Where this chapter stands in the machine: what feeds the site and what cools it. Lit: site.
+    """
+    scene = here(chapter)
+    return Explorer(lambda: Picture(scene=scene), title="You are here")
 
 
 def here(chapter: str) -> Scene:
