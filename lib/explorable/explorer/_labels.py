@@ -7,7 +7,7 @@ same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,17 +54,15 @@ def places(table: Table, start: int, keys: frozenset[str]) -> list[Place | None]
     codes = table.curves[table.records[start, : len(names)].astype(int)]
     curves = np.where(codes == NONE, np.nan, _placed(table.y, codes))
     found: list[Place | None] = [None] * len(names)
-    for size in (_WIDE, _NARROW):
-        taken = _taken(table, start, size)
+    kept: list[_Box] = []
+    for size in (_NARROW, _WIDE):  # what has room on a telephone stands there on every screen
+        taken = _taken(table, start, size) + kept
         for i, name in enumerate(names):
-            if name in keys:
-                continue
-            one = _free(grid, curves, i, name, size, taken)
-            if one and size is _WIDE:
-                found[i] = one[0]
-            elif one and found[i]:
-                found[i] = Place(found[i].at, found[i].above, found[i].edge, narrow=True)  # type: ignore[union-attr]
-            taken += [one[1]] if one else []
+            one = None if name in keys or found[i] else _free(grid, curves, i, name, size, taken)
+            if one:
+                found[i] = replace(one[0], narrow=size is _NARROW)
+                kept.append(one[1])
+                taken.append(one[1])
     return found
 
 
