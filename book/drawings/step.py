@@ -311,7 +311,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         parts += [Box(at, 95, max(each - 1, 0.5), 28, kind="network", solid=True) for at in places]
         if stretched * scale > 0.5:
             parts.append(Box(start + exchange * scale, 95, stretched * scale, 28, kind="lost", solid=True))
-        text = f"{carried} {fmt(exchange, 's', 2)}"
+        text = f"{carried} {fmt(exchange, 's')}"
         half = breadth(text) / 2 + 4
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
