@@ -261,7 +261,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
     """The end of a step and the start of the next: compute over network, and what of the exchange shows.
 
     Gradients hide behind the last backward pass and new weights behind the next forward pass, by
-    :func:`clusterlab.interconnect.exposed_time`: a hidden second slows the work, and what is left is waited for.
+    :func:`clusterlab.interconnect.exposed_time`: each hidden second lengthens the one that ends last.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
     gradients, weights : float
         Seconds of the reduce-scatter and of the all-gather.
     contention : float
-        Seconds by which a hidden second slows the work.
+        Seconds that a hidden second loses.
 
     Returns
     -------
@@ -292,26 +292,33 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
     )
     said = []
     for name, kind, work, exchange, carried, rest in passes:
-        slowed = contention * min(exchange, work)
-        for size, text, colour in ((work, name, kind), (slowed, "", "lost"), (rest - slowed, "", "idle")):
+        lost = contention * min(exchange, work)
+        stretched = lost * (exchange > work)  # the one that ends last loses
+        for size, text, colour in (
+            (work, name, kind),
+            (lost - stretched, "", "lost"),
+            (rest - lost + stretched, "", "idle"),
+        ):
             if size * scale > 0.5:
                 names = [text, text.split()[-1]] if text else []
                 fits = next((t for t in names if breadth(t) + 6 < size * scale), "")
                 parts.append(Box(x, 20, size * scale, 40, fits, colour, solid=True))
                 x += size * scale
-        start = x - (work + rest - slowed) * scale
+        start = x - (work + rest) * scale
         buckets = 8
         each = exchange * scale / buckets
         places = (start + i * each for i in range(buckets))
         parts += [Box(at, 95, max(each - 1, 0.5), 28, kind="network", solid=True) for at in places]
-        text = f"{carried} {fmt(exchange, 's', 2)}"
+        if stretched * scale > 0.5:
+            parts.append(Box(start + exchange * scale, 95, stretched * scale, 28, kind="lost", solid=True))
+        text = f"{carried} {fmt(exchange, 's')}"
         half = breadth(text) / 2 + 4
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "
             f"{fmt(work, 's')}: {fmt(rest, 's')} show."
         )
-    parts += legend(0, 164, [("work slowed by the exchange", "lost", True), ("waiting", "idle", True)], gap=44)
+    parts += legend(0, 164, [("lost side by side", "lost", True), ("waiting", "idle", True)], gap=44)
     return Scene(400, 174, parts, alt=" ".join(said))
 
 
