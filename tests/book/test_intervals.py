@@ -372,7 +372,7 @@ def test_a_sweep_has_a_column_for_each_end(call):
 FIGURES = {
     "index": ("Time lost to failures", "An hour costs"),
     "cluster": ("Time lost to failures", "An hour costs"),
-    "interconnect": ("Expect of NCCL", "Expect of NCCL at 1 GB"),
+    "interconnect": ("Expect of NCCL",),
     "step": ("A step", "Fastest"),
     "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
