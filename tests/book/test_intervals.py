@@ -376,7 +376,7 @@ FIGURES = {
     "step": ("A step", "Fastest"),
     "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
-    "power": ("Drawn", "A year, as drawn", "10 MW carry, as drawn", "At the meter", "Electricity"),
+    "power": ("At the meter", "Electricity"),
     "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),
 }
 
