@@ -177,7 +177,7 @@ function render({ model, el }) {
     return d;
   }
 
-    const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
+  const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
 
   // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
   function spot(cx, cy) {
@@ -373,8 +373,7 @@ function render({ model, el }) {
   }
   function read(j) {
     hair.setAttribute("d", `M${at(place(x, grid[j]))} 0V1000`);
-    const heights = curves.map((_, i) => blend(mix, (one) => one.table.pool[one.table.records[one.row * one.table.width + i] * grid.length + j]));
-    const texts = heights.map((height, i) => height === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, height), y));
+    const texts = curves.map((_, i) => heights(mix, i)[j]).map((height, i) => height === NONE ? "none" : hidden(curves[i]) ? "?" : format(value(y, height), y));
     texts.forEach((text, i) => { for (const key of keys[i]) key.querySelector("b").textContent = text; });
     here.textContent = spec.at[j];
     return spec.at[j] + ": " + texts.map((text, i) => `${spec.curves[i]} ${text}`).join(", ");
