@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterlab.failures import Checkpoint, Goodput, Job
 from clusterlab.units import day, fmt
-from explorable import Arrow, Band, Box, Label, Part, Scene, grid, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene, legend
 
 # What the parts of a goodput are called in a drawing, and their colours.
 PARTS = {
@@ -364,61 +364,3 @@ def checkpoint_path(saved: Checkpoint, ranks: int, way: str, *, rate: float, loc
             f"from there it drains to storage, {into} in all, in {fmt(saved.lag, 's')}"
         )
     return Scene(400, bottom + 24, parts, alt=f"{alt}: training stops for {stall}.")
-
-
-def repair_loop(out: int, *, spares: int, nodes: int, room: int = 28) -> Scene:
-    """A job, its spares and the servers in repair at one moment.
-
-    Parameters
-    ----------
-    out : int
-        Servers in repair.
-    spares : int
-        Servers that the pool has when nothing is broken.
-    nodes : int
-        Servers that the job needs.
-    room : int
-        Places drawn in repair; even.
-
-    Returns
-    -------
-    Scene
-
-    Raises
-    ------
-    ValueError
-        More are in repair than there is room for.
-
-    Examples
-    --------
-    >>> repair_loop(16, spares=24, nodes=2048).alt
-    '2,048 servers train. 16 are in repair; 8 of 24 spares are free.'
-    """
-    if not 0 <= out <= room:
-        raise ValueError(f"out must be a number of servers from 0 to {room}, got {out}")
-    free = max(spares - out, 0)
-    waits = out > spares
-    state = f"The job waits: it needs {nodes:,} servers" if waits else f"{nodes:,} servers train"
-    parts: list[Part] = [
-        Box(0, 0, 400, 34, state, "idle" if waits else "compute", solid=True),
-        Arrow(150, 84, 150, 38, kind="compute"),
-        Arrow(388, 38, 388, 84, kind="lost"),
-        Arrow(226, 128, 174, 128, kind="memory"),
-        Label(142, 56, "replace", anchor="end"),
-        Label(380, 56, "fail", anchor="end"),
-        Label(200, 114, "repaired"),
-        Label(0, 78, f"{free} of {spares} spares", anchor="start", strong=True),
-        Label(236, 78, f"{out} in repair", anchor="start", strong=True),
-    ]
-
-    def places(x: float, width: float, count: int, filled: int, kind: str) -> list[Box]:
-        across = -(-count // 3)
-        cells = [divmod(i, across) for i in range(count)]
-        solid = [cell for i, cell in enumerate(cells) if i < filled]
-        boxes = grid(x, 92, width, 72, [[""] * across] * 3, kind=kind, solid=solid, gap=3)
-        return boxes[:count]
-
-    parts += places(0, 168, spares, free, "compute")
-    parts += places(234, 166, room, out, "lost")
-    alt = f"{state}. {out} are in repair; {free} of {spares} spares are free."
-    return Scene(400, 166, parts, alt=alt)

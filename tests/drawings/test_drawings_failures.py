@@ -32,7 +32,6 @@ SCENES = {
     **{f"setback {step}": incidents.setback(JOB, step) for step in range(1, incidents.STEPS + 1)},
     "intervals": incidents.interval_rows([replace(JOB, interval=t * minute) for t in (2, 18, 90)]),
     **{way: incidents.checkpoint_path(saved(way), 16_384, way, **rates) for way, rates in WAYS.items()},
-    **{f"{out} out": incidents.repair_loop(out, spares=24, nodes=2048) for out in (0, 16, 26)},
 }
 
 
@@ -137,18 +136,3 @@ def test_a_checkpoint_is_cut_into_a_shard_for_every_rank():
     assert not boxes(SCENES["sharded"], "memory", solid=False)
     with pytest.raises(ValueError, match="way must be one of one rank, sharded, two levels; got 'twice'"):
         incidents.checkpoint_path(saved("sharded"), 16_384, "twice", rate=1)
-
-
-@pytest.mark.parametrize("out", [0, 16, 24, 26])
-def test_a_place_is_filled_for_every_server_in_the_pool_and_in_the_shop(out):
-    scene = incidents.repair_loop(out, spares=24, nodes=2048)
-    job, *places = boxes(scene)
-    assert sum(box.solid for box in places if box.kind == "compute") == max(24 - out, 0)
-    assert sum(box.solid for box in places if box.kind == "lost") == out
-    assert sum(box.kind == "compute" for box in places) == 24
-    assert (job.kind == "idle") == (out > 24) == ("waits" in scene.alt)
-
-
-def test_more_servers_than_there_is_room_for_are_refused():
-    with pytest.raises(ValueError, match="out must be a number of servers from 0 to 28, got 29"):
-        incidents.repair_loop(29, spares=24, nodes=2048)
