@@ -15,7 +15,7 @@ SMALL, LARGE, MIXTURE, DEEPSEEK = (
 )
 HYBRID, HYBRID_MIXTURE = transformer("Nemotron-H 8B"), transformer("Nemotron 3 Super")
 # Nothing but the kernels: no launches, no host, experts all alike.
-BARE = replace(SERVING["usual"], pass_time=0.0, layer_time=0.0, sequence_time=0.0, expert_skew=0.0)
+BARE = replace(SERVING["usual"], pass_time=0.0, kernel_time=0.0, sequence_time=0.0, expert_skew=0.0)
 
 
 def seconds(flops, read, moved, software, peak):

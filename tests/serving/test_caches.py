@@ -53,7 +53,7 @@ def test_ranks_hold_the_model_once_and_what_they_share_in_each():
 
 @pytest.mark.parametrize("layout", [{"tp": 4}, {"tp": 16}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
 def test_the_largest_batch_fits_and_no_other(layout):
-    soft = replace(SERVING["usual"], cache_share=1.0)
+    soft = replace(SERVING["usual"], memory_share=1.0)
     replica = Replica(LARGE, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
     most = largest_batch(replica, 4096)
     dp = replica.layout.dp
@@ -69,7 +69,7 @@ def test_the_largest_batch_fits_and_no_other(layout):
 @pytest.mark.parametrize("layout", [{"tp": 4}, {"dp": 4, "tp": 2}, {"pp": 4, "tp": 2}])
 @pytest.mark.parametrize("shape", [LARGE, transformer("gpt-oss 120B"), HYBRID], ids=["70B", "windows", "hybrid"])
 def test_a_common_beginning_is_held_once_in_each_attention_group(shape, layout):
-    soft = replace(SERVING["usual"], cache_share=1.0)
+    soft = replace(SERVING["usual"], memory_share=1.0)
     replica = Replica(shape, H100, Layout(**layout), Formats("fp8", cache_bytes=1), software=soft)
     dp = replica.layout.dp
     most = largest_batch(replica, 4096, shared=1000)

@@ -327,7 +327,7 @@ def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
     assert ranks.time == pytest.approx(many.time)  # each attention rank has a host of its own
     staged = forward_pass(replace(one, layout=Layout(pp=2)), Batch(sequences=8, context=100))
     assert staged.host == pytest.approx(2 * 1e-3 + 8 * 100e-6)
-    wide = forward_pass(replace(one, software=replace(BARE, layer_time=10e-6)), Batch(sequences=8, context=100))
+    wide = forward_pass(replace(one, software=replace(BARE, kernel_time=10e-6)), Batch(sequences=8, context=100))
     assert wide.launches == pytest.approx(32 * 10e-6)
 
 
@@ -358,7 +358,7 @@ def test_times_scale_with_the_machine(replica, batch):
         **{name: getattr(m, name) * 2 for name in ("scale_up_latency", "network_latency", "dispatch_latency")},
     )
     soft = replica.software
-    twice = replace(soft, **{name: 2 * getattr(soft, name) for name in ("pass_time", "layer_time", "sequence_time")})
+    twice = replace(soft, **{name: 2 * getattr(soft, name) for name in ("pass_time", "kernel_time", "sequence_time")})
     found = forward_pass(replace(replica, machine=slow, software=twice), batch)
     for name in PASS_PARTS:
         assert getattr(found, name) == pytest.approx(2 * getattr(forward_pass(replica, batch), name), abs=1e-15)

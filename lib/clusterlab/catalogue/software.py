@@ -90,7 +90,7 @@ class ServingSoftware(Sourced):
 
     #: Rate of its GEMMs, in multiples of what a training step reaches (:class:`Efficiency`).
     gemm: Number
-    #: Rate of the experts' grouped GEMMs, computing and reading, in multiples of the others'.
+    #: Rate at which the experts' grouped GEMMs compute, in multiples of the others'; they read as fast.
     grouped_gemm: Number
     #: Share of the HBM bandwidth at which weights and caches are read.
     memory: PositiveShare
@@ -100,8 +100,8 @@ class ServingSoftware(Sourced):
     overlap_loss: Share
     #: What the host takes for a pass.
     pass_time: Seconds
-    #: What a layer costs besides: launches, small kernels.
-    layer_time: Seconds
+    #: What each kernel of a pass costs besides its work: to start, to fill the chip, to drain.
+    kernel_time: Seconds
     #: What the host takes for each sequence of a pass.
     sequence_time: Seconds
     #: Whether the host prepares a pass while the GPU works on the last, where there is one stage.
@@ -113,8 +113,16 @@ class ServingSoftware(Sourced):
     #: Whether GEMMs are cut along both axes of their weights, the stream over all ranks of tp and caches by sequences
     #: besides heads (Pope et al. 2022).
     two_axes: bool
-    #: Share of the memory left by weights and activations that caches get.
-    cache_share: PositiveShare
+    #: What sending its next token to one more user takes, which no pass hides; a maximum without users has none.
+    stream_time: Seconds
+    #: Passes until a request's first token is with its user: scheduling, and tokens that are sent some at a time.
+    first_passes: Amount
+    #: Whether all prompts that wait are read before anybody decodes further, or among the passes that decode.
+    prompts_first: bool
+    #: Share of the memory that weights, activations and caches get together.
+    memory_share: PositiveShare
+    #: Whether a sequence takes memory as it grows, or has it all from its start.
+    grows: bool
     #: Most sequences of a batch, on one attention rank.
     max_sequences: Count
     #: Most tokens of a pass, on one attention rank.

@@ -151,13 +151,14 @@ _FRAMEWORKS = {
     "LMDeploy": "lmdeploy|turbomind",
     "DeepSeek": "deepseek",
     "SGLang": "sglang",
+    "vLLM": "vllm",
     "JAX": r"\bjax\b|saxml|jetstream|pathways",
 }
 
 
-def _software(row: Row) -> ServingSoftware:
+def framework(row: Row) -> ServingSoftware:
     """The software that a row names, or the usual."""
-    text = row.text["framework"].casefold()
+    text = row.text.get("framework", row.text.get("software", "")).casefold()
     name = next((name for name, pattern in _FRAMEWORKS.items() if re.search(pattern, text)), "usual")
     if name == "usual":
         row.filled["software"] = "usual"
@@ -173,7 +174,7 @@ _BEHIND = re.compile(
 )
 
 
-def _plain_name(written: str) -> str:
+def plain_name(written: str) -> str:
     """A model's name without what does not change its shape."""
     if re.search(r"deepseek[-_ ]*(?:v3|r1)", written, re.IGNORECASE):
         return "DeepSeek-V3"
@@ -209,7 +210,7 @@ def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
         return model, layout, gpus / ep
     if tp is None and ep == 1 and pp == 1 and model.kv_rank and model.experts:
         # Ranks of tp would each hold all latents, those of attention data parallelism only their own sequences'.
-        domain = _machine(row.text["gpu"]).domain
+        domain = machine_of(row.text["gpu"]).domain
         ep = domain if domain > 8 and gpus % domain == 0 else gpus  # a replica may span servers, but not racks
         row.filled["ep"] = f"{ep:g} (attention data parallelism, as latents ask for)"
     if tp is None and ep > 1:
@@ -231,7 +232,7 @@ def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
 
 
 @cache
-def _machine(text: str) -> Machine:
+def machine_of(text: str) -> Machine:
     chip = catalogue.match_accelerator(text)
     if chip is None:
         raise SkipRow(f"no data on the accelerator {text!r}")
@@ -249,8 +250,8 @@ def _run(row: Row) -> InferenceRun:
     for name in FORM.required:
         if not row.text[name]:
             raise SkipRow(f"no {name}")
-    chip, software = _machine(row.text["gpu"]), _software(row)
-    model, note = model_named(_plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"], 1)
+    chip, software = machine_of(row.text["gpu"]), framework(row)
+    model, note = model_named(plain_name(row.text["model"]), (), row["params_b"], row["active_params_b"], 1)
     if note:
         row.filled["model"] = note
     shape, layout, replicas = _layout(row, model)

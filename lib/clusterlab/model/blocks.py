@@ -103,6 +103,7 @@ class Block:
 
     prefix: ClassVar[str] = ""  # of its fields in rows of the catalogue
     feeds_forward: ClassVar[bool] = False  # rather than mixes tokens
+    steps: ClassVar[str] = ""  # kernels of a pass of serving, one for each name
 
     # What it is.
 
@@ -160,6 +161,10 @@ class Block:
         """Return how its tokens choose experts, if they do."""
         return None
 
+    def kernels(self, shape: Transformer) -> Number:
+        """Return kernels that a pass of serving launches for it: its ``steps``, what is fused counted once."""
+        return len(self.steps.split(", "))
+
     # What it moves, besides the operands of its GEMMs.
 
     def traffic(self, shape: Transformer, rank: Rank) -> Traffic:
@@ -189,6 +194,10 @@ class Block:
     def cache_elements(self, shape: Transformer, context: Number) -> Number:
         """Return elements that it caches of a sequence."""
         return 0
+
+    def read_elements(self, shape: Transformer, context: Number) -> Number:
+        """Return elements of those that a new token reads."""
+        return self.cache_elements(shape, context)
 
     def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
         """Return the share of its caches that each rank holds; where they may be cut by sequences, of so many."""

@@ -24,6 +24,7 @@ class FeedForward(Block):
     """
 
     feeds_forward: ClassVar[bool] = True
+    steps: ClassVar[str] = "norm with the addition, GEMM in, activation, GEMM out"
 
     def middle(self, shape: Transformer) -> Number:
         """Return elements of a token between its matrices, on all ranks."""
@@ -90,6 +91,15 @@ class Experts(FeedForward):
 
     Source: Shazeer et al. 2017; DeepSeek-V2 2024, section 2.2 (shared experts); NVIDIA 2025 (Nemotron 3), LatentMoE.
     """
+
+    steps: ClassVar[str] = (
+        "norm with the addition, router, choice, tokens sorted, tokens gathered, grouped GEMM in, activation, "
+        "grouped GEMM out, weighted sum"
+    )
+
+    def kernels(self, shape: Transformer) -> Number:
+        """Return those of routed experts, two GEMMs and an activation of shared ones, and two of a latent space."""
+        return super().kernels(shape) + 3 * (shape.shared_experts > 0) + 2 * (shape.expert_latent > 0)
 
     def middle(self, shape: Transformer) -> Number:
         return (shape.experts_per_token + shape.shared_experts) * shape.expert_ffn

@@ -25,6 +25,8 @@ class Attention(Block):
     that has one of its query heads.
     """
 
+    steps: ClassVar[str] = "norm with the addition, GEMM in, rotation and cache, attention, sum of its parts, GEMM out"
+
     def weights(self, shape: Transformer) -> tuple[Number, Number]:
         return 2 * shape.hidden * shape.head_dim * (shape.heads + shape.kv_heads), 0
 
@@ -159,6 +161,11 @@ class LatentAttention(Attention):
     the latents themselves. Source: DeepSeek-V2 2024, section 2.1.
     """
 
+    steps: ClassVar[str] = (
+        "norm with the addition, GEMM to latents, norm of queries, norm of keys, GEMM of queries, rotation and cache, "
+        "GEMM into the latent space, attention, sum of its parts, GEMM out of the latent space, GEMM out"
+    )
+
     def weights(self, shape: Transformer) -> tuple[Number, Number]:
         query_from = pick(shape.query_rank > 0, shape.query_rank, shape.hidden)
         split = query_from * (shape.head_dim + shape.rope_dim) + shape.kv_rank * (shape.head_dim + shape.value_dim)
@@ -192,6 +199,58 @@ class LatentAttention(Attention):
         latents = 2 * (shape.query_rank + shape.kv_rank) + shape.rope_dim
         kept = shape.heads * (2 * (shape.head_dim + shape.rope_dim) + shape.value_dim)
         return kept, rank.software.activation_bytes * rank.tokens / rank.stream * latents
+
+
+@dataclass(frozen=True)
+class SparseLatentAttention(LatentAttention):
+    r"""Latent attention of a token to the ``top`` tokens that an indexer picks: DeepSeek sparse attention.
+
+    .. math:: r_q n_i d_i + h\,(d_i + n_i) \text{ weights}, \qquad 2\,n_i d_i\,s \text{ FLOPs of a token}
+
+    of the indexer, beside those of :class:`LatentAttention`: ``heads`` :math:`n_i` of ``head_dim`` :math:`d_i` score
+    every token before, of which it caches :math:`d_i` elements more. A new token reads these and the latents of ``top``
+    tokens. Source: DeepSeek-V3.2 2025, section 2.1; GLM-5 2026 has it in all layers.
+    """
+
+    prefix: ClassVar[str] = "sparse"
+    steps: ClassVar[str] = (
+        f"{LatentAttention.steps}, GEMM of index queries, GEMM of index keys, norm of index keys, rotation, transform, "
+        "GEMM of index weights, index cache, index scores, choice of tokens"
+    )
+
+    top: int = 2048
+    heads: int = 32
+    head_dim: int = 128
+
+    def __post_init__(self) -> None:
+        """Refuse what is no indexer."""
+        for field in fields(self):
+            check(WHOLE, f"sparse_{field.name}", getattr(self, field.name))
+
+    @property
+    def _index(self) -> Number:
+        return self.heads * self.head_dim
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        split, shared = super().weights(shape)
+        query_from = pick(shape.query_rank > 0, shape.query_rank, shape.hidden)
+        return split, shared + query_from * self._index + shape.hidden * (self.head_dim + self.heads)
+
+    def seen(self, context: Number) -> Number:
+        return smaller(context, float(self.top))
+
+    def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
+        of_index = 2 * self._index * (sequence + 1) / 2 if causal else 2 * self._index * sequence
+        return super().scores(shape, sequence, causal=causal) + of_index
+
+    def decode_scores(self, shape: Transformer, context: Number) -> Flops:
+        return super().decode_scores(shape, self.seen(context)) + 2 * self._index * (context - self.seen(context))
+
+    def cache_elements(self, shape: Transformer, context: Number) -> Number:
+        return super().cache_elements(shape, context) + self.head_dim * context
+
+    def read_elements(self, shape: Transformer, context: Number) -> Number:
+        return super().cache_elements(shape, self.seen(context)) + self.head_dim * context
 
 
 # --- Mixers that keep a state ----------------------------------------------------------------------------------------
@@ -281,6 +340,7 @@ class Mamba2(Recurrent):
     """
 
     prefix: ClassVar[str] = "mamba"
+    steps: ClassVar[str] = "norm with the addition, GEMM in, convolution, states, gated norm, GEMM out"
     chunk: ClassVar[int] = 128  # tokens: Megatron-Core's and Nemotron's
 
     heads: int = 64
@@ -344,6 +404,10 @@ class GatedDeltaNet(Recurrent):
     """
 
     prefix: ClassVar[str] = "delta"
+    steps: ClassVar[str] = (
+        "norm with the addition, GEMM in, GEMM of two numbers a head, convolution, norm of keys and queries, gates, "
+        "states, gated norm, GEMM out"
+    )
     chunk: ClassVar[int] = 64  # tokens
 
     heads: int = 16

@@ -292,7 +292,7 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     replica : Replica
         Model, machine, layout and software; its ``max_sequences`` and ``max_tokens`` are per attention rank and stage.
     requests : Requests
-        Prompts and answers; the cache of each is kept free to its last token.
+        Prompts and answers; the cache of each is kept free to its last token, or has the mean length where it ``grows``.
 
     Examples
     --------
@@ -307,5 +307,6 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     """
     software, groups = replica.software, replica.layout.dp * replica.layout.pp
     tokens = groups * software.max_tokens / (1 + requests.read / requests.output)
-    count = smaller(largest_batch(replica, requests.prompt + requests.output), groups * software.max_sequences)
+    longest = requests.mean_context if software.grows else requests.prompt + requests.output
+    count = smaller(largest_batch(replica, longest), groups * software.max_sequences)
     return np.floor(smaller(count, tokens))

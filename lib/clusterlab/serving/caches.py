@@ -122,17 +122,21 @@ def _on_fullest_stage(stacks: tuple[Stack, ...], pp: Number) -> list[Number]:
     ]
 
 
+_LEAST = 1 / 25  # of the memory, for caches
+
+
 @law
 def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> Amount:
     r"""Sequences that a replica can hold, each with so many tokens in its cache.
 
-    .. math:: S = dp \left\lfloor \frac{\gamma\,(\text{memory} - \text{weights} - \text{activations})
+    .. math:: S = dp \left\lfloor \frac{\gamma\,\text{memory} - \text{weights} - \text{activations}
         - \text{shared cache}}{dp\;\text{bytes of a sequence}} \right\rfloor
 
     Parameters
     ----------
     replica : Replica
-        Model, machine, layout and software, whose ``cache_share`` is :math:`\gamma`.
+        Model, machine, layout and software, whose ``memory_share`` is :math:`\gamma`. Where that leaves caches less than
+        a twenty-fifth of the memory, they get so much of the rest: who is short of it raises the share.
     context
         Tokens of each sequence at its longest: prompt and answer.
     shared
@@ -168,7 +172,9 @@ def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> A
         raise ValueError(f"shared must be below context, got {np.max(shared):g} of {np.min(context):g}")
     weights, activations, each = _bytes(replica, context - shared)
     dp = replica.layout.dp
-    left = replica.software.cache_share * (replica.machine.hbm_capacity - weights - activations)
+    software, memory = replica.software, replica.machine.hbm_capacity
+    left = software.memory_share * memory - weights - activations
+    left = larger(left, smaller(_LEAST * memory, memory - weights - activations))
     left = left - dp * _bytes(replica, shared)[2].cache  # once in each attention group
     return dp * np.floor(larger(left, 0.0) / (dp * (each.cache + each.logits)) * (1 + 1e-12))
 

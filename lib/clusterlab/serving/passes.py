@@ -184,7 +184,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "imbalance": imbalance,
         "transfers": _transfers(replica, rates, turns * now.rank.tokens),
         "stages": _stage_wait(model, layers_time, turns * work.output.time, replica.layout.pp),
-        "launches": turns * _layer_count(model) * software.layer_time,
+        "launches": turns * sum(count * block.kernels(model) for count, block in model.counted) * software.kernel_time,
     }
     parts["host"] = _shown_host_time(replica, batch, total(parts.values()))
     interval = PREDICTION_INTERVALS[serving_kind(model)]
@@ -228,11 +228,6 @@ def _stage_wait(model: Transformer, layers_time: Seconds, output_time: Seconds, 
         chunks=1.0,
     )
     return larger((stages - 1) * slowest.time - slowest.bubble, 0.0)
-
-
-def _layer_count(model: Transformer) -> float:
-    """Layers whose kernels are launched, of two blocks each."""
-    return sum(stack.count * len(stack.blocks) for stack in model.stacks) / 2
 
 
 def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Seconds:
@@ -384,7 +379,7 @@ def _mixing_work(replica: Replica, rates: Rates, batch: Batch, now: _Now) -> tup
             decoding = decoding + count * block.decode_scores(model, batch.context)
             prompts = prompts + count * block.scores(model, seen, causal=False)
             held = count * block.cache_share(model, tp, by_sequences) * replica.formats.cache_bytes
-            caches = caches + held * block.cache_elements(model, batch.context)
+            caches = caches + held * block.read_elements(model, batch.context)
             read = read + held * block.cache_elements(model, batch.cached + batch.chunk)
             flops, elements = block.scan(model)
             if flops:
@@ -474,15 +469,20 @@ def _expert_work(routing: Routing, rates: Rates, replica: Replica, now: _Now) ->
     chosen = {"experts": float(routing.experts), "experts_per_token": routing.per_token}
     skew, copies = software.expert_skew, replica.redundant
     factor = fullest_rank.unchecked(together, **chosen, ranks=rank.ep, skew=skew, redundant=copies)
-    slower = rates._replace(gemm=rates.gemm * software.grouped_gemm, memory=rates.memory * software.grouped_gemm)
+    slower = rates._replace(gemm=rates.gemm * software.grouped_gemm)
 
     def kernel(times: Number) -> _Kernel:
         touched = experts_touched(times * together, **chosen)
         moved = 2 * times * rows * (2 * routing.width + width)
-        filled = times * rows + TILE / 2 * held * touched  # each expert's last tile is half empty
+        filled = times * rows + _tile(times * rows / (held * touched)) / 2 * held * touched  # the last one is half empty
         return _kernel(slower, 2 * filled * weights, size * held * touched * weights, moved)
 
     return kernel(1.0), kernel(factor), factor
+
+
+def _tile(rows: Number) -> Number:
+    """Rows of the tile that a grouped GEMM picks for so many of an expert: the next power of two, from 16 to 128."""
+    return smaller(larger(2.0 ** np.ceil(np.log2(larger(rows, 1.0))), 16.0), float(TILE))
 
 
 def _exchange(routing: Routing, rates: Rates, replica: Replica, now: _Now) -> Seconds:

@@ -1,0 +1,311 @@
+"""Online runs: serving at a concurrency, read from a table as what the laws of serving take.
+
+Each row says how many requests are there at any time, and what a mean one waited for its first token and from token to
+token. A replica serves them, or pools of replicas that read prompts and decode apart. A row that cannot be predicted is
+named, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from ..catalogue import SERVING, ServingSoftware
+from ..model import PRECISIONS, Layout, Transformer
+from ..serving import MEASURES, Formats, Online, Pools, Replica, Requests, closed_loop, saturation, split_loop
+from .inference_runs import framework, machine_of, plain_name
+from .naming import model_named
+from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
+from .text import Source, name_of, read_text
+
+_POOLS = ("prefill", "decode")
+_OF_POOL = ("num_workers", "batch_size", "tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+_LATENCIES = ("ttft_ms", "tpot_ms")
+
+FORM = Form(
+    text=("row_id", "group", "model", "gpu", "software", "precision", "moe_precision", "mode", "lengths", "note"),
+    notes=("measured", "source"),
+    counts=(
+        *("n_gpus", "tp", "pp", "attention_dp", "moe_tp", "moe_ep", "isl", "osl", "concurrency", "repeats"),
+        *(f"{pool}_{name}" for pool in _POOLS for name in _OF_POOL),
+    ),
+    measures=(*_LATENCIES, "output_tok_s_total"),
+    others=("cache_bytes",),
+    aliases={"gpus": "n_gpus", "framework": "software", "dp": "attention_dp", "ep": "moe_ep", "users": "concurrency"},
+    required=("model", "gpu", "isl", "osl", "concurrency"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class OnlineRun:
+    """One row: what serves, what is asked, and what was measured, by the names of :data:`MEASURES`, in seconds."""
+
+    row: str
+    source: str
+    model: str  # as written
+    serves: Replica | Pools
+    requests: Requests
+    alike: bool  # whether all have these lengths
+    users: float
+    measured: Mapping[str, float | None]
+    filled: Mapping[str, str]
+
+    @property
+    def software(self) -> ServingSoftware:
+        """What it runs."""
+        return _decoding(self.serves).software
+
+
+def _decoding(serves: Replica | Pools) -> Replica:
+    return serves.decode if isinstance(serves, Pools) else serves
+
+
+def is_online(heading: Iterable[str]) -> bool:
+    """Whether a table with these columns is one of serving at a concurrency.
+
+    Examples
+    --------
+    >>> is_online(["model", "gpu", "isl", "osl", "concurrency", "ttft_ms"]), is_online(["model", "gpu", "concurrency"])
+    (True, False)
+    """
+    names = {name.strip().casefold() for name in heading}
+    offline = {"framework", "batch", "context_len", "latency_s"}
+    return "concurrency" in names and bool(names & set(_LATENCIES)) and not names & offline
+
+
+@cache
+def published_online() -> tuple[tuple[OnlineRun, ...], tuple[Skipped, ...]]:
+    """Return the runs that come with the library, and the rows that cannot be predicted.
+
+    Examples
+    --------
+    >>> runs, skipped = published_online()
+    >>> len(runs) + len(skipped)
+    2223
+    """
+    runs, skipped = read_online(files("clusterlab.evidence") / "data" / "serving_online.csv")
+    return tuple(runs), tuple(skipped)
+
+
+def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
+    """Read a table of runs.
+
+    Parameters
+    ----------
+    path
+        A CSV file as for :func:`read_runs`, with columns such as those of ``data/serving_online.csv``.
+
+    Returns
+    -------
+    tuple of list
+        The runs, and the rows that cannot be predicted.
+
+    Raises
+    ------
+    OSError
+        The file cannot be read.
+    ValueError
+        It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
+
+    Notes
+    -----
+    What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is
+    ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and caches have 8 bits where products have 8
+    or 4, unless ``cache_bytes`` says otherwise. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
+    taken. A mode of ``disaggregated`` takes the columns of both pools.
+    """
+    return parse_online(read_text(path), name_of(path))
+
+
+def parse_online(text: str, name: str) -> tuple[list[OnlineRun], list[Skipped]]:
+    r"""Read the text of a table, as :func:`read_online`; ``name`` stands in messages.
+
+    Examples
+    --------
+    >>> table = "model,gpu,tp,precision,isl,osl,concurrency,tpot_ms\nLlama 3.1 8B,H100,1,fp8,1000,1000,8,5.2"
+    >>> (run,), _ = parse_online(table, "mine.csv")
+    >>> run.measured["time_per_token"], dict(run.filled)
+    (0.0052, {'software': 'usual'})
+    """
+    runs, refused = read_rows(text, name, FORM, _run)
+    return runs, skipped_in_order(refused)
+
+
+def _run(row: Row) -> OnlineRun:
+    """A row as a run: what it names, and what was measured."""
+    for name in FORM.required:
+        if not row.text[name]:
+            raise SkipRow(f"no {name}")
+    model, note = model_named(plain_name(row.text["model"]), (), None, None, 1)
+    if note:
+        row.filled["model"] = note
+    requests, users = _requests(row), row["concurrency"] or 1.0
+    mode = row.text["mode"].casefold()
+    if mode not in ("", "aggregated", "disaggregated"):
+        raise SkipRow(f"mode must be aggregated or disaggregated, got {row.text['mode']!r}")
+    if mode == "disaggregated":
+        pools = [_replica(row, model, _pool_layout(row, model, pool)) for pool in _POOLS]
+        counts = [row[f"{pool}_num_workers"] or 1.0 for pool in _POOLS]
+        serves: Replica | Pools = Pools(*pools, *counts)
+    else:
+        serves = _replica(row, model, _layout(row, model))
+        if saturation(serves, requests) < 1:
+            raise SkipRow("not one sequence fits into the memory")
+    return OnlineRun(
+        row=row.name,
+        source=row.source,
+        model=row.text["model"],
+        serves=serves,
+        requests=requests,
+        alike=not row.text["lengths"].startswith("uniform"),
+        users=users,
+        measured=_measured(row, requests, users),
+        filled=row.filled,
+    )
+
+
+def _requests(row: Row) -> Requests:
+    """Prompt and answer, mean lengths."""
+    lengths, share = row.text["lengths"].casefold(), 1.0
+    if lengths.startswith("uniform 0.8 to 1.0"):
+        share = 0.9
+    elif lengths not in ("", "as isl, osl"):
+        raise SkipRow(f"lengths must be 'as isl, osl' or 'uniform 0.8 to 1.0 of isl, osl', got {row.text['lengths']!r}")
+    return Requests(share * (row["isl"] or 1.0), max(share * (row["osl"] or 1.0), 2.0))
+
+
+def _measured(row: Row, requests: Requests, users: float) -> dict[str, float | None]:
+    """What was measured, in SI units; a throughput that is not stated is what both times say, by Little's law."""
+    first, token = (None if row[name] is None else row[name] / 1e3 for name in _LATENCIES)  # type: ignore[operator]
+    rate = row["output_tok_s_total"]
+    if rate is None and first is not None and token is not None:
+        rate = float(users * requests.output / (first + (requests.output - 1) * token))
+    return dict(zip(MEASURES, (first, token, rate), strict=True))
+
+
+def _replica(row: Row, model: Transformer, layout: Layout) -> Replica:
+    chip, software = machine_of(row.text["gpu"]), framework(row)
+    written = (row.text["moe_precision"] if model.experts else "") or row.text["precision"] or "bf16"
+    compute = next((name for name in ("fp4", "fp8", "fp16", "bf16") if name in written.casefold()), "")
+    if not compute:
+        raise SkipRow(f"precision must be fp4, fp8, fp16 or bf16, got {written!r}")
+    wider = ["fp4", "fp8", "bf16"] if compute != "fp16" else ["fp16", "bf16"]
+    taken = next(name for name in wider[wider.index(compute) :] if PRECISIONS[name][0] in chip.peaks)
+    if taken != compute:
+        row.filled["products"] = f"{taken} (no {compute} peak of {chip.name})"
+    # Weights are unpacked to what the chip multiplies; caches have 8 bits beside products of 8 or 4.
+    cache = row["cache_bytes"] or (2.0 if PRECISIONS[compute][1] == 2 else 1.0)
+    formats = Formats(taken, PRECISIONS[compute][1], cache)
+    redundant = float(-model.experts % layout.ep) if model.experts else 0.0
+    return Replica(model, chip, layout, formats, False, redundant, software)
+
+
+def _layout(row: Row, model: Transformer) -> Layout:
+    """The layout of a replica that serves alone."""
+    tp, pp, dp, gpus = row["tp"], row["pp"] or 1.0, row["attention_dp"] or 1.0, row["n_gpus"]
+    if tp is None:
+        tp = (gpus or 1.0) / (pp * dp)
+        row.filled["tp"] = f"{tp:g} (what is left of the GPUs)"
+    if gpus and gpus != tp * pp * dp:
+        raise SkipRow(f"tp {tp:g}, pp {pp:g} and attention_dp {dp:g} are not {gpus:g} GPUs")
+    return _with_experts(model, tp, pp, dp, row["moe_tp"], row["moe_ep"])
+
+
+def _pool_layout(row: Row, model: Transformer, pool: str) -> Layout:
+    """The layout of a replica of a pool."""
+    if row[f"{pool}_tp_size"] is None:
+        raise SkipRow(f"a disaggregated row needs {pool}_tp_size")
+    tp, dp, etp, ep = (row[f"{pool}_{name}"] for name in _OF_POOL[2:])
+    return _with_experts(model, tp or 1.0, 1.0, dp or 1.0, etp, ep)
+
+
+def _with_experts(
+    model: Transformer, tp: float, pp: float, dp: float, moe_tp: float | None, moe_ep: float | None
+) -> Layout:
+    if model.heads % tp:
+        raise SkipRow(f"tp must divide the {model.heads} heads, got {tp:g}")
+    if not model.experts:
+        return Layout(tp=tp, pp=pp, dp=dp)
+    ep = moe_ep or (tp * dp / moe_tp if moe_tp else 1.0)
+    return Layout(tp=tp, pp=pp, dp=dp, ep=ep, etp=moe_tp or tp * dp / ep)
+
+
+# --- Predictions -----------------------------------------------------------------------------------------------------
+
+
+class OnlineBatch(NamedTuple):
+    """Runs whose replicas differ in layout alone, side by side; ``where`` are their places among all runs."""
+
+    where: np.ndarray
+    serves: Replica | Pools
+    requests: Requests
+    users: np.ndarray
+    alike: np.ndarray
+
+    def under(self, software: ServingSoftware | None = None) -> Online:
+        """Predict them, with other software if it is given."""
+        serves = self.serves
+        if software is not None and isinstance(serves, Replica):
+            serves = replace(serves, software=software)
+        elif software is not None:
+            both = (replace(pool, software=software) for pool in (serves.prefill, serves.decode))
+            serves = Pools(*both, serves.prefill_replicas, serves.decode_replicas)
+        if isinstance(serves, Pools):
+            return split_loop(serves, self.requests, users=self.users)
+        return closed_loop(serves, self.requests, users=self.users, alike=self.alike)
+
+
+def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
+    """Return the runs in batches, each of which is one prediction."""
+    alike: dict[tuple, list[int]] = {}
+    for i, run in enumerate(runs):
+        one = _decoding(run.serves)
+        key = isinstance(run.serves, Pools), one.model.name, one.machine.name, one.formats, one.software
+        alike.setdefault(_hashable(key), []).append(i)
+    return [_side_by_side([runs[i] for i in where], np.array(where)) for where in alike.values()]
+
+
+def _hashable(key: tuple) -> tuple:
+    pools, model, machine, formats, software = key
+    return pools, model, machine, formats.compute, formats.weight_bytes, formats.cache_bytes, software.name
+
+
+def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
+    asked = Requests(*(np.array([getattr(run.requests, name) for run in runs]) for name in ("prompt", "output")))
+    users, alike, first = np.array([run.users for run in runs]), np.array([run.alike for run in runs]), runs[0].serves
+
+    def column(replicas: Sequence[Replica]) -> Replica:
+        layouts = [one.layout for one in replicas]
+        axes = {name: np.array([getattr(one, name) for one in layouts]) for name in ("tp", "pp", "dp", "ep")}
+        axes["etp"] = np.array([one.expert_tp for one in layouts])
+        return replace(replicas[0], layout=Layout(**axes), redundant=np.array([one.redundant for one in replicas]))
+
+    if isinstance(first, Replica):
+        return OnlineBatch(where, column([run.serves for run in runs]), asked, users, alike)  # type: ignore[misc]
+    pools = [run.serves for run in runs if isinstance(run.serves, Pools)]
+    counts = (np.array([getattr(one, name) for one in pools]) for name in ("prefill_replicas", "decode_replicas"))
+    both = Pools(column([one.prefill for one in pools]), column([one.decode for one in pools]), *counts)
+    return OnlineBatch(where, both, asked, users, alike)
+
+
+def predict_online(runs: Sequence[OnlineRun]) -> dict[str, np.ndarray]:
+    """Predict many runs: each of :data:`MEASURES` to its values.
+
+    Examples
+    --------
+    >>> runs, _ = published_online()
+    >>> predicted = predict_online(runs[:3])
+    >>> {name: values.shape for name, values in predicted.items()}["time_per_token"]
+    (3,)
+    """
+    found = {name: np.empty(len(runs)) for name in MEASURES}
+    for batch in online_batches(runs):
+        online = batch.under()
+        for name, values in found.items():
+            values[batch.where] = getattr(online, name)
+    return found

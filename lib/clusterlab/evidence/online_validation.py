@@ -1,0 +1,226 @@
+"""Validation of serving online: what is fitted, what a model or a machine that was left out is worth, the intervals.
+
+Few constants are fitted, all of them times that no datasheet states: a kernel's, a streamed token's, and how many
+passes lie before a first token, which each framework chooses. The rest of a prediction is the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..catalogue import PREDICTION_INTERVALS
+from ..records import Explained, Rows, summary, words
+from ..serving import MEASURES
+from .intervals import votes, weighted_quantile
+from .online_runs import OnlineRun, online_batches, predict_online
+from .robust_fits import Settings, fit_constants
+from .validation import Score, score
+
+# What is fitted, and from where a fit begins; the last for each framework on its own.
+START = {"kernel_time": 5e-6, "stream_time": 20e-6}
+FIRST_PASSES = 10.0
+_FRAMEWORKS = ("TensorRT-LLM", "vLLM", "SGLang")
+_SETTINGS = Settings(nudge=0.97, floor=0.05)
+_ROUNDS = 12
+
+
+def left_out_by(runs: Sequence[OnlineRun]) -> dict[str, np.ndarray]:
+    """Return what each run is left out with: its model, and its machine."""
+    decoding = [getattr(run.serves, "decode", run.serves) for run in runs]
+    return {
+        "model": np.array([one.model.name for one in decoding]),
+        "machine": np.array([one.machine.name for one in decoding]),
+    }
+
+
+def fit_online(runs: Sequence[OnlineRun]) -> dict[str, float]:
+    """Fit the constants of serving online to runs.
+
+    Parameters
+    ----------
+    runs
+        A model on a machine with a framework has one vote with the square root of its rows.
+
+    Returns
+    -------
+    dict
+        ``kernel_time`` and ``stream_time`` in seconds, of all; and ``first_passes`` of each framework, by its name.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import published_online
+    >>> some = [run for run in published_online()[0] if run.model == "Llama 3.1 70B"]
+    >>> 3e-6 < fit_online(some)["kernel_time"] < 8e-6
+    True
+    """
+    found = _fit(list(runs), np.ones((1, len(runs)), bool))
+    return {name: float(value[0]) for name, value in found.items()}
+
+
+def _fit(runs: list[OnlineRun], kept: np.ndarray) -> dict[str, np.ndarray]:
+    """One fit for each row of ``kept``, which says the runs that it sees."""
+    fits = len(kept)
+    start = START | dict.fromkeys(_FRAMEWORKS, FIRST_PASSES)
+    seconds = {name: np.array([run.measured[name] or np.nan for run in runs]) for name in MEASURES}
+    by = left_out_by(runs)
+    own = np.array([run.software.name for run in runs])
+    alike = np.array(["|".join(names) for names in zip(by["model"], by["machine"], own, strict=True)])
+    predict = _under(runs)
+
+    def misses(constants: Mapping[str, np.ndarray]) -> np.ndarray:
+        predicted = predict(constants)
+        pairs = (np.log(predicted[name] / seconds[name]) for name in ("time_to_first_token", "time_per_token"))
+        return np.nan_to_num(np.concatenate(list(pairs), axis=-1))
+
+    begin = {name: np.full(fits, value) for name, value in start.items()}
+    twice, names = np.concatenate([kept, kept], axis=1), np.concatenate([alike, alike])
+    return fit_constants(begin, misses, twice, names, rounds=_ROUNDS, settings=_SETTINGS)
+
+
+def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]:
+    """A function from constants, whose arrays come first in the shape, to predictions of the runs."""
+    batches = online_batches(runs)
+
+    def predict(constants: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        shape = np.shape(constants["kernel_time"])
+        found = {name: np.empty((*shape, len(runs))) for name in MEASURES}
+        for batch in batches:
+            own = runs[batch.where[0]].software
+            columns = {name: np.asarray(constants[name])[..., None] for name in START}
+            columns["first_passes"] = np.asarray(constants.get(own.name, own.first_passes))[..., None]
+            online = batch.under(replace(own, **columns))  # type: ignore[arg-type]  # as arrays
+            for name, values in found.items():
+                values[..., batch.where] = getattr(online, name)
+        return found
+
+    return predict
+
+
+# --- What is left out ------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def unseen_online(runs: tuple[OnlineRun, ...], by: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Predict every run under constants that have not seen its model, or its machine.
+
+    Parameters
+    ----------
+    runs
+        A tuple: the answer is remembered.
+    by
+        ``"model"`` or ``"machine"``.
+
+    Returns
+    -------
+    tuple of dict
+        Predictions of each of :data:`MEASURES`, and the constants of each fit.
+    """
+    groups = left_out_by(runs)[by]
+    names = list(dict.fromkeys(groups.tolist()))
+    constants = _fit(list(runs), np.array([groups != name for name in names]))
+    fold = np.array([names.index(name) for name in groups.tolist()])
+    each = _under(list(runs))(constants)
+    return {name: values[fold, np.arange(len(runs))] for name, values in each.items()}, constants
+
+
+@dataclass(frozen=True, repr=False)
+class OnlineScore(Explained):
+    """How well a measure is predicted: given the constants, and with models or machines left out of their fit.
+
+    Errors are means of absolute shares; ``inside`` the shares of runs in the 80 % interval.
+    """
+
+    measure: str
+    runs: int
+    given: float
+    model_left_out: float
+    machine_left_out: float
+    inside_model: float
+    inside_machine: float
+
+    def _rows(self) -> Rows:
+        rows = [("", words(self.measure)), ("runs", f"{self.runs:,}")]
+        names = ("given", "model_left_out", "machine_left_out", "inside_model", "inside_machine")
+        return [*rows, *((words(name), summary(getattr(self, name), "%")) for name in names)]
+
+
+def online_scores(runs: Iterable[OnlineRun]) -> list[OnlineScore]:
+    """Score each measure, given and left out.
+
+    Parameters
+    ----------
+    runs
+        From :func:`published_online`, or of your own.
+
+    Returns
+    -------
+    list of OnlineScore
+    """
+    runs = tuple(runs)
+    given, unseen = predict_online(runs), {by: unseen_online(runs, by)[0] for by in ("model", "machine")}
+    found = []
+    for name in MEASURES:
+        measured = np.array([run.measured[name] or np.nan for run in runs])
+        known, ends = np.isfinite(measured), PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"]
+
+        def error(values: np.ndarray) -> float:
+            return float(np.abs(values / measured - 1)[known].mean())  # noqa: B023, called at once
+
+        def inside(values: np.ndarray) -> float:
+            ratio = (measured / values)[known]  # noqa: B023
+            return float(((ends.low <= ratio) & (ratio <= ends.high)).mean())  # noqa: B023
+
+        of_model, of_machine = unseen["model"][name], unseen["machine"][name]
+        errors = (error(given[name]), error(of_model), error(of_machine))
+        found.append(OnlineScore(name, int(known.sum()), *errors, inside(of_model), inside(of_machine)))
+    return found
+
+
+def learn_online_spreads(runs: Iterable[OnlineRun]) -> dict[str, tuple[float, float]]:
+    """Learn the 80 % interval of each measure, from runs under constants that have seen neither their model nor machine.
+
+    Parameters
+    ----------
+    runs
+        Each counts as one, twice: once with its model left out, once with its machine.
+
+    Returns
+    -------
+    dict
+        Kind, as in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`, to low and high ratio of measured to predicted.
+    """
+    runs = tuple(runs)
+    found = {}
+    for name, said in MEASURES.items():
+        measured = np.array([run.measured[name] or np.nan for run in runs])
+        ratios = np.concatenate([measured / unseen_online(runs, by)[0][name] for by in ("model", "machine")])
+        ratios = ratios[np.isfinite(ratios)]
+        low, high = (float(np.quantile(ratios, share)) for share in (0.1, 0.9))
+        found[f"serving: online, {said}"] = (low, high)
+    return found
+
+
+def compare_online(runs: Iterable[OnlineRun], measure: str = "time_per_token") -> list[Score]:
+    """Score every model, machine and framework by itself, for one measure.
+
+    Examples
+    --------
+    >>> from clusterlab.evidence import published_online
+    >>> [one.source for one in compare_online(published_online()[0][:150])]
+    ['MiniMax M2.5, B200, vLLM']
+    """
+    runs = list(runs)
+    predicted = predict_online(runs)[measure]
+    by = left_out_by(runs)
+    where: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        where.setdefault(f"{by['model'][i]}, {by['machine'][i]}, {run.software.name}", []).append(i)
+    measured = np.array([run.measured[measure] or np.nan for run in runs])
+    ends = PREDICTION_INTERVALS[f"serving: online, {MEASURES[measure]}"]
+    inside = ((ends.low <= measured / predicted) & (measured / predicted <= ends.high)).astype(float)
+    errors = predicted / measured - 1
+    return [score(name, errors[rows], None, skipped=0, inside=inside[rows]) for name, rows in where.items()]

@@ -1,0 +1,316 @@
+r"""Serving online: users who wait for a first token, and then from token to token.
+
+A maximum of throughput, measured offline, has all its requests at once and no user. Online a request comes while the
+replica is at work. It waits for a place in the batch, for the pass in progress, for prompts that came before it, and
+its own prompt is read; then it gains a token a pass, and in some of the passes prompts of others are read. All of these
+are passes (:func:`~clusterlab.serving.forward_pass`), so the laws here add only who waits for how many of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ..catalogue import PREDICTION_INTERVALS
+from ..checks import Numeric, choose, larger, pick, smaller, whole
+from ..quantities import Amount, Count, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
+from ..records import Explained, Rows, summary, words
+from .batches import mixed_passes, saturation
+from .passes import forward_pass
+from .replica import Batch, Replica, Requests
+
+# What is measured online, by the name of its interval.
+MEASURES = {"time_to_first_token": "first token", "time_per_token": "token", "tokens_per_second": "throughput"}
+
+
+@dataclass(frozen=True, repr=False)
+class Online(Explained):
+    """What users of a replica get while it is at work.
+
+    ``sequences`` are in the batch, ``waiting`` the requests that find no place in it. ``time_to_first_token`` is the
+    sum of ``place`` (the wait for a place), ``prompts`` (its own prompt, and those read before it) and ``passes`` (the
+    pass in progress, and those until its token is sent). ``time_per_token`` is a mean: of ``gap`` where no prompt is
+    read, and of ``gap_with_prompt`` in a ``prompt_share`` of gaps. Each measure has an 80 % interval of its own.
+    """
+
+    sequences: Amount
+    waiting: Amount
+    place: Seconds
+    prompts: Seconds
+    passes: Seconds
+    gap: Seconds
+    gap_with_prompt: Seconds
+    prompt_share: Share
+    output: Number
+    gpus: Number
+
+    @property
+    def time_to_first_token(self) -> Seconds:
+        """Mean seconds from when a request comes to its first token."""
+        return self.place + self.prompts + self.passes
+
+    @property
+    def time_per_token(self) -> Seconds:
+        """Mean seconds between tokens of an answer."""
+        return self.gap + self.prompt_share * (self.gap_with_prompt - self.gap)
+
+    @property
+    def latency(self) -> Seconds:
+        """Mean seconds from when a request comes to its last token."""
+        return self.time_to_first_token + (self.output - 1) * self.time_per_token
+
+    @property
+    def tokens_per_second(self) -> PerSecond:
+        """Tokens of answers a second, of the replica: by Little's law."""
+        return (self.sequences + self.waiting) * self.output / self.latency
+
+    @property
+    def tokens_per_second_per_gpu(self) -> PerSecond:
+        """Tokens of answers a second of one GPU."""
+        return self.tokens_per_second / self.gpus
+
+    def gap_quantile(self, share: PositiveShareBelowOne) -> Seconds:
+        """Seconds between two tokens that so large a share of tokens does not exceed.
+
+        Examples
+        --------
+        >>> one = Online(1, 0, 0, 0.1, 0, gap=0.01, gap_with_prompt=0.09, prompt_share=0.04, output=100, gpus=1)
+        >>> [float(one.gap_quantile(share)) for share in (0.5, 0.95, 0.99)]
+        [0.01, 0.01, 0.09]
+        """
+        return pick(np.greater(share, 1 - self.prompt_share), self.gap_with_prompt, self.gap)
+
+    def interval(self, measure: str) -> tuple[Numeric, Numeric]:
+        """Return the 80 % interval of ``"time_to_first_token"``, ``"time_per_token"`` or ``"tokens_per_second"``."""
+        ends = PREDICTION_INTERVALS[f"serving: online, {choose(MEASURES, measure=measure)}"]
+        return getattr(self, measure) * ends.low, getattr(self, measure) * ends.high
+
+    def _rows(self) -> Rows:
+        rows = [("", "value", "")]
+        for name in MEASURES:
+            unit = "tokens/s" if name == "tokens_per_second" else "s"
+            low, high = (summary(end, unit) for end in self.interval(name))
+            rows.append((words(name), summary(getattr(self, name), unit), f"({low} to {high})"))
+        rows += [(name, summary(getattr(self, name), "s"), "") for name in ("place", "prompts", "passes")]
+        for name, share in (("gap", 1 - self.prompt_share), ("gap_with_prompt", self.prompt_share)):
+            rows.append((words(name), summary(getattr(self, name), "s"), summary(share, "%")))
+        return [*rows, *((name, summary(getattr(self, name)), "") for name in ("sequences", "waiting"))]
+
+
+class _Held(NamedTuple):
+    """A replica with so many sequences in its batch."""
+
+    gap: Seconds
+    gap_with_prompt: Seconds
+    share: Share
+    prompt: Seconds  # of one alone, on each attention rank
+
+    @property
+    def token(self) -> Seconds:
+        return self.gap + self.share * (self.gap_with_prompt - self.gap)
+
+    def busy(self, replica: Replica, held: Number, output: Number) -> Share:
+        """Return the share of time in which an attention rank reads prompts."""
+        each = held / replica.layout.dp * self.prompt
+        return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
+
+
+_MOST_BUSY = 0.95  # a closed loop cannot be busier: who waits sends nothing
+
+
+def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
+    """The passes of a batch that never ends, with what its users' tokens cost the host."""
+    passes = mixed_passes.unchecked(replica, requests, sequences=held)
+    sent = held / replica.layout.dp * replica.software.stream_time
+    reads = np.any(requests.read)
+    prompt: Seconds = 0.0 * passes.decoding
+    if reads:
+        tokens = requests.read * replica.layout.dp * replica.layout.pp
+        one = Batch(prompt_tokens=tokens, chunk=requests.read, cached=requests.prompt - requests.read)
+        prompt = forward_pass(replica, one).time
+    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt)
+
+
+@law
+def closed_loop(
+    replica: Replica, requests: Requests, *, users: Number, rounds: Number = 10, alike: Numeric = False
+) -> Online:
+    r"""A replica and so many users, each of whom sends the next request when the last is answered.
+
+    .. math:: \text{TPOT} = \tau_S + k\,(\tau_{S+1\,\text{prompt}} - \tau_S), \qquad
+        \text{TTFT} = P\Big(1 + \frac{S}{2 r} + \frac{\rho}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + W
+
+    S of the users are in the batch. A token comes with every pass; in a share k of them somebody's prompt is read too,
+    and all who decode wait for it. A first token waits for its own prompt, P; for those that are read already or came
+    before it, as in any queue whose server is busy a share rho of the time; for f passes until it is scheduled and sent;
+    and for a place, W, if there are more users than places. A measurement begins with all users at once, half of whose
+    prompts come before one's own, in one of r rounds.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    requests : Requests
+        Prompt and answer, mean lengths.
+    users
+        Requests at any time: in the batch, or waiting for a place.
+    rounds
+        Requests of each user, r: those of benchmarks, by default. Of a service that has run for long: ``numpy.inf``.
+    alike : bool or array of bool
+        Whether all requests have exactly these lengths. Software that reads prompts first then serves in waves: all
+        prompts, and then all answers, which end together. Half of the other prompts come before one's own, and half
+        behind it, before one's second token.
+
+    Returns
+    -------
+    Online
+
+    Raises
+    ------
+    ValueError
+        Not one sequence fits.
+
+    Notes
+    -----
+    Source: Yu et al. 2022 (Orca) and Agrawal et al. 2024 (Sarathi-Serve) for passes that read and decode; Kleinrock
+    1975, section 5.6, for the wait before a server whose work is all alike (M/D/1); derived for the rest. For W: the
+    time of a place over the places, for each of the users without one.
+
+    Examples
+    --------
+    Llama 3.1 70B in 8 bits on four H100 with 64 users, 1,024 tokens in and out: 19.5 ms a token and 256 ms to the
+    first were measured (vLLM, InferenceX 2025).
+
+    >>> from clusterlab.catalogue import SERVING, machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> formats = Formats("fp8", cache_bytes=1)
+    >>> llama, h100 = transformer("Llama 3.1 70B"), machine("H100 SXM")
+    >>> replica = Replica(llama, h100, Layout(tp=4), formats, software=SERVING["vLLM"])
+    >>> found = closed_loop(replica, Requests(922, 922), users=64)
+    >>> bool(0.017 < found.time_per_token < 0.022), bool(0.2 < found.time_to_first_token < 0.35)
+    (True, True)
+    """
+    places = saturation(replica, requests)
+    if np.any(places < 1):
+        raise ValueError("not one sequence fits into the memory")
+    held = smaller(users, places)
+    now = _held(replica, requests, held)
+    busy = now.busy(replica, held, requests.output)
+    waves = np.logical_and(alike, replica.software.prompts_first)
+    before = pick(waves, held - 1, held / rounds) / (2 * replica.layout.dp) + pick(waves, 0.0, busy / (2 * (1 - busy)))
+    prompts = now.prompt * (1 + before)
+    now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
+    return _online(replica, requests, held, users - held, now, prompts)
+
+
+def _online(
+    replica: Replica, requests: Requests, held: Number, waiting: Amount, now: _Held, prompts: Seconds
+) -> Online:
+    passes = replica.software.first_passes * now.token
+    stay = prompts + passes + (requests.output - 1) * now.token
+    place = waiting / held * stay
+    parts = (held, waiting, place, prompts, passes, now.gap, now.gap_with_prompt, now.share)
+    return _spread(parts, requests.output, replica.gpus)
+
+
+def _spread(parts: tuple[Numeric, ...], output: Number, gpus: Number) -> Online:
+    """A record of parts in one shape."""
+    shape = np.broadcast_shapes(*(np.shape(part) for part in parts))
+    return Online(*(np.broadcast_to(part, shape)[()] for part in parts), output, gpus)
+
+
+@dataclass(frozen=True, repr=False)
+class Pools(Explained):
+    """So many replicas that only read prompts, and so many that only decode."""
+
+    prefill: Replica
+    decode: Replica
+    prefill_replicas: Count = 1
+    decode_replicas: Count = 1
+
+    def __post_init__(self) -> None:
+        """Refuse pools without replicas, and of two models."""
+        whole(prefill_replicas=self.prefill_replicas, decode_replicas=self.decode_replicas)
+        if self.prefill.model != self.decode.model:
+            raise ValueError(f"both pools must have one model, got {self.prefill.model.name} and {self.decode.model.name}")
+
+    @property
+    def gpus(self) -> Number:
+        """GPUs of both pools."""
+        return self.prefill_replicas * self.prefill.gpus + self.decode_replicas * self.decode.gpus
+
+    def _rows(self) -> Rows:
+        rows = [("", "prefill", "decode"), ("replicas", summary(self.prefill_replicas), summary(self.decode_replicas))]
+        return [*rows, ("GPUs of each", summary(self.prefill.gpus), summary(self.decode.gpus))]
+
+
+@law
+def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10) -> Online:
+    r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
+
+    .. math:: \text{TTFT} = \max\Big(P\big(1 + \tfrac{U}{2 r d}\big) + \frac{b}{B} + f\,\text{TPOT},\;
+        \frac{U P}{d} - (n - 1)\,\text{TPOT}\Big)
+
+    Nobody's tokens wait for a prompt. But users whose d ranks read prompts slower than the others decode wait for a
+    prompt to be read: then U users go round once while all their prompts are read, U P/d, and what is left of that
+    when an answer is written is the time to its first token.
+
+    Parameters
+    ----------
+    pools : Pools
+        Replicas of both kinds.
+    requests : Requests
+        Prompt and answer of n tokens, mean lengths.
+    users
+        Requests at any time, U.
+    rounds
+        As in :func:`closed_loop`, r.
+
+    Returns
+    -------
+    Online
+        ``place`` is the wait behind prompts.
+
+    Notes
+    -----
+    Source: Zhong et al. 2024 (DistServe); the two asymptotes of a closed loop are Muntz and Wong 1974. Derived. b are
+    bytes of a prompt's cache, B the ports of a decoding replica.
+
+    Examples
+    --------
+    One pool of each kind, eight GPUs each, too many users for the first: they wait where the time is missing.
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> eight = Replica(transformer("DeepSeek-V3"), machine("H200 SXM"), Layout(dp=8, ep=8), Formats("fp8"))
+    >>> some, many = (split_loop(Pools(eight, eight), Requests(7000, 900), users=u) for u in (16, 512))
+    >>> bool(some.place < some.prompts), bool(many.place > many.prompts)
+    (True, True)
+    """
+    prefill, decode, software = pools.prefill, pools.decode, pools.decode.software
+    prompt = _held(prefill, requests, 1.0).prompt
+    ranks = pools.prefill_replicas * prefill.layout.dp
+    after = replace(requests, cached=1.0)
+    cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
+    ports = decode.layout.tp * decode.machine.network_bandwidth
+    sent = cached * decode.formats.cache_bytes / ports
+    alone = prompt * (1 + users / ranks / (2 * rounds)) + sent
+    each = pools.decode_replicas
+    held: Numeric = users / each
+    for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
+        now = _held(decode, after, larger(held, 1.0))
+        written = (requests.output - 1) * now.token
+        first = larger(alone + software.first_passes * now.token, users * prompt / ranks - written)
+        held = (held + users / each * written / (first + written)) / 2
+    passes = software.first_passes * now.token
+    place = larger(first - alone - passes, 0.0)
+    decoding = each * held
+    parts = (decoding, users - decoding, place, alone, passes, now.gap, now.gap, 0.0 * now.gap)
+    return _spread(parts, requests.output, pools.gpus)
+
+
+_ROUNDS = 20  # each halves what is left of the way
