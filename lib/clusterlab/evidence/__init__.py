@@ -71,6 +71,15 @@ from .memory_peaks import (
 )
 from .nccl_tests import published_timings, read_timings
 from .online_runs import OnlineRun, is_online, parse_online, predict_online, published_online, read_online
+from .online_validation import (
+    OnlineGroup,
+    OnlineScore,
+    compare_online,
+    fit_online,
+    learn_online_spreads,
+    online_scores,
+    unseen_online,
+)
 from .own_failures import Cause, OwnFailures, learn_incidents
 from .protocol import (
     Protocol,
@@ -91,8 +100,11 @@ from .validation import Score, compare_runs, memory_fit, relative_errors, rivals
 __all__ = [
     "published", "Skipped", "Run", "published_runs", "read_runs", "parse_runs", "predict_run", "predict_runs",
     "why_refused", "Timing", "published_timings", "read_timings", "by_source", "InferenceRun", "published_inference",
-    "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak", "OnlineRun", "published_online",
+    "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak",
+    "OnlineRun", "published_online",
     "read_online", "parse_online", "is_online", "predict_online",
+    "OnlineGroup", "OnlineScore", "online_scores", "compare_online", "fit_online", "unseen_online",
+    "learn_online_spreads",
     "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",
     "unseen_times", "leave_one_source_out", "training_residuals", "learn_training_spreads", "Coverage",
     "training_coverage", "Protocol", "training_protocol", "publication", "unseen_runs", "learn_untimed_spreads",

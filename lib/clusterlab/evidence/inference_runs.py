@@ -233,6 +233,7 @@ def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
 
 @cache
 def machine_of(text: str) -> Machine:
+    """Return the machine of an accelerator that a row names."""
     chip = catalogue.match_accelerator(text)
     if chip is None:
         raise SkipRow(f"no data on the accelerator {text!r}")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import SERVING, ServingSoftware
+from ..catalogue import ServingSoftware
 from ..model import PRECISIONS, Layout, Transformer
 from ..serving import MEASURES, Formats, Online, Pools, Replica, Requests, closed_loop, saturation, split_loop
 from .inference_runs import framework, machine_of, plain_name
@@ -56,13 +56,19 @@ class OnlineRun:
     filled: Mapping[str, str]
 
     @property
+    def pools(self) -> bool:
+        """Whether prompts are read and answers written apart."""
+        return isinstance(self.serves, Pools)
+
+    @property
+    def decoding(self) -> Replica:
+        """The replica that writes answers."""
+        return self.serves.decode if isinstance(self.serves, Pools) else self.serves
+
+    @property
     def software(self) -> ServingSoftware:
         """What it runs."""
-        return _decoding(self.serves).software
-
-
-def _decoding(serves: Replica | Pools) -> Replica:
-    return serves.decode if isinstance(serves, Pools) else serves
+        return self.decoding.software
 
 
 def is_online(heading: Iterable[str]) -> bool:
@@ -149,9 +155,9 @@ def _run(row: Row) -> OnlineRun:
     if mode not in ("", "aggregated", "disaggregated"):
         raise SkipRow(f"mode must be aggregated or disaggregated, got {row.text['mode']!r}")
     if mode == "disaggregated":
-        pools = [_replica(row, model, _pool_layout(row, model, pool)) for pool in _POOLS]
+        prefill, decode = (_replica(row, model, _pool_layout(row, model, pool)) for pool in _POOLS)
         counts = [row[f"{pool}_num_workers"] or 1.0 for pool in _POOLS]
-        serves: Replica | Pools = Pools(*pools, *counts)
+        serves: Replica | Pools = Pools(prefill, decode, counts[0], counts[1])
     else:
         serves = _replica(row, model, _layout(row, model))
         if saturation(serves, requests) < 1:
@@ -249,30 +255,25 @@ class OnlineBatch(NamedTuple):
 
     def under(self, software: ServingSoftware | None = None) -> Online:
         """Predict them, with other software if it is given."""
-        serves = self.serves
-        if software is not None and isinstance(serves, Replica):
-            serves = replace(serves, software=software)
-        elif software is not None:
-            both = (replace(pool, software=software) for pool in (serves.prefill, serves.decode))
-            serves = Pools(*both, serves.prefill_replicas, serves.decode_replicas)
-        if isinstance(serves, Pools):
-            return split_loop(serves, self.requests, users=self.users)
-        return closed_loop(serves, self.requests, users=self.users, alike=self.alike)
+        if isinstance(self.serves, Pools):
+            pools = self.serves
+            prefill, decode = (_with(pool, software) for pool in (pools.prefill, pools.decode))
+            return split_loop(replace(pools, prefill=prefill, decode=decode), self.requests, users=self.users)
+        return closed_loop(_with(self.serves, software), self.requests, users=self.users, alike=self.alike)
+
+
+def _with(replica: Replica, software: ServingSoftware | None) -> Replica:
+    return replica if software is None else replace(replica, software=software)
 
 
 def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
     """Return the runs in batches, each of which is one prediction."""
     alike: dict[tuple, list[int]] = {}
     for i, run in enumerate(runs):
-        one = _decoding(run.serves)
-        key = isinstance(run.serves, Pools), one.model.name, one.machine.name, one.formats, one.software
-        alike.setdefault(_hashable(key), []).append(i)
+        one = run.decoding
+        formats = one.formats.compute, one.formats.weight_bytes, one.formats.cache_bytes
+        alike.setdefault((run.pools, one.model.name, one.machine.name, formats, one.software.name), []).append(i)
     return [_side_by_side([runs[i] for i in where], np.array(where)) for where in alike.values()]
-
-
-def _hashable(key: tuple) -> tuple:
-    pools, model, machine, formats, software = key
-    return pools, model, machine, formats.compute, formats.weight_bytes, formats.cache_bytes, software.name
 
 
 def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
@@ -286,10 +287,10 @@ def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
         return replace(replicas[0], layout=Layout(**axes), redundant=np.array([one.redundant for one in replicas]))
 
     if isinstance(first, Replica):
-        return OnlineBatch(where, column([run.serves for run in runs]), asked, users, alike)  # type: ignore[misc]
+        return OnlineBatch(where, column([run.decoding for run in runs]), asked, users, alike)
     pools = [run.serves for run in runs if isinstance(run.serves, Pools)]
-    counts = (np.array([getattr(one, name) for one in pools]) for name in ("prefill_replicas", "decode_replicas"))
-    both = Pools(column([one.prefill for one in pools]), column([one.decode for one in pools]), *counts)
+    readers, writers = (np.array([getattr(one, f"{name}_replicas") for one in pools]) for name in _POOLS)
+    both = Pools(column([one.prefill for one in pools]), column([one.decode for one in pools]), readers, writers)
     return OnlineBatch(where, both, asked, users, alike)
 
 

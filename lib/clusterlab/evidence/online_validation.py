@@ -15,10 +15,8 @@ import numpy as np
 from ..catalogue import PREDICTION_INTERVALS
 from ..records import Explained, Rows, summary, words
 from ..serving import MEASURES
-from .intervals import votes, weighted_quantile
 from .online_runs import OnlineRun, online_batches, predict_online
 from .robust_fits import Settings, fit_constants
-from .validation import Score, score
 
 # What is fitted, and from where a fit begins; the last for each framework on its own.
 START = {"kernel_time": 5e-6, "stream_time": 20e-6}
@@ -30,10 +28,9 @@ _ROUNDS = 12
 
 def left_out_by(runs: Sequence[OnlineRun]) -> dict[str, np.ndarray]:
     """Return what each run is left out with: its model, and its machine."""
-    decoding = [getattr(run.serves, "decode", run.serves) for run in runs]
     return {
-        "model": np.array([one.model.name for one in decoding]),
-        "machine": np.array([one.machine.name for one in decoding]),
+        "model": np.array([run.decoding.model.name for run in runs]),
+        "machine": np.array([run.decoding.machine.name for run in runs]),
     }
 
 
@@ -65,7 +62,7 @@ def _fit(runs: list[OnlineRun], kept: np.ndarray) -> dict[str, np.ndarray]:
     """One fit for each row of ``kept``, which says the runs that it sees."""
     fits = len(kept)
     start = START | dict.fromkeys(_FRAMEWORKS, FIRST_PASSES)
-    seconds = {name: np.array([run.measured[name] or np.nan for run in runs]) for name in MEASURES}
+    seconds = {name: _measured(runs, name) for name in MEASURES}
     by = left_out_by(runs)
     own = np.array([run.software.name for run in runs])
     alike = np.array(["|".join(names) for names in zip(by["model"], by["machine"], own, strict=True)])
@@ -92,7 +89,7 @@ def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[s
             own = runs[batch.where[0]].software
             columns = {name: np.asarray(constants[name])[..., None] for name in START}
             columns["first_passes"] = np.asarray(constants.get(own.name, own.first_passes))[..., None]
-            online = batch.under(replace(own, **columns))  # type: ignore[arg-type]  # as arrays
+            online = batch.under(replace(own, **columns))
             for name, values in found.items():
                 values[..., batch.where] = getattr(online, name)
         return found
@@ -164,24 +161,19 @@ def online_scores(runs: Iterable[OnlineRun]) -> list[OnlineScore]:
     given, unseen = predict_online(runs), {by: unseen_online(runs, by)[0] for by in ("model", "machine")}
     found = []
     for name in MEASURES:
-        measured = np.array([run.measured[name] or np.nan for run in runs])
+        measured = _measured(runs, name)
         known, ends = np.isfinite(measured), PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"]
 
-        def error(values: np.ndarray) -> float:
-            return float(np.abs(values / measured - 1)[known].mean())  # noqa: B023, called at once
-
-        def inside(values: np.ndarray) -> float:
-            ratio = (measured / values)[known]  # noqa: B023
-            return float(((ends.low <= ratio) & (ratio <= ends.high)).mean())  # noqa: B023
-
         of_model, of_machine = unseen["model"][name], unseen["machine"][name]
-        errors = (error(given[name]), error(of_model), error(of_machine))
-        found.append(OnlineScore(name, int(known.sum()), *errors, inside(of_model), inside(of_machine)))
+        errors = [float(np.nanmean(np.abs(one / measured - 1))) for one in (given[name], of_model, of_machine)]
+        ratios = [(measured / one)[known] for one in (of_model, of_machine)]
+        inside = [float(np.mean((ends.low <= ratio) & (ratio <= ends.high))) for ratio in ratios]
+        found.append(OnlineScore(name, int(known.sum()), *errors, *inside))
     return found
 
 
 def learn_online_spreads(runs: Iterable[OnlineRun]) -> dict[str, tuple[float, float]]:
-    """Learn the 80 % interval of each measure, from runs under constants that have seen neither their model nor machine.
+    """Learn the 80 % interval of each measure, from runs whose model, or machine, no constant has seen.
 
     Parameters
     ----------
@@ -196,7 +188,7 @@ def learn_online_spreads(runs: Iterable[OnlineRun]) -> dict[str, tuple[float, fl
     runs = tuple(runs)
     found = {}
     for name, said in MEASURES.items():
-        measured = np.array([run.measured[name] or np.nan for run in runs])
+        measured = _measured(runs, name)
         ratios = np.concatenate([measured / unseen_online(runs, by)[0][name] for by in ("model", "machine")])
         ratios = ratios[np.isfinite(ratios)]
         low, high = (float(np.quantile(ratios, share)) for share in (0.1, 0.9))
@@ -204,23 +196,49 @@ def learn_online_spreads(runs: Iterable[OnlineRun]) -> dict[str, tuple[float, fl
     return found
 
 
-def compare_online(runs: Iterable[OnlineRun], measure: str = "time_per_token") -> list[Score]:
-    """Score every model, machine and framework by itself, for one measure.
+@dataclass(frozen=True, repr=False)
+class OnlineGroup(Explained):
+    """How far a model on a machine with a framework is off: mean absolute error and bias, measure by measure."""
+
+    group: str
+    runs: int
+    errors: tuple[float, ...]
+    biases: tuple[float, ...]
+
+    def _rows(self) -> Rows:
+        rows = [(self.group, "error", "bias")]
+        for name, error, bias in zip(MEASURES, self.errors, self.biases, strict=True):
+            rows.append((words(name), summary(error, "%"), f"{100 * bias:+.0f}%"))
+        return rows
+
+
+def compare_online(runs: Iterable[OnlineRun]) -> list[OnlineGroup]:
+    """Compare every model, machine and framework with what was measured.
 
     Examples
     --------
     >>> from clusterlab.evidence import published_online
-    >>> [one.source for one in compare_online(published_online()[0][:150])]
-    ['MiniMax M2.5, B200, vLLM']
+    >>> [(one.group, one.runs) for one in compare_online(published_online()[0][:150])]
+    [('MiniMax M2.5, B200, vLLM', 150)]
     """
     runs = list(runs)
-    predicted = predict_online(runs)[measure]
-    by = left_out_by(runs)
+    predicted, by = predict_online(runs), left_out_by(runs)
     where: dict[str, list[int]] = {}
     for i, run in enumerate(runs):
-        where.setdefault(f"{by['model'][i]}, {by['machine'][i]}, {run.software.name}", []).append(i)
-    measured = np.array([run.measured[measure] or np.nan for run in runs])
-    ends = PREDICTION_INTERVALS[f"serving: online, {MEASURES[measure]}"]
-    inside = ((ends.low <= measured / predicted) & (measured / predicted <= ends.high)).astype(float)
-    errors = predicted / measured - 1
-    return [score(name, errors[rows], None, skipped=0, inside=inside[rows]) for name, rows in where.items()]
+        pools = ", apart" if run.pools else ""
+        where.setdefault(f"{by['model'][i]}, {by['machine'][i]}, {run.software.name}{pools}", []).append(i)
+    off = [values / _measured(runs, name) - 1 for name, values in predicted.items()]
+    return [
+        OnlineGroup(
+            group,
+            len(rows),
+            tuple(float(np.nanmean(np.abs(one[rows]))) for one in off),
+            tuple(float(np.nanmean(one[rows])) for one in off),
+        )
+        for group, rows in where.items()
+    ]
+
+
+def _measured(runs: Sequence[OnlineRun], name: str) -> np.ndarray:
+    """What was measured of each run; NaN: nothing."""
+    return np.array([run.measured[name] or np.nan for run in runs])

@@ -31,8 +31,9 @@ from .routing import balanced_loads, fullest_rank
 __all__ = [
     "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "serving_kind",
     "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
-    "static_batch", "Online", "closed_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "mixed_passes", "continuous_batch", "saturation", "Frontier", "frontier", "Reuse",
-    "reuse", "PipelinedDecode", "pipelined_decode", "accepted_tokens", "speculative_speedup", "Split", "disaggregate",
-    "token_price", "little_law", "Queue", "batch_queue", "slo_attainment", "Impatient", "impatient_queue",
-    "SimulatedRequests", "simulate_queue", "network_time",
+    "static_batch", "Online", "closed_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "mixed_passes",
+    "continuous_batch", "saturation", "Frontier", "frontier", "Reuse", "reuse", "PipelinedDecode", "pipelined_decode",
+    "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",
+    "batch_queue", "slo_attainment", "Impatient", "impatient_queue", "SimulatedRequests", "simulate_queue",
+    "network_time",
 ]  # fmt: skip

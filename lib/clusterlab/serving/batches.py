@@ -292,7 +292,7 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     replica : Replica
         Model, machine, layout and software; its ``max_sequences`` and ``max_tokens`` are per attention rank and stage.
     requests : Requests
-        Prompts and answers; the cache of each is kept free to its last token, or has the mean length where it ``grows``.
+        Prompts and answers; the cache of each is kept free to its last token, or takes memory as it ``grows``.
 
     Examples
     --------

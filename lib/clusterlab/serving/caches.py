@@ -135,8 +135,8 @@ def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> A
     Parameters
     ----------
     replica : Replica
-        Model, machine, layout and software, whose ``memory_share`` is :math:`\gamma`. Where that leaves caches less than
-        a twenty-fifth of the memory, they get so much of the rest: who is short of it raises the share.
+        Model, machine, layout and software, whose ``memory_share`` is :math:`\gamma`. Where that leaves less than a
+        twenty-fifth of the memory, caches get so much of the rest: who is short of it raises the share.
     context
         Tokens of each sequence at its longest: prompt and answer.
     shared

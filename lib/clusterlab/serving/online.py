@@ -8,7 +8,7 @@ are passes (:func:`~clusterlab.serving.forward_pass`), so the laws here add only
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -144,9 +144,9 @@ def closed_loop(
 
     S of the users are in the batch. A token comes with every pass; in a share k of them somebody's prompt is read too,
     and all who decode wait for it. A first token waits for its own prompt, P; for those that are read already or came
-    before it, as in any queue whose server is busy a share rho of the time; for f passes until it is scheduled and sent;
-    and for a place, W, if there are more users than places. A measurement begins with all users at once, half of whose
-    prompts come before one's own, in one of r rounds.
+    before it, as in any queue whose server is busy a share rho of the time; for f passes until it is scheduled and
+    sent; and for a place, W, if there are more users than places. A measurement begins with all users at once, half of
+    whose prompts come before one's own, in one of r rounds.
 
     Parameters
     ----------
@@ -219,7 +219,10 @@ def _online(
 def _spread(parts: tuple[Numeric, ...], output: Number, gpus: Number) -> Online:
     """A record of parts in one shape."""
     shape = np.broadcast_shapes(*(np.shape(part) for part in parts))
-    return Online(*(np.broadcast_to(part, shape)[()] for part in parts), output, gpus)
+    values = dict(
+        zip((f.name for f in fields(Online)), (np.broadcast_to(part, shape)[()] for part in parts), strict=False)
+    )
+    return Online(**values, output=output, gpus=gpus)
 
 
 @dataclass(frozen=True, repr=False)
@@ -235,7 +238,9 @@ class Pools(Explained):
         """Refuse pools without replicas, and of two models."""
         whole(prefill_replicas=self.prefill_replicas, decode_replicas=self.decode_replicas)
         if self.prefill.model != self.decode.model:
-            raise ValueError(f"both pools must have one model, got {self.prefill.model.name} and {self.decode.model.name}")
+            raise ValueError(
+                f"both pools must have one model, got {self.prefill.model.name} and {self.decode.model.name}"
+            )
 
     @property
     def gpus(self) -> Number:

@@ -1,4 +1,4 @@
-"""``clusterlab validate``: training or inference runs of a table beside what the laws predict, source by source."""
+"""``clusterlab validate``: runs of a table beside what the laws predict: training, inference, or serving online."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ...catalogue import PREDICTION_INTERVALS
 from ...evidence import (
     Calibrated,
     InferenceRun,
+    OnlineRun,
     Protocol,
     Run,
     Score,
@@ -24,13 +25,17 @@ from ...evidence import (
     inference_kind,
     is_incidents,
     is_inference,
+    is_online,
     leave_one_inference_source_out,
     leave_one_run_out,
     leave_one_source_out,
     memory_fit,
+    online_scores,
     parse_inference,
+    parse_online,
     parse_runs,
     predict_inference,
+    predict_online,
     predict_runs,
     published_runs,
     read_runs,
@@ -43,6 +48,7 @@ from ...evidence.text import UNUSABLE, name_of, read_text
 from ...parallelism import Step
 from ...planning import match_stack, not_named
 from ...records import aligned, with_interval
+from ...serving import MEASURES
 from ...units import fmt
 from ..command import SOFTWARE_HELP, Command
 from ..incident_log import incidents_object, incidents_told, learned_from
@@ -96,8 +102,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(
             f"--incident-gpus and --incident-days go with a log of incidents; {name_of(arguments.file)} is none"
         )
-    inference = is_inference(next(csv.reader([first]), []))
-    return _run_inference(arguments, text) if inference else _run_training(arguments, text)
+    heading = next(csv.reader([first]), [])
+    if is_online(heading):
+        return _run_online(arguments, text)
+    return _run_inference(arguments, text) if is_inference(heading) else _run_training(arguments, text)
 
 
 # --- Incidents -------------------------------------------------------------------------------------------------------
@@ -303,7 +311,106 @@ def inference_table(runs: Sequence[InferenceRun], times: np.ndarray) -> str:
     return _with_text(rows, left=3)
 
 
-# --- What both print -------------------------------------------------------------------------------------------------
+# --- Serving online --------------------------------------------------------------------------------------------------
+
+# What people call them.
+_SHORT = {"time_to_first_token": "ttft", "time_per_token": "tpot", "tokens_per_second": "throughput"}
+_UNITS = {"time_to_first_token": "s", "time_per_token": "s", "tokens_per_second": "tokens/s"}
+
+
+def _run_online(arguments: argparse.Namespace, text: str) -> int:
+    if arguments.calibrate is not None:
+        raise ValueError(f"--calibrate takes training runs, but {name_of(arguments.file)} has runs of serving")
+    runs, skipped = parse_online(text, name_of(arguments.file))
+    if arguments.leave_one_out:
+        if not runs:
+            return _status(runs)
+        scores = online_scores(runs)
+        print(json.dumps([vars(one) for one in scores], indent=1) if arguments.json else "\n\n".join(map(repr, scores)))
+        return 0
+    predicted = predict_online(runs)
+    errors = _online_errors(runs, predicted)
+    if arguments.json:
+        rows = [
+            _online_row(run, {name: float(values[i]) for name, values in predicted.items()})
+            for i, run in enumerate(runs)
+        ]
+        refused = [_refused(row) | {"measures": {}} for row in skipped]
+        found = {"overall": errors, "skipped": [_why(row) for row in skipped], "rows": [*rows, *refused]}
+        print(json.dumps(found, indent=1, allow_nan=False))
+    else:
+        if runs and not arguments.summary:
+            print(online_table(runs, predicted), end="\n\n")
+        print(_online_error_table(errors))
+        _print_skipped(skipped)
+    return _status(runs)
+
+
+def _online_errors(
+    runs: Sequence[OnlineRun], predicted: Mapping[str, np.ndarray]
+) -> dict[str, dict[str, float | None]]:
+    """How far each measure is off, where it was measured."""
+    found: dict[str, dict[str, float | None]] = {}
+    for name, values in predicted.items():
+        measured = np.array([run.measured[name] or np.nan for run in runs], float)
+        known = np.isfinite(measured)
+        off, ends = (values / measured - 1)[known], PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"]
+        inside = (ends.low <= 1 / (1 + off)) & (1 / (1 + off) <= ends.high)
+        numbers = {"mean_abs_error": np.abs(off), "median_abs_error": np.abs(off), "bias": off, "coverage": inside}
+        found[_SHORT[name]] = {"rows": int(known.sum())} | {
+            key: (float(np.median(some) if key.startswith("median") else np.mean(some)) if some.size else None)
+            for key, some in numbers.items()
+        }
+    return found
+
+
+def _online_error_table(errors: Mapping[str, Mapping[str, float | None]]) -> str:
+    rows: list[tuple[str, ...]] = [("measure", "rows", "mean", "median", "bias", "inside")]
+    for name, one in errors.items():
+        shares = ("mean_abs_error", ".1%"), ("median_abs_error", ".1%"), ("bias", "+.1%"), ("coverage", ".0%")
+        cells = ["-" if one[key] is None else format(one[key], form) for key, form in shares]
+        rows.append((name, str(one["rows"]), *cells))
+    return aligned(rows)
+
+
+def _online_row(run: OnlineRun, predicted: Mapping[str, float]) -> dict[str, object]:
+    measures = {}
+    for name, value in predicted.items():
+        ends = PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"]
+        measured = run.measured[name]
+        said = {
+            "measured": measured,
+            "predicted": value,
+            "low": float(value * ends.low),
+            "high": float(value * ends.high),
+        }
+        measures[_SHORT[name]] = said
+    return {"row": run.row, "source": run.source, "measures": measures, "skipped": None, "filled": dict(run.filled)}
+
+
+def online_table(runs: Sequence[OnlineRun], predicted: Mapping[str, np.ndarray]) -> str:
+    """Return a line for each run: each measure, measured and predicted with an 80 % interval, and what was filled in.
+
+    Examples
+    --------
+    >>> online_table([], {}).split()[:3]
+    ['row', 'model', 'ttft']
+    """
+    rows: list[tuple[str, ...]] = [
+        ("row", "model", *(w for s in _SHORT.values() for w in (s, "predicted")), "filled in")
+    ]
+    for i, run in enumerate(runs):
+        cells: list[str] = []
+        for name, values in predicted.items():
+            ends, value, unit = PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"], values[i], _UNITS[name]
+            measured = run.measured[name]
+            cells.append("-" if measured is None else fmt(measured, unit))
+            cells.append(with_interval(value, value * ends.low, value * ends.high, unit))
+        rows.append((run.row, run.model, *cells, _filled(run.filled)))
+    return _with_text(rows, left=2)
+
+
+# --- What all print -------------------------------------------------------------------------------------------------
 
 
 def score_table(scores: Iterable[Score]) -> str:
@@ -379,16 +486,17 @@ def _print_skipped(skipped: Iterable[Skipped], *, to_stderr: bool = False) -> No
         print(f"skipped {row.row} ({row.source}): {row.why}", file=sys.stderr if to_stderr else sys.stdout)
 
 
-def _status(runs: Sequence[Run] | Sequence[InferenceRun]) -> int:
+def _status(runs: Sequence[Run] | Sequence[InferenceRun] | Sequence[OnlineRun]) -> int:
     if not runs:
         print("no row could be predicted", file=sys.stderr)
     return 0 if runs else UNUSABLE
 
 
 COMMAND = Command(
-    "predict training or inference runs and compare with their measured times",
+    "predict runs of training, inference or serving and compare with their measured times",
     "Predict published training or inference runs, or your own, and compare source by source. The columns say "
-    "which: those of inference have isl, osl or context_len. A log of incidents (time, cause, lost_hours) is held "
+    "which: those of inference have isl, osl or context_len, those of serving online a concurrency with ttft_ms or "
+    "tpot_ms. A log of incidents (time, cause, lost_hours) is held "
     "against published failures.",
     """\
     %(prog)s --template > mine.csv
