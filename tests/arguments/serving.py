@@ -1,6 +1,6 @@
 from clusterlab.catalogue import machine
 from clusterlab.model import Layout, transformer
-from clusterlab.serving import Formats, Replica, Requests
+from clusterlab.serving import Formats, Pools, Replica, Requests
 
 REPLICA = {"replica": Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"), Layout(tp=2), Formats("fp8"))}
 ARGUMENTS = {
@@ -11,5 +11,9 @@ ARGUMENTS = {
     "static_batch": REPLICA | {"requests": Requests(100, 50)},
     "mixed_passes": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
+    "closed_loop": REPLICA | {"requests": Requests(100, 50), "alike": False},
+    "split_loop": {"pools": Pools(REPLICA["replica"], REPLICA["replica"]), "requests": Requests(100, 50)},
 }
-IN_UNITS = dict.fromkeys(("replica_footprint", "reuse", "static_batch", "mixed_passes", "continuous_batch"))
+IN_UNITS = dict.fromkeys(
+    ("replica_footprint", "reuse", "static_batch", "mixed_passes", "continuous_batch", "closed_loop", "split_loop")
+)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterlab.catalogue import machine
+from clusterlab.catalogue import SERVING, machine
 from clusterlab.interconnect import expert_all_to_all
 from clusterlab.model import (
     Experts,
@@ -28,6 +28,7 @@ from clusterlab.serving import (
     Formats,
     Replica,
     Requests,
+    closed_loop,
     continuous_batch,
     forward_pass,
     fullest_rank,
@@ -103,6 +104,11 @@ def test_a_dense_pass_is_its_kernels_counted_one_by_one(tp, batch):
     assert found.exchange == found.imbalance == found.transfers == found.stages == found.launches == found.host == 0
 
 
+def tile(rows):
+    """The next power of two, from 16 to 128."""
+    return next((size for size in (16, 32, 64) if rows <= size), 128)
+
+
 @pytest.mark.parametrize(
     ("ep", "etp", "dp", "tp"), [(8, 1, 8, 1), (1, 8, 1, 8), (4, 2, 1, 8), (8, 1, 2, 4), (2, 1, 8, 1)]
 )
@@ -118,10 +124,9 @@ def test_experts_are_counted_one_by_one(ep, etp, dp, tp):
     held = 8 / ep
     rows = together * 2 / ep
     moved = 2 * rows * (2 * shape.hidden + 3 * shape.expert_ffn / etp)
-    slow = replace(BARE, memory=BARE.memory * BARE.grouped_gemm)
-    rate = gemm_rate(formats, BARE) * BARE.grouped_gemm
-    filled = rows + 64 * held * touched  # half of a tile of 128 rows for each expert
-    one = seconds(2 * filled * weights, held * touched * weights, moved, slow, rate)
+    rate = gemm_rate(formats, BARE) * BARE.grouped_gemm  # computing; weights are read at full rate
+    filled = rows + tile(rows / (held * touched)) / 2 * held * touched  # half of each expert's last tile
+    one = seconds(2 * filled * weights, held * touched * weights, moved, BARE, rate)
     # The rest of the layers is that of a dense model without its MLP; the router goes with it.
     alone = forward_pass(Replica(dense, H100, Layout(dp=dp, tp=tp), formats, software=BARE), batch)
     h, tokens = shape.hidden, 64 / dp
@@ -239,13 +244,13 @@ def test_the_fullest_rank_sees_more_rows_and_touches_more_experts():
     replica = Replica(DEEPSEEK, H100, Layout(dp=8, ep=8), Formats("fp8"), software=BARE)
     found = forward_pass(replica, Batch(sequences=8, context=10))
     factor = fullest_rank(8, experts=256, experts_per_token=8, ranks=8)
-    weights, slow = Experts().expert_weights(DEEPSEEK), replace(BARE, memory=BARE.memory * BARE.grouped_gemm)
+    weights = Experts().expert_weights(DEEPSEEK)
 
     def kernel(times):
         touched = 32 * experts_touched(8 * times, experts=256, experts_per_token=8)
-        filled, moved = 8 * times + 64 * touched, 2 * 8 * times * (2 * 7168 + 3 * 2048)
+        filled, moved = 8 * times + tile(8 * times / touched) / 2 * touched, 2 * 8 * times * (2 * 7168 + 3 * 2048)
         rate = gemm_rate(Formats("fp8"), BARE) * BARE.grouped_gemm
-        return seconds(2 * filled * weights, touched * weights, moved, slow, rate)
+        return seconds(2 * filled * weights, touched * weights, moved, BARE, rate)
 
     expected = 58 * (kernel(factor) - kernel(1)) + (factor - 1) * found.exchange
     assert factor > 1.3
@@ -328,7 +333,7 @@ def test_the_host_works_while_the_gpu_does_where_there_is_one_stage():
     staged = forward_pass(replace(one, layout=Layout(pp=2)), Batch(sequences=8, context=100))
     assert staged.host == pytest.approx(2 * 1e-3 + 8 * 100e-6)
     wide = forward_pass(replace(one, software=replace(BARE, kernel_time=10e-6)), Batch(sequences=8, context=100))
-    assert wide.launches == pytest.approx(32 * 10e-6)
+    assert wide.launches == pytest.approx(32 * (6 + 4) * 10e-6)  # kernels of attention and of a feed-forward
 
 
 @given(replicas(), batches())
@@ -467,8 +472,15 @@ def test_nemotron_h_is_up_to_three_times_as_fast():
     assert hybrid == pytest.approx(3, rel=0.1)
 
 
-def test_a_mixture_served_by_vllm_is_slower_than_predicted():
-    """Vultr 2026, inference cookbook: Nemotron 3 Nano on two B200, vLLM 0.16, 2,048 in, 512 out, 512 users."""
-    replica = Replica(transformer("Nemotron 3 Nano"), machine("B200"), Layout(tp=2, etp=2), Formats("fp8"))
-    found = continuous_batch(replica, Requests(2048, 512), sequences=512)
-    assert found.tokens_per_second == pytest.approx(1.67 * 18_746, rel=0.1)
+def test_a_hybrid_mixture_served_online_by_vllm_is_predicted():
+    """Vultr 2026, inference cookbook: Nemotron 3 Nano on two B200, vLLM 0.16, 2,048 in, 512 out, 512 users.
+
+    18,746 tokens/s; no constant has seen a Mamba-2 layer at work. Offline the maximum is a third more.
+    """
+    formats, software = Formats("fp8"), SERVING["vLLM"]
+    replica = Replica(transformer("Nemotron 3 Nano"), machine("B200"), Layout(tp=2, etp=2), formats, software=software)
+    found = closed_loop(replica, Requests(2048, 512), users=512)
+    low, high = found.interval("tokens_per_second")
+    assert low < 18_746 < high
+    offline = continuous_batch(replica, Requests(2048, 512), sequences=512)
+    assert offline.tokens_per_second > found.tokens_per_second

@@ -218,8 +218,9 @@ def compare_online(runs: Iterable[OnlineRun]) -> list[OnlineGroup]:
     Examples
     --------
     >>> from clusterlab.evidence import published_online
-    >>> [(one.group, one.runs) for one in compare_online(published_online()[0][:150])]
-    [('MiniMax M2.5, B200, vLLM', 150)]
+    >>> minimax = [run for run in published_online()[0] if run.model == "MiniMax M2.5"]
+    >>> [(one.group, one.runs) for one in compare_online(minimax)][:2]
+    [('MiniMax M2.5, B200, vLLM', 150), ('MiniMax M2.5, H200 SXM, vLLM', 33)]
     """
     runs = list(runs)
     predicted, by = predict_online(runs), left_out_by(runs)

@@ -202,9 +202,9 @@ def mixed_passes(
     >>> mixed_passes(replica, Requests(1000, 500), sequences=200)
     MixedPasses
               share     pass
-    decoding    60%  11.7 ms  (9.25 to 14.9)
-    reading     40%  44.7 ms  (35.3 to 56.8)
-    mean             24.9 ms  (19.7 to 31.7)
+    decoding    60%  14.5 ms  (11.5 to 18.2)
+    reading     40%  47.5 ms  (37.7 to 59.8)
+    mean             27.7 ms    (22 to 34.8)
     """
     decoding = forward_pass(replica, Batch(sequences=sequences, context=requests.mean_context)).time
     spread = _spread(replica.model, "saturated", np.shape(decoding))
@@ -303,7 +303,7 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     >>> from clusterlab.serving import Formats
     >>> replica = Replica(transformer("Llama 3.1 8B"), machine("H200 SXM"), formats=Formats("fp8", cache_bytes=1))
     >>> [float(saturation(replica, Requests(p, n))) for p, n in ((128, 128), (2048, 128), (20_000, 2000))]
-    [2048.0, 481.0, 81.0]
+    [2048.0, 481.0, 84.0]
     """
     software, groups = replica.software, replica.layout.dp * replica.layout.pp
     tokens = groups * software.max_tokens / (1 + requests.read / requests.output)

@@ -242,7 +242,7 @@ def reuse(replica: Replica, tokens: Number, *, bandwidth: BytesPerSecond, latenc
     >>> from clusterlab.serving import Formats
     >>> server = Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8", cache_bytes=1))
     >>> reuse(server, 4000, bandwidth=[64e9, 5e9]).speedup.round(0)
-    array([110.,   9.])
+    array([112.,   9.])
     """
     ranks = replica.layout.dp * replica.layout.pp
     size = _bytes(replica, tokens)[2].cache * replica.layout.dp  # of one sequence, where it is

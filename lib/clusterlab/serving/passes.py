@@ -184,7 +184,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "imbalance": imbalance,
         "transfers": _transfers(replica, rates, turns * now.rank.tokens),
         "stages": _stage_wait(model, layers_time, turns * work.output.time, replica.layout.pp),
-        "launches": turns * sum(count * block.kernels(model) for count, block in model.counted) * software.kernel_time,
+        "launches": sum(count * block.kernels(model) for count, block in model.counted) * software.kernel_time,
     }
     parts["host"] = _shown_host_time(replica, batch, total(parts.values()))
     interval = PREDICTION_INTERVALS[serving_kind(model)]
