@@ -69,11 +69,11 @@ def pieces(step: int) -> Scene:
     for gpu, (x, y) in enumerate(places):
         parts += [Box(x, y, 160, 50), Label(x, y - 10, f"GPU {gpu}", "start")]
         for piece, ranks in enumerate(held[gpu]):
-            box = x + 8 + 37 * piece, y + 9, 33.0, 32.0
+            box = x + 7 + 38 * piece, y + 9, 32.0, 32.0
             moves = (gpu - step) % GPUS == piece
             key = str(piece) if moves else ""
             if moves and step < STEPS:
-                moving.append(Box(box[0] - 4, box[1] - 4, 41, 40, kind="wire", solid=True, key=f"frame {piece}"))
+                moving.append(Box(box[0] - 3, box[1] - 3, 38, 38, kind="wire", solid=True, key=f"frame {piece}"))
             elif moves:
                 moving.append(Box(*box, kind="ink", key=f"frame {piece}"))
             whole = len(ranks) == GPUS
@@ -83,7 +83,7 @@ def pieces(step: int) -> Scene:
     said = {0: "Each sends the framed piece on", STEPS: "Everyone has the sums"}
     what = "add what arrives" if step < GPUS else "hand the sums out"
     parts.append(Label(200, 9, said.get(step, f"Round {step} of {STEPS}: {what}"), strong=True))
-    sent = f"{step / GPUS:g} list" + "s" * (step / GPUS > 1)
+    sent = f"{step / GPUS:g} list" + "s" * (step != GPUS)
     parts.append(Label(200, 218, f"Each GPU has sent {step} pieces, {step} / {GPUS} = {sent}"))
     told = "; ".join(f"GPU {gpu}: {', '.join(map(str, row))}" for gpu, row in enumerate(sums))
     return Scene(400, 230, parts, alt=f"After {step} of {STEPS} rounds each GPU has sent {sent}. {told}.")
