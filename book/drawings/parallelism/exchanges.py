@@ -152,7 +152,7 @@ def key_value_ring(step: int, block: float) -> Scene:
             if age <= step:
                 parts += _under_the_mask(x, y, pieces, (j, late - j), "forward" if age == step else "compute")
                 parts.append(Label(x + 22.5, y + 7.5, str(age)))
-    parts.append(Label(left + n * side, 186, "number: moves until then; bright: now", anchor="end"))
+    parts.append(Label(left + n * side, 186, "number: moves; bright: now; pale: half masked", anchor="end"))
     alt = (
         f"After {step} of {n - 1} moves of {fmt(block, 'B')} each rank has scored {step + 1} of {n} blocks: its "
         f"queries with its own keys and {step} more."
