@@ -157,7 +157,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
         at = foot - tall - gap / 2
         parts += [Arrow(0, at, end, at, kind="grey", heads=0), Label(end + 3, at, fmt(most, "B"), anchor="start")]
     entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
-    parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=10)
+    parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
     parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
     if broken:
         parts.append(Label(4, foot + 94, f"above {fmt(most, 'B')}: a tenth of the scale", anchor="start"))
