@@ -211,6 +211,7 @@ def setback(job: Job, step: int = STEPS) -> Scene:
     parts: list[Part] = [
         Label(left, 10, "work done", anchor="start", strong=True),
         Arrow(left, floor + 2, right + 4, floor + 2, kind="ink"),
+        Label(right, floor - 8, "time", anchor="end", strong=True),
     ]
     curve: list[Part] = []
     said: list[str] = []

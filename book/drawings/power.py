@@ -93,7 +93,7 @@ def chip_to_grid(
     >>> hall = load(GPUs=700, servers=350, cooling=150)
     >>> stages = {"grid": ["cooling"], "server": ["servers"], "chip": ["GPUs"]}
     >>> chip_to_grid(hall, stages, {"GPUs": "compute"}, largest=1200).alt
-    'Of 1.2 kW at the meter, 700 W reach the chip: 58%. On the way go servers 350 W, cooling 150 W.'
+    'Of 1.2 kW at the meter, 700 W reach the chip: 58%. On the way go servers 350 W, cooling 150 W. All is heat.'
     """
     there = {name: watts for name, watts in drawn.parts.items() if watts}
     leaving = [name for names in stages.values() for name in names]
@@ -111,6 +111,7 @@ def chip_to_grid(
         kind = kinds.get(names[0], "grey") if arrived else "ochre"
         trunk.append(Band(i * step, top, (i + 1) * step, top, left * unit, left * unit, kind))
         if arrived:
+            trunk.append(Label(end + 7, 12, "all leaves as heat", "start", strong=True))
             trunk.append(Label(end + 7, top + left * unit / 2, f"{place}\n{fmt(left, 'W')}", "start", strong=True))
         else:
             trunk.append(Label((i + 0.5) * step, 12, place, strong=True))
@@ -129,6 +130,7 @@ def chip_to_grid(
     lost = ", ".join(f"{name} {fmt(there[name], 'W')}" for _, _, name in branches)
     share, last = fmt(left / drawn.total, "%", 2), list(stages)[-1]
     said = f"Of {fmt(drawn.total, 'W')} at the meter, {fmt(left, 'W')} reach the {last}: {share}. On the way go {lost}."
+    said += " All is heat."
     return Scene(400, height, parts, alt=said)
 
 

@@ -64,34 +64,30 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
             if j < 2:
                 parts.append(Arrow(x + wide / 2, y + high + 2, x + wide / 2, rows[j + 1] - 2, kind="network", heads=2))
     first, second = ((columns[i] + wide + columns[i + 1]) / 2 for i in (0, 1))  # between the stages
-    parts.append(Label(first, rows[0] + high / 2 - 12, wires["pipeline"]))
+    parts.append(Label(first, rows[0] + high / 2 - 12, f"PP{pp}", strong=True))
+    parts.append(Label(first, rows[0] + high / 2 + 13, wires["pipeline"]))
     parts.append(Label(second, rows[0] + high / 2 - 12, "\N{MIDLINE HORIZONTAL ELLIPSIS}", strong=True))
-    down = [wires["context"] if cp > 1 else wires["data"], "\N{VERTICAL ELLIPSIS}"]
-    for row, text in zip(rows, down, strict=False):
-        parts.append(Label(columns[0] + wide / 2 + 8, row + high + 14, text, anchor="start"))
-    lines = [(f"TP{tp}: a server shares each matrix; a GPU sends {wires['tensor']}", "nvlink")]
-    if cp > 1:
-        lines.append((f"CP{cp}: {cp} servers share each sequence; {wires['context']}", "network"))
-    lines += [
-        (f"PP{pp}: {pp} of these share the layers; {wires['pipeline']}", "network"),
-        (f"DP{dp}: {dp} replicas share the batch; {wires['data']}", "network"),
-    ]
-    for i, (text, kind) in enumerate(lines):
-        parts += legend(2, 238 + 20 * i, [(text, kind, True)])
+    down = [(f"CP{cp}", wires["context"])] if cp > 1 else []
+    down.append((f"DP{dp}", wires["data"]))
+    for row, (axis, size) in zip(rows, down, strict=False):
+        parts.append(Label(columns[0] + wide / 2 - 8, row + high + 14, axis, anchor="end", strong=True))
+        parts.append(Label(columns[0] + wide / 2 + 8, row + high + 14, size, anchor="start"))
+    parts.append(Label(20, rows[1] + high + 14, "\N{VERTICAL ELLIPSIS}", strong=True))
+    parts += legend(2, 238, [(f"TP{tp}, inside a server: a GPU sends {wires['tensor']}", "nvlink", True)])
     halves = f" {wires['context']} to the other half of a sequence," if cp > 1 else ""
     alt = (
         f"{dp} replicas of {pp * cp} servers of {tp} GPUs. A GPU sends {wires['tensor']} inside a server,{halves} "
         f"{wires['pipeline']} to stages, {wires['data']} to replicas."
     )
-    return Scene(400, 228 + 20 * len(lines), parts, alt=alt)
+    return Scene(400, 248, parts, alt=alt)
 
 
 # --- Memory ----------------------------------------------------------------------------------------------------------
 
 _HOLDS = {
     "weights": "weights",
-    "gradients": "weights",
-    "optimizer": "weights",
+    "gradients": "gradients",
+    "optimizer": "optimizer",
     "activations": "activations",
     "other": "grey",
 }
@@ -160,11 +156,12 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     if broken:
         at = foot - tall - gap / 2
         parts += [Arrow(0, at, end, at, kind="grey", heads=0), Label(end + 3, at, fmt(most, "B"), anchor="start")]
-    entries = [("weights, gradients, Adam", "weights", True), ("activations", "activations", True)]
-    parts += legend(4, foot + 54, [*entries, ("other", "grey", True)], gap=14)
+    entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
+    parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
+    parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
     if broken:
-        parts.append(Label(4, foot + 74, f"above {fmt(most, 'B')}: a tenth of the scale", anchor="start"))
-    return Scene(400, foot + 84, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
+        parts.append(Label(4, foot + 94, f"above {fmt(most, 'B')}: a tenth of the scale", anchor="start"))
+    return Scene(400, foot + 104, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
 
 
 # --- Pipelines -------------------------------------------------------------------------------------------------------

@@ -71,9 +71,16 @@ def test_keys_and_values_go_once_around_and_every_block_is_scored_once():
         boxes = [part for part in SCENES[f"ring {moves}"].parts if isinstance(part, Box)]
         at = {box.key: (box.x, box.y) for box in boxes if box.key}
         assert len(set(at.values())) == 4
-        scored = [box for box in boxes if box.width == 30 and box.solid]
-        assert len(scored) == 4 * (moves + 1)
-        assert sum(box.text == str(moves + 1) for box in scored) == 4
+        blocks = [box for box in boxes if box.width == 30]
+        assert len(blocks) == 16
+        pieces = [
+            [piece for piece in boxes if piece.width == 13 and 0 < piece.x - x < 30 and 0 < piece.y - y < 30]
+            for x, y in ((block.x, block.y) for block in blocks)
+        ]
+        # Of the four quarters of a block two count: whole ones, or one and two halves on the diagonal.
+        counted = [sum(1 if piece.solid else 0.5 for piece in block) for block in pieces if block]
+        assert counted == [2] * 4 * (moves + 1)
+        assert sum(all(piece.kind == "forward" for piece in block) for block in pieces if block) == 4
     with pytest.raises(ValueError, match="step must be a whole number from 0 to 3, got 4"):
         exchanges.key_value_ring(4, 1e6)
 

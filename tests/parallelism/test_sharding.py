@@ -157,29 +157,33 @@ def test_zero_2_updates_likewise_and_sends_its_gradients_after_every_microbatch(
     assert once == drawn("ZeRO 1", b, d, f)
 
 
-def pipeline(x, w1, w2, dy, ranks, m=4):
-    """Two stages that share the layer, microbatch by microbatch: what they hand on is H, and its gradient back."""
-    ys, dxs, dw1, dw2 = [], [], 0, 0
+def pipeline(lines, x, layers, dy, ranks, m=4):
+    """Two stages of a layer each, microbatch by microbatch: what they hand on is Y, and the next layer's dX back."""
+    forward, backward = lines["forward"], lines["backward"]
+    results = []
     for xi, dyi in zip(np.split(x, m), np.split(dy, m), strict=True):
-        h = ranks.send(np.maximum(xi @ w1, 0))
-        ys.append(h @ w2)
-        dw2 = dw2 + h.T @ dyi
-        dh = ranks.send((dyi @ w2.T) * (h > 0))
-        dw1 = dw1 + xi.T @ dh
-        dxs.append(dh @ w1.T)
-    return np.vstack(ys), np.vstack(dxs), dw1, dw2
+        h0, y0 = forward(xi, *layers[0])
+        x1 = ranks.send(y0)
+        h1, y1 = forward(x1, *layers[1])
+        dx1, *grads1 = backward(x1, *layers[1], h1, dyi)
+        dx0, *grads0 = backward(xi, *layers[0], h0, ranks.send(dx1))
+        results.append((y1, dx0, *grads0, *grads1))
+    y, dx, *grads = zip(*results, strict=True)
+    return [np.vstack(y), np.vstack(dx), *map(sum, grads)]
 
 
 @given(**shape)
 def test_a_pipeline_gives_the_unsharded_product_and_hands_on_what_is_drawn(lines, b, d, f):
     b = 4 * b
-    x, w1, w2, dy = arrays((b, d), (d, f), (f, d), (b, d))
-    ranks, (h, y) = Ranks(2), lines["forward"](x, w1, w2)
-    got = pipeline(x, w1, w2, dy, ranks)
-    for one, right in zip(got, [y, *lines["backward"](x, w1, w2, h, dy)], strict=True):
-        np.testing.assert_allclose(one, right, atol=1e-12)
-    # The picture has two such pipelines, each with half of the batch.
-    assert sent(ranks)["send"] == drawn("PP", 2 * b, d, f)["send"]
+    x, w1, w2, v1, v2, dy = arrays((b, d), (d, f), (f, d), (d, f), (f, d), (b, d))
+    layers, ranks = [(w1, w2), (v1, v2)], Ranks(2)
+    h0, y0 = lines["forward"](x, w1, w2)
+    h1, y1 = lines["forward"](y0, v1, v2)
+    dx1, *grads1 = lines["backward"](y0, v1, v2, h1, dy)
+    right = [y1, *lines["backward"](x, w1, w2, h0, dx1), *grads1]
+    for one, other in zip(pipeline(lines, x, layers, dy, ranks), right, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-10)
+    assert sent(ranks)["send"] == drawn("PP", b, d, f)["send"]
 
 
 @given(b=sizes, d=sizes)

@@ -61,7 +61,7 @@ _TRAIL = {
 _PODS = -(-SIZES[-1] // 256)  # as many as the largest site has
 _DRAWN_RACKS = 8  # pods whose racks are drawn
 _LEAST = 1.6  # units of the drawing: what is smaller is left out
-_LINKS, _LABELS = 3, 3  # texts of every picture, beside the two above it
+_LINKS, _LABELS = 3, 4  # texts of every picture, beside the two above it
 
 
 def machine(gpus: int) -> Scene:
@@ -114,7 +114,8 @@ def machine(gpus: int) -> Scene:
     parts += [*labels, *(Label(20 + 20 * i, 232, " ") for i in range(_LABELS - len(labels)))]
     x, links = 400.0, list(_CHAPTERS[level].items())
     for name, page in reversed(links):
-        parts.append(Label(x, 9, name, "end", link=f"{page}.ipynb"))
+        text = f"see {name}" if name == links[0][0] else name
+        parts.append(Label(x, 9, text, "end", link=f"{page}.ipynb"))
         x -= LETTER * (len(name) + 2)
     parts += [Label(120 + 20 * i, 232, " ") for i in range(_LINKS - len(links))]
     parts += strip({level: _TRAIL[level]}, lambda names: lambda name, _: colour_of(name) if name in names else INK, 240)
@@ -209,8 +210,8 @@ def _lens(camera: Camera, level: str, hidden: tuple[float, float]) -> list[Part]
         Arrow(right, core.y, frame.x, frame.y + 2, kind="ink", heads=0),
         Arrow(right, low, frame.x, frame.y + frame.height - 2, kind="ink", heads=0),
         frame,
-        Box(294, 70, 94, 64, "tensor\ncores", kind="compute", solid=True),
-        Box(294, 142, 94, 38, "registers", kind="memory", solid=True),
+        Box(294, 70, 94, 64, "tensor cores\nmultiply\nand add", kind="compute", solid=True),
+        Box(294, 142, 94, 38, "registers\nhold numbers", kind="memory", solid=True),
     ]
 
 
@@ -227,12 +228,14 @@ def _said(one: Size) -> tuple[str, str, list[Part]]:
         title = "A server" + f": {one.gpus} of 8 GPUs" * (one.gpus < 8)
         facts = "8 GPUs, so close that every wire is short"
     elif one.level == "rack":
-        title, facts = f"A rack: {one.gpus} GPUs", f"{one.servers} servers that share a switch and a feed"
-        beside = [(130, 52, f"a switch: {each} to each GPU"), (130, 78, f"a server, up to {fmt(server, 'W')}")]
+        title, facts = f"A rack: {one.gpus} GPUs", f"{one.servers} servers that share a switch and a power feed"
+        inside = fmt(wires.scale_up_bandwidth, "B/s")
+        beside = [(130, 52, f"a switch: {each} to each GPU"), (130, 76, f"NVLink: {inside} to each GPU")]
+        beside.append((130, 118, f"a server, up to {fmt(server, 'W')}"))
         beside.append((130, 204, f"four fill a rack: {fmt(4 * server, 'W')}"))
     elif one.level == "fabric":
         title = f"A fabric: {one.gpus} GPUs"
-        facts = f"{one.racks} racks under two tiers of switches, {each} a GPU"
+        facts = f"{one.racks} racks, a leaf switch each; spine switches join them"
         beside = [(344, 80, "spines"), (344, 110, "leaves"), (344, 165, "racks")]
     else:
         drawn = "each square 256 GPUs" if one.gpus > 256 * _DRAWN_RACKS else "each block a rack of 32"

@@ -22,7 +22,7 @@ from .collectives import (
     tree,
     tree_rounds,
 )
-from .machines import domains, ways
+from .machines import domains, ring_orders, rings, ways
 from .networks import fat_tree, tree_links
 
 __all__ = [
@@ -39,7 +39,9 @@ __all__ = [
     "rails",
     "ring",
     "ring_cell",
+    "ring_orders",
     "ring_sums",
+    "rings",
     "states",
     "tree",
     "tree_links",

@@ -131,3 +131,52 @@ def ways(servers: int, gpus: int, times: Sequence[float]) -> Scene:
         f"use all {gpus} and take {fmt(times[1], 's')}."
     )
     return Scene(400, 142, parts, alt=alt)
+
+
+def ring_orders(gpus: int) -> list[tuple[list[int], list[int]]]:
+    """For each of as many rings as a server has GPUs: its order in every other server, and in those between.
+
+    A ring enters a server at the GPU whose number it left the last one by, so that it crosses on that GPU's rail.
+
+    Examples
+    --------
+    >>> ring_orders(4)[1]
+    ([1, 2, 3, 0], [0, 3, 2, 1])
+    """
+    there = [[(ring + step) % gpus for step in range(gpus)] for ring in range(gpus)]
+    return [(order, order[::-1]) for order in there]
+
+
+def rings(gpus: int) -> Scene:
+    """Draw in which order each ring visits two servers: a row for each ring, the GPU by whose port it leaves last.
+
+    Parameters
+    ----------
+    gpus : int
+        GPUs of a server, and rings; at most eight.
+
+    Examples
+    --------
+    >>> rings(8).alt[:87]
+    '8 rings of two servers. Ring 0: 0 1 2 3 4 5 6 7, rail 7, then 7 6 5 4 3 2 1 0, rail 0. '
+    """
+    wide, high, left, cross = 16.2, 23, 46, 47
+    second = left + gpus * wide + cross
+    parts: list[Part] = [
+        Label(left, 8, "one server", "start", strong=True),
+        Label(second, 8, "the next", "start", strong=True),
+    ]
+    told = []
+    for ring, orders in enumerate(ring_orders(gpus)):
+        y = 22 + high * ring
+        parts.append(Label(0, y + 9, f"ring {ring}", "start"))
+        for x, order in zip((left, second), orders, strict=True):
+            for i, gpu in enumerate(order):
+                out = i == gpus - 1
+                where = x + wide * i, y, wide - 1.4, 18
+                parts.append(Box(*where, f"{gpu}", "network" if out else "nvlink", solid=out))
+            end = x + wide * gpus
+            parts.append(Label(end + 2, y + 9, f"rail {order[-1]}", "start"))
+        said = [" ".join(map(str, order)) for order in orders]
+        told.append(f"Ring {ring}: {said[0]}, rail {orders[0][-1]}, then {said[1]}, rail {orders[1][-1]}.")
+    return Scene(400, 22 + high * gpus, parts, alt=f"{gpus} rings of two servers. {' '.join(told)}")

@@ -1,4 +1,4 @@
-"""Shards: one layer of two matrices on four GPUs, cut in nine ways, step by step forward and backward.
+"""Shards: one layer of two matrices on four GPUs, in nine ways, step by step forward and backward.
 
 The layer is H = relu(X W1), Y = H W2, with B tokens, D values a token and F in between. What a GPU holds at a step is
 written as in ``"X:rows W1:columns *Y+"``: an array and which of its axes is cut, ``*`` for what the step computes and
@@ -29,15 +29,13 @@ PHASES = (
 class Move(NamedTuple):
     """A collective: what it exchanges, and how many bytes a value has.
 
-    ``what`` names arrays whose whole sizes are added, as in ``"dW1 dW2"``; ``ranks`` is how many GPUs take part, and
-    ``told`` what the picture calls it, where that is more.
+    ``what`` names arrays whose whole sizes are added, as in ``"dW1 dW2"``, and ``ranks`` is how many GPUs take part.
     """
 
     collective: str
     what: str
     value_bytes: int = 2
     ranks: int = GPUS
-    told: str = ""
 
 
 class Phase(NamedTuple):
@@ -168,30 +166,25 @@ _SP = (
     Phase("@dX:rows dW1:columns dW2:rows", "Reduce-scatter dX:\ndX[B_tp, D]", (Move("reduce-scatter", "dX"),)),
     _TP[8],
 )
-_FIRST, _SECOND = "W1 X:half", "W2"
-_HAND_ON = Move("send", "H:half", ranks=2)
+_OTHERS = ("W1 W2",) * 3  # each stage has a layer of its own
 _PP = (
-    Phase((_FIRST, _SECOND) * 2, "GPUs 0 and 2 have W1,\nGPUs 1 and 3 have W2.\nTwo such pipelines: DP2."),
-    Phase((_FIRST, _SECOND) * 2, _STAYS),
-    Phase((_FIRST + " *H:half", _SECOND) * 2, "The first stage computes H,\none microbatch at a time."),
+    Phase(("W1 W2 X", *_OTHERS), "Four layers, one to a GPU.\nGPU 0 has this one, GPU 1\nthe next."),
+    Phase(("W1 W2 X", *_OTHERS), _STAYS),
+    Phase(("W1 W2 X *H", *_OTHERS), "GPU 0 computes H, one\nmicrobatch at a time."),
+    Phase(("W1 W2 X H *Y", *_OTHERS), "And Y. It has all of the\nlayer, so no sum is pending."),
     Phase(
-        (_FIRST + " H:half", _SECOND + " @H:half *Y:half") * 2,
-        "Hand H on to the second\nstage, which computes Y.",
-        (_HAND_ON,),
-    ),
-    Phase((_FIRST + " H:half", _SECOND + " H:half Y:half") * 2, "No sum is pending:\nnothing else to send."),
-    Phase((_FIRST + " H:half", "*dH:half *dW2+ dY:half") * 2, "The second stage computes\ndH and its gradient dW2."),
-    Phase(
-        ("*dX:half *dW1+ @dH:half", "dW2+") * 2,
-        "Hand dH back. The first\nstage computes dX and dW1.",
-        (Move("send", "dH:half", ranks=2),),
+        ("W1 W2 X H Y", "W1 W2 @X", *_OTHERS[1:]),
+        "Hand Y on: it is the X\nof the next layer.",
+        (Move("send", "Y", ranks=2),),
     ),
     Phase(
-        ("@dW1", "@dW2") * 2,
-        "All-reduce between the two\nreplicas: GPUs 0 and 2 dW1,\nGPUs 1 and 3 dW2.",
-        (Move("all-reduce", "dW1", 4, ranks=2, told="dW1 of GPUs 0 and 2, dW2 of 1 and 3"),),
+        ("W1 X *dH *dW2 @dY", "W1 W2 dX", *_OTHERS[1:]),
+        "GPU 1 hands its dX back:\nit is the dY of this layer.",
+        (Move("send", "dX", ranks=2),),
     ),
-    Phase(("*W1", "*W2") * 2, "Each stage updates its own\nmatrix."),
+    Phase(("*dX *dW1 dH dW2 dY", *_OTHERS), "dX and dW1. No other GPU\nhas this layer."),
+    Phase(("dX dW1 dW2", *_OTHERS), "The weights' gradients stay."),
+    Phase(("*W1 *W2",) * 4, "Each GPU updates its own\nlayer."),
 )
 _CP = (
     Phase("W1 W2 X:rows", "As DP, but B are the tokens\nof one sequence: X[B_cp, D]"),
@@ -236,7 +229,7 @@ WAYS = {
     "ZeRO 3": Way(_ZERO_3, 1, 3, GPUS),
     "TP": Way(_TP, 1 / GPUS),
     "TP + SP": Way(_SP, 1 / GPUS),
-    "PP": Way(_PP, 1 / 2),
+    "PP": Way(_PP, 1),
     "CP": Way(_CP, 1),
     "EP": Way(_EP, 1),
 }
@@ -251,21 +244,17 @@ class Sizes(NamedTuple):
     kv: int = 0
 
     def of(self, arrays: str) -> int:
-        """Values of whole arrays together; ``:half`` is half of one.
+        """Values of whole arrays together.
 
         Examples
         --------
-        >>> Sizes(tokens=8, width=4, hidden=16).of("dW1 dW2"), Sizes(8, 4, 16).of("H:half")
-        (128, 64)
+        >>> Sizes(tokens=8, width=4, hidden=16).of("dW1 dW2")
+        128
         """
         b, d, f = self.tokens, self.width, self.hidden
         whole = {"X": b * d, "W1": d * f, "H": b * f, "W2": f * d, "Y": b * d, "K": b * self.kv // 2}
         whole["V"] = whole["K"]
-        total = 0
-        for array in arrays.split():
-            name, _, cut = array.removeprefix("d").partition(":")
-            total += whole[name] // (2 if cut == "half" else 1)
-        return total
+        return sum(whole[array.removeprefix("d")] for array in arrays.split())
 
 
 def sent_bytes(move: Move, sizes: Sizes) -> float:
@@ -292,14 +281,14 @@ def sent_bytes(move: Move, sizes: Sizes) -> float:
 
 
 def sent_so_far(way: str, step: int, sizes: Sizes) -> float:
-    """Bytes that GPU 0 has sent up to a step; in a pipeline it is the first stage, which hands on H and gets dH back.
+    """Bytes that GPU 0 has sent up to a step; in a pipeline it is the first stage, which hands on Y and gets dY back.
 
     Examples
     --------
     >>> sizes = Sizes(tokens=8, width=4, hidden=16)
     >>> sent_so_far("TP", 4, sizes), sent_so_far("TP", 8, sizes)
     (96.0, 192.0)
-    >>> sent_so_far("PP", 6, sizes) == sizes.of("H:half") * 2
+    >>> sent_so_far("PP", 6, sizes) == sizes.of("Y") * 2
     True
     """
     return sum(sent_bytes(move, sizes) for move in of_gpu_0(way, step))

@@ -97,6 +97,8 @@ def placement(layout: Layout, domain: int = 8) -> Scene:
 def key_value_ring(step: int, block: float) -> Scene:
     """Context parallelism on four ranks: queries stay, keys and values go around, and a table of scores fills up.
 
+    Of eight pieces of the sequence a rank has an early and a late one, so the causal mask leaves half of every block.
+
     Parameters
     ----------
     step : int
@@ -134,25 +136,38 @@ def key_value_ring(step: int, block: float) -> Scene:
     for way in ways:
         parts.append(Arrow(*way, kind="network" if step < n - 1 else "ink"))
     parts.append(Label(135, 93, fmt(block, "B")))
-    side, left, top = 32, 264, 42
-    parts.append(Label(left + 2 * side, 9, "scores", strong=True))
+    side, left, top, late = 32, 264, 44, 2 * n - 1
+    parts.append(Label(left + 2 * side, 8, "scores", strong=True))
     for i in range(n):
-        parts.append(Label(left + side * (i + 0.5), top - 13, f"KV{i}"))
-        parts.append(Label(left - 5, top + side * (i + 0.5), f"Q{i}", anchor="end"))
+        pieces = (i, late - i)
+        parts.append(Label(left + side * (i + 0.5), top - 21.5, f"KV{i}"))
+        parts.append(Label(left - 17, top + side * (i + 0.5), f"Q{i}", anchor="end"))
+        for half, piece in enumerate(pieces):
+            along = side * i + 8 + 16 * half
+            parts += [Label(left + along, top - 8, str(piece)), Label(left - 5, top + along, str(piece), anchor="end")]
         for j in range(n):
             age = (i - j) % n
-            kind = "forward" if age == step else "compute"
-            text = str(age + 1) if age <= step else ""
-            shown = kind if age <= step else "ink"
-            parts.append(
-                Box(left + side * j + 1, top + side * i + 1, side - 2, side - 2, text, shown, solid=age <= step)
-            )
-    parts.append(Label(left + n * side, 186, "number: its round; bright: now", anchor="end"))
+            x, y = left + side * j + 1, top + side * i + 1
+            parts.append(Box(x, y, side - 2, side - 2))
+            if age <= step:
+                parts += _under_the_mask(x, y, pieces, (j, late - j), "forward" if age == step else "compute")
+                parts.append(Label(x + 22.5, y + 7.5, str(age)))
+    parts.append(Label(left + n * side, 186, "number: moves; bright: now; pale: half masked", anchor="end"))
     alt = (
         f"After {step} of {n - 1} moves of {fmt(block, 'B')} each rank has scored {step + 1} of {n} blocks: its "
         f"queries with its own keys and {step} more."
     )
     return Scene(400, 196, parts, alt=alt)
+
+
+def _under_the_mask(x: float, y: float, queries: tuple[int, int], keys: tuple[int, int], kind: str) -> list[Part]:
+    """A block of scores by pieces of the sequence: filled where every pair counts, pale on the diagonal, where half do."""
+    return [
+        Box(x + 1 + 15 * column, y + 1 + 15 * row, 13, 13, kind=kind, solid=query > key)
+        for row, query in enumerate(queries)
+        for column, key in enumerate(keys)
+        if query >= key
+    ]
 
 
 _ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU

@@ -14,7 +14,7 @@ _GAP = 4.0
 _TILE = _D + _F + _D + 2 * _GAP
 _ROUTED = {rank: [(3 * t + 1) % 8 for t in (rank, rank + 4)] for rank in range(GPUS)}  # of eight pieces of the tokens
 _KINDS = {"X": "activations", "H": "activations", "Y": "activations", "W1": "weights", "W2": "weights"}
-_HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|half|routed))?(\+?)")
+_HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|routed))?(\+?)")
 
 
 def _places(x: float, y: float, scale: float = 1.0) -> dict[str, tuple[float, float, float, float]]:
@@ -37,8 +37,6 @@ def _pieces(place, cut: str | None, rank: int) -> list[tuple[float, float, float
         return [(x + rank * width / GPUS, y, width / GPUS, height)]
     if cut == "rows":
         return [(x, y + rank * height / GPUS, width, height / GPUS)]
-    if cut == "half":
-        return [(x, y + rank // 2 * height / 2, width, height / 2)]
     if cut == "routed":
         return [(x, y + piece * height / 8, width, height / 8) for piece in sorted(_ROUTED[rank])]
     return [place]
@@ -82,6 +80,7 @@ def layer(way: str, step: int, sizes: Sizes) -> Scene:
     parts += [
         Label(152, 16, f"{way}, {PHASES[step]}", anchor="start", strong=True),
         Label(152, 40 + 8 * phase.says.count("\n"), phase.says, anchor="start"),
+        Label(152, 102, f"{sizes.tokens:,} tokens, D = {sizes.width:,},\nF = {sizes.hidden:,}", anchor="start"),
     ]
     cut = WAYS[way]
     for rank in range(GPUS):
@@ -115,7 +114,9 @@ def overview(sizes: Sizes) -> Scene:
         sends = dict.fromkeys(name.rstrip("12") for name in ", ".join(names).split(", "))
         kept, sent = (fmt(kept_bytes(way, sizes), "B"), fmt(sent_so_far(way, last, sizes), "B"))
         parts += [
-            Label(x, y + 8, {"EP": "EP, own expert", "PP": "PP2, DP2"}.get(way, way), anchor="start", strong=True),
+            Label(
+                x, y + 8, {"EP": "EP, own expert", "PP": "PP4, own layer"}.get(way, way), anchor="start", strong=True
+            ),
             *_tile(x, y + 17, 0, holds if isinstance(holds, str) else holds[0], _share(cut, 1), scale),
             *_bar(x, y + 17 + (_F + _B + 2 * _GAP + 11) * scale, _share(cut, 2), "gradients", scale=scale),
             Label(x + _TILE * scale + 5, y + 66, f"keeps\n{kept}", anchor="start"),
@@ -144,7 +145,7 @@ def _meaning(y: float) -> list[Part]:
     first = [("weights", "weights", True), ("activations", "activations", True), ("gradients", "gradients", True)]
     second = [("computed now", "compute", True), ("received now", "wire", True)]
     return [
-        *legend(0, y, [*first, ("optimizer", "optimizer", True)], 12),
+        *legend(0, y, [*first, ("bar: optimizer", "optimizer", True)], 6),
         *legend(0, y + 20, second, 26),
         Box(256, y + 14, 12, 12, "+", "compute", solid=True),
         Label(274, y + 20, "a part of a sum", anchor="start"),
@@ -155,25 +156,18 @@ def _wire(y: float, moves: tuple[Move, ...], sizes: Sizes) -> list[Part]:
     """The exchange of a step, with the bytes that a GPU sends, below the GPUs that take part."""
     if not moves:
         return []
-    texts = [f"{m.collective} {m.told or _named(m.what)}: {fmt(sent_bytes(m, sizes), 'B')}" for m in moves]
+    texts = [f"{m.collective} {_named(m.what)}: {fmt(sent_bytes(m, sizes), 'B')}" for m in moves]
     if moves[0].collective == "send":
         apart = (400 - _TILE) / (GPUS - 1)
         ends = (_TILE / 2, apart + _TILE / 2) if "d" not in moves[0].what else (apart + _TILE / 2, _TILE / 2)
-        return [
-            part
-            for shift in (0.0, 2 * apart)
-            for part in (
-                Arrow(ends[0] + shift, y - 6, ends[1] + shift, y - 6, bend=0.0),
-                Label((ends[0] + ends[1]) / 2 + shift, y + 12, texts[0]),
-            )
-        ]
+        return [Arrow(ends[0], y - 6, ends[1], y - 6, bend=0.0), Label((ends[0] + ends[1]) / 2, y + 12, texts[0])]
     lines = [", ".join(texts[:2]), ", ".join(texts[2:])] if len(texts) > 2 else [", ".join(texts)]
     text = "\n".join(lines)
     return [Box(0, y - 7 - 3 * len(lines), 400, 6 + 16 * len(lines), text, "wire")]
 
 
 def _named(what: str) -> str:
-    return ", ".join(name.partition(":")[0] for name in what.split())
+    return ", ".join(what.split())
 
 
 def _alt(way: str, step: int, phase: Phase) -> str:
