@@ -157,7 +157,7 @@ def closed_loop(
     users
         Requests at any time: in the batch, or waiting for a place.
     rounds
-        Requests of each user, r: those of benchmarks, by default. Of a service that has run for long: ``numpy.inf``.
+        Requests of each user, r: those of benchmarks, by default. Of a service that has run for long: 1e9.
     alike : bool or array of bool
         Whether all requests have exactly these lengths. Software that reads prompts first then serves in waves: all
         prompts, and then all answers, which end together. Half of the other prompts come before one's own, and half
