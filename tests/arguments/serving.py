@@ -12,8 +12,18 @@ ARGUMENTS = {
     "mixed_passes": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
     "closed_loop": REPLICA | {"requests": Requests(100, 50), "alike": False},
+    "open_loop": REPLICA | {"requests": Requests(100, 50), "rate": (0.5, 2.0)},
     "split_loop": {"pools": Pools(REPLICA["replica"], REPLICA["replica"]), "requests": Requests(100, 50)},
 }
 IN_UNITS = dict.fromkeys(
-    ("replica_footprint", "reuse", "static_batch", "mixed_passes", "continuous_batch", "closed_loop", "split_loop")
+    (
+        "replica_footprint",
+        "reuse",
+        "static_batch",
+        "mixed_passes",
+        "continuous_batch",
+        "closed_loop",
+        "open_loop",
+        "split_loop",
+    )
 )

@@ -19,6 +19,7 @@ from clusterlab.serving import (
     closed_loop,
     forward_pass,
     mixed_passes,
+    open_loop,
     saturation,
     split_loop,
 )
@@ -141,6 +142,34 @@ def test_prompts_first_and_equal_lengths_serve_in_waves():
     found = closed_loop(bare, asked, users=users, alike=True)
     assert first.mean() == pytest.approx(found.time_to_first_token, rel=0.1)
     assert token.mean() == pytest.approx(found.time_per_token, rel=0.15)
+
+
+def poisson(rate, n, burst, seed=5):
+    """Arrivals whose number in a while has so many times the variance of its mean: groups that come together."""
+    rng = np.random.default_rng(seed)
+    if burst == 1:
+        return np.cumsum(rng.exponential(1 / rate, n))
+    together = (burst + 1) / 2 if burst > 1 else 1  # geometric groups of mean g have 2 g - 1
+    sizes = rng.geometric(1 / together, n)
+    times = np.repeat(np.cumsum(rng.exponential(together / rate, n)), sizes)
+    return times[:n]
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(1.0, 1), (3.0, 1), (5.0, 1), (3.0, 3)])
+def test_requests_that_come_when_they_like(rate, burst):
+    """A law of means beside 6,000 requests, pass by pass: tokens, first tokens, and their 95th percentile."""
+    asked = Requests(900, 300)
+    outputs = lengths(6000, 300, 0.3)
+    first, token, _ = run(Passes(BARE, asked, 400), outputs, arrivals=poisson(rate, 6000, burst), places=400)
+    found = open_loop(BARE, asked, rate=rate, burstiness=burst)
+    assert token[500:].mean() == pytest.approx(found.time_per_token, rel=0.08)
+    assert first[500:].mean() == pytest.approx(found.time_to_first_token, rel=0.25)
+    assert np.quantile(first[500:], 0.95) == pytest.approx(found.first_token_quantile(0.95), rel=0.35)
+
+
+def test_a_load_that_cannot_be_served_is_refused():
+    with pytest.raises(ValueError, match="rate must be below"):
+        open_loop(LLAMA, ASKED, rate=1000)
 
 
 # --- Pools apart -----------------------------------------------------------------------------------------------------

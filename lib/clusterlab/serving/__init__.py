@@ -12,7 +12,7 @@ from .decoding import (
     token_price,
 )
 from .frontiers import Frontier, frontier
-from .online import MEASURES, Online, Pools, closed_loop, split_loop
+from .online import MEASURES, Online, Pools, closed_loop, open_loop, split_loop
 from .passes import PASS_PARTS, Pass, forward_pass, serving_kind
 from .queueing import (
     Impatient,
@@ -31,7 +31,8 @@ from .routing import balanced_loads, fullest_rank
 __all__ = [
     "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "serving_kind",
     "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
-    "static_batch", "Online", "closed_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "mixed_passes",
+    "static_batch", "Online", "closed_loop", "open_loop", "Pools", "split_loop", "MEASURES", "MixedPasses",
+    "mixed_passes",
     "continuous_batch", "saturation", "Frontier", "frontier", "Reuse", "reuse", "PipelinedDecode", "pipelined_decode",
     "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",
     "batch_queue", "slo_attainment", "Impatient", "impatient_queue", "SimulatedRequests", "simulate_queue",

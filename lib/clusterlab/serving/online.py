@@ -17,8 +17,9 @@ from ..catalogue import PREDICTION_INTERVALS
 from ..checks import Numeric, choose, larger, pick, smaller, whole
 from ..quantities import Amount, Count, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
-from .batches import mixed_passes, saturation
+from .batches import MixedPasses, mixed_passes, saturation
 from .passes import forward_pass
+from .queueing import batch_queue
 from .replica import Batch, Replica, Requests
 
 # What is measured online, by the name of its interval.
@@ -32,7 +33,9 @@ class Online(Explained):
     ``sequences`` are in the batch, ``waiting`` the requests that find no place in it. ``time_to_first_token`` is the
     sum of ``place`` (the wait for a place), ``prompts`` (its own prompt, and those read before it) and ``passes`` (the
     pass in progress, and those until its token is sent). ``time_per_token`` is a mean: of ``gap`` where no prompt is
-    read, and of ``gap_with_prompt`` in a ``prompt_share`` of gaps. Each measure has an 80 % interval of its own.
+    read, and of ``gap_with_prompt`` in a ``prompt_share`` of gaps. ``own`` is what one's own prompt takes of
+    ``prompts``, and ``busy`` the share of requests that find another one's before it. Each measure has an 80 % interval
+    of its own.
     """
 
     sequences: Amount
@@ -43,6 +46,8 @@ class Online(Explained):
     gap: Seconds
     gap_with_prompt: Seconds
     prompt_share: Share
+    own: Seconds
+    busy: Share
     output: Number
     gpus: Number
 
@@ -76,11 +81,36 @@ class Online(Explained):
 
         Examples
         --------
-        >>> one = Online(1, 0, 0, 0.1, 0, gap=0.01, gap_with_prompt=0.09, prompt_share=0.04, output=100, gpus=1)
-        >>> [float(one.gap_quantile(share)) for share in (0.5, 0.95, 0.99)]
-        [0.01, 0.01, 0.09]
+        >>> from clusterlab.catalogue import machine
+        >>> from clusterlab.model import transformer
+        >>> from clusterlab.units import fmt
+        >>> llama = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
+        >>> found = closed_loop(llama, Requests(1000, 500), users=16)
+        >>> [fmt(found.gap_quantile(share), "s") for share in (0.5, 0.95, 0.99)]
+        ['7.86 ms', '7.86 ms', '31.3 ms']
         """
         return pick(np.greater(share, 1 - self.prompt_share), self.gap_with_prompt, self.gap)
+
+    def first_token_quantile(self, share: PositiveShareBelowOne) -> Seconds:
+        r"""Seconds to a first token that so large a share of requests does not exceed.
+
+        .. math:: P + f\,\text{TPOT} + W + \frac{w}{\rho} \ln\frac{\rho}{1 - p}
+
+        with w the mean wait for others' prompts, and the logarithm no less than 0: of those who wait, the wait is taken
+        as exponential. The wait for a place is taken at its mean.
+
+        Examples
+        --------
+        >>> from clusterlab.catalogue import machine
+        >>> from clusterlab.model import transformer
+        >>> from clusterlab.units import fmt
+        >>> llama = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
+        >>> found = open_loop(llama, Requests(4000, 200), rate=2)
+        >>> [fmt(t, "s") for t in (found.time_to_first_token, found.first_token_quantile(0.95))]
+        ['246 ms', '348 ms']
+        """
+        waits = larger(np.log(larger(self.busy, 1e-300) / (1 - np.asarray(share))), 0.0)
+        return self.place + self.passes + self.own + (self.prompts - self.own) / larger(self.busy, 1e-300) * waits
 
     def interval(self, measure: str) -> tuple[Numeric, Numeric]:
         """Return the 80 % interval of ``"time_to_first_token"``, ``"time_per_token"`` or ``"tokens_per_second"``."""
@@ -203,16 +233,100 @@ def closed_loop(
     before = pick(waves, held - 1, held / rounds) / (2 * replica.layout.dp) + pick(waves, 0.0, busy / (2 * (1 - busy)))
     prompts = now.prompt * (1 + before)
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
-    return _online(replica, requests, held, users - held, now, prompts)
-
-
-def _online(
-    replica: Replica, requests: Requests, held: Number, waiting: Amount, now: _Held, prompts: Seconds
-) -> Online:
     passes = replica.software.first_passes * now.token
-    stay = prompts + passes + (requests.output - 1) * now.token
-    place = waiting / held * stay
-    parts = (held, waiting, place, prompts, passes, now.gap, now.gap_with_prompt, now.share)
+    waiting = users - held
+    place = waiting / held * (prompts + passes + (requests.output - 1) * now.token)
+    parts = (held, waiting, place, prompts, passes, now.gap, now.gap_with_prompt, now.share, now.prompt, busy)
+    return _spread(parts, requests.output, replica.gpus)
+
+
+@law
+def open_loop(replica: Replica, requests: Requests, *, rate: PerSecond, burstiness: Number = 1.0) -> Online:
+    r"""A replica and requests that come when they like.
+
+    .. math:: \text{TTFT} = P\Big(1 + \frac{\rho + b - 1}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + \frac{1 + b}{2} W,
+        \qquad \rho = \lambda P / d
+
+    How many are in the batch, and how long who finds no place waits, W, is :func:`batch_queue`'s. Prompts are read one
+    after the other by each of d attention ranks.
+
+    Parameters
+    ----------
+    replica : Replica
+        Model, machine, layout and software.
+    requests : Requests
+        Prompt and answer, mean lengths.
+    rate
+        Requests a second, lambda.
+    burstiness
+        Variance over mean of the number that come in a while, b: 1 for a Poisson process, more where they come in
+        groups. Below 1 they are spaced, and rho b takes the place of rho + b - 1.
+
+    Returns
+    -------
+    Online
+
+    Raises
+    ------
+    ValueError
+        Not one sequence fits, or requests come faster than the replica can answer them.
+
+    Notes
+    -----
+    Source: Gross and Harris 1985, section 3.1, for groups before a server whose work is all alike; Kingman 1961 below
+    b = 1; Allen and Cunneen for the wait before many places.
+
+    Examples
+    --------
+    Twice the load, and in bursts: both times grow, and the wait for prompts trebles.
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import transformer
+    >>> from clusterlab.units import fmt
+    >>> llama = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
+    >>> few, many = (open_loop(llama, Requests(4000, 200), rate=r, burstiness=b) for r, b in ((2, 1), (4, 3)))
+    >>> [fmt(one.time_per_token, "s") for one in (few, many)], [fmt(one.prompts, "s") for one in (few, many)]
+    (['9.91 ms', '17.6 ms'], ['137 ms', '396 ms'])
+    """
+    found = [
+        _arriving(replica, requests, float(one), float(b))
+        for one, b in zip(*(np.ravel(column) for column in np.broadcast_arrays(rate, burstiness)), strict=True)
+    ]
+    shape = np.broadcast_shapes(np.shape(rate), np.shape(burstiness))
+    columns = [np.array([getattr(one, f.name) for one in found]).reshape(shape)[()] for f in fields(Online)]
+    return Online(*columns)
+
+
+def _arriving(replica: Replica, requests: Requests, rate: float, burstiness: float) -> Online:
+    """One replica at one rate."""
+    places = np.floor(saturation(replica, requests))
+    if places < 1:
+        raise ValueError("not one sequence fits into the memory")
+    batches = np.arange(1.0, places + 1)
+    each = _held(replica, requests, batches)
+    queue = batch_queue(rate, MixedPasses(each.gap, each.gap_with_prompt, each.share), tokens=requests.output)
+    busy = rate * each.prompt / replica.layout.dp
+    if busy >= 1:
+        limit = replica.layout.dp / each.prompt
+        raise ValueError(f"rate must be below {limit:.4g}, the prompts that can be read; got {rate:g}")
+    now = _held(replica, requests, max(queue.batch, 1e-9))
+    others = busy + burstiness - 1 if burstiness >= 1 else busy * burstiness
+    prompts = now.prompt * (1 + others / (2 * (1 - busy)))
+    meets = 1 - (1 - busy) / max((burstiness + 1) / 2, 1.0)  # somebody before it, of its own group or an earlier one
+    place = queue.wait * (1 + burstiness) / 2
+    passes = replica.software.first_passes * now.token
+    parts = (
+        queue.batch,
+        queue.waiting,
+        place,
+        prompts,
+        passes,
+        now.gap,
+        now.gap_with_prompt,
+        now.share,
+        now.prompt,
+        meets,
+    )
     return _spread(parts, requests.output, replica.gpus)
 
 
@@ -314,7 +428,7 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     passes = software.first_passes * now.token
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
-    parts = (decoding, users - decoding, place, alone, passes, now.gap, now.gap, 0.0 * now.gap)
+    parts = (decoding, users - decoding, place, alone, passes, now.gap, now.gap, 0.0 * now.gap, prompt, 1.0)
     return _spread(parts, requests.output, pools.gpus)
 
 
