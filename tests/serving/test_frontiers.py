@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from clusterlab.catalogue import machine
-from clusterlab.model import transformer
-from clusterlab.serving import Formats, Replica, Requests, continuous_batch, frontier
+from clusterlab.model import Layout, transformer
+from clusterlab.serving import Drafts, Formats, Replica, Requests, continuous_batch, frontier
 from serving_cases import DEEPSEEK, HYBRID_MIXTURE, LARGE
 
 
@@ -79,3 +79,47 @@ def test_a_larger_domain_serves_experts_faster_at_the_same_price():
         found = frontier(replica, requests, gpus=[8, 16, 64], batches=2.0 ** np.arange(-4, 10, 0.5))
         yields.append(found.service.tokens_per_second_per_gpu[found.best(speed=50)])
     assert yields[1] > 1.2 * yields[0]
+
+
+# --- Drafts ----------------------------------------------------------------------------------------------------------
+
+
+def test_drafts_that_are_always_right_double_a_small_batch_and_hardly_help_a_large_one():
+    one, asked = (
+        Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8")),
+        Requests(1, 1000),
+    )
+    sure = Drafts(1, 1.0, 0.0)
+    small, large = (
+        continuous_batch(one, asked, sequences=n, drafts=sure).tokens_per_second
+        / continuous_batch(one, asked, sequences=n).tokens_per_second
+        for n in (1, 1000)
+    )
+    assert 1.9 < small <= 2
+    assert 1 < large < 1.7
+
+
+def test_drafts_that_are_never_right_cost():
+    one, asked = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM")), Requests(500, 500)
+    plain = continuous_batch(one, asked, sequences=256)
+    wrong = continuous_batch(one, asked, sequences=256, drafts=Drafts(2, 0.0, 0.05))
+    assert wrong.time_per_token > 1.1 * plain.time_per_token
+    assert wrong.tokens_per_second == pytest.approx(256 / wrong.time_per_token)
+
+
+def test_drafts_move_the_frontier_most_where_users_are_fast():
+    one = Replica(transformer("DeepSeek-V3"), machine("GB200"), formats=Formats("fp8", cache_bytes=1))
+    plain, drafted = (
+        frontier(one, Requests(4000, 1000), gpus=72, drafts=d) for d in (Drafts(0, 0, 0), Drafts(1, 0.85))
+    )
+    gains = []
+    for speed in (20, 50, 75):
+        rates = [f.service.tokens_per_second_per_gpu[f.best(speed=speed)] for f in (plain, drafted)]
+        gains.append(rates[1] / rates[0])
+    assert 1 < gains[0] < gains[1] < gains[2]
+
+
+@pytest.mark.parametrize(("field", "value"), [("drafted", -1), ("acceptance", 1.1), ("draft_time", float("nan"))])
+def test_drafts_that_are_none_are_refused(field, value):
+    with pytest.raises(ValueError, match=field):
+        Drafts(**{field: value})

@@ -5,6 +5,7 @@ from dataclasses import replace
 from clusterlab.model import Layout
 from clusterlab.serving import (
     Batch,
+    Drafts,
     Formats,
     Replica,
     Requests,
@@ -66,6 +67,7 @@ MISTAKES = {
     "not one sequence fits": lambda: static_batch(
         Replica(LARGE, H100, formats=Formats("bf16")), Requests(10, 10), sequences=1
     ),
+    "acceptance must be at most 1, got 2": lambda: Drafts(acceptance=2),
     "speed must be at most": lambda: frontier(Replica(SMALL, H100), Requests(10, 10), gpus=1).best(speed=1e9),
     "nothing fits": lambda: frontier(Replica(LARGE, H100), Requests(10, 10), gpus=1),
     "tp must divide heads, got": lambda: Replica(SMALL, H100, Layout(tp=3)),

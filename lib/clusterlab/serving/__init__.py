@@ -1,6 +1,6 @@
 """Serving: passes of a replica, users and queues, the frontier of speed and yield, the price of a token."""
 
-from .batches import MixedPasses, Service, continuous_batch, mixed_passes, saturation, static_batch
+from .batches import Drafts, MixedPasses, Service, continuous_batch, mixed_passes, saturation, static_batch
 from .caches import ReplicaFootprint, Reuse, largest_batch, replica_footprint, reuse
 from .decoding import (
     PipelinedDecode,
@@ -31,7 +31,7 @@ from .routing import balanced_loads, fullest_rank
 __all__ = [
     "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "serving_kind",
     "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
-    "static_batch", "Online", "closed_loop", "open_loop", "Pools", "split_loop", "MEASURES", "MixedPasses",
+    "static_batch", "Online", "closed_loop", "open_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "Drafts",
     "mixed_passes",
     "continuous_batch", "saturation", "Frontier", "frontier", "Reuse", "reuse", "PipelinedDecode", "pipelined_decode",
     "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",

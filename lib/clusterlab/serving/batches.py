@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS
-from ..checks import Numeric, larger, pick, positive, smaller
+from ..checks import Numeric, larger, nonnegative, pick, positive, smaller
 from ..model import Transformer
-from ..quantities import Amount, Number, PerSecond, Seconds, Share, law
-from ..records import Predicted, Rows, summary, words
+from ..quantities import Amount, Multiple, Number, PerSecond, Seconds, Share, law
+from ..records import Explained, Predicted, Rows, summary, words
 from .caches import largest_batch
+from .decoding import accepted_tokens
 from .passes import forward_pass, serving_kind
 from .replica import Batch, Replica, Requests
 
@@ -158,9 +159,55 @@ def _chunked(requests: Requests, sequences: Numeric, chunk: Numeric) -> tuple[Nu
     return read, {"sequences": sequences, "context": requests.mean_context, "chunk": read, "cached": before}
 
 
+@dataclass(frozen=True, repr=False)
+class Drafts(Explained):
+    """Tokens that are drafted for a pass to verify, all at once: by heads of the model (MTP, EAGLE) or a smaller one.
+
+    ``drafted`` tokens a pass, each accepted with the probability ``acceptance``; ``draft_time`` is what drafting one
+    takes, in passes.
+
+    Examples
+    --------
+    >>> round(float(Drafts(drafted=3, acceptance=0.8).gain), 2)  # tokens a pass
+    2.95
+    """
+
+    drafted: Amount = 1.0
+    acceptance: Share = 0.85
+    draft_time: Amount = 0.02
+
+    def __post_init__(self) -> None:
+        """Refuse what is no share."""
+        for name, value in zip(
+            ("drafted", "acceptance", "draft_time"),
+            nonnegative(drafted=self.drafted, acceptance=self.acceptance, draft_time=self.draft_time),
+            strict=True,
+        ):
+            object.__setattr__(self, name, value)
+        if np.any(np.greater(self.acceptance, 1)):
+            raise ValueError(f"acceptance must be at most 1, got {np.max(self.acceptance):g}")
+
+    @property
+    def gain(self) -> Multiple:
+        """Tokens that a sequence gains in a pass."""
+        return accepted_tokens.unchecked(self.acceptance, self.drafted)
+
+    @property
+    def slower(self) -> Multiple:
+        """What drafting adds to a pass, in multiples of it."""
+        return 1 + self.drafted * self.draft_time
+
+    def _rows(self) -> Rows:
+        names = ("drafted", "acceptance", "draft_time", "gain")
+        return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
+
+
+NO_DRAFTS = Drafts(0.0, 0.0, 0.0)
+
+
 @law
 def mixed_passes(
-    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None
+    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = NO_DRAFTS
 ) -> MixedPasses:
     r"""Lengths of the passes of a batch that never ends, with a chunk of a prompt and without one.
 
@@ -181,6 +228,8 @@ def mixed_passes(
         Sequences of the batch, S, whether they fit or not.
     chunk : optional
         Most tokens of a prompt in one pass, c; by default the whole prompt.
+    drafts : Drafts
+        Tokens that a pass verifies besides the one that it would write.
 
     Returns
     -------
@@ -206,19 +255,26 @@ def mixed_passes(
     reading     40%  47.5 ms  (37.7 to 59.8)
     mean             27.7 ms    (22 to 34.8)
     """
-    decoding = forward_pass(replica, Batch(sequences=sequences, context=requests.mean_context)).time
+    verified = {"context": requests.mean_context, "verified": 1 + drafts.drafted}
+    decoding = drafts.slower * forward_pass(replica, Batch(sequences=sequences, **verified)).time
     spread = _spread(replica.model, "saturated", np.shape(decoding))
     if not np.any(requests.read):
         return MixedPasses(decoding, decoding, 0.0 * decoding, *spread)
     read, mixed = _chunked(requests, sequences, chunk)
-    chunks = sequences * requests.read / (requests.output * read)
-    reading = forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+    chunks = sequences * requests.read * drafts.gain / (requests.output * read)
+    mixed |= verified
+    reading = drafts.slower * forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
     return MixedPasses(decoding, reading, smaller(chunks, 1.0), *spread)
 
 
 @law
 def continuous_batch(
-    replica: Replica, requests: Requests, *, sequences: Number | None = None, chunk: Number | None = None
+    replica: Replica,
+    requests: Requests,
+    *,
+    sequences: Number | None = None,
+    chunk: Number | None = None,
+    drafts: Drafts = NO_DRAFTS,
 ) -> Service:
     r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
 
@@ -238,6 +294,8 @@ def continuous_batch(
         Sequences of the batch; by default the most that memory and software allow (saturation).
     chunk : optional
         Most tokens of a prompt in one pass; by default the whole prompt.
+    drafts : Drafts
+        With them a pass of S sequences writes S times their ``gain``.
 
     Returns
     -------
@@ -266,7 +324,8 @@ def continuous_batch(
     held = room if sequences is None else sequences
     fits = (held <= room) & (held > 0)
     held = pick(fits, held, 1.0)
-    passes = mixed_passes.unchecked(replica, requests, sequences=held, chunk=chunk).mean
+    mean = mixed_passes.unchecked(replica, requests, sequences=held, chunk=chunk, drafts=drafts).mean
+    passes = mean / drafts.gain  # ... for each token
     first = 0.0 * passes
     if np.any(requests.read):
         read, mixed = _chunked(requests, held, chunk)

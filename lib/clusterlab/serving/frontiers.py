@@ -11,7 +11,7 @@ from ..checks import Numeric, positive, whole
 from ..model import Layout
 from ..quantities import PerSecond
 from ..records import Explained, Rows
-from .batches import Service, continuous_batch, saturation
+from .batches import NO_DRAFTS, Drafts, Service, continuous_batch, saturation
 from .replica import Replica, Requests
 
 
@@ -66,6 +66,7 @@ def frontier(
     gpus: int | Sequence[int],
     batches: Sequence[float] | None = None,
     chunk: float | None = None,
+    drafts: Drafts = NO_DRAFTS,
 ) -> Frontier:
     """Serve requests under every layout of so many GPUs and every batch.
 
@@ -83,6 +84,8 @@ def frontier(
         Sequences for each GPU; by default from 1/64 to 4096 in steps of a quarter of an octave.
     chunk : float, optional
         As in :func:`continuous_batch`.
+    drafts : Drafts
+        Likewise: small batches gain most, for their passes read more than they compute.
 
     Returns
     -------
@@ -116,7 +119,8 @@ def frontier(
     for i in range(0, which.size, _BLOCK):
         now = which[i : i + _BLOCK]
         chosen = _taken(candidates, now)
-        blocks.append(continuous_batch(chosen, requests, sequences=sequences[now, batch[i : i + _BLOCK]], chunk=chunk))
+        some_of = {"sequences": sequences[now, batch[i : i + _BLOCK]], "chunk": chunk, "drafts": drafts}
+        blocks.append(continuous_batch(chosen, requests, **some_of))
     columns: Numeric = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
     chosen = _taken(candidates, which)
     return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batch_overlap), Service(*columns))
