@@ -14,6 +14,7 @@ from .decoding import (
 from .frontiers import Frontier, frontier
 from .online import MEASURES, Online, Pools, closed_loop, open_loop, split_loop
 from .passes import PASS_PARTS, Pass, forward_pass, serving_kind
+from .promises import Kept, Promise, pools_for, replicas_for
 from .queueing import (
     Impatient,
     Queue,
@@ -37,4 +38,5 @@ __all__ = [
     "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",
     "batch_queue", "slo_attainment", "Impatient", "impatient_queue", "SimulatedRequests", "simulate_queue",
     "network_time",
+    "Promise", "Kept", "replicas_for", "pools_for",
 ]  # fmt: skip

@@ -19,7 +19,7 @@ from ..quantities import Amount, Count, Number, PerSecond, PositiveShareBelowOne
 from ..records import Explained, Rows, summary, words
 from .batches import MixedPasses, mixed_passes, saturation
 from .passes import forward_pass
-from .queueing import batch_queue
+from .queueing import Queue, batch_queue
 from .replica import Batch, Replica, Requests
 
 # What is measured online, by the name of its interval.
@@ -109,8 +109,7 @@ class Online(Explained):
         >>> [fmt(t, "s") for t in (found.time_to_first_token, found.first_token_quantile(0.95))]
         ['246 ms', '348 ms']
         """
-        waits = larger(np.log(larger(self.busy, 1e-300) / (1 - np.asarray(share))), 0.0)
-        return self.place + self.passes + self.own + (self.prompts - self.own) / larger(self.busy, 1e-300) * waits
+        return self.place + self.passes + self.own + wait_quantile(self.prompts - self.own, self.busy, share)
 
     def interval(self, measure: str) -> tuple[Numeric, Numeric]:
         """Return the 80 % interval of ``"time_to_first_token"``, ``"time_per_token"`` or ``"tokens_per_second"``."""
@@ -155,7 +154,7 @@ def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
     passes = mixed_passes.unchecked(replica, requests, sequences=held)
     sent = held / replica.layout.dp * replica.software.stream_time
     reads = np.any(requests.read)
-    prompt: Seconds = 0.0 * passes.decoding
+    prompt: Seconds = 0.0
     if reads:
         tokens = requests.read * replica.layout.dp * replica.layout.pp
         one = Batch(prompt_tokens=tokens, chunk=requests.read, cached=requests.prompt - requests.read)
@@ -288,46 +287,75 @@ def open_loop(replica: Replica, requests: Requests, *, rate: PerSecond, burstine
     >>> [fmt(one.time_per_token, "s") for one in (few, many)], [fmt(one.prompts, "s") for one in (few, many)]
     (['9.91 ms', '17.6 ms'], ['137 ms', '396 ms'])
     """
-    found = [
-        _arriving(replica, requests, float(one), float(b))
-        for one, b in zip(*(np.ravel(column) for column in np.broadcast_arrays(rate, burstiness)), strict=True)
-    ]
-    shape = np.broadcast_shapes(np.shape(rate), np.shape(burstiness))
-    columns = [np.array([getattr(one, f.name) for one in found]).reshape(shape)[()] for f in fields(Online)]
+    load = Load(replica, requests)
+    pairs = np.broadcast_arrays(rate, burstiness)
+    found = [load.at(float(one), float(b)) for one, b in zip(*map(np.ravel, pairs), strict=True)]
+    columns = [np.array([getattr(one, f.name) for one in found]).reshape(pairs[0].shape)[()] for f in fields(Online)]
     return Online(*columns)
 
 
-def _arriving(replica: Replica, requests: Requests, rate: float, burstiness: float) -> Online:
-    """One replica at one rate."""
-    places = np.floor(saturation(replica, requests))
-    if places < 1:
-        raise ValueError("not one sequence fits into the memory")
-    batches = np.arange(1.0, places + 1)
-    each = _held(replica, requests, batches)
-    queue = batch_queue(rate, MixedPasses(each.gap, each.gap_with_prompt, each.share), tokens=requests.output)
-    busy = rate * each.prompt / replica.layout.dp
-    if busy >= 1:
-        limit = replica.layout.dp / each.prompt
-        raise ValueError(f"rate must be below {limit:.4g}, the prompts that can be read; got {rate:g}")
-    now = _held(replica, requests, max(queue.batch, 1e-9))
+class Load:
+    """One replica under load: its passes with every batch that has a place, worked out once."""
+
+    def __init__(self, replica: Replica, requests: Requests) -> None:
+        places = np.floor(saturation(replica, requests))
+        if places < 1:
+            raise ValueError("not one sequence fits into the memory")
+        self.replica, self.requests = replica, requests
+        self.each = _held(replica, requests, np.arange(1.0, places + 1))
+        self.passes = MixedPasses(self.each.gap, self.each.gap_with_prompt, self.each.share)
+        ends = float(places / (requests.output * self.each.token[-1]))
+        reads = float(replica.layout.dp / self.each.prompt) if self.each.prompt else np.inf
+        #: Requests a second that the largest batch can end, or attention ranks can read.
+        self.limit = min(ends, reads)
+
+    def queue(self, rate: float) -> Queue:
+        """Return the steady state of its batch."""
+        if rate >= self.limit:
+            raise ValueError(f"rate must be below {self.limit:.4g}, what a replica can answer; got {rate:g}")
+        return batch_queue(rate, self.passes, tokens=self.requests.output)
+
+    def token_quantile(self, rate: float, share: float) -> float:
+        """Return the mean time per token of an answer that so large a share of requests does not exceed."""
+        queue = self.queue(rate)
+        reached = np.cumsum(queue.states[:-1])
+        return float(queue.pass_times[min(int(np.searchsorted(reached, share)), queue.most - 1)])
+
+    def at(self, rate: float, burstiness: float = 1.0) -> Online:
+        """Return what users get at a rate."""
+        queue, replica = self.queue(rate), self.replica
+        batches = np.arange(1.0, queue.most + 1)
+        now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
+        others, meets = prompt_wait(now.prompt, rate * now.prompt / replica.layout.dp, burstiness)
+        place = queue.wait * (1 + burstiness) / 2
+        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets
+        passes = replica.software.first_passes * now.token
+        parts = (queue.batch, queue.waiting, place, now.prompt + others, passes, *own)
+        return _spread(parts, self.requests.output, replica.gpus)
+
+
+def prompt_wait(prompt: float, busy: float, burstiness: float) -> tuple[float, float]:
+    """Mean wait behind others' prompts, and the share of requests that find one before theirs, of its group or older.
+
+    Examples
+    --------
+    >>> [[round(float(x), 3) for x in prompt_wait(0.1, 0.5, b)] for b in (1.0, 3.0)]
+    [[0.05, 0.5], [0.25, 0.75]]
+    """
     others = busy + burstiness - 1 if burstiness >= 1 else busy * burstiness
-    prompts = now.prompt * (1 + others / (2 * (1 - busy)))
-    meets = 1 - (1 - busy) / max((burstiness + 1) / 2, 1.0)  # somebody before it, of its own group or an earlier one
-    place = queue.wait * (1 + burstiness) / 2
-    passes = replica.software.first_passes * now.token
-    parts = (
-        queue.batch,
-        queue.waiting,
-        place,
-        prompts,
-        passes,
-        now.gap,
-        now.gap_with_prompt,
-        now.share,
-        now.prompt,
-        meets,
-    )
-    return _spread(parts, requests.output, replica.gpus)
+    return prompt * others / (2 * (1 - busy)), 1 - (1 - busy) / max((burstiness + 1) / 2, 1.0)
+
+
+def wait_quantile(wait: Seconds, meets: Share, share: Share) -> Seconds:
+    """A percentile of a wait of which a share ``meets`` has any, exponential where there is one.
+
+    Examples
+    --------
+    >>> round(float(wait_quantile(0.05, 0.5, 0.95)), 3), float(wait_quantile(0.05, 0.5, 0.4))
+    (0.23, 0.0)
+    """
+    some = larger(meets, 1e-300)
+    return wait / some * larger(np.log(some / (1 - np.asarray(share))), 0.0)
 
 
 def _spread(parts: tuple[Numeric, ...], output: Number, gpus: Number) -> Online:

@@ -1,0 +1,237 @@
+"""Promises: how many GPUs keep a first token and a speed that users were promised, with an interval of the count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ..catalogue import PREDICTION_INTERVALS
+from ..checks import BELOW_ONE, check, positive
+from ..quantities import Count, Number, PerSecond, PositiveSeconds, ShareBelowOne
+from ..records import Explained, Rows, summary
+from .online import MEASURES, Load, prompt_wait, wait_quantile
+from .passes import forward_pass
+from .replica import Batch, Replica, Requests
+
+_STEPS = 40  # of halving a rate
+
+
+@dataclass(frozen=True, repr=False)
+class Promise(Explained):
+    """What users are promised: seconds to a first token and from token to token, kept for a ``share`` of requests.
+
+    ``burstiness`` is that of :func:`open_loop`.
+
+    Examples
+    --------
+    >>> Promise(first_token=1.0, time_per_token=0.05).share
+    0.95
+    """
+
+    first_token: PositiveSeconds
+    time_per_token: PositiveSeconds
+    share: ShareBelowOne = 0.95
+    burstiness: Number = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no promise."""
+        names = ("first_token", "time_per_token", "burstiness")
+        for name, value in zip(names, positive(**{n: getattr(self, n) for n in names}), strict=True):
+            object.__setattr__(self, name, value)
+        check(BELOW_ONE, "share", self.share)
+
+    def _rows(self) -> Rows:
+        rows = [("", "at most"), ("first token", summary(self.first_token, "s"))]
+        return [*rows, ("time per token", summary(self.time_per_token, "s")), ("of requests", summary(self.share, "%"))]
+
+
+@dataclass(frozen=True, repr=False)
+class Kept(Explained):
+    """Replicas that keep a promise, and the GPUs of them all with the ends of an 80 % interval.
+
+    ``low`` and ``high`` are the counts if both times were at the one or at the other end of their own intervals.
+    ``binds`` is the part of the promise that a replica meets first as its load grows.
+    """
+
+    replicas: Count
+    prefill_replicas: int
+    gpus: Number
+    low: Number
+    high: Number
+    rate_of_replica: PerSecond
+    binds: str
+
+    def _rows(self) -> Rows:
+        rows = [("", "value"), ("GPUs", f"{self.gpus:,.0f} ({self.low:,.0f} to {self.high:,.0f})")]
+        rows += [("replicas", f"{self.replicas:,}")]
+        if self.prefill_replicas:
+            rows += [("that only read prompts", f"{self.prefill_replicas:,}")]
+        return [*rows, ("rate of a replica", summary(self.rate_of_replica, "/s")), ("what binds", self.binds)]
+
+
+def replicas_for(replica: Replica, requests: Requests, promise: Promise, *, rate: PerSecond) -> Kept:
+    """The fewest replicas that keep a promise at a rate of requests, each with an even share of them.
+
+    Parameters
+    ----------
+    replica : Replica
+        One of them.
+    requests : Requests
+        Prompt and answer, mean lengths.
+    promise : Promise
+        Of the first token and of the mean time per token of an answer.
+    rate
+        Requests a second, of all replicas together.
+
+    Returns
+    -------
+    Kept
+
+    Raises
+    ------
+    ValueError
+        Not even one request alone is served as promised.
+
+    Notes
+    -----
+    Derived: :func:`open_loop` at the largest rate that keeps both.
+
+    Examples
+    --------
+    A thousand requests a second to Llama 3.1 70B on pairs of H200s:
+
+    >>> from clusterlab.catalogue import SERVING, machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> formats = Formats("fp8", cache_bytes=1)
+    >>> llama, h200 = transformer("Llama 3.1 70B"), machine("H200 SXM")
+    >>> pair = Replica(llama, h200, Layout(tp=2), formats, software=SERVING["vLLM"])
+    >>> found = replicas_for(pair, Requests(1000, 300), Promise(1.0, 0.03), rate=1000)
+    >>> bool(found.low < found.gpus < found.high), found.binds
+    (True, 'time per token')
+    """
+    (asked,) = positive(rate=rate)
+    load = Load(replica, requests)
+
+    def keeps(promised: Promise) -> Callable[[float], str]:
+        return lambda one: _broken(load, promised, one)
+
+    rates = [_largest(keeps(one), load.limit) for one in _at_ends(promise)]
+    (each, binds), (slow, _), (fast, _) = rates
+    if not each:
+        raise ValueError(f"not even one request alone is served as promised: {binds} is longer")
+    count, few, many = (math.ceil(asked / one) if one else math.inf for one in (each, fast, slow))
+    size = float(replica.gpus)
+    return Kept(int(count), 0, count * size, few * size, many * size, each, binds)
+
+
+def pools_for(prefill: Replica, decode: Replica, requests: Requests, promise: Promise, *, rate: PerSecond) -> Kept:
+    """The fewest replicas of both kinds where some only read prompts and the others only decode.
+
+    Parameters
+    ----------
+    prefill, decode : Replica
+        One of each.
+    requests : Requests
+        Prompt and answer, mean lengths.
+    promise : Promise
+        As for :func:`replicas_for`: decoding replicas keep the time per token, the others the first token.
+    rate
+        Requests a second.
+
+    Returns
+    -------
+    Kept
+        ``rate_of_replica`` is that of a decoding one.
+
+    Raises
+    ------
+    ValueError
+        As :func:`replicas_for`.
+
+    Examples
+    --------
+    Long prompts, short answers and a strict speed: apart, nobody's tokens wait for a prompt.
+
+    >>> from clusterlab.catalogue import SERVING, machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> formats = Formats("fp8", cache_bytes=1)
+    >>> llama, h200 = transformer("Llama 3.1 70B"), machine("H200 SXM")
+    >>> pair = Replica(llama, h200, Layout(tp=2), formats, software=SERVING["vLLM"])
+    >>> asked, promise = Requests(4000, 200), Promise(2.0, 0.025)
+    >>> together, apart = replicas_for(pair, asked, promise, rate=500), pools_for(pair, pair, asked, promise, rate=500)
+    >>> bool(apart.gpus < together.gpus)
+    True
+    """
+    (asked,) = positive(rate=rate)
+    writing = Load(decode, replace(requests, cached=1.0))
+    read = Batch(
+        prompt_tokens=requests.read * prefill.layout.dp, chunk=requests.read, cached=requests.prompt - requests.read
+    )
+    prompt, ranks = float(forward_pass(prefill, read).time), float(prefill.layout.dp)
+
+    def both(one: Promise) -> tuple[float, float, str]:
+        """Rates of a replica of each kind."""
+
+        def slow(r: float) -> str:
+            return "time per token" if writing.token_quantile(r, one.share) > one.time_per_token else ""
+
+        def late(r: float) -> str:
+            waits, meets = prompt_wait(prompt, r * prompt / ranks, one.burstiness)
+            there = passes + prompt + float(wait_quantile(waits, meets, one.share))
+            return "first token" if there > one.first_token else ""
+
+        writes, why = _largest(slow, writing.limit)
+        if not writes:
+            return 0.0, 0.0, why
+        passes = float(decode.software.first_passes * writing.at(writes).time_per_token)
+        reads, late_why = _largest(late, ranks / prompt)
+        return writes, reads, late_why if not reads else why
+
+    found = [both(one) for one in _at_ends(promise)]
+    writes, reads, binds = found[0]
+    if not (writes and reads):
+        raise ValueError(f"not even one request alone is served as promised: {binds} is longer")
+    writers, readers = ([math.ceil(asked / one[k]) if one[k] else math.inf for one in found] for k in (0, 1))
+    sizes = [w * float(decode.gpus) + r * float(prefill.gpus) for w, r in zip(writers, readers, strict=True)]
+    now, slow, fast = sizes
+    return Kept(int(writers[0] + readers[0]), int(readers[0]), now, fast, slow, writes, binds)
+
+
+def _at_ends(promise: Promise) -> list[Promise]:
+    """The promise as it is, and as it must be met by predictions if all is slow, and if all is fast."""
+    found = [promise]
+    for end in ("high", "low"):
+        first, token = (
+            getattr(PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"], end)
+            for name in ("time_to_first_token", "time_per_token")
+        )
+        slower = replace(
+            promise, first_token=promise.first_token / first, time_per_token=promise.time_per_token / token
+        )
+        found.append(slower)
+    return found
+
+
+def _broken(load: Load, promise: Promise, rate: float) -> str:
+    """The part of a promise that is not kept at a rate, or ``""``."""
+    if load.token_quantile(rate, promise.share) > promise.time_per_token:
+        return "time per token"
+    late = load.at(rate, promise.burstiness).first_token_quantile(promise.share) > promise.first_token
+    return "first token" if late else ""
+
+
+def _largest(broken: Callable[[float], str], limit: float) -> tuple[float, str]:
+    """The largest rate at which nothing is broken (0: none), and what breaks beyond it."""
+    if why := broken(1e-6 * limit):
+        return 0.0, why
+    low, high, why = 1e-6 * limit, (1 - 1e-6) * limit, "places"
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if said := broken(middle):
+            high, why = middle, said
+        else:
+            low = middle
+    return low, why
