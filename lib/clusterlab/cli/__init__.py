@@ -1,4 +1,4 @@
-"""The command ``clusterlab``, and ``python -m clusterlab``: audit, fit, predict, validate, explain, plan, sweep.
+"""The command ``clusterlab``, and ``python -m clusterlab``: its subcommands are :data:`COMMANDS`.
 
 Results go to stdout, everything else to stderr. The exit status:
 
@@ -24,7 +24,7 @@ from .. import __version__
 from ..evidence.text import UNUSABLE
 from ..planning import InfeasibleError
 from .commands import audit as audit_command
-from .commands import explain, fit, plan, predict, sweep, validate
+from .commands import explain, fit, plan, predict, serve, sweep, validate
 from .commands.audit import audit
 
 __all__ = ["audit", "main"]
@@ -35,6 +35,7 @@ COMMANDS = {
     "predict": predict.COMMAND,
     "validate": validate.COMMAND,
     "explain": explain.COMMAND,
+    "serve": serve.COMMAND,
     "plan": plan.COMMAND,
     "sweep": sweep.COMMAND,
 }

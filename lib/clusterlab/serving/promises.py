@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..catalogue import PREDICTION_INTERVALS
@@ -51,7 +51,8 @@ class Kept(Explained):
     """Replicas that keep a promise, and the GPUs of them all with the ends of an 80 % interval.
 
     ``low`` and ``high`` are the counts if both times were at the one or at the other end of their own intervals.
-    ``binds`` is the part of the promise that a replica meets first as its load grows.
+    ``binds`` is the part of the promise that a replica meets first as its load grows; ``prefill`` is one of those that
+    only read prompts.
     """
 
     replicas: Count
@@ -61,6 +62,7 @@ class Kept(Explained):
     high: Number
     rate_of_replica: PerSecond
     binds: str
+    prefill: Replica | None = None
 
     def _rows(self) -> Rows:
         rows = [("", "value"), ("GPUs", f"{self.gpus:,.0f} ({self.low:,.0f} to {self.high:,.0f})")]
@@ -126,13 +128,15 @@ def replicas_for(replica: Replica, requests: Requests, promise: Promise, *, rate
     return Kept(int(count), 0, count * size, few * size, many * size, each, binds)
 
 
-def pools_for(prefill: Replica, decode: Replica, requests: Requests, promise: Promise, *, rate: PerSecond) -> Kept:
+def pools_for(
+    prefill: Replica | Sequence[Replica], decode: Replica, requests: Requests, promise: Promise, *, rate: PerSecond
+) -> Kept:
     """The fewest replicas of both kinds where some only read prompts and the others only decode.
 
     Parameters
     ----------
     prefill, decode : Replica
-        One of each.
+        One of each; of prefill also several, of which the one is taken that makes for the fewest GPUs.
     requests : Requests
         Prompt and answer, mean lengths.
     promise : Promise
@@ -166,38 +170,44 @@ def pools_for(prefill: Replica, decode: Replica, requests: Requests, promise: Pr
     True
     """
     (asked,) = positive(rate=rate)
-    writing = Load(decode, replace(requests, cached=1.0))
-    read = Batch(
-        prompt_tokens=requests.read * prefill.layout.dp, chunk=requests.read, cached=requests.prompt - requests.read
-    )
-    prompt, ranks = float(forward_pass(prefill, read).time), float(prefill.layout.dp)
+    readers = [prefill] if isinstance(prefill, Replica) else list(prefill)
+    writing, ends = Load(decode, replace(requests, cached=1.0)), _at_ends(promise)
+    writes: list[tuple[float, str]] = []
+    for one in ends:
 
-    def both(one: Promise) -> tuple[float, float, str]:
-        """Rates of a replica of each kind."""
-
-        def slow(r: float) -> str:
+        def slow(r: float, one: Promise = one) -> str:
             return "time per token" if writing.token_quantile(r, one.share) > one.time_per_token else ""
 
-        def late(r: float) -> str:
-            waits, meets = prompt_wait(prompt, r * prompt / ranks, one.burstiness)
-            there = passes + prompt + float(wait_quantile(waits, meets, one.share))
-            return "first token" if there > one.first_token else ""
+        writes.append(_largest(slow, writing.limit))
+    if not writes[0][0]:
+        raise ValueError(f"not even one request alone is served as promised: {writes[0][1]} is longer")
+    passes = [decode.software.first_passes * writing.at(r).time_per_token if r else math.inf for r, _ in writes]
+    found = []
+    for k, reader in enumerate(readers):
+        reads = [_reads(reader, requests, kept, float(some)) for kept, some in zip(ends, passes, strict=True)]
+        if reads[0]:
+            rates = zip((w for w, _ in writes), reads, strict=True)
+            counts = [[math.ceil(asked / r) if r else math.inf for r in both] for both in rates]
+            found.append((k, counts, [w * float(decode.gpus) + x * float(reader.gpus) for w, x in counts]))
+    if not found:
+        raise ValueError("not even one request alone is served as promised: first token is longer")
+    k, counts, (now, high, low) = min(found, key=lambda some: some[2][0])
+    (writers, reading), (each, binds) = counts[0], writes[0]
+    return Kept(int(writers + reading), int(reading), now, low, high, each, binds, readers[k])
 
-        writes, why = _largest(slow, writing.limit)
-        if not writes:
-            return 0.0, 0.0, why
-        passes = float(decode.software.first_passes * writing.at(writes).time_per_token)
-        reads, late_why = _largest(late, ranks / prompt)
-        return writes, reads, late_why if not reads else why
 
-    found = [both(one) for one in _at_ends(promise)]
-    writes, reads, binds = found[0]
-    if not (writes and reads):
-        raise ValueError(f"not even one request alone is served as promised: {binds} is longer")
-    writers, readers = ([math.ceil(asked / one[k]) if one[k] else math.inf for one in found] for k in (0, 1))
-    sizes = [w * float(decode.gpus) + r * float(prefill.gpus) for w, r in zip(writers, readers, strict=True)]
-    now, slow, fast = sizes
-    return Kept(int(writers[0] + readers[0]), int(readers[0]), now, fast, slow, writes, binds)
+def _reads(replica: Replica, requests: Requests, promise: Promise, passes: float) -> float:
+    """The largest rate at which one replica reads prompts in time for a first token so many seconds of passes later."""
+    ranks = float(replica.layout.dp)
+    fresh, before = requests.read, requests.prompt - requests.read
+    prompt = float(forward_pass(replica, Batch(prompt_tokens=fresh * ranks, chunk=fresh, cached=before)).time)
+
+    def late(rate: float) -> str:
+        waits, meets = prompt_wait(prompt, rate * prompt / ranks, promise.burstiness)
+        there = passes + prompt + float(wait_quantile(waits, meets, promise.share))
+        return "first token" if there > promise.first_token else ""
+
+    return _largest(late, ranks / prompt)[0]
 
 
 def _at_ends(promise: Promise) -> list[Promise]:
