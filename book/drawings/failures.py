@@ -197,7 +197,7 @@ def leaning(dispersion: float, ends: tuple[float, float], spares: float = 3.0) -
     ]
     far = 1 + spares * spread
     parts += [
-        Label(at(1.55), 44, "an even bell", anchor="start"),
+        Label(at(1.16), 50, "a bell curve", anchor="start"),
         Arrow(at(far), 104, at(far), floor - 6, kind="ink"),
         Label(at(far), 78, f"mean + {spares:g} deviations:\n1 in 100 is beyond", strong=True),
         Arrow(left, floor, right, floor, kind="ink", heads=0),
@@ -255,7 +255,9 @@ def six_runs(ratios: Sequence[float], ends: tuple[float, float]) -> Scene:
         Label(at(ends[0]), line + 30, low, strong=True),
         Label(at(ends[1]), line + 30, high, strong=True),
     ]
-    alt = f"Lost time over that of the plan: {', '.join(said)}; eight in ten further runs between {low} and {high} times."
+    alt = (
+        f"Lost time over that of the plan: {', '.join(said)}; eight in ten further runs between {low} and {high} times."
+    )
     return Scene(400, line + 40, parts, alt=alt)
 
 
