@@ -172,7 +172,7 @@ def leaning(dispersion: float, ends: tuple[float, float], spares: float = 3.0) -
     '19 times in 20 between 0.32 and 2.05'
     """
     shape, spread, most = 1 / dispersion, dispersion**0.5, 3.0
-    left, right, floor, high = 10.0, 390.0, 152.0, 104.0
+    left, right, floor, high = 10.0, 390.0, 122.0, 104.0
     step = 0.05
     middles = np.arange(step / 2, most, step)
 
@@ -197,9 +197,9 @@ def leaning(dispersion: float, ends: tuple[float, float], spares: float = 3.0) -
     ]
     far = 1 + spares * spread
     parts += [
-        Label(at(1.16), 50, "a bell curve", anchor="start"),
-        Arrow(at(far), 104, at(far), floor - 6, kind="ink"),
-        Label(at(far), 78, f"mean + {spares:g} deviations:\n1 in 100 is beyond", strong=True),
+        Label(at(1.16), 20, "a bell curve", anchor="start"),
+        Arrow(at(far), 74, at(far), floor - 6, kind="ink"),
+        Label(at(far), 48, f"mean + {spares:g} deviations:\n1 in 100 is beyond", strong=True),
         Arrow(left, floor, right, floor, kind="ink", heads=0),
         *(Label(at(x), floor + 14, f"{x:.2f}", strong=True) for x in ends),
         Label(at(1), floor + 14, "mean"),
