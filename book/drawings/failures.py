@@ -150,6 +150,117 @@ def series(failures: Sequence[Sequence[float]], window: float, *, rows: int = 8,
     return Scene(400, bottom + 38, [*drops, *lines, *marks, *ends], alt=alt)
 
 
+def leaning(dispersion: float, ends: tuple[float, float], spares: float = 3.0) -> Scene:
+    """How a fleet's failure rate is spread over the months: a gamma distribution, which leans upward.
+
+    Parameters
+    ----------
+    dispersion : float
+        Square of the rate's standard deviation, over that of its mean.
+    ends : tuple of float
+        Multiples of the mean between which the rate lies 19 times in 20.
+    spares : float
+        Standard deviations above the mean that are marked.
+
+    Returns
+    -------
+    Scene
+
+    Examples
+    --------
+    >>> leaning(0.2, (0.32, 2.05)).alt.split("; ")[1]
+    '19 times in 20 between 0.32 and 2.05'
+    """
+    shape, spread, most = 1 / dispersion, dispersion**0.5, 3.0
+    left, right, floor, high = 10.0, 390.0, 122.0, 104.0
+    step = 0.05
+    middles = np.arange(step / 2, most, step)
+
+    def density(x: np.ndarray) -> np.ndarray:
+        return x ** (shape - 1) * np.exp(-shape * x)
+
+    def at(x: float) -> float:
+        return left + (right - left) * x / most
+
+    peak = density(np.array(1 - dispersion))
+    bell = np.exp(-(((middles - 1) / spread) ** 2) / 2)
+    # Of the same area as the curve: both are drawn over as many steps.
+    bell *= density(middles).sum() / bell.sum()
+    parts: list[Part] = []
+    for x, tall in zip(middles, high * density(middles) / peak, strict=True):
+        rare = not ends[0] <= x <= ends[1]
+        parts.append(Box(at(x - step / 2), floor - tall, at(step) - at(0), tall, kind="lost", solid=rare))
+    tops = floor - high * bell / peak
+    parts += [
+        Arrow(at(x0), y0, at(x1), y1, kind="ink", heads=0)
+        for x0, y0, x1, y1 in zip(middles, tops, middles[1:], tops[1:], strict=False)
+    ]
+    far = 1 + spares * spread
+    parts += [
+        Label(at(1.16), 20, "a bell curve", anchor="start"),
+        Arrow(at(far), 74, at(far), floor - 6, kind="ink"),
+        Label(at(far), 48, f"mean + {spares:g} deviations:\n1 in 100 is beyond", strong=True),
+        Arrow(left, floor, right, floor, kind="ink", heads=0),
+        *(Label(at(x), floor + 14, f"{x:.2f}", strong=True) for x in ends),
+        Label(at(1), floor + 14, "mean"),
+        Label(at((ends[0] + ends[1]) / 2), floor + 34, "19 times in 20 the rate is between these"),
+    ]
+    alt = (
+        f"A curve of the failure rate over its mean, which leans upward; 19 times in 20 between {ends[0]:.2f} and "
+        f"{ends[1]:.2f}; one time in a hundred beyond {spares:g} standard deviations above the mean."
+    )
+    return Scene(400, floor + 44, parts, alt=alt)
+
+
+def six_runs(ratios: Sequence[float], ends: tuple[float, float]) -> Scene:
+    """Losses of published runs over those of their plans, and where a further run may lie.
+
+    Parameters
+    ----------
+    ratios : sequence of float
+        Lost time of each run for each hour kept, over that of its plan.
+    ends : tuple of float
+        Of the 80 % interval.
+
+    Returns
+    -------
+    Scene
+
+    Examples
+    --------
+    >>> six_runs([0.5, 2.0], (0.2, 5.0)).alt
+    'Lost time over that of the plan: 0.50, 2.0; eight in ten further runs between 0.2 and 5 times.'
+    """
+    left, right, line, reach = 30.0, 370.0, 72.0, 10.0
+
+    def at(ratio: float) -> float:
+        return left + (right - left) * np.log(ratio * reach) / np.log(reach * reach)
+
+    parts: list[Part] = [
+        Label(0, 8, "Lost, over what the plan says", anchor="start", strong=True),
+        Box(at(ends[0]), line - 14, at(ends[1]) - at(ends[0]), 28, kind="lost"),
+        Arrow(left, line, right, line, kind="ink", heads=0),
+        Arrow(at(1), line - 20, at(1), line + 20, kind="ink", heads=0),
+    ]
+    said = []
+    for place, ratio in enumerate(sorted(ratios)):
+        said.append(f"{ratio:#.2g}")
+        parts += [
+            Box(at(ratio) - 4, line - 8, 8, 16, kind="lost", solid=True),
+            Label(at(ratio), line - 24 - 16 * (place % 2), said[-1]),
+        ]
+    low, high = (fmt(end, "", 2) for end in ends)
+    parts += [
+        Label(at(1), line + 30, "as planned"),
+        Label(at(ends[0]), line + 30, low, strong=True),
+        Label(at(ends[1]), line + 30, high, strong=True),
+    ]
+    alt = (
+        f"Lost time over that of the plan: {', '.join(said)}; eight in ten further runs between {low} and {high} times."
+    )
+    return Scene(400, line + 40, parts, alt=alt)
+
+
 def _pieces(job: Job) -> list[tuple[str, float, float]]:
     """A job around a failure in the middle of an interval: what it does, seconds, and the work that this adds."""
     tau, half = float(job.interval), float(job.interval) / 2

@@ -126,8 +126,8 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
     levels.append(("HBM", chip.hbm_capacity, chip.hbm_bandwidth, "memory"))
     if chip.scale_up_bandwidth and chip.scale_up_domain:
         others = chip.scale_up_domain - 1
-        levels.append((f"HBM of {others} other GPUs", others * chip.hbm_capacity, chip.scale_up_bandwidth, "nvlink"))
-    levels.append(("The network", None, network.bandwidth, "network"))
+        levels.append((f"{others} more GPUs, by NVLink", others * chip.hbm_capacity, chip.scale_up_bandwidth, "nvlink"))
+    levels.append(("All others, by InfiniBand", None, network.bandwidth, "network"))
     axis, top = 200.0, 50.0
     parts: list[Part] = [
         Label(axis - 8, 8, "holds", anchor="end", strong=True),
@@ -163,7 +163,7 @@ def hierarchy(chip: Accelerator, memories: Sequence[Memory], network: Link) -> S
 
 def _level(name: str) -> str:
     """How the drawing names a memory of the die."""
-    return {"registers": "Registers", "L1": "Shared memory and L1", "L2": "L2 cache"}.get(name, name)
+    return {"registers": "Registers", "L1": "Shared memory", "L2": "L2 cache"}.get(name, name)
 
 
 def best_peak(chip: Accelerator, bits: int) -> float:
@@ -225,6 +225,7 @@ def gemm_tile(tile: int, step: int) -> Scene:
                     y + i * cell,
                     cell,
                     cell,
+                    str(step) if mine and step else "",  # products in this sum so far
                     kind="compute" if mine else "grey",
                     solid=mine and step == _GEMM,
                 ),

@@ -91,7 +91,6 @@ _HOLDS = {
     "activations": "activations",
     "other": "grey",
 }
-_COARSE = 10  # above the break a unit stands for so much more
 
 
 def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, most: float) -> Scene:
@@ -104,7 +103,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     capacity : float
         Bytes of an accelerator.
     most : float
-        Bytes at the break: what a stack has above it is drawn at a tenth of the scale.
+        Bytes at the top of the picture: a stack that has more is cut off there, and an arrow says that it goes on.
 
     Returns
     -------
@@ -119,8 +118,8 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
     'Memory of a GPU against 80 GB. ZeRO 3: 63.1 GB.'
     """
-    foot, tall, pitch, wide = 232.0, 160.0, 50.5, 36.0
-    unit, gap = tall / most, 5.0
+    foot, tall, pitch, wide = 232.0, 190.0, 50.5, 36.0
+    unit, roof = tall / most, foot - tall
     end = 8 + pitch * len(columns) - (pitch - wide) + 4
     parts: list[Part] = []
     told = []
@@ -134,33 +133,27 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
             continue
         sizes = {part: float(getattr(held, part)) for part in ("weights", "gradients", "optimizer", "activations")}
         sizes["other"] = float(held.total) - sum(sizes.values())
-        low, y = 0.0, foot
+        low, top = 0.0, foot
         for part, size in sizes.items():
-            high = low + size
-            if low < most and size * unit > 0.4:
-                y = foot - min(high, most) * unit
-                parts.append(Box(x, y, wide, (min(high, most) - low) * unit, kind=_HOLDS[part], solid=True))
-            if high > most:  # the stack goes on, after a gap, at a smaller scale
-                size, fine = high - max(low, most), unit / _COARSE
-                y = foot - tall - gap - (high - most) * fine
-                parts.append(Box(x, y, wide, max(size * fine, 0.5), kind=_HOLDS[part], solid=True))
+            high = min(low + size, most)
+            if (high - low) * unit > 0.4:
+                top = foot - high * unit
+                parts.append(Box(x, top, wide, (high - low) * unit, kind=_HOLDS[part], solid=True))
             low = high
+        if held.total > most:  # no more of it on this scale, so nothing is drawn on another
+            parts.append(Arrow(middle, roof - 3, middle, roof - 20, kind="ink"))
+            top = roof - 18
         digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        text = y - 10 if held.total > most or y - 20 > foot - tall else min(y - 10, foot - tall - gap - 8)
-        parts.append(Label(middle, text, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
+        parts.append(Label(middle, top - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
     parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
-    broken = any(held is not None and held.total > most for held in columns.values())
-    if broken:
-        at = foot - tall - gap / 2
-        parts += [Arrow(0, at, end, at, kind="grey", heads=0), Label(end + 3, at, fmt(most, "B"), anchor="start")]
     entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
     parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
     parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
-    if broken:
-        parts.append(Label(4, foot + 94, f"above {fmt(most, 'B')}: a tenth of the scale", anchor="start"))
+    if any(held is not None and held.total > most for held in columns.values()):
+        parts.append(Label(4, foot + 94, f"with an arrow: goes on above {fmt(most, 'B')}", anchor="start"))
     return Scene(400, foot + 104, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
 
 

@@ -13,8 +13,10 @@ from explorable import Arrow, Box, Label
 CHAPTERS = [
     "roofline", "interconnect", "parallelism", "step", "serving", "failures", "operations", "power", "scaling", "plan",
 ]  # fmt: skip
+META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
-SCENES |= {f"step {step}": draw.everyone(step) for step in range(4)}
+SCENES |= {f"round {step}": draw.pieces(step) for step in range(7)}
+SCENES["cut"] = draw.cut(META.layout, 126, 2048)
 SCENES |= {f"{gpus:,} GPUs": draw.machine(gpus) for gpus in draw.SIZES}
 
 
@@ -105,18 +107,22 @@ def test_the_machine_leads_to_the_chapters_about_it():
         assert (ROOT / "book" / link).is_file(), link
 
 
-def test_in_a_ring_everyone_holds_the_sum_after_one_round_less_than_there_are_gpus():
-    scenes = [draw.everyone(step) for step in range(4)]
-    done = [sum(isinstance(part, Box) and part.solid for part in scene.parts) for scene in scenes]
-    assert done == [0, 0, 0, 4]
+def test_in_a_ring_a_piece_moves_from_each_gpu_in_every_round_until_all_hold_the_sums():
+    scenes = [draw.pieces(step) for step in range(7)]
+    whole = [str(sum(column)) for column in zip(*draw.LISTS, strict=True)]
     for step, scene in enumerate(scenes):
-        boxes = [part for part in scene.parts if isinstance(part, Box)]
-        sums = [int(part.text.split(": ")[1]) for part in boxes]
-        sent = [int(part.text) for part in scene.parts if isinstance(part, Arrow) and part.text]
-        assert sums == [sum(draw.HELD[(i - k) % 4] for k in range(step + 1)) for i in range(4)]
-        assert sorted(sent) == (sorted(draw.HELD) if step else [])
-        if step:  # what arrives is what the sum has grown by
-            before = [int(part.text.split(": ")[1]) for part in scenes[step - 1].parts if isinstance(part, Box)]
-            assert [sums[(i + 1) % 4] - before[(i + 1) % 4] for i in range(4)] == sent
-    with pytest.raises(ValueError, match="from 0 to 3"):
-        draw.everyone(4)
+        numbers = [part for part in scene.parts if isinstance(part, Box) and part.text]
+        assert len(numbers) == 16
+        assert sorted(part.key for part in numbers if part.key) == ["0", "1", "2", "3"]
+        assert sum(part.solid for part in numbers) == max(0, 4 * (step - 2))
+        assert all(part.text in whole for part in numbers if part.solid)
+    with pytest.raises(ValueError, match="6"):
+        draw.pieces(7)
+
+
+def test_a_cut_draws_each_gpu_of_a_server_each_server_of_a_line_and_each_copy():
+    scene, layout = SCENES["cut"], META.layout
+    boxes = [part for part in scene.parts if isinstance(part, Box) and part.kind == "compute"]
+    assert len(boxes) == layout.tp + layout.pp + layout.dp
+    assert sum(one.solid for one in boxes) == layout.tp + 1 + 1  # of the line and of the copies, what is enlarged
+    assert f"= {META.gpus:,.0f} GPUs" in scene.alt

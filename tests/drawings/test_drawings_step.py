@@ -12,7 +12,7 @@ from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import footprint, sent_bytes, simulate_pipeline, step
 from clusterlab.units import GB, fmt
 from drawings import step as drawn
-from explorable import Box, Label
+from explorable import Arrow, Box, Label
 
 LLAMA8, LLAMA70, LLAMA405 = (transformer(f"Llama 3.1 {size}") for size in ("8B", "70B", "405B"))
 WORK = Workload(sequence=8192, global_batch=2048)
@@ -65,21 +65,23 @@ def test_the_stacks_of_memory_are_to_scale():
     boxes = [part for part in scene.parts if isinstance(part, Box) and part.width == 36]
     for i, one in enumerate(found.values()):
         here = [box for box in boxes if box.x == 8 + 50.5 * i]
-        assert sum(box.height for box in here) == pytest.approx(one.total * 160 / 200e9, abs=1.5)
+        assert sum(box.height for box in here) == pytest.approx(one.total * 190 / 200e9, abs=1.5)
         weights = next(box for box in here if box.kind == "weights")
-        assert weights.height == pytest.approx(one.weights * 160 / 200e9)
+        assert weights.height == pytest.approx(one.weights * 190 / 200e9)
     strong = [part.text for part in scene.parts if isinstance(part, Label) and part.strong]
     assert len(strong) == sum(one.total <= 80 * GB for one in found.values())
 
 
-def test_a_stack_above_the_break_goes_on_at_a_tenth_of_the_scale_and_one_that_cannot_be_built_is_a_dash():
-    found = {"DP": held(LLAMA70)["DP"], "CP": None}
+def test_a_stack_above_the_picture_is_cut_off_and_goes_on_as_an_arrow_and_one_that_cannot_be_built_is_a_dash():
+    found = {"DP": held(LLAMA70)["DP"], "TP": held(LLAMA70)["TP"], "CP": None}
     scene = drawn.rank_memory(found, 80 * GB, most=500 * GB)
-    stack = [part for part in scene.parts if isinstance(part, Box) and part.width == 36]
-    above = found["DP"].total - 500e9
-    assert above > 500e9
-    assert min(box.y for box in stack) == pytest.approx(232 - 160 - 5 - above / 10 * 160 / 500e9)
-    assert sum(box.height for box in stack) == pytest.approx(160 + above / 10 * 160 / 500e9, abs=1)
+    assert found["DP"].total > 1000e9
+    stack = [part for part in scene.parts if isinstance(part, Box) and part.x == 8 and part.width == 36]
+    assert min(box.y for box in stack) == pytest.approx(232 - 190)
+    assert sum(box.height for box in stack) == pytest.approx(190, abs=1)
+    (arrow,) = [part for part in scene.parts if isinstance(part, Arrow) and part.heads]
+    assert (arrow.x0, arrow.x1) == (8 + 18, 8 + 18)
+    assert arrow.y1 < arrow.y0 < 232 - 190
     assert "CP: cannot be built" in scene.alt
 
 

@@ -4,9 +4,10 @@ Everything stands at its place in one plane. A camera shows a part of it: the wh
 the head of a chapter, five parts side by side.
 """
 
-from .ring import HELD, LISTS, everyone, pieces
+from .cut import cut
+from .ring import LISTS, pieces
 from .sizes import SIZES, Size, size
 from .strip import here, you_are_here
 from .zoom import machine
 
-__all__ = ["HELD", "LISTS", "SIZES", "Size", "everyone", "here", "machine", "pieces", "size", "you_are_here"]
+__all__ = ["LISTS", "SIZES", "Size", "cut", "here", "machine", "pieces", "size", "you_are_here"]
