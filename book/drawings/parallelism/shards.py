@@ -93,7 +93,7 @@ PRODUCTS = {
     "nobody cuts D": Product(None, "columns"),
     "both cut D": Product("columns", "rows"),
     "one cuts D": Product(None, "rows"),
-    "B and F over the same axis": Product("rows", "columns"),
+    "B, F over one axis": Product("rows", "columns"),
 }
 
 
@@ -139,7 +139,7 @@ def product(case: str, sizes: Sizes) -> Scene:
         "nobody cuts D": "its own columns of H",
         "both cut D": "a part of every sum of H",
         "one cuts D": "all of H, once it has gathered W",
-        "B and F over the same axis": "one block of H; two others nobody has",
+        "B, F over one axis": "one block of H; two others nobody has",
     }
     x_, w_ = (f"{rows} by {columns}" for rows, columns in cut.shapes(sizes)[:2])
     said = f"{case[0].upper()}{case[1:]}: a rank has X as {x_} and W as {w_}, and so {ends[case]}."
