@@ -81,7 +81,7 @@ def placement(layout: Layout, domain: int = 8) -> Scene:
             parts.append(Box(left + 1, top, across - 2, 25, text, kind if known else "ink", solid=known))
     entries = [("GPU 0", "compute", True), ("talks over NVLink", "nvlink", True), ("over the network", "network", True)]
     parts += legend(2, 198, entries, gap=22)
-    parts.append(Label(2, 220, "T tensor, D data, P next stage", anchor="start"))
+    parts.append(Label(2, 220, "T same matrices, D same weights, P next layers", anchor="start"))
     away = sum(gpu >= domain for gpu in found["tensor"])
     next_ = f"GPU {found['pipeline'][0]}" if found["pipeline"] else "nowhere"
     alt = (

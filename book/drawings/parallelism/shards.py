@@ -1,8 +1,9 @@
-"""Shards drawn: what each of four GPUs holds of a layer, and what moves, in each way to cut it."""
+"""Shards drawn: a product of cut matrices, what each of four GPUs holds of a layer, and what moves, in each way."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene, legend
@@ -30,13 +31,13 @@ def _places(x: float, y: float, scale: float = 1.0) -> dict[str, tuple[float, fl
     }
 
 
-def _pieces(place, cut: str | None, rank: int) -> list[tuple[float, float, float, float]]:
+def _pieces(place, cut: str | None, rank: int, n: int = GPUS) -> list[tuple[float, float, float, float]]:
     """The part of an array's place that a rank holds."""
     x, y, width, height = place
     if cut == "columns":
-        return [(x + rank * width / GPUS, y, width / GPUS, height)]
+        return [(x + rank * width / n, y, width / n, height)]
     if cut == "rows":
-        return [(x, y + rank * height / GPUS, width, height / GPUS)]
+        return [(x, y + rank * height / n, width, height / n)]
     if cut == "routed":
         return [(x, y + piece * height / 8, width, height / 8) for piece in sorted(_ROUTED[rank])]
     return [place]
@@ -51,6 +52,98 @@ def _tile(x: float, y: float, rank: int, holds: str, optimizer: float, scale: fl
         pieces = _pieces(places[name], cut or None, rank)
         parts += [Box(*piece, "+" if partial else "", kind, solid=True) for piece in pieces]
     return [*parts, *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale)]
+
+
+class Product(NamedTuple):
+    """How two ranks cut the factors of H[B, F] = X[B, D] W[D, F], by rows or by columns; None is whole."""
+
+    x: str | None
+    w: str | None
+
+    @property
+    def pending(self) -> bool:
+        """Whether both cut D: each rank has some of the terms of every sum."""
+        return self.x == "columns" and self.w == "rows"
+
+    @property
+    def gathered(self) -> bool:
+        """Whether only one cuts D, which must be whole before they can multiply."""
+        return (self.x == "columns") != (self.w == "rows")
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether both cut what they keep, over one axis: each rank has a block of the diagonal."""
+        return self.x == "rows" and self.w == "columns"
+
+    def shapes(self, sizes: Sizes) -> tuple[tuple[int, int], ...]:
+        """Of X, W and H on a rank, when they multiply.
+
+        Examples
+        --------
+        >>> PRODUCTS["both cut D"].shapes(Sizes(tokens=8, width=4, hidden=16))
+        ((8, 2), (2, 16), (8, 16))
+        """
+        b = sizes.tokens // (2 if self.x == "rows" else 1)
+        f = sizes.hidden // (2 if self.w == "columns" else 1)
+        d = sizes.width // (2 if self.pending else 1)
+        return (b, d), (d, f), (b, f)
+
+
+PRODUCTS = {
+    "nobody cuts D": Product(None, "columns"),
+    "both cut D": Product("columns", "rows"),
+    "one cuts D": Product(None, "rows"),
+    "B, F over one axis": Product("rows", "columns"),
+}
+
+
+def product(case: str, sizes: Sizes) -> Scene:
+    """One product of two matrices on two ranks: what each holds, what it must receive, and what it computes.
+
+    Parameters
+    ----------
+    case : str
+        How it is cut: a name of :data:`PRODUCTS`.
+    sizes : Sizes
+        Of the product, for the shapes.
+
+    Examples
+    --------
+    >>> product("both cut D", Sizes(tokens=8, width=4, hidden=16)).alt
+    'Both cut D: a rank has X as 8 by 2 and W as 2 by 16, and so a part of every sum of H.'
+    """
+    cut = PRODUCTS[case]
+    shapes = [f"{rows} \N{MULTIPLICATION SIGN} {columns}" for rows, columns in cut.shapes(sizes)]
+    parts: list[Part] = []
+    for rank in range(2):
+        x = 208.0 * rank
+        at = {"X": (x, 72.0, 40.0, 60.0), "W": (x + 46, 22.0, 140.0, 44.0), "H": (x + 46, 72.0, 140.0, 60.0)}
+        parts.append(Label(x, 10, f"rank {rank}", anchor="start", strong=True))
+        parts += [Box(*place) for place in at.values()]
+        parts += [Box(*piece, "X", "activations", solid=True) for piece in _pieces(at["X"], cut.x, rank, 2)]
+        parts += [Box(*piece, "W", "weights", solid=True) for piece in _pieces(at["W"], cut.w, rank, 2)]
+        if cut.gathered:
+            parts += [Box(*piece, "W", "wire", solid=True) for piece in _pieces(at["W"], cut.w, 1 - rank, 2)]
+        columns = _pieces(at["H"], cut.w if cut.w == "columns" else None, rank, 2)
+        found = [piece for place in columns for piece in _pieces(place, cut.x if cut.forbidden else None, rank, 2)]
+        parts += [Box(*piece, "+ part of H" if cut.pending else "H", "compute", solid=True) for piece in found]
+        if cut.forbidden:
+            for other in range(2):
+                (column,) = _pieces(at["H"], "columns", other, 2)
+                (block,) = _pieces(column, "rows", 1 - other, 2)
+                parts.append(Box(*block, "nobody", "waste"))
+        parts.append(Label(x, 148, f"({shapes[0]}) ({shapes[1]}) → {shapes[2]}", anchor="start"))
+    kinds = [("weights", "weights", True), ("activations", "activations", True), ("computed", "compute", True)]
+    parts += legend(0, 176, [*kinds, ("gathered first", "wire", True)], 12)
+    ends = {
+        "nobody cuts D": "its own columns of H",
+        "both cut D": "a part of every sum of H",
+        "one cuts D": "all of H, once it has gathered W",
+        "B, F over one axis": "one block of H; two others nobody has",
+    }
+    x_, w_ = (f"{rows} by {columns}" for rows, columns in cut.shapes(sizes)[:2])
+    said = f"{case[0].upper()}{case[1:]}: a rank has X as {x_} and W as {w_}, and so {ends[case]}."
+    return Scene(400, 188, parts, alt=said)
 
 
 def layer(way: str, step: int, sizes: Sizes) -> Scene:
