@@ -32,7 +32,7 @@ from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import memory, search, training
 from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
-from clusterlab.serving import batches, passes
+from clusterlab.serving import batches, online, passes
 from clusterlab.units import fmt
 
 DATA = Path(clusterlab.__file__).parent / "evidence" / "data"
@@ -76,6 +76,8 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
+PLAIN["serving"] |= {"Pools"}  # asked for
+PLAIN["evidence"] |= {"OnlineScore", "OnlineGroup"}  # how far off
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
@@ -145,6 +147,10 @@ PREDICTS = {
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
         ("speed of a user", "tokens per second per gpu"),
     ),
+    "serving.Online": (
+        lambda: serving.closed_loop(replica(), REQUESTS, users=8),
+        ("time to first token", "time per token", "tokens per second"),
+    ),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
     "power.Draw": (lambda: power.mean_draw(10_200, utilisation=2 / 3), ("power",)),
@@ -210,7 +216,7 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in PREDICTION_INTERVALS.items()
     }
-    for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
+    for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
         monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
@@ -227,7 +233,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
+        for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
             as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()
