@@ -64,6 +64,8 @@ PLAIN = {
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
         *(
+            "OnlineGroup",
+            "OnlineScore",
             "PeakScore",
             "Score",
             "Coverage",
@@ -76,6 +78,7 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
+PLAIN["serving"] |= {"Pools"}  # asked for
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
@@ -140,6 +143,10 @@ PREDICTS = {
     "serving.MixedPasses": (
         lambda: serving.mixed_passes(replica(), REQUESTS, sequences=8),
         ("decoding", "reading", "mean"),
+    ),
+    "serving.Online": (
+        lambda: serving.closed_loop(replica(), REQUESTS, users=8),
+        ("time to first token", "time per token", "tokens per second"),
     ),
     "serving.Frontier": (
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
