@@ -32,7 +32,7 @@ from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import memory, search, training
 from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
-from clusterlab.serving import batches, passes
+from clusterlab.serving import batches, online, passes
 from clusterlab.units import fmt
 
 DATA = Path(clusterlab.__file__).parent / "evidence" / "data"
@@ -217,7 +217,7 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in PREDICTION_INTERVALS.items()
     }
-    for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
+    for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
         monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
@@ -234,7 +234,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, memory, passes, batches, link_prediction, scenario, catalogue):
+        for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
             as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()
