@@ -36,7 +36,25 @@ MOVED = {
         "longer-sequences": "step.html#longer-sequences",
         "all-layouts-at-once": "step.html#all-layouts-at-once",
         "twice-the-gpus-is-not-half-the-time": "step.html#twice-the-gpus-is-not-half-the-time",
-    }
+    },
+    "book/serving": {
+        "why-a-rack": "fleet.html#why-a-rack",
+        "it-fits-and-leaves-room": "fleet.html#it-fits-and-leaves-room",
+        "capacity-scales-out-bandwidth-scales-up": "fleet.html#capacity-scales-out-bandwidth-scales-up",
+        "each-token-visits-eight-experts": "fleet.html#each-token-visits-eight-experts",
+        "all-wait-for-the-fullest": "fleet.html#all-wait-for-the-fullest",
+        "the-frontier": "fleet.html#the-frontier",
+        "longer-than-a-rack-the-train": "fleet.html#longer-than-a-rack-the-train",
+        "read-prompts-elsewhere": "fleet.html#read-prompts-elsewhere",
+        "requests-come-when-they-like": "fleet.html#requests-come-when-they-like",
+        "little-s-law": "fleet.html#little-s-law",
+        "how-full-may-a-replica-be": "fleet.html#how-full-may-a-replica-be",
+        "near-or-full": "fleet.html#near-or-full",
+        "what-a-token-costs": "fleet.html#what-a-token-costs",
+        "worked-examples-four-questions": "fleet.html#worked-examples-four-questions",
+        "two-tricks": "fleet.html#read-prompts-elsewhere",
+        "price-floors-by-generation": "fleet.html#what-a-token-costs",
+    },
 }
 
 SCRIPT = """<script>

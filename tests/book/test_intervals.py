@@ -64,6 +64,8 @@ PLAIN = {
         "Comparison",  # what an interval is learned from
         "LinkEfficiencyFit",  # from which TimedCollective follows
         *(
+            "OnlineGroup",
+            "OnlineScore",
             "PeakScore",
             "Score",
             "Coverage",
@@ -142,6 +144,10 @@ PREDICTS = {
     "serving.MixedPasses": (
         lambda: serving.mixed_passes(replica(), REQUESTS, sequences=8),
         ("decoding", "reading", "mean"),
+    ),
+    "serving.Online": (
+        lambda: serving.closed_loop(replica(), REQUESTS, users=8),
+        ("time to first token", "time per token", "tokens per second"),
     ),
     "serving.Frontier": (
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
@@ -380,7 +386,8 @@ FIGURES = {
     "cluster": ("Time lost to failures", "An hour costs"),
     "interconnect": ("Expect of NCCL",),
     "step": ("A step", "Fastest"),
-    "serving": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
+    "serving": ("First token, 200 users", "Time per token", "First token"),
+    "fleet": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
     "power": ("At the meter", "Electricity"),
     "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),

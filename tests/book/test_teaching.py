@@ -42,7 +42,7 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 
 
 # The chapter of each set, and where a set has two pages, both.
-PAGES = {"parallelism": ["parallelism", "step"], "capstone": []}
+PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet"], "capstone": []}
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
 
 
@@ -188,6 +188,11 @@ MISCONCEPTIONS = {
         "Twice the GPUs, half the time": "16,384 GPUs train with 2,048 sequences",
     },
     "serving": {
+        "Faster memory makes every": "A model has 40 layers of 12 kernels",
+        "The mean is what a reader": "A batch of 40 users, answers of 400",
+        "Twice the users, twice": "A replica has places for 50 users",
+    },
+    "fleet": {
         "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
         "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
         "Output tokens cost more": "On the rack, a token out costs",

@@ -11,7 +11,7 @@ from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
 CHAPTERS = [
-    "roofline", "interconnect", "parallelism", "step", "serving", "failures", "operations", "power", "scaling", "plan",
+    "roofline", "interconnect", "parallelism", "step", "serving", "fleet", "failures", "operations", "power", "scaling", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
@@ -42,7 +42,8 @@ def test_a_strip_shows_five_levels_and_lights_those_of_its_chapter(name):
 def test_the_strips_light_what_their_chapters_are_about():
     assert lit(draw.here("roofline")) == ["GPU"]
     assert lit(draw.here("interconnect")) == lit(draw.here("parallelism")) == ["server", "fabric"]
-    assert lit(draw.here("serving")) == ["rack"]
+    assert lit(draw.here("serving")) == ["server"]
+    assert lit(draw.here("fleet")) == ["rack"]
     assert lit(draw.here("failures")) == lit(draw.here("power")) == lit(draw.here("scaling")) == ["site"]
     assert len(lit(draw.here("plan"))) == 5
     broken = [part for part in draw.here("failures").parts if isinstance(part, Box) and part.kind == "red"]

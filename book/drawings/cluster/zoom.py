@@ -46,7 +46,7 @@ _FRAMES = {
 _CHAPTERS = {
     "GPU": {"Roofline": "roofline"},
     "server": {"Interconnect": "interconnect", "Parallelism": "parallelism"},
-    "rack": {"Serving": "serving"},
+    "rack": {"Serving": "fleet"},
     "fabric": {"Training step": "step", "Operations": "operations"},
     "site": {"Failures": "failures", "Power": "power", "Cost": "scaling"},
 }
