@@ -78,8 +78,7 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"Pools"}  # asked for
-PLAIN["evidence"] |= {"OnlineScore", "OnlineGroup"}  # how far off
+PLAIN["serving"] |= {"Pools", "Drafts", "Promise"}  # asked for
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
@@ -153,9 +152,9 @@ PREDICTS = {
         lambda: serving.frontier(replica(), REQUESTS, gpus=1),
         ("speed of a user", "tokens per second per gpu"),
     ),
-    "serving.Online": (
-        lambda: serving.closed_loop(replica(), REQUESTS, users=8),
-        ("time to first token", "time per token", "tokens per second"),
+    "serving.Kept": (
+        lambda: serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=100),
+        ("GPUs",),
     ),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
