@@ -32,7 +32,7 @@ from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import memory, search, training
 from clusterlab.planning import scenario
 from clusterlab.records import Explained, with_interval
-from clusterlab.serving import batches, online, passes
+from clusterlab.serving import batches, online, passes, promises
 from clusterlab.units import fmt
 
 DATA = Path(clusterlab.__file__).parent / "evidence" / "data"
@@ -153,7 +153,7 @@ PREDICTS = {
         ("speed of a user", "tokens per second per gpu"),
     ),
     "serving.Kept": (
-        lambda: serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=100),
+        lambda: serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=10_000),
         ("GPUs",),
     ),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
@@ -221,7 +221,7 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in PREDICTION_INTERVALS.items()
     }
-    for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
+    for module in (training, memory, passes, batches, online, promises, link_prediction, scenario, catalogue):
         monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
@@ -238,7 +238,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, memory, passes, batches, online, link_prediction, scenario, catalogue):
+        for module in (training, memory, passes, batches, online, promises, link_prediction, scenario, catalogue):
             as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()
@@ -278,6 +278,8 @@ CALLS = {
     "validate, serving": ["validate", "SERVING"],
     "validate, calibrated": ["validate", "TRAINING", "--calibrate", "TRAINING"],
     "explain": ["explain", "TRAINING", "--row", "T0001"],
+    "serve": ["serve", "--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--rate", "200"],
+    "validate, online": ["validate", "ONLINE"],
     "plan": ["plan", *SMALL],
     "plan, serving": ["plan", *ASKED],
     "plan, published": ["plan", "--preset", "Llama 3 405B", "--draws", "50"],
@@ -305,7 +307,7 @@ def first_rows(name):
 @pytest.fixture
 def call(tmp_path, capsys):
     def run(name, *more):
-        files = {"TRAINING": "training_throughput", "SERVING": "inference"}
+        files = {"TRAINING": "training_throughput", "SERVING": "inference", "ONLINE": "serving_online"}
         arguments = []
         for word in CALLS[name]:
             if word in files:
