@@ -11,7 +11,8 @@ from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
 CHAPTERS = [
-    "roofline", "interconnect", "parallelism", "step", "serving", "fleet", "failures", "operations", "power", "scaling", "plan",
+    "roofline", "interconnect", "parallelism", "step", "serving", "fleet",
+    "failures", "operations", "power", "scaling", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
