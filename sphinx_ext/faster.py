@@ -18,6 +18,7 @@ import sphinx.builders
 import sphinx.builders.html
 import sphinx_codeautolink.extension as codeautolink
 from jupyter_cache import get_cache
+from jupyter_cache.cache.main import JupyterCacheBase
 from sphinx.addnodes import toctree
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 from sphinx.search.en import SearchEnglish
@@ -45,10 +46,16 @@ def setup(app):
     # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
     pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
     pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)
+    # It asks twice what is there, and takes what another process has added in between for too much.
+    JupyterCacheBase.truncate_caches = keep_all
     SearchEnglish.stem = functools.cache(SearchEnglish.stem)  # type: ignore[method-assign]
     sphinx.builders.html.global_toctree_for_doc = table_of_contents
     codeautolink.link_html = link_code
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def keep_all(cache):
+    """Truncate no cache: a book never has a thousand chapters."""
 
 
 def declare(app):
