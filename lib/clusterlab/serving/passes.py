@@ -474,10 +474,10 @@ def _expert_work(routing: Routing, rates: Rates, replica: Replica, now: _Now) ->
     def kernel(times: Number) -> _Kernel:
         touched = experts_touched(times * together, **chosen)
         moved = 2 * times * rows * (2 * routing.width + width)
-        filled = (
-            times * rows + _tile(times * rows / (held * touched)) / 2 * held * touched
-        )  # the last one is half empty
-        return _kernel(slower, 2 * filled * weights, size * held * touched * weights, moved)
+        experts = held * touched
+        # Of each expert's tiles the last is half empty.
+        filled = times * rows + _tile(times * rows / experts) / 2 * experts
+        return _kernel(slower, 2 * filled * weights, size * experts * weights, moved)
 
     return kernel(1.0), kernel(factor), factor
 
