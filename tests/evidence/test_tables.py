@@ -5,7 +5,7 @@ import pytest
 from clusterlab.evidence import published
 from clusterlab.units import hour, kWh, parse
 
-TABLES = ("device_measurements", "failures", "operations", "power", "economics")
+TABLES = ("device_measurements", "own_gpu", "failures", "operations", "power", "economics")
 
 
 @pytest.mark.parametrize("table", TABLES)

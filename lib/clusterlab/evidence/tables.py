@@ -43,6 +43,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
         *("m", "k", "n", "output_bytes", "bytes_moved", "batch", "context", "parameters"),
         *("flops_per_second", "bandwidth", "tokens_per_second", "time"),
     ),
+    "own_gpu": ("tokens", "context", "m", "n", "k", "kernels", "time", "flops", "bytes", "watts"),
     "failures": ("gpus", "nodes", "period", "low", "high"),
     "operations": ("gpus", "nodes", "period", "low", "high"),
     "power": ("n_accelerators",),
@@ -60,11 +61,13 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
     Parameters
     ----------
     table
-        ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"failures"`` (failures,
-        repairs and checkpoints of large runs: ``run``), ``"operations"`` (jobs, waits and use of shared clusters:
-        ``run``), ``"power"`` (power, cooling, energy, carbon, prices: ``group``) or ``"economics"`` (bills, training
-        runs, tiers: ``group``). In ``failures`` and ``operations``, ``low`` and ``high`` hold the value: equal where
-        one number is printed, ``high`` None where the source says "more than".
+        ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"own_gpu"`` (one H100 that
+        ``bench/gpu.py`` measured: ``kind`` launch, gemm, attention, decode or training; ``bytes`` of a training step
+        are its peak of memory), ``"failures"`` (failures, repairs and checkpoints of large runs: ``run``),
+        ``"operations"`` (jobs, waits and use of shared clusters: ``run``), ``"power"`` (power, cooling, energy, carbon,
+        prices: ``group``) or ``"economics"`` (bills, training runs, tiers: ``group``). In ``failures`` and
+        ``operations``, ``low`` and ``high`` hold the value: equal where one number is printed, ``high`` None where the
+        source says "more than".
     **where : str
         Columns and the value that a row must have there.
 
