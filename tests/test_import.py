@@ -17,8 +17,19 @@ KIT = LIBRARY.with_name("explorable")
 BOOK = Path(__file__).parents[1] / "book"
 
 # The order in which the book teaches them: a room takes from those before it, and from no other.
-ROOMS = ("units", "checks", "quantities", "records", "catalogue", "model", "roofline", "interconnect", "parallelism")
-ROOMS += ("serving", "failures", "operations", "power", "scaling", "planning", "evidence", "cli", "__main__")
+ROOMS = ("units", "checks", "quantities", "records", "catalogue", "model", "roofline", "interconnect", "contention")
+ROOMS += (
+    "parallelism",
+    "serving",
+    "failures",
+    "operations",
+    "power",
+    "scaling",
+    "planning",
+    "evidence",
+    "cli",
+    "__main__",
+)
 CORE = {
     "units",
     "checks",

@@ -14,6 +14,7 @@ which they build on one another:
 - ``model``: a transformer, how it is laid out over accelerators, its parameters, FLOPs and caches.
 - ``roofline``: one accelerator, FLOPs against bytes.
 - ``interconnect``: collectives and the fabrics that they run on.
+- ``contention``: flows that meet on the links of a fabric, and jobs that share it.
 - ``parallelism``: what each axis sends, the memory of a rank, the time of a step, the search for a layout.
 - ``serving``: passes of a replica, users and queues, the price of a token.
 - ``failures``: how often, checkpoints, spares, goodput.
