@@ -57,11 +57,12 @@ lint: $(VENV)/test  ## Check style, format and types
 	$(BIN)/ruff format --check --line-length 88 book/*.ipynb
 	$(BIN)/mypy
 
-bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), serving beside aiconfigurator (if installed), jobs beside simpy, sweeps on processes and Dask, the widget beside ipywidgets (needs Chromium)
+bench: $(VENV)/test  ## Measure layouts a second beside mlsysim and calculon (if installed), serving beside aiconfigurator (if installed), jobs beside simpy, flows beside an event-driven witness, sweeps on processes and Dask, the widget beside ipywidgets (needs Chromium)
 	$(BIN)/python bench/layouts.py
 	$(BIN)/python bench/serving.py
 	$(BIN)/python bench/failures.py
 	$(BIN)/python bench/scheduling.py
+	$(BIN)/python bench/contention.py
 	$(BIN)/python bench/sweep.py
 	$(BIN)/python bench/widget.py
 

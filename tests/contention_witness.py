@@ -8,11 +8,11 @@ def fill(capacity, flows, weight):
     """Max-min rates by the textbook: find the tightest link, hold its flows there, and begin again."""
     room, rate, waiting = dict(enumerate(capacity)), {}, set(range(len(flows)))
     while waiting:
-        level, tightest = math.inf, None
-        for link in {one for f in waiting for one in flows[f]}:
-            load = sum(weight[f] * flows[f][link] for f in waiting if link in flows[f])
-            if room[link] / load < level:
-                level, tightest = room[link] / load, link
+        load: dict[int, float] = {}
+        for f in waiting:
+            for link, share in flows[f].items():
+                load[link] = load.get(link, 0.0) + weight[f] * share
+        level, tightest = min((room[link] / load[link], link) for link in load)
         for f in [f for f in waiting if tightest in flows[f]]:
             rate[f] = level * weight[f]
             waiting.remove(f)

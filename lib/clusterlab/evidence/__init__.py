@@ -90,6 +90,7 @@ from .protocol import (
     unseen_runs,
 )
 from .rows import Skipped
+from .shared_fabrics import FabricClaim, fabric_claims
 from .tables import published
 from .timings import Timing, by_source
 from .training_runs import Run, predict_run, predict_runs, why_refused
@@ -121,5 +122,5 @@ __all__ = [
     "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
     "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
-    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
+    "learn_incidents", "FabricClaim", "fabric_claims", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -46,6 +46,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
     "own_gpu": ("tokens", "context", "m", "n", "k", "kernels", "time", "flops", "bytes", "watts"),
     "failures": ("gpus", "nodes", "period", "low", "high"),
     "operations": ("gpus", "nodes", "period", "low", "high"),
+    "contention": ("gpus", "nodes", "period", "low", "high"),
     "power": ("n_accelerators",),
     "economics": (),
 }
@@ -64,10 +65,10 @@ def published(table: str, **where: str) -> tuple[Mapping, ...]:
         ``"device_measurements"`` (single accelerators: ``kind`` gemm, memory or decode), ``"own_gpu"`` (one H100 that
         ``bench/gpu.py`` measured: ``kind`` launch, gemm, attention, decode or training; ``bytes`` of a training step
         are its peak of memory), ``"failures"`` (failures, repairs and checkpoints of large runs: ``run``),
-        ``"operations"`` (jobs, waits and use of shared clusters: ``run``), ``"power"`` (power, cooling, energy, carbon,
-        prices: ``group``) or ``"economics"`` (bills, training runs, tiers: ``group``). In ``failures`` and
-        ``operations``, ``low`` and ``high`` hold the value: equal where one number is printed, ``high`` None where the
-        source says "more than".
+        ``"operations"`` (jobs, waits and use of shared clusters: ``run``), ``"contention"`` (flows and jobs that meet
+        on a fabric: ``run``), ``"power"`` (power, cooling, energy, carbon, prices: ``group``) or ``"economics"``
+        (bills, training runs, tiers: ``group``). Where there is a ``run``, ``low`` and ``high`` hold the value: equal
+        where one number is printed, ``high`` None where the source says "more than".
     **where : str
         Columns and the value that a row must have there.
 
