@@ -25,8 +25,8 @@ from explorable import Question, check, explorer
 from explorable._widget import escape
 from explorable.explorer._markup import Figure
 
-CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "parallelism", "step", "serving", "fleet")
-CHAPTERS += ("failures", "operations", "power", "scaling", "plan")
+CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "contention", "parallelism", "step", "serving")
+CHAPTERS += ("fleet", "failures", "operations", "power", "scaling", "plan")
 ROOT = Path(__file__).parents[1]
 _HERE = Path(__file__)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")

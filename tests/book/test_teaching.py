@@ -42,7 +42,12 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 
 
 # The chapter of each set, and where a set has two pages, both.
-PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet"], "capstone": []}
+PAGES = {
+    "interconnect": ["interconnect", "contention"],
+    "parallelism": ["parallelism", "step"],
+    "serving": ["serving", "fleet"],
+    "capstone": [],
+}
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
 
 
@@ -86,8 +91,8 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (9, 15)
-    assert "some nine hours, fifteen with the exercises" in text
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (10, 16)
+    assert "some ten hours, sixteen with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -176,6 +181,11 @@ MISCONCEPTIONS = {
         "NVLink 5 is 1.8 TB/s": "A datasheet says that NVLink 5 carries 1.8 TB/s",
         "480 GB/s of busbw": "nccl-tests prints 400 GB/s of busbw",
         "Twice the GPUs, twice the all-reduce": "A ring all-reduces 10 GB over 64",
+    },
+    "contention": {
+        "More uplinks would help": "A leaf has 32 uplinks, and 16 flows",
+        "2:1 makes everything": "128 GPUs, eight under each leaf",
+        "Two jobs on one cable": "Three equal jobs share an uplink",
     },
     "parallelism": {
         "The network is only nine times slower": "TP8 fills a server. You double it",

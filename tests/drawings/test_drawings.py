@@ -4,6 +4,7 @@ import pkgutil
 
 import pytest
 import test_drawings_cluster as cluster
+import test_drawings_contention as contention
 import test_drawings_failures as failures
 import test_drawings_interconnect as interconnect
 import test_drawings_operations as operations
@@ -23,6 +24,7 @@ from explorable import Box, Label, Scene
 # What drawings were laid out for where it is not the widest letter: the average one is 6.4, a wide and bold one 7.8.
 ROOMS = {
     cluster: {},
+    contention: {},
     failures: {"edge": 6.4},
     interconnect: {"edge": 7.8},
     operations: {},

@@ -64,7 +64,7 @@ def fabric_claims(*, patterns: int = 20) -> list[FabricClaim]:
     HotNets '22    1.300  1.000 to 1.500  bound
     CASSINI        1.600  1.000 to 2.000  bound
     MLTCP          2.000  1.000 to 2.000  bound
-    Meta RoCE      1.400  1.000 to 1.976  bound
+    Meta RoCE      1.400  1.000 to 2.063  bound
     Rail-only      0.082  0.073 to 0.111  predicted
     Rail-only      0.112  0.073 to 0.111  predicted
     """
