@@ -70,6 +70,7 @@ def test_the_value_of_the_fault_is_found():
         first = explain(runs, row).suspects[0]
         assert first.name == name
         assert first.error < 0.02, "what is left is the grid of values"
+        assert ("flows collide" in first.says) == (name == "network")
         if name == "GEMMs":
             assert first.value / first.believed == pytest.approx(0.7, rel=0.03)
 

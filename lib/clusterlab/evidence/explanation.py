@@ -256,7 +256,7 @@ def _shares(mine: Run) -> Iterator[_Change]:
         ("GEMMs", "efficiency", by_bits.get(PRECISIONS[mine.workload.precision][1], "gemm_4"), "of peak"),
         ("memory", "efficiency", "memory", "of its bandwidth"),
         ("scale-up link", "link_efficiency", "scale_up_ring", "of its bandwidth"),
-        ("network", "link_efficiency", "network_ring", "of its bandwidth"),
+        ("network", "link_efficiency", "network_ring", "of its bandwidth, as where flows collide"),
         ("all-to-all", "link_efficiency", "all_to_all", "of its bandwidth"),
     ]
     kernel = mine.software.attention  # in multiples of the share
