@@ -148,7 +148,11 @@ def tree(fabric: Clos, routes: Routes, yours: int, failed: int | None = None) ->
             parts.append(Box(x - 38 + 9.6 * i, 154, 8.4, 16, kind=kind, solid=solid))
     parts += [Label(0, 30, "spines", "start"), Label(0, 138, "leaves", "start"), Label(0, 162, "GPUs", "start")]
     parts.append(Label(left, 8, "flows on the fullest cable of each", "start"))
-    parts += legend(2, 190, [("full", "network", True), ("over-full", "lost", True), ("idle", "idle", False)])
+    parts += legend(
+        2,
+        190,
+        [("full", "network", True), ("over-full", "lost", True), ("idle", "idle", False), ("failed", "red", True)],
+    )
     parts += legend(2, 210, [("full rate", "compute", True), ("slowed", "compute", False), ("other job", "grey", True)])
     slowest = fmt(rates[:yours].min(), "B/s")
     alt = (
