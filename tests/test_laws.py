@@ -205,8 +205,8 @@ BY_HAND = {
     "model": "trained alternate_share",
     "interconnect": "crossover_size overlap_stages torus hierarchy",
     "contention": "clos dragonfly torus_links joined link_load drain_time max_min_rates finish_times hashed pinned "
-    "least_loaded sprayed ring_traffic tree_traffic hierarchical_traffic all_to_all_traffic exchange_time simulate_jobs "
-    "blocked_rates",
+    "least_loaded sprayed ring_traffic tree_traffic hierarchical_traffic all_to_all_traffic exchange_time "
+    "blocked_rates simulate_jobs",
     "parallelism": "layer_activations simulate_pipeline simulate_dualpipe step_kind sent_bytes step "
     "reached scan_time wider axes search",
     "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue "

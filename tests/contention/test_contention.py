@@ -303,6 +303,12 @@ def test_balls_in_bins_by_hand():
     assert fullest_link([1, 5], [9, 1]).tolist() == pytest.approx([1, 5])
 
 
+@pytest.mark.parametrize(("flows", "links"), [(5, 3), (4, 4), (7, 2), (2, 9)])
+def test_the_fullest_link_is_the_mean_over_every_way_to_deal(flows, links):
+    fullest = [max(map(deal.count, deal)) for deal in itertools.product(range(links), repeat=flows)]
+    assert fullest_link(flows, links) == pytest.approx(np.mean(fullest), rel=1e-12)
+
+
 def test_hashed_flows_of_a_leaf_are_balls_in_bins():
     fabric = clos(8, 8, 8, bandwidth=NDR)
     routes = hashed(fabric, range(8), np.arange(8) * 8 % 56 + 8, draws=4000, seed=2)

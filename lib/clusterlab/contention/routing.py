@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -61,7 +63,7 @@ def fullest_link(flows: Count, links: Count) -> Multiple:
     Notes
     -----
     Source: Raab and Steger 1998 for what it grows like, ln n / ln ln n for as many flows as links. Derived: the
-    polynomial counts the ways to deal m flows out to n links with at most k on each.
+    polynomial counts the ways to deal m flows out to n links with at most k on each; here by its Fourier series.
 
     Examples
     --------
@@ -73,22 +75,18 @@ def fullest_link(flows: Count, links: Count) -> Multiple:
 
 @np.vectorize(otypes=[float])
 def _fullest(flows: float, links: float) -> float:
-    flows, links = int(flows), int(links)
-    mean, expected = flows / links, 0.0
-    # Counts that are Poisson with this mean, given that they sum to the flows, are those of balls in bins.
-    j = np.arange(flows + 1)
-    log = j * np.log(mean) - mean - np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, flows + 1)))])
-    single = np.exp(log)
-    sums = np.exp(flows * np.log(flows) - flows - np.cumsum(np.log(np.arange(1, flows + 1)))[-1])
-    for k in range(flows):
-        few, power, rest = np.where(j <= k, single, 0.0), np.eye(1, flows + 1)[0], links
-        while rest:  # the power of a polynomial, by squares, up to the flows
-            if rest % 2:
-                power = np.convolve(power, few)[: flows + 1]
-            few, rest = np.convolve(few, few)[: flows + 1], rest // 2
-        missed = 1 - power[flows] / sums
+    mean, most = flows / links, int(flows)
+    # Counts that are Poisson with this mean, given that they sum to the flows, are those of balls in bins. Their sum is
+    # within sixteen deviations of the flows: so many points of its Fourier series tell one sum from all others.
+    points = 2 ** math.ceil(math.log2(16 * flows**0.5 + 64))
+    angle = 2j * np.pi * np.arange(points) / points
+    whole = math.exp(flows * math.log(flows) - flows - math.lgamma(flows + 1))
+    expected, few = 0.0, np.zeros(points, complex)
+    for k in range(most):
+        few += math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) * np.exp(angle * k)
+        missed = 1 - float(np.mean(few**links * np.exp(-angle * flows)).real) / whole if k >= mean else 1.0
         expected += missed
-        if missed < 1e-9 and k > mean:
+        if missed < 1e-10:
             break
     return expected
 

@@ -59,8 +59,8 @@ def fabric_claims(*, patterns: int = 20) -> list[FabricClaim]:
     --------
     >>> for claim in fabric_claims(patterns=5):
     ...     print(f"{claim.run:14} {claim.measured:5.3f}  {claim.low:.3f} to {claim.high:.3f}  {claim.role}")
-    Myri-10G       0.380  0.387 to 0.407  predicted
-    Myri-10G       0.770  0.407 to 0.875  bound
+    Myri-10G       0.380  0.398 to 0.418  predicted
+    Myri-10G       0.770  0.418 to 0.886  bound
     HotNets '22    1.300  1.000 to 1.500  bound
     CASSINI        1.600  1.000 to 2.000  bound
     MLTCP          2.000  1.000 to 2.000  bound
