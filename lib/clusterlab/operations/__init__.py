@@ -1,4 +1,4 @@
-"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine, the person on call."""
+"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine, on call."""
 
 from .jobs import Cluster, Jobs, draw_jobs
 from .limits import Drain, drain, expected_wait

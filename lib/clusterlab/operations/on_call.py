@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..checks import Numeric, nonnegative, positive, whole
+from ..checks import Numeric, broadcastable, nonnegative, positive, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, PositiveShare, Seconds, Share, WholeAmount, law
 from ..records import Explained, Rows, summary
 
@@ -265,6 +265,7 @@ def rollout(
     if np.ndim(waves) == 0:
         raise ValueError(f"waves must be a list, the servers of each, got {waves!r}")
     (sizes, strikes), (soaked,) = whole(waves=waves, stop=stop), nonnegative(soak=soak)
+    broadcastable(soak=soak, bug=bug, stop=stop, **({} if mtbf is None else {"mtbf": mtbf}))
     (struck,) = positive(bug=bug)
     others = 0 / struck if mtbf is None else 1 / positive(mtbf=mtbf)[0]
     soaked, rate, others, strikes = (np.expand_dims(x, -1) for x in (soaked, 1 / struck, others, strikes))
