@@ -42,7 +42,8 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 
 
 # The chapter of each set, and where a set has two pages, both.
-PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet"], "capstone": []}
+PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet"]}
+PAGES |= {"operations": ["operations", "on_call"], "capstone": []}
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
 
 
@@ -86,8 +87,8 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (9, 15)
-    assert "some nine hours, fifteen with the exercises" in text
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (10, 16)
+    assert "some ten hours, sixteen with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -206,6 +207,11 @@ MISCONCEPTIONS = {
         "90 % utilised": "A dashboard counts GPUs as used",
         "More prefetch fixes": "Each batch takes 1.25 steps to read",
         "A shorter timeout": "Pauses of 30 s on average",
+    },
+    "on_call": {
+        "An Xid is a broken": "The log shows Xid 63",
+        "Three days without": "The contract promises one failure a day",
+        "A canary of four": "Ten servers run a new firmware",
     },
     "power": {
         "TDP is what it draws": "4,096 H100s in DGX servers",
