@@ -39,13 +39,15 @@ class Signals:
                     rules.append(f".cl-signals:has(#{key}:checked) details:not(.{key}) {{ display: none; }}")
             buttons.append("</fieldset>")
         lines = "".join(_line(signal, URGENCIES, places) for signal in self.signals.values())
-        return f'<div class="cl-signals"><style>{_STYLE}{"".join(rules)}</style>{"".join(buttons)}{lines}</div>'
+        listed = f'<div class="cl-list" tabindex="0" role="region" aria-label="Signals">{lines}</div>'
+        return f'<div class="cl-signals"><style>{_STYLE}{"".join(rules)}</style>{"".join(buttons)}{listed}</div>'
 
 
 _STYLE = """
 .cl-signals fieldset { display: flex; flex-wrap: wrap; gap: 0.2em 1.1em; border: 0; margin: 0 0 0.5em; padding: 0; }
 .cl-signals legend { float: left; padding: 0; margin: 0 0.9em 0 0; font-size: 1em; width: auto; font-weight: 600; }
 .cl-signals label { white-space: nowrap; margin: 0; }
+.cl-signals .cl-list { max-height: 34rem; overflow: auto; padding-right: 0.4em; }
 .cl-signals details { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: 0.25em 0; }
 .cl-signals summary { cursor: pointer; overflow-wrap: anywhere; }
 .cl-signals summary b { margin-right: 0.5em; }
@@ -55,6 +57,8 @@ _STYLE = """
 .cl-urgency-1 { --cl-u: light-dark(#7d6201, #cfad4e); }
 .cl-urgency-2 { --cl-u: light-dark(#1a64bd, #73b6fa); }
 .cl-urgency-3 { --cl-u: light-dark(#5b5b5b, #a4a4a4); }
+@media (max-width: 40rem) { .cl-signals summary i { float: none; margin: 0 0.4em 0 0; } }
+@media print { .cl-signals .cl-list { max-height: none; } }
 .cl-signals :is(dt, dd) { margin: 0; }
 .cl-signals dt { font-weight: 600; }
 """
@@ -151,7 +155,7 @@ def waves(sizes: Sequence[int], found: Rollout, rows: int = 0) -> Scene:
     >>> waves([4, 16, 236], rollout([4, 16, 236], soak=24 * 3600, bug=500 * 3600)).alt
     'Wave 1 has 4 servers, wave 2 16 and starts in 83% of cases, wave 3 236 and starts in 32% of cases.'
     """
-    left, right, row, high = 58.0, 330.0, 34.0, 24.0
+    left, right, row, high = 58.0, 300.0, 34.0, 24.0
     drawn: list[Part] = [Label(400, 8, "bug gets here", "end", strong=True), Label(left, 8, "servers", "start")]
     said, top = [], 20.0
     for i, (size, chance) in enumerate(zip(sizes, found.reached, strict=True)):
@@ -160,7 +164,7 @@ def waves(sizes: Sequence[int], found: Rollout, rows: int = 0) -> Scene:
         drawn.append(Box(left, y, width, high, kind="compute"))
         if chance * width > 0.5:
             drawn.append(Box(left, y + high * (1 - chance), width, high * chance, kind="waste", solid=True))
-        drawn.append(Label(min(left + width + 6, right - 10), y + high / 2, fmt(size), "start"))
+        drawn.append(Label(left + width + 6, y + high / 2, fmt(size), "start"))
         drawn.append(Label(400, y + high / 2, fmt(float(chance), "%", 2), "end"))
         starts = f" and starts in {fmt(float(chance), '%', 2)} of cases" if i else ""
         said.append(f"wave {i + 1} {'has ' if not i else ''}{size:,}{' servers' if not i else ''}{starts}")
