@@ -49,6 +49,7 @@ MOVED = {
         "a-job-that-has-become-slower": "#when-does-an-alarm-pay",
         "my-all-reduce-is-slow": "on_call.html#my-all-reduce-is-slow",
         "find-the-one": "on_call.html#my-all-reduce-is-slow",
+        "exercise-6-two-bad-servers": "on_call.html#exercise-4-two-bad-servers",
     },
     "book/serving": {
         "why-a-rack": "fleet.html#why-a-rack",
