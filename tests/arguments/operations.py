@@ -16,6 +16,8 @@ ARGUMENTS = {
     "least_tests": {"n": (4.0, 9.0), "bad": (1.0, 2.0)},
     "pair_tests": {"n": (8.0, 11.0), "bad": (1.0, 2.0)},
     "servers_needed": {"one": files()},
+    "best_burn_in": {"mtbf": (2.0, 4.0)},
+    "k_of_n": {"k": (1.0, 2.0), "n": (2.0, 4.0)},
 }
 UNITS = (registry.Quantity(np.ones(2), unit) for unit in ("octet/s", "octet"))
 IN_UNITS = {"servers_needed": {"one": files(*UNITS)}}

@@ -46,6 +46,7 @@ PAGES = {
     "interconnect": ["interconnect", "contention"],
     "parallelism": ["parallelism", "step"],
     "serving": ["serving", "fleet"],
+    "operations": ["operations", "on_call"],
     "capstone": [],
 }
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
@@ -216,6 +217,11 @@ MISCONCEPTIONS = {
         "90 % utilised": "A dashboard counts GPUs as used",
         "More prefetch fixes": "Each batch takes 1.25 steps to read",
         "A shorter timeout": "Pauses of 30 s on average",
+    },
+    "on_call": {
+        "An Xid is a broken": "The log shows Xid 63",
+        "Three days without": "The contract promises one failure a day",
+        "A canary of four": "Ten servers run a new firmware",
     },
     "power": {
         "TDP is what it draws": "4,096 H100s in DGX servers",

@@ -148,7 +148,7 @@ values = st.recursive(
 
 
 KINDS_OF_GAPS = tuple(
-    f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner", "stack")
+    f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner", "stack", "signal")
 )
 
 

@@ -1,14 +1,28 @@
 """Drawings of operations: what is drawn equals the law or the record, labels stay inside, and words say the point."""
 
+import math
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
-from drawings.operations import burst, losses, pipe, profile, ranks, search
+from drawings.operations import (
+    blocks,
+    burst,
+    load_test,
+    losses,
+    pipe,
+    profile,
+    rack,
+    ranks,
+    search,
+    signal_table,
+    waves,
+)
 
-from clusterlab.operations import fair_shares, file_system, find_bad
+from clusterlab.operations import SIGNALS, fair_shares, file_system, find_bad, rollout
 from clusterlab.scaling import chain
-from clusterlab.units import GB, TB
+from clusterlab.units import GB, TB, hour
 from explorable import Arrow, Band, Box
 
 PARTS = {"drives": 16, "drive_read": 7 * GB, "drive_write": 4 * GB, "drive_capacity": 15 * TB, "network": 50 * GB}
@@ -102,3 +116,54 @@ def test_a_search_shows_the_groups_that_were_tested():
         assert scene.alt.count("Test") == shown
     assert search(16, tests, [11], 0).alt == "16 machines, none tested yet."
     assert not of(SCENES["search"], Arrow)
+
+
+# --- on call ---------------------------------------------------------------------------------------------------------
+
+WAVES = [4, 16, 64, 172]
+ROLLED = rollout(WAVES, soak=24 * hour, bug=500 * hour)
+SCENES |= {
+    "load test": load_test([hour, 30 * hour, math.inf, math.inf], 24 * hour, 60 * hour),
+    "waves": waves(WAVES, ROLLED, rows=4),
+    "one wave": waves([256], rollout([256], soak=hour, bug=hour), rows=4),
+    **{f"rack, {n} failed": rack(range(n), used) for n, used in ((0, 18), (1, 16), (3, 16))},
+    "blocks": blocks([[True] * 3, [False] * 3, [True, False, True]], 3),
+}
+
+
+def test_a_rack_draws_every_tray_once_as_it_is():
+    for failed, used, working in (([], 18, 72), ([1], 16, 64), ([0, 1, 2], 16, 0), ([4], 18, 0)):
+        scene = rack(failed, used)
+        kinds = Counter(box.kind for box in of(scene, Box))
+        assert kinds["compute"] == working
+        assert kinds["lost"] == 4 * len(failed)
+        assert kinds["idle"] == 72 - working - 4 * len(failed)
+        assert f"{working} of 72 GPUs work" in scene.alt
+
+
+def test_waves_are_as_wide_as_their_servers_and_as_full_as_the_bug_is_likely():
+    outer = [box for box in of(SCENES["waves"], Box) if box.kind == "compute"]
+    assert [box.width / outer[-1].width for box in outer] == pytest.approx([max(n / 172, 3 / 242) for n in WAVES])
+    inner = [box for box in of(SCENES["waves"], Box) if box.kind == "waste"]
+    assert [box.height / 24 for box in inner] == pytest.approx(ROLLED.reached[: len(inner)].tolist())
+
+
+def test_a_load_test_ends_a_bad_server_where_it_shows():
+    ends = [box.x + 2 for box in of(SCENES["load test"], Box) if box.kind == "lost"]
+    assert ends == pytest.approx([4 + 392 * t / 60 for t in (1, 30)])
+    assert "1 show it within the 24 h of the test, 1 does not" in SCENES["load test"].alt
+
+
+def test_blocks_say_where_a_gang_fits():
+    assert SCENES["blocks"].alt == "3 blocks of 3 servers, 5 free in all: 3 fit anywhere, and into 1 of the blocks."
+    assert sum(box.solid for box in of(SCENES["blocks"], Box)) == 5
+
+
+def test_the_list_of_signals_has_every_signal_and_a_rule_for_every_button():
+    text = signal_table(SIGNALS)._repr_html_()
+    assert text.count("<details") == len(SIGNALS)
+    buttons = set(re.findall(r'id="(cl-[uw]\d+)"', text)) - {"cl-u0", "cl-w0"}
+    assert buttons == set(re.findall(r":has\(#(cl-[uw]\d+):checked\)", text))
+    used = {key for keys in re.findall(r'<details class="([^"]*)"', text) for key in keys.split()}
+    assert used == buttons
+    assert "http" not in re.sub(r'href="[^"]*"', "", text)  # nothing is loaded

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from drawings.operations import sharing as schedule
 
 from clusterlab.operations import Cluster, Jobs, draw_jobs, simulate_cluster
 from clusterlab.units import hour
-from drawings import operations as schedule
 from explorable import Box, Label
 
 MIX = {1: (0.3, 2 * hour), 2: (0.2, 3 * hour), 8: (0.35, 3 * hour), 16: (0.1, 4 * hour), 64: (0.05, 5 * hour)}

@@ -52,6 +52,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
     "fleet": ({"rack": ("gpu", "switch")}, "a rack that answers"),
     "failures": ({"site": ("pod",)}, "the site's machines, one of them broken"),
     "operations": ({"fabric": ("server",)}, "the fabric, and the jobs that share it"),
+    "on_call": (
+        {"server": ("gpu", "nvlink", "nvswitch"), "rack": ("gpu", "switch"), "fabric": ("server", "leaf", "spine")},
+        "every part that can call somebody at night",
+    ),
     "power": ({"site": ("pylon", "feed", "cooler", "heat")}, "what feeds the site and what cools it"),
     "scaling": ({"site": ("hall", "pod")}, "the site and its price"),
     "plan": (

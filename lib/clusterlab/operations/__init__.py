@@ -1,4 +1,4 @@
-"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine."""
+"""Operations: storage that feeds jobs, jobs that wait, the slowest of many, alarms, the bad machine, on call."""
 
 from .jobs import Cluster, Jobs, draw_jobs
 from .limits import Drain, drain, expected_wait
@@ -13,8 +13,10 @@ from .monitoring import (
     result_checks,
     step_alarm,
 )
+from .on_call import BurnIn, Rollout, accepted, best_burn_in, burn_in, flaps_to_swap, k_of_n, rollout
 from .replays import Replays, replay
 from .schedules import CAUSES, Attempt, Schedule, Use, compare_policies
+from .signals import SIGNALS, URGENCIES, Signal
 from .simulation import simulate_cluster
 from .storage import (
     Feeding,
@@ -34,5 +36,6 @@ __all__ = [
     "Feeding", "feed", "Cluster", "Jobs", "draw_jobs", "Attempt", "CAUSES", "Use", "Schedule", "simulate_cluster",
     "compare_policies", "Replays", "replay", "expected_wait", "Drain", "drain", "slowest", "any_slow", "repetitions",
     "Detector", "heartbeat", "best_timeout", "step_alarm", "result_checks", "best_check_interval", "least_tests",
-    "pair_tests", "find_bad",
+    "pair_tests", "find_bad", "Signal", "SIGNALS", "URGENCIES", "BurnIn", "burn_in", "best_burn_in", "accepted",
+    "Rollout", "rollout", "k_of_n", "flaps_to_swap",
 ]  # fmt: skip

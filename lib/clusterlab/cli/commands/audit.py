@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ...catalogue import CHECKED, KINDS, Component, Fact, Sourced, efficiencies, hardware, prices, stored
 from ...evidence.text import name_of, read_text
 from ...model import Entry, parameters, published
+from ...operations.signals import read_signals
 from ...planning import published as presets
 from ...planning.stacks import read_stacks
 from ...records import Json
@@ -28,6 +29,7 @@ CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Record]]]
     "economics.toml": prices.read_prices,
     "planner.toml": presets.load,
     "stacks.toml": read_stacks,
+    "signals.toml": read_signals,
 }
 
 
