@@ -44,7 +44,8 @@ def balance_pools(
     generating, training
         GPU-seconds of work in an iteration that more GPUs share, g and t.
     floor
-        Seconds of generation that no GPU shortens, phi: the longest answer's passes at their least.
+        Seconds of generation that no further GPU shortens, phi: those in which a batch empties, over what its tokens
+        would take one that never does (a :class:`Rollout`'s time less its steady time).
 
     Returns
     -------
@@ -120,8 +121,8 @@ def schedule_times(
     Notes
     -----
     Derived. Asynchrony does no work sooner and saves none; what it saves is the wait for the longest answer, and so
-    its gain is at most :math:`1 + (\phi + w) N / (g + t)`: the more GPUs, the more. A batch that empties, step by step,
-    and an event-driven pipeline are its witness.
+    its gain is :math:`1 + \phi N / (g + t)`: the more GPUs, the more. A batch that empties, pass by pass, and pools run
+    event by event are its witness.
 
     Examples
     --------

@@ -32,11 +32,18 @@ class WeightRoutes(Explained):
 
 @law
 def weight_routes(
-    size: Bytes, *, ranks: Count, copies: Count, senders: Count, bandwidth: BytesPerSecond, latency: Seconds = 0
+    size: Bytes,
+    *,
+    ranks: Count,
+    copies: Count,
+    senders: Count,
+    ports: Count = 1,
+    bandwidth: BytesPerSecond,
+    latency: Seconds = 0,
 ) -> WeightRoutes:
     r"""Time in which new weights travel from a trainer to its generators, by three routes.
 
-    .. math:: \frac{c\,W}{B}, \qquad \frac{W}{B}, \qquad \max\!\Big(\frac{W}{r B},\; \frac{c\,W}{s B}\Big)
+    .. math:: \frac{c\,W}{B}, \qquad \frac{W}{p\,B}, \qquad \max\!\Big(\frac{W}{r B},\; \frac{c\,W}{s B}\Big)
 
     Parameters
     ----------
@@ -48,13 +55,15 @@ def weight_routes(
         Replicas, c.
     senders
         GPUs that train and send, s.
+    ports
+        Ports of a server, p, that take in a broadcast together: each a part, which NVLink passes on.
     bandwidth, latency
         Of the port of one GPU, B; a hop.
 
     Returns
     -------
     WeightRoutes
-        In a broadcast each GPU passes on what it gets, so that it costs no more for more replicas; a share goes
+        In a broadcast each server passes on what it gets, so that it costs no more for more replicas; a share goes
         straight from who has it to who needs it, and the fuller side sets the time.
 
     Notes
@@ -66,18 +75,19 @@ def weight_routes(
     --------
     A trillion weights in 8 bits to 16 replicas of 16 GPUs, from 256, at 50 GB/s a port:
 
-    >>> weight_routes(1e12, ranks=16, copies=16, senders=256, bandwidth=50e9)
+    >>> weight_routes(1e12, ranks=16, copies=16, senders=256, ports=8, bandwidth=50e9)
     WeightRoutes
                     time
     one source  5.33 min
-    broadcast       20 s
+    broadcast      2.5 s
     shards        1.25 s
     """
     whole = point_to_point.unchecked(size, bandwidth=bandwidth, latency=latency).time
+    passed = point_to_point.unchecked(size / ports, bandwidth=bandwidth, latency=latency).time
     share = point_to_point.unchecked(size / ranks, bandwidth=bandwidth, latency=latency).time
     sent = point_to_point.unchecked(copies * size / senders, bandwidth=bandwidth, latency=latency).time
-    nothing = 0.0 * (ranks + copies + senders) * whole
-    return WeightRoutes(copies * whole + nothing, whole + nothing, larger(share, sent))
+    nothing = 0.0 * (ranks + copies + senders + ports) * whole
+    return WeightRoutes(copies * whole + nothing, passed + nothing, larger(share, sent))
 
 
 @law
