@@ -86,6 +86,7 @@ PLAIN["post_training"] |= {"Emptying", "PoolBalance", "ScheduleTimes", "WeightRo
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Stack"}  # data
+PLAIN["planning"] |= {"PostTraining"}  # asked for
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 
@@ -109,6 +110,14 @@ JOB = failures.Job(interval=1100, write=60, mtbf=1e4, detection=120, restart=300
 RUN = planning.Training("Llama 3.1 8B", 1e12, global_batch=512)
 FEW = planning.Site("H100 SXM", gpus=64, layout={"tp": 1, "pp": 1, "cp": 1, "zero": 3})
 FLEET = planning.Serving("Llama 3.1 8B", 50, 1000, 300, speed=20)
+
+
+@cache
+def loop_plan():
+    lengths = post_training.Lengths(500, limit=2048)
+    return planning.plan_loop(
+        planning.PostTraining("Llama 3.1 8B", 8, 8, lengths, 100), "H100 SXM", gpus=8, rent=1e-3, schedule="synchronous"
+    )
 
 
 @cache
@@ -181,6 +190,7 @@ PREDICTS = {
         fleet,
         ("GPUs", "speed, replicas full", "first token", "cost a year", "mean power", "cost of a million tokens"),
     ),
+    "planning.LoopPlan": (loop_plan, ("iteration", "time", "cost")),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),
     "planning.Atlas": (atlas, (RUN.model.name,)),
 }

@@ -42,7 +42,7 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 
 
 # The chapter of each set, and where a set has two pages, both.
-PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet"], "capstone": []}
+PAGES = {"parallelism": ["parallelism", "step"], "serving": ["serving", "fleet", "post_training"], "capstone": []}
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
 
 
@@ -86,8 +86,8 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (9, 15)
-    assert "some nine hours, fifteen with the exercises" in text
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (10, 16)
+    assert "some ten hours, sixteen with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -196,6 +196,11 @@ MISCONCEPTIONS = {
         "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
         "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
         "Output tokens cost more": "On the rack, a token out costs",
+    },
+    "post_training": {
+        "RL is slow because": "A round writes for 180 s",
+        "More GPUs make the rollout": "A pass takes 10 ms, and 0.05 ms more",
+        "Asynchronous training overlaps": "Writing a batch costs 6,000 GPU-seconds",
     },
     "failures": {
         "5.7 years each": "640 servers of eight GPUs",
