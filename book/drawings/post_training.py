@@ -111,9 +111,7 @@ def routes(route: str, found: WeightRoutes, *, senders: int, copies: int, ranks:
         ]
     elif route == "broadcast":
         parts.append(Arrow(at[0], top + 24, below[0], low - 6, kind="network"))
-        parts += [
-            Arrow(a + 3, low + 36, b - 3, low + 36, kind="network") for a, b in pairwise(below)
-        ]
+        parts += [Arrow(a + 3, low + 36, b - 3, low + 36, kind="network") for a, b in pairwise(below)]
     else:
         parts += [Arrow(at[i * above // len(below)], top + 24, x, low - 6, kind="network") for i, x in enumerate(below)]
     parts.append(Label(0, low + 52, f"{copies:,} replicas of {ranks} GPUs write", "start", strong=True))
@@ -156,8 +154,7 @@ def roles(held: Sequence[Role], capacity: float) -> Scene:
     said = []
     for i, one in enumerate(held):
         y, x, total = i * row, 2.0, sum(one.parts.values())
-        parts.append(Label(0, y + 8, one.name, "start", strong=True))
-        parts.append(Label(400, y + 8, fmt(total, "B"), "end"))
+        parts.append(Label(0, y + 8, f"{one.name}: {fmt(total, 'B')}", "start", strong=True))
         parts.append(Box(2, y + 20, capacity * unit, high, kind="waste" if total > capacity else "ink"))
         for kind, size in one.parts.items():
             if size * unit >= 0.5:

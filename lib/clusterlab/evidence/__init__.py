@@ -83,6 +83,7 @@ from .online_validation import (
 from .own_failures import Cause, OwnFailures, learn_incidents
 from .post_training_runs import (
     PostTrainingRun,
+    ScheduleGain,
     WeightUpdate,
     fit_loading_rate,
     fit_post_training,
@@ -90,6 +91,7 @@ from .post_training_runs import (
     leave_one_model_out,
     predict_post_training,
     published_post_training,
+    published_schedule_gains,
     published_weight_updates,
 )
 from .protocol import (
@@ -134,5 +136,6 @@ __all__ = [
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
     "PostTrainingRun", "published_post_training", "predict_post_training", "fit_post_training", "leave_one_model_out",
     "learn_post_training_spread", "WeightUpdate", "published_weight_updates", "fit_loading_rate",
+    "ScheduleGain", "published_schedule_gains",
     "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

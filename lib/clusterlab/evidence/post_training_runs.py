@@ -150,6 +150,52 @@ def learn_post_training_spread(runs: Sequence[PostTrainingRun]) -> tuple[float, 
     return symmetric_interval(1 / leave_one_model_out(runs), models)
 
 
+# --- Schedules, as others compare them --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScheduleGain:
+    """A published pair: the same work taking turns, and under another schedule, in seconds of a step or of a run."""
+
+    row: str
+    source: str
+    what: str
+    gpus: str
+    schedule: str
+    synchronous: Seconds
+    other: Seconds
+
+    @property
+    def gain(self) -> Amount:
+        """How many times as fast."""
+        return self.synchronous / self.other
+
+
+@cache
+def published_schedule_gains() -> tuple[ScheduleGain, ...]:
+    """Return the pairs that come with the library.
+
+    Examples
+    --------
+    >>> [round(one.gain, 2) for one in published_schedule_gains() if one.source == "AReaL"]
+    [2.77, 2.27]
+    """
+    text = (files("clusterlab.evidence") / "data" / "schedule_gains.csv").read_text(encoding="utf-8")
+    scale = {"s": 1.0, "h": 3600.0}
+    return tuple(
+        ScheduleGain(
+            row["row_id"],
+            row["group"],
+            row["model"],
+            row["gpus"],
+            row["schedule"],
+            scale[row["unit"]] * float(row["synchronous"]),
+            scale[row["unit"]] * float(row["other"]),
+        )
+        for row in csv.DictReader(io.StringIO(text))
+    )
+
+
 # --- Weights on their way --------------------------------------------------------------------------------------------
 
 
