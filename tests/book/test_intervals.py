@@ -412,6 +412,7 @@ FIGURES = {
     "step": ("A step", "Fastest"),
     "serving": ("First token, 200 users", "Time per token", "First token"),
     "fleet": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
+    "post_training": ("The batch ends after",),
     "failures": ("In the long run",),
     "power": ("At the meter", "Electricity"),
     "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),
