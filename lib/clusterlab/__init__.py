@@ -17,6 +17,7 @@ which they build on one another:
 - ``contention``: flows that meet on the links of a fabric, and jobs that share it.
 - ``parallelism``: what each axis sends, the memory of a rank, the time of a step, the search for a layout.
 - ``serving``: passes of a replica, users and queues, the price of a token.
+- ``post_training``: answers that are generated, scored and learned from; pools, and weights that travel.
 - ``failures``: how often, checkpoints, spares, goodput.
 - ``operations``: schedulers, storage, stragglers, alarms.
 - ``power``: watts, heat, energy, carbon.

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 import clusterlab
-from clusterlab import catalogue, failures, parallelism, planning, power, serving
+from clusterlab import catalogue, failures, parallelism, planning, post_training, power, serving
 from clusterlab.catalogue import PREDICTION_INTERVALS, machine
 from clusterlab.cli import COMMANDS, main
 from clusterlab.evidence import (
@@ -31,6 +31,7 @@ from clusterlab.evidence import (
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import memory, search, training
 from clusterlab.planning import scenario
+from clusterlab.post_training import loop, rollouts
 from clusterlab.records import Explained, with_interval
 from clusterlab.serving import batches, online, passes, promises
 from clusterlab.units import fmt
@@ -80,9 +81,12 @@ PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fa
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"Pools", "Drafts", "Promise"}  # asked for
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
+PLAIN["post_training"] = {"Lengths", "Loop"}  # asked for
+PLAIN["post_training"] |= {"Emptying", "PoolBalance", "ScheduleTimes", "WeightRoutes"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Stack"}  # data
+PLAIN["planning"] |= {"PostTraining"}  # asked for
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 
@@ -96,11 +100,24 @@ def replica():
     return serving.Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
 
 
+def iteration():
+    lengths = post_training.Lengths(500, limit=2000)
+    return post_training.iterate(post_training.Loop(replica(), 8, Layout(dp=8), lengths, 8, 8))
+
+
 REQUESTS = serving.Requests(1000, 300)
 JOB = failures.Job(interval=1100, write=60, mtbf=1e4, detection=120, restart=300)
 RUN = planning.Training("Llama 3.1 8B", 1e12, global_batch=512)
 FEW = planning.Site("H100 SXM", gpus=64, layout={"tp": 1, "pp": 1, "cp": 1, "zero": 3})
 FLEET = planning.Serving("Llama 3.1 8B", 50, 1000, 300, speed=20)
+
+
+@cache
+def loop_plan():
+    lengths = post_training.Lengths(500, limit=2048)
+    return planning.plan_loop(
+        planning.PostTraining("Llama 3.1 8B", 8, 8, lengths, 100), "H100 SXM", gpus=8, rent=1e-3, schedule="synchronous"
+    )
 
 
 @cache
@@ -156,6 +173,8 @@ PREDICTS = {
         lambda: serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=10_000),
         ("GPUs",),
     ),
+    "post_training.Rollout": (lambda: iteration().rollout, ("rollout",)),
+    "post_training.Iteration": (iteration, ("iteration", "tokens/s of a GPU")),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
     "power.Draw": (lambda: power.mean_draw(10_200, utilisation=2 / 3), ("power",)),
@@ -171,6 +190,7 @@ PREDICTS = {
         fleet,
         ("GPUs", "speed, replicas full", "first token", "cost a year", "mean power", "cost of a million tokens"),
     ),
+    "planning.LoopPlan": (loop_plan, ("iteration", "time", "cost")),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),
     "planning.Atlas": (atlas, (RUN.model.name,)),
 }
@@ -214,6 +234,9 @@ def test_a_record_shows_the_interval_of_each_number_that_it_predicts(name):
         assert re.search(ENDS, text), f"{row}: {text}"
 
 
+LOOK = (training, memory, passes, batches, online, promises, rollouts, loop, link_prediction, scenario, catalogue)
+
+
 @pytest.fixture
 def wider(monkeypatch):
     """Twice as wide as learned, wherever a module looks."""
@@ -221,7 +244,7 @@ def wider(monkeypatch):
         name: replace(one, low=one.low**2 if one.low < 1 else one.low, high=one.high**2)
         for name, one in PREDICTION_INTERVALS.items()
     }
-    for module in (training, memory, passes, batches, online, promises, link_prediction, scenario, catalogue):
+    for module in LOOK:
         monkeypatch.setattr(module, "PREDICTION_INTERVALS", wide)
 
 
@@ -238,7 +261,7 @@ def test_the_interval_shown_is_the_one_that_was_learned(name, wider):
     wide = shown(made(), names)
     step.cache_clear()
     with pytest.MonkeyPatch.context() as as_learned:
-        for module in (training, memory, passes, batches, online, promises, link_prediction, scenario, catalogue):
+        for module in LOOK:
             as_learned.setattr(module, "PREDICTION_INTERVALS", PREDICTION_INTERVALS)
         usual = shown(made(), names)
     step.cache_clear()
@@ -389,6 +412,7 @@ FIGURES = {
     "step": ("A step", "Fastest"),
     "serving": ("First token, 200 users", "Time per token", "First token"),
     "fleet": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
+    "post_training": ("The batch ends after",),
     "failures": ("In the long run",),
     "power": ("At the meter", "Electricity"),
     "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),

@@ -45,7 +45,7 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 PAGES = {
     "interconnect": ["interconnect", "contention"],
     "parallelism": ["parallelism", "step"],
-    "serving": ["serving", "fleet"],
+    "serving": ["serving", "fleet", "post_training"],
     "operations": ["operations", "on_call"],
     "capstone": [],
 }
@@ -207,6 +207,11 @@ MISCONCEPTIONS = {
         "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
         "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
         "Output tokens cost more": "On the rack, a token out costs",
+    },
+    "post_training": {
+        "RL is slow because": "A round writes for 180 s",
+        "More GPUs make the rollout": "A pass takes 10 ms, and 0.05 ms more",
+        "Asynchronous training overlaps": "Writing a batch costs 6,000 GPU-seconds",
     },
     "failures": {
         "5.7 years each": "640 servers of eight GPUs",

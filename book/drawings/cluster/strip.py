@@ -50,6 +50,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
     ),
     "serving": ({"server": ("gpu", "nvlink", "nvswitch")}, "a server that answers"),
     "fleet": ({"rack": ("gpu", "switch")}, "a rack that answers"),
+    "post_training": (
+        {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server", "leaf", "spine", "web", "down")},
+        "servers that answer beside servers that learn, and the fabric between them",
+    ),
     "failures": ({"site": ("pod",)}, "the site's machines, one of them broken"),
     "operations": ({"fabric": ("server",)}, "the fabric, and the jobs that share it"),
     "on_call": (

@@ -81,6 +81,19 @@ from .online_validation import (
     unseen_online,
 )
 from .own_failures import Cause, OwnFailures, learn_incidents
+from .post_training_runs import (
+    PostTrainingRun,
+    ScheduleGain,
+    WeightUpdate,
+    fit_loading_rate,
+    fit_post_training,
+    learn_post_training_spread,
+    leave_one_model_out,
+    predict_post_training,
+    published_post_training,
+    published_schedule_gains,
+    published_weight_updates,
+)
 from .protocol import (
     Protocol,
     learn_training_spreads,
@@ -122,5 +135,8 @@ __all__ = [
     "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
     "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
+    "PostTrainingRun", "published_post_training", "predict_post_training", "fit_post_training", "leave_one_model_out",
+    "learn_post_training_spread", "WeightUpdate", "published_weight_updates", "fit_loading_rate",
+    "ScheduleGain", "published_schedule_gains",
     "learn_incidents", "FabricClaim", "fabric_claims", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -1,0 +1,174 @@
+"""Drawings of post-training: the loop, who waits in it, the ways of new weights, and two roles in one memory.
+
+What generates reads memory, what trains computes, what travels is wire, and who waits is waste.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from clusterlab.post_training import Iteration, Loop, WeightRoutes
+from clusterlab.units import fmt
+from explorable import Arrow, Box, Label, Part, Scene, legend
+
+
+def circle(loop: Loop, found: Iteration, size: float) -> Scene:
+    """The loop as four boxes, with what goes from one to the next and what each takes.
+
+    Parameters
+    ----------
+    loop, found : Loop, Iteration
+        What is asked, and its time.
+    size : float
+        Bytes of the weights.
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.post_training import Lengths, iterate
+    >>> from clusterlab.serving import Replica
+    >>> small = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
+    >>> one = Loop(small, 8, Layout(dp=8), Lengths(500, limit=2000), 8, 8)
+    >>> circle(one, iterate(one), 16e9).alt.split(":")[0]
+    'One iteration'
+    """
+    answers, tokens = f"{loop.samples:,.0f} answers", f"{fmt(found.tokens, digits=2)} tokens"
+    times = {"write": found.generation, "learn": found.log_probs + found.training}
+    parts: list[Part] = [
+        Box(4, 30, 116, 58, f"write\n{fmt(times['write'], 's')}", "cache"),
+        Box(280, 30, 116, 58, f"learn\n{fmt(times['learn'], 's')}", "compute"),
+        Box(150, 84, 100, 40, "score\n(CPUs)", "grey"),
+        Label(62, 12, f"{loop.prompts:,.0f} prompts", "middle"),
+        Label(338, 12, "one update", "middle"),
+        Arrow(100, 92, 148, 110, kind="wire", bend=-0.12),
+        Arrow(252, 110, 300, 92, kind="wire", bend=-0.12),
+        Label(74, 124, answers, "middle"),
+        Label(326, 124, tokens, "middle"),
+        Arrow(278, 44, 122, 44, kind="network", bend=0.05),
+        Label(200, 26, f"weights, {fmt(size, 'B')}", "middle"),
+    ]
+    said = f"One iteration: {answers} are written in {fmt(times['write'], 's')}, scored, and learned from in "
+    return Scene(400, 138, parts, alt=f"{said}{fmt(times['learn'], 's')}; then {fmt(size, 'B')} of weights go back.")
+
+
+ROUTES = {"one source": "one_source", "broadcast": "broadcast", "shards": "shards"}
+_SAID = {
+    "one source": "one port sends a whole copy to each replica, in turn",
+    "broadcast": "every GPU is passed all, and keeps its share",
+    "shards": "each GPU is sent its own share, by many at a time",
+}
+
+
+def routes(route: str, found: WeightRoutes, *, senders: int, copies: int, ranks: int, size: float) -> Scene:
+    """The GPUs that train above, those that generate below, and what goes between them on one of three routes.
+
+    Parameters
+    ----------
+    route : str
+        A name of ``ROUTES``.
+    found : WeightRoutes
+        Seconds of each.
+    senders, copies, ranks : int
+        GPUs that train, replicas, and GPUs of one; at most 16 and 4 of them are drawn.
+    size : float
+        Bytes of the weights.
+
+    Examples
+    --------
+    >>> from clusterlab.post_training import weight_routes
+    >>> found = weight_routes(1e12, ranks=16, copies=16, senders=256, bandwidth=50e9)
+    >>> routes("shards", found, senders=256, copies=16, ranks=16, size=1e12).alt
+    'Shards: each GPU is sent its own share, by many at a time. 1 TB reach 16 replicas of 16 GPUs in 1.25 s.'
+    """
+    seconds = fmt(float(getattr(found, ROUTES[route])), "s")
+    above, groups, inside = min(senders, 16), min(copies, 4), min(ranks, 4)
+    step, top, low = 392 / above, 24.0, 120.0
+    parts: list[Part] = [
+        Label(0, 8, f"{senders:,} GPUs train", "start", strong=True),
+        Label(400, 8, f"{fmt(size, 'B')}: {seconds}", "end", strong=True),
+    ]
+    at = [4 + (i + 0.5) * step for i in range(above)]
+    one = route == "one source"
+    parts += [
+        Box(x - step / 2 + 1, top, step - 2, 22, kind="weights", solid=not one or i == 0) for i, x in enumerate(at)
+    ]
+    wide = 392 / groups
+    below = []
+    for g in range(groups):
+        left = 4 + g * wide + 4
+        parts.append(Box(left - 2, low - 4, wide - 4, 32, kind="nvlink"))
+        cell = (wide - 8) / inside
+        below += [left + (i + 0.5) * cell for i in range(inside)]
+        parts += [
+            Box(left + i * cell + 1, low, cell - 2, 24, kind="cache", solid=route == "broadcast") for i in range(inside)
+        ]
+    if one:
+        parts += [
+            Arrow(at[0], top + 24, below[g * inside] + 6, low - 6, kind="network", faint=g > 0) for g in range(groups)
+        ]
+    elif route == "broadcast":
+        parts.append(Arrow(at[0], top + 24, below[0], low - 6, kind="network"))
+        parts += [Arrow(a + 3, low + 36, b - 3, low + 36, kind="network") for a, b in pairwise(below)]
+    else:
+        parts += [Arrow(at[i * above // len(below)], top + 24, x, low - 6, kind="network") for i, x in enumerate(below)]
+    parts.append(Label(0, low + 52, f"{copies:,} replicas of {ranks} GPUs write", "start", strong=True))
+    parts.append(Label(0, low + 72, _SAID[route], "start"))
+    said = (
+        f"{route.capitalize()}: {_SAID[route]}. {fmt(size, 'B')} reach {copies} replicas of {ranks} GPUs in {seconds}."
+    )
+    return Scene(400, low + 82, parts, alt=said)
+
+
+class Role(NamedTuple):
+    """What one role keeps in a GPU's memory: kind of part to bytes."""
+
+    name: str
+    parts: Mapping[str, float]
+
+
+_KINDS = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer", "activations": "activations"}
+_KINDS |= {"caches": "cache"}
+
+
+def roles(held: Sequence[Role], capacity: float) -> Scene:
+    """Memories of one GPU to one scale: what each role keeps in it, and both at once.
+
+    Parameters
+    ----------
+    held : sequence of Role
+        From the top down.
+    capacity : float
+        Bytes of the GPU's memory; what is beyond it is drawn beyond the line.
+
+    Examples
+    --------
+    >>> roles([Role("trains", {"weights": 10e9, "optimizer": 40e9}), Role("both", {"weights": 90e9})], 80e9).alt
+    'Of 80 GB, trains keeps 50 GB: weights 10 GB, optimizer 40 GB; both keeps 90 GB: weights 90 GB.'
+    """
+    most = max(capacity, *(sum(one.parts.values()) for one in held))
+    unit, row, high = 396 / most, 58.0, 26.0
+    parts: list[Part] = []
+    said = []
+    for i, one in enumerate(held):
+        y, x, total = i * row, 2.0, sum(one.parts.values())
+        parts.append(Label(0, y + 8, f"{one.name}: {fmt(total, 'B')}", "start", strong=True))
+        parts.append(Box(2, y + 20, capacity * unit, high, kind="waste" if total > capacity else "ink"))
+        for kind, size in one.parts.items():
+            if size * unit >= 0.5:
+                parts.append(Box(x, y + 20, size * unit, high, kind=_KINDS[kind], solid=True))
+            x += size * unit
+        listed = ", ".join(f"{kind} {fmt(size, 'B')}" for kind, size in one.parts.items())
+        said.append(f"{one.name} keeps {fmt(total, 'B')}: {listed}")
+    low = row * len(held)
+    edge = 2 + capacity * unit
+    parts.append(Arrow(edge, 14, edge, low - 6, kind="ink", heads=0))
+    shown = dict.fromkeys(kind for one in held for kind in one.parts)
+    y = low + 4
+    names = list(shown)
+    for start in range(0, len(names), 3):
+        parts += legend(1, y, [(name, _KINDS[name], True) for name in names[start : start + 3]])
+        y += 20
+    return Scene(400, y - 6, parts, alt=f"Of {fmt(capacity, 'B')}, {'; '.join(said)}.")

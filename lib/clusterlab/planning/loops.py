@@ -1,0 +1,227 @@
+"""Loops: how many GPUs, days and dollars a model's post-training takes, and which of them write and which learn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from ..catalogue import SERVING, Machine, machine
+from ..checks import Numeric, nonnegative, positive, whole
+from ..model import PRECISIONS, Layout, Transformer, Workload, transformer
+from ..parallelism import search
+from ..post_training import SCHEDULES, Iteration, Lengths, Loop, iterate
+from ..quantities import Amount, Count, Dollars, Number, Seconds
+from ..records import Explained, Predicted, Rows, summary
+from ..serving import Formats, Replica, Requests, saturation
+from .result import InfeasibleError
+
+_ASLEEP = 0.6  # of the memory: what an engine gets beside a learner that sleeps, as NeMo RL sets it
+
+
+@dataclass(frozen=True, repr=False)
+class PostTraining(Explained):
+    """What is to be learned, and from how many attempts.
+
+    Parameters
+    ----------
+    model : Transformer or str
+        A shape, or the name of one in the catalogue.
+    prompts, group
+        Prompts of an iteration, and samples of each.
+    lengths : Lengths
+        Of the answers; with a limit, to which training packs them.
+    iterations
+        Updates of the weights that the writers get.
+    prompt
+        Tokens of a prompt.
+    writes : str
+        Number format in which answers are written: ``"bf16"`` or ``"fp8"``.
+
+    Examples
+    --------
+    >>> PostTraining("Qwen3 32B", 64, 16, Lengths(4000, limit=16384), iterations=1000).samples
+    1024.0
+    """
+
+    model: Transformer
+    prompts: Count
+    group: Count
+    lengths: Lengths
+    iterations: Count
+    prompt: Number = 100
+    writes: str = "bf16"
+
+    def __post_init__(self) -> None:
+        """Look up the model, and refuse what nobody asks."""
+        if not isinstance(self.model, Transformer):
+            object.__setattr__(self, "model", transformer(self.model))
+        whole(prompts=self.prompts, group=self.group, iterations=self.iterations)
+        positive(prompt=self.prompt)
+        if self.writes not in PRECISIONS:
+            raise ValueError(f"writes must be one of {', '.join(PRECISIONS)}; got {self.writes!r}")
+        if self.lengths.limit is None:
+            raise ValueError("lengths must have a limit, got None")
+
+    @property
+    def samples(self) -> Number:
+        """Answers of an iteration."""
+        return float(self.prompts * self.group)
+
+    @property
+    def pack(self) -> int:
+        """Tokens of a sequence that answers are packed into."""
+        return math.ceil(self.lengths.limit or 1)
+
+    def _rows(self) -> Rows:
+        rows = [("", "value"), ("model", self.model.name), ("answers", f"{self.prompts:,} x {self.group:,}")]
+        rows += [("tokens of one", summary(self.lengths.written)), ("limit", summary(self.lengths.limit))]
+        return [*rows, ("iterations", summary(self.iterations))]
+
+
+@dataclass(frozen=True, repr=False)
+class LoopPlan(Predicted):
+    """A loop that does what was asked: its days and dollars, with the interval of an iteration."""
+
+    asked: PostTraining
+    loop: Loop
+    iteration: Iteration
+    rent: Amount
+
+    _follow: ClassVar = {"cost": ("$", 1), "iteration_time": ("s", 1)}
+
+    @property
+    def gpus(self) -> Number:
+        """All GPUs."""
+        return self.loop.gpus
+
+    @property
+    def time(self) -> Seconds:
+        """Seconds of all iterations."""
+        return self.asked.iterations * self.iteration.time
+
+    @property
+    def iteration_time(self) -> Seconds:
+        """Seconds of one."""
+        return self.iteration.time
+
+    @property
+    def cost(self) -> Dollars:
+        """Rent of all GPUs for all of the time."""
+        return self.time * self.gpus * self.rent
+
+    def _predicted(self) -> tuple[Numeric, Numeric, Numeric, str]:
+        low, high = self.asked.iterations * self.iteration.low, self.asked.iterations * self.iteration.high
+        return self.time, low, high, "s"
+
+    def _rows(self) -> Rows:
+        loop = self.loop
+        rows = [("", "value", ""), ("GPUs", summary(self.gpus), loop.schedule)]
+        rows += [("write", summary(loop.generators), f"replicas of {summary(loop.replica.gpus)}")]
+        axes = ", ".join(f"{name} {value}" for name, value, *_ in loop.layout._rows()[1:-1])
+        rows += [("learn", summary(loop.trainers), axes), ("iteration", *self._cells("iteration_time"))]
+        return [*rows, ("time", *self._cells()), ("cost", *self._cells("cost"))]
+
+
+def plan_loop(
+    asked: PostTraining, accelerator: Machine | str, *, gpus: Count, rent: Amount = 0.0, schedule: str | None = None
+) -> LoopPlan:
+    """The quickest loop on so many GPUs: its schedule, who writes, who learns, and how each side is cut.
+
+    Parameters
+    ----------
+    asked : PostTraining
+        What is learned.
+    accelerator : Machine or str
+        From :func:`clusterlab.catalogue.machine`, or its name.
+    gpus
+        All of them. Pools are whole servers.
+    rent
+        Dollars a second of a GPU.
+    schedule : str, optional
+        One of :data:`clusterlab.post_training.SCHEDULES`; by default the quickest.
+
+    Returns
+    -------
+    LoopPlan
+
+    Raises
+    ------
+    InfeasibleError
+        Nothing that was tried fits.
+
+    Examples
+    --------
+    >>> asked = PostTraining("Qwen3 32B", 64, 16, Lengths(4000, limit=16384), iterations=1000)
+    >>> plan_loop(asked, "H100 SXM", gpus=64, rent=2 / 3600)
+    LoopPlan
+                  value
+    GPUs             64                   asynchronous
+    write            24                  replicas of 2
+    learn            40  dp 40, zero 3, recompute full
+    iteration  2.51 min            (108 s to 3.51 min)
+    time         41.8 h                 (29.9 to 58.4)
+    cost         $5,350             ($3,820 to $7,480)
+    """
+    chips = machine(accelerator) if isinstance(accelerator, str) else accelerator
+    (count,) = whole(gpus=gpus)
+    (price,) = nonnegative(rent=rent)
+    if schedule is not None and schedule not in SCHEDULES:
+        raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {schedule!r}")
+    best: tuple[Seconds, Loop, Iteration] | None = None
+    for loop in _loops(asked, chips, int(count), [schedule] if schedule else list(SCHEDULES)):
+        found = iterate(loop)
+        if best is None or found.time < best[0]:
+            best = found.time, loop, found
+    if best is None:
+        raise InfeasibleError(f"{asked.model.name} neither fits to write nor to learn on {count:g} {chips.name}")
+    return LoopPlan(asked, best[1], best[2], price)
+
+
+def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str]) -> Iterator[Loop]:
+    """Loops that fit: together on all GPUs, or apart on whole servers."""
+    server = int(min(chips.domain, 8))
+    for schedule in schedules:
+        together = schedule == SCHEDULES[0]
+        for writers in [gpus] if together else range(server, gpus, max(server, gpus // 8 // server * server)):
+            learners = gpus if together else gpus - writers
+            layout = _layout(asked, chips, learners)
+            if layout is None:
+                continue
+            for replica in _replicas(asked, chips, writers, _ASLEEP if together else None):
+                yield Loop(
+                    replica,
+                    int(writers // replica.gpus),
+                    layout,
+                    asked.lengths,
+                    asked.prompts,
+                    asked.group,
+                    prompt=asked.prompt,
+                    forwards=1,
+                    pack=asked.pack,
+                    schedule=schedule,
+                    lag=2,
+                )
+
+
+def _replicas(asked: PostTraining, chips: Machine, writers: int, share: float | None) -> Iterator[Replica]:
+    """Replicas that hold at least one answer, from one GPU up."""
+    software = SERVING["vLLM"] if share is None else replace(SERVING["vLLM"], memory_share=share)
+    for ranks in (1, 2, 4, 8, 16, 32):
+        if writers % ranks or asked.model.heads % ranks:
+            continue
+        replica = Replica(asked.model, chips, Layout(tp=ranks), Formats(asked.writes), software=software)
+        if saturation(replica, Requests(asked.prompt, max(asked.lengths.written, 1.0), cached=1.0)) >= 1:
+            yield replica
+
+
+def _layout(asked: PostTraining, chips: Machine, learners: int) -> Layout | None:
+    """The quickest layout of a step of all answers, packed to the limit, on so many GPUs."""
+    tokens = asked.samples * (asked.prompt + asked.lengths.written)
+    packs = math.ceil(tokens / asked.pack / learners) * learners
+    values = {"recompute": ["full"], "chunks": [1], "microbatch": [1]}
+    found = search(asked.model, chips, Workload(asked.pack, packs), gpus=learners, values=values)
+    return found.best() if np.size(found.memory) else None

@@ -1,0 +1,43 @@
+"""Drawings of post-training: what is drawn is what the laws say, and every text has its room."""
+
+import numpy as np
+import pytest
+
+from clusterlab.catalogue import machine
+from clusterlab.model import Layout, transformer
+from clusterlab.post_training import Lengths, Loop, iterate, weight_routes
+from clusterlab.serving import Replica
+from drawings import post_training as draw
+from explorable import Box
+
+REPLICA = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
+LOOP = Loop(REPLICA, 8, Layout(dp=8), Lengths(500, limit=2000), 64, 16)
+FOUND = weight_routes(1.03e12, ranks=16, copies=16, senders=256, ports=8, bandwidth=50e9)
+ROLES = [
+    draw.Role("while it writes", {"weights": 16.4e9, "caches": 50e9}),
+    draw.Role("while it learns", {"weights": 8.2e9, "gradients": 4e9, "optimizer": 12e9, "activations": 20e9}),
+    draw.Role("both awake", {"weights": 24.6e9, "caches": 50e9, "optimizer": 12e9, "activations": 20e9}),
+]
+
+
+def routes(route):
+    return draw.routes(route, FOUND, senders=256, copies=16, ranks=16, size=1.03e12)
+
+
+SCENES = {f"route: {route}": (lambda route=route: routes(route)) for route in draw.ROUTES}
+SCENES |= {"circle": lambda: draw.circle(LOOP, iterate(LOOP), 16e9), "roles": lambda: draw.roles(ROLES, 80e9)}
+
+
+def test_roles_are_drawn_to_one_scale():
+    boxes = [part for part in draw.roles(ROLES, 80e9).parts if isinstance(part, Box) and part.height == 26]
+    frames = [box for box in boxes if not box.solid]
+    assert [frame.kind for frame in frames] == ["ink", "ink", "waste"]
+    filled = [box.width / frames[0].width * 80e9 for box in boxes if box.solid]
+    sizes = [size for role in ROLES for size in role.parts.values()]
+    np.testing.assert_allclose(filled, sizes)
+
+
+@pytest.mark.parametrize("route", draw.ROUTES)
+def test_a_route_says_the_seconds_of_its_law(route):
+    said = {"one source": "5.49 min", "broadcast": "2.58 s", "shards": "1.29 s"}
+    assert said[route] in routes(route).alt

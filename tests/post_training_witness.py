@@ -1,0 +1,41 @@
+"""Witnesses of post-training: a batch run pass by pass with drawn lengths, and two pools run event by event."""
+
+import numpy as np
+
+
+def run_batch(lengths, places, pass_time, prompt=0.0):
+    """Generate answers one pass after the other: seconds, passes, and the sequences of each pass."""
+    waiting, running, seconds, held = list(lengths), [], 0.0, []  # running: tokens written and to write of each
+    while waiting or running:
+        while waiting and len(running) < places:
+            running.append([0.0, waiting.pop(0)])
+        context = np.mean([prompt + written + 0.5 for written, _ in running])
+        seconds += pass_time(len(running), context)
+        held.append(len(running))
+        for one in running:
+            one[0] += 1
+        running = [one for one in running if one[0] < one[1]]
+    return seconds, len(held), np.array(held)
+
+
+def run_pools(steps, *, batch, slots, write, learn, random):
+    """Pools that never wait: slots write answers of drawn lengths, a trainer takes batches as they are there.
+
+    Seconds of the steps, and the mean number of steps between an answer's start and the step that learns from it.
+    """
+    versions, done, now, trained, lags = 0, [], 0.0, 0.0, []
+    ends = [(write(random), 0) for _ in range(slots)]  # when it is done, and the version that it began with
+    while versions < steps:
+        ends.sort()
+        if len(done) >= batch and trained <= ends[0][0]:
+            taken, done = done[:batch], done[batch:]
+            lags += [versions - began for began in taken]
+            now = max(now, trained)
+            trained = now + learn
+            versions += 1
+            continue
+        when, began = ends.pop(0)
+        now = max(now, when)
+        done.append(began)
+        ends.append((when + write(random), versions))
+    return now, float(np.mean(lags[len(lags) // 4 :]))
