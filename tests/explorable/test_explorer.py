@@ -698,7 +698,7 @@ def test_stacked_bars_stand_end_to_end_and_reach_their_total(parts):
 def test_a_waterfall_loses_what_it_is_told_and_keeps_the_rest(kept, losses):
     start = kept + math.fsum(losses)
     spans = waterfall(start, losses)
-    first, last = spans["kept"]
+    (first,), (last,) = spans["whole"], spans["left"]
     assert first == (0, 0, start)
     assert last[:2] == (len(losses) + 1, 0)
     assert last[2] == pytest.approx(start - math.fsum(losses), abs=1e-6)
