@@ -196,7 +196,8 @@ class Figure:
         for i, kind in enumerate(self.spans):
             if any(named_by_lane(lane, kind) for lane in self.lanes):
                 continue
-            one, other = (self._kind_tag(i, kind, stand[i], wide) for (stand, _), wide in zip(found, sizes, strict=True))
+            both = zip((stand[i] for stand, _ in found), sizes, strict=True)
+            one, other = (self._kind_tag(i, kind, stand, wide) for stand, wide in both)
             same = one == other
             tags += [other.replace("cl-kind", "cl-kind" if same else "cl-kind cl-roomy")]
             tags += [] if same else [one.replace("cl-kind", "cl-kind cl-tight")]
