@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from building import table_of_contents
-from pages import CONTROLS, DRAWN, KIND, commit_prediction, keys, watched, widgets_ready
+from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, keys, watched, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
@@ -204,6 +204,35 @@ def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
     assert page.evaluate(SMALL) == []
 
 
+# What is wrong with the names in the figures of a page: as they open, and with every control at its ends.
+NAMES = f"""async () => {{
+  const misplaced = {MISPLACED}, wrong = [];
+  for (const figure of document.querySelectorAll(".widget-host .cl-explorer:has(.cl-area)")) {{
+    figure.scrollIntoView();
+    while (!figure.dataset.table) await new Promise(requestAnimationFrame);
+    const title = figure.querySelector("figcaption").textContent;
+    const look = (where) => wrong.push(...misplaced(figure).map((told) => [title, where, told]));
+    look("");
+    for (const control of figure.querySelectorAll("{CONTROLS}")) {{
+      const choices = control.options?.length ?? 2;
+      for (const last of [1, 0]) {{
+        if (control.type === "checkbox") control.checked = Boolean(last);
+        else if (control.options) control.selectedIndex = last * (choices - 1);
+        else control.value = last ? control.max : control.min;
+        control.dispatchEvent(new Event(control.type === "range" ? "input" : "change"));
+        look(`${{control.name}} at its ${{last ? "end" : "start"}}`);
+      }}
+    }}
+    figure.querySelector(".cl-reset")?.click();
+  }}
+  return wrong;
+}}"""
+
+
+def test_a_name_in_a_picture_covers_nothing_on_a_telephone(page):
+    assert page.evaluate(NAMES) == []
+
+
 @pytest.fixture
 def wide(page):
     """The page as wide as a small window: a new one is as wide as a telephone."""
@@ -216,6 +245,10 @@ def test_a_page_has_one_column_and_one_face(wide):
     assert wide.evaluate(OFF_THE_EDGES) == []
     assert wide.evaluate(OTHER_FACES) == []
     assert wide.evaluate("document.documentElement.scrollWidth") == WINDOW["width"]
+
+
+def test_a_name_in_a_picture_covers_nothing_on_a_wide_page(wide):
+    assert wide.evaluate(NAMES) == []
 
 
 # A hand on the figures of a page, for each word with the browser costs more than what it says.

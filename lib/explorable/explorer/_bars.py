@@ -81,6 +81,8 @@ class Lanes:
         # What has no room to the right of its line stands to the left, from left to right; then the others, backwards.
         rest = sorted((i for i, of in enumerate(bars) if of and not found[i]), key=lambda i: bars[i][0].left)
         late = [i for i in rest if bars[i][0].left + rooms[i] > self.wide]
+        if late and self.pitch > PITCH:  # over one lane all go one way, or a name would bar the way of a line
+            late = rest
         for i in late + [i for i in reversed(rest) if i not in late]:
             longest = list({bar.lane: bar for bar in reversed(bars[i])}.values())[::-1]
             ends = {bar.lane: max(b.right for of in bars for b in of if b.lane == bar.lane) for bar in longest}
@@ -117,7 +119,7 @@ class Lanes:
     def _outside(self, bars: Sequence[Bar], ends: dict[int, float], late: bool) -> Iterator[Stand]:
         """Places over the longest bar of each lane, the nearer rows first; then at its side, then over the end."""
         ways = ("end", "start") if late else ("start", "end")
-        for rows in (range(2), range(2, _ROWS)) if self.pitch == PITCH else (range(_ROWS),):
+        for rows in (range(2), range(2, _ROWS)) if self.pitch == PITCH else [range(_ROWS)]:
             for lane, left, right, _ in bars:
                 short = min(1.0, (right - left) / 2)
                 for way in ways:

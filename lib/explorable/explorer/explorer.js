@@ -393,6 +393,7 @@ function render({ model, el }) {
       if (of.length && !first(tag, inside)) rest.push({ tag, left: of[0][1], longest: of.filter(([lane], k) => of.findIndex((one) => one[0] === lane) === k), late: of[0][1] + room > wide });
     });
     rest.sort((p, q) => p.left - q.left);
+    if (lanes < 2 && rest.some((one) => one.late)) rest.forEach((one) => { one.late = true; });
     for (const { tag, longest, late } of [...rest.filter((one) => one.late), ...rest.filter((one) => !one.late).reverse()]) {
       first(tag, [
         ...(lanes > 1 ? [[0, 1], [2, 3, 4, 5, 6, 7]] : [[0, 1, 2, 3, 4, 5, 6, 7]]).flatMap((rows) => longest.flatMap(([lane, a, b]) => (late ? ["end", "start"] : ["start", "end"]).flatMap((way) =>
