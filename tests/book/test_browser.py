@@ -384,6 +384,53 @@ def test_a_wide_formula_scrolls_in_its_own_box(site, visit):
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
+# What a student types, and what the first hits of all kinds must have.
+ASKED = {
+    "arithmetic intensity": ("term", "arithmetic intensity"),
+    "memory bound or compute bound": ("term", "memory-bound"),
+    "kv cache size": ("law", "kv cache bytes"),
+    "allreduce time": ("law", "best all-reduce"),
+    "ring vs tree": ("section", "Rings and trees"),
+    "nvlink or infiniband": ("section", "One link"),
+    "pipeline bubble": ("law", "bubble fraction"),
+    "layers per stage": ("section", "Where to cut"),
+    "fsdp": ("term", "ZeRO"),
+    "tensor parallel": ("term", "tensor parallelism"),
+    "gradient accumulation": ("term", "microbatch"),
+    "activation checkpointing": ("law", "layer activations"),
+    "flash attention": ("law", "attention"),
+    "time to first token": ("term", "TTFT"),
+    "tokens per second": ("law", "frontier"),
+    "cost per million tokens": ("law", "token price"),
+    "speculative decoding": ("law", "speculative speedup"),
+    "how often to checkpoint": ("law", "optimal interval"),
+    "out of memory": ("law", "footprint"),
+    "stragglers": ("term", "straggler"),
+    "hot spare nodes": ("law", "spares for"),
+    "how much power does an h100 use": ("section", "From the chip to the meter"),
+    "liquid cooling": ("law", "coolant flow"),
+    "amdahl's law": ("law", "amdahl speedup"),
+    "chinchilla": ("law", "compute optimal"),
+    "cheapest gpu hour": ("law", "required rent"),
+    "fat tree switches": ("term", "fat tree"),
+    "batch fills gpu memory": ("figure", "A batch fills the memory of an H100: Llama 3 8B, BF16"),
+}
+
+
+def test_the_search_finds_laws_terms_figures_and_sections_by_the_words_people_use(server, visit):
+    page = visit(f"{server}/search.html")
+    page.locator("form.bd-search input:visible").first.fill("roofline")
+    page.locator(".found-kind").first.wait_for()
+    found = page.evaluate("asked => asked.map(finder.find)", [*ASKED])
+    kinds = {"law": "laws", "term": "terms", "figure": "figures", "section": "sections"}
+    poor = {}
+    for query, (kind, title), hits in zip(ASKED, ASKED.values(), found, strict=True):
+        same = [name for of, name in hits if of == kinds[kind]]
+        if not any(name == title or name.endswith(f" {title}") for name in same[:3]):
+            poor[query] = hits[:4]
+    assert poor == {}
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_in_the_results_of_a_search(server, visit, violations, scheme):
     page = visit(f"{server}/search.html?q=weibull", color_scheme=scheme)
