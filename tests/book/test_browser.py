@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from building import table_of_contents
-from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, keys, watched, widgets_ready
+from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, drawn, keys, watched, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
@@ -295,6 +295,26 @@ def test_every_control_of_a_widget_moves_its_figure_by_keyboard(wide, hosts):
         press("Enter")
         assert hand.evaluate("hand => hand.restored()"), i
     assert stuck == []
+
+
+def test_what_can_be_dragged_in_a_picture_moves_its_control_by_mouse_and_by_keys(wide):
+    for grip in wide.locator(".cl-grip").all():
+        figure = grip.locator("xpath=ancestor::figure")
+        figure.evaluate("figure => figure.scrollIntoView()")
+        figure.and_(wide.locator("[data-table]")).wait_for()
+        commit_prediction(wide, figure)
+        grip.wait_for()
+        before = drawn(figure)
+        assert any(grip.press(key) or drawn(figure) != before for key in ("Home", "End"))
+        box, area = grip.bounding_box(), figure.locator(".cl-area, .cl-scene").first.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        before = drawn(figure)
+        wide.mouse.move(x, y)
+        wide.mouse.down()
+        wide.mouse.move(area["x"] + 0.6 * area["width"], y, steps=3)
+        wide.mouse.up()
+        assert drawn(figure) != before
+        figure.locator(".cl-reset").click()
 
 
 def in_scheme(page, scheme):

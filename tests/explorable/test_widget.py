@@ -1168,6 +1168,26 @@ def test_what_is_drawn_can_be_taken_by_mouse_and_by_keys(handed):
     assert rule.get_attribute("aria-valuetext") == "1 GPUs"
 
 
+def test_what_is_drawn_can_be_taken_by_a_finger_and_does_not_scroll_the_page(handed):
+    page, figure = handed(viewport={"width": 375, "height": 500}, has_touch=True)
+    field, grip = figure.get_by_label("GPUs, typed"), figure.locator(".cl-grip-point")
+    grip.scroll_into_view_if_needed()
+    box, area, above = grip.bounding_box(), figure.locator(".cl-area").bounding_box(), page.evaluate("scrollY")
+    start = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    end = (area["x"] + area["width"] * 2 / 3, start[1] - 60)
+    hand = page.context.new_cdp_session(page)
+
+    def touch(kind, *points):
+        hand.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y} for x, y in points]})
+
+    touch("touchStart", start)
+    for part in (0.25, 0.5, 0.75, 1.0):
+        touch("touchMove", tuple(a + part * (b - a) for a, b in zip(start, end, strict=True)))
+    touch("touchEnd")
+    assert parse(field.input_value().removesuffix(" GPUs")) == pytest.approx(100, rel=0.2)
+    assert page.evaluate("scrollY") == above
+
+
 @pytest.mark.parametrize("width", [1280, 375])
 def test_the_name_of_a_curve_stands_on_it_and_covers_none(gallery, width):
     _, figures = gallery(viewport={"width": width, "height": 900})
