@@ -20,8 +20,8 @@ figure => {
     }
   }
   area.querySelectorAll(".cl-curve").forEach((path, i) => {
-    const long = path.getTotalLength();
-    for (let k = 0; k <= 400; k++) {
+    const long = path.getAttribute("d") ? path.getTotalLength() : -1; // a curve may be nowhere
+    for (let k = 0; long > 0 && k <= 400; k++) {
       const { x, y } = path.getPointAtLength(long * k / 400);
       const [px, py] = [frame.left + x * frame.width / 1000, frame.top + y * frame.height / 1000];
       for (const { told, box } of names) if (px > box.left + 1 && px < box.right - 1 && py > box.top + 1 && py < box.bottom - 1) wrong.add(`${told} covers curve ${i}`);
