@@ -397,7 +397,7 @@ def interval_rows(jobs: Sequence[Job]) -> Scene:
             start = max(0.0, end - float(job.write))
             parts.append(Box(start * per, y + 36, (end - start) * per, tall - 4, kind="memory", solid=True))
         parts.append(Box((span - lost) * per, y + 36, lost * per, tall - 4, kind="lost", solid=True))
-        if not row:
+        if row == len(jobs) - 1:
             parts += [Label(0, y + 68, "work", "start"), Label(398, y + 68, "lost", "end")]
             middle = ends[len(ends) // 2] - float(job.write) / 2 if len(ends) else span / 2
             parts.append(Label(float(middle) * per, y + 68, "writing" if len(ends) else ""))

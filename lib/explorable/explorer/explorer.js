@@ -302,13 +302,13 @@ function render({ model, el }) {
     if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === chosenMark) : cursor);
     grips.forEach(({ settle }) => settle());
   }
+  const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
   // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
   function nameCurves(ups) {
     const tags = onCurves.filter((tag) => tag?.offsetParent);
     if (!tags.length) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
     for (const [paths, labels] of [[dots, dotTags], [rules, ruleTags]]) paths.forEach((path, i) => {
       const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [];
       if (px === undefined) return;
@@ -353,7 +353,7 @@ function render({ model, el }) {
   function nameBars() {
     if (!kinds.length || !area.clientWidth) return;
     const lanes = spec.lanes.length, row = 1.107 * parseFloat(getComputedStyle(figure).fontSize), wide = area.clientWidth, pitch = area.clientHeight / lanes, top = 0.2 * pitch;
-    const taken = [], rest = [], meets = (a, b) => a[0] < b[1] && b[0] < a[1] && a[2] < b[3] && b[2] < a[3];
+    const taken = [], rest = [];
     let over = 0, most = 0;
     rules.forEach((path, i) => {
       const found = /[\d.]+/.exec(path.getAttribute("d"));
@@ -396,8 +396,8 @@ function render({ model, el }) {
     if (lanes < 2 && rest.some((one) => one.late)) rest.forEach((one) => { one.late = true; });
     for (const { tag, longest, late } of [...rest.filter((one) => one.late), ...rest.filter((one) => !one.late).reverse()]) {
       first(tag, [
-        ...(lanes > 1 ? [[0, 1], [2, 3, 4, 5, 6, 7]] : [[0, 1, 2, 3, 4, 5, 6, 7]]).flatMap((rows) => longest.flatMap(([lane, a, b]) => (late ? ["end", "start"] : ["start", "end"]).flatMap((way) =>
-          rows.filter((r) => !lane || !r).map((r) => [way, lane, way === "start" ? a + Math.min(1, (b - a) / 2) : b - Math.min(1, (b - a) / 2), r * row + (lane ? 0 : over)])))),
+        ...(lanes > 1 ? ["01", "234567"] : ["01234567"]).flatMap((rows) => longest.flatMap(([lane, a, b]) => (late ? ["end", "start"] : ["start", "end"]).flatMap((way) =>
+          [...rows].filter((r) => !lane || r < 1).map((r) => [way, lane, way === "start" ? a + Math.min(1, (b - a) / 2) : b - Math.min(1, (b - a) / 2), r * row + (lane ? 0 : over)])))),
         ...longest.map(([lane]) => ["side", lane, end(lane) + 4]), ...Array.from({ length: 16 }, (_, r) => ["key", 0, wide, r * row + over])]);
     }
     roof ??= parseFloat(getComputedStyle(area.parentElement).marginTop);
