@@ -1174,7 +1174,7 @@ def test_what_is_drawn_can_be_taken_by_a_finger_and_does_not_scroll_the_page(han
     grip.scroll_into_view_if_needed()
     box, area, above = grip.bounding_box(), figure.locator(".cl-area").bounding_box(), page.evaluate("scrollY")
     start = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    end = (area["x"] + area["width"] * 2 / 3, start[1] - 60)
+    end = (area["x"] + area["width"] * 2 / 3, area["y"] + area["height"] * 0.58)
     hand = page.context.new_cdp_session(page)
 
     def touch(kind, *points):
