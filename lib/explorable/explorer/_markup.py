@@ -207,14 +207,13 @@ class Figure:
         """Where the names of the kinds stand in a picture so wide."""
         kinds = []
         for kind, spans in self.spans.items():
-            ends = [
-                (span, *(min(max(self.x.place(at), 0.0), 1000.0) * wide / 1000 for at in (span.start, span.end)))
-                for span in spans
-                if span.lane != NONE and not any(named_by_lane(lane, kind) for lane in self.lanes)
-            ]
-            kinds.append(
-                (kind, [Bar(s.lane, a, b, len(self.phrases[s.text].text)) for s, a, b in ends if b - a > LEAST])
-            )
+            bars = []
+            for span in spans:
+                if span.lane != NONE and not any(named_by_lane(lane, kind) for lane in self.lanes):
+                    left, right = (min(max(self.x.place(at), 0.0), 1000.0) for at in (span.start, span.end))
+                    letters = len(self.phrases[span.text].text)
+                    bars.append(Bar(span.lane, left * wide / 1000, right * wide / 1000, letters))
+            kinds.append((kind, [bar for bar in bars if bar.right - bar.left > LEAST]))
         rules = zip(self.first.rules, self.rules, strict=True)
         there = [(label, self.x.place(code) * wide / 1000) for label, code in rules if self._rule_is_there(code)]
         return Lanes(len(self.lanes), wide, there).stands(kinds)
