@@ -87,13 +87,11 @@ def visit(browser, windows):
 @pytest.fixture(scope="session")
 def violations():
     """Return what axe-core finds wrong on a page, or in a context of it, as ``rule: element``."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    axe = Axe()
+    script = (ROOT / "vendor/axe/axe.min.js").read_text(encoding="utf-8")
 
     def found(page, context=None, **options):
         if not page.evaluate("'axe' in window"):
-            page.evaluate(axe.axe_script)
+            page.evaluate(script)
         # Without preload, for axe would fetch style sheets by script, which no browser allows a page on disk.
         options |= {"resultTypes": ["violations"], "preload": False}
         run = "([where, how]) => axe.run(where ?? document, how).then(r => r.violations)"

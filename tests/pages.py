@@ -26,12 +26,14 @@ CHROMIUMS = (
 HOME = re.compile(r"(file|data|blob|about|chrome-error):|(http|ws)://127\.0\.0\.1[:/]")
 CONTROLS = ".cl-controls :is(input:not(.cl-now), select)"  # a number typed beside a slider is asked on its own
 
+MISPLACED = (Path(__file__).parent / "misplaced.js").read_text(encoding="utf-8")
+
 # Everything that a reader sees move: the scene, the paths, the labels beside them with their places, and the read-outs.
-# The names of curves are apart: where there is room for them depends on the screen.
+# The names of curves and of bars are apart: where there is room for them depends on the screen.
 DRAWN = """figure => ({
   scene: figure.querySelector(".cl-scene")?.innerHTML ?? "",
   paths: [...figure.querySelectorAll(".cl-area path:not(.cl-hair)")].map(p => p.getAttribute("d")),
-  tags: [...figure.querySelectorAll(".cl-tag:not(.cl-along)")].filter(t => !t.hidden).map(t => [
+  tags: [...figure.querySelectorAll(".cl-tag:not(.cl-along, .cl-kind)")].filter(t => !t.hidden).map(t => [
     t.className, t.textContent, ...["left", "bottom", "top"].map(side => Number.parseFloat(t.style[side]).toFixed(1))
   ]).sort(),
   readouts: Object.fromEntries([...figure.querySelectorAll(".cl-readouts div")].map(

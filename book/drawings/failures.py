@@ -12,7 +12,7 @@ import numpy as np
 
 from clusterlab.failures import Checkpoint, Goodput, Job
 from clusterlab.units import day, fmt
-from explorable import Arrow, Band, Box, Label, Part, Scene, legend
+from explorable import Arrow, Band, Box, Label, Part, Scene
 
 # What the parts of a goodput are called in a drawing, and their colours.
 PARTS = {
@@ -397,8 +397,11 @@ def interval_rows(jobs: Sequence[Job]) -> Scene:
             start = max(0.0, end - float(job.write))
             parts.append(Box(start * per, y + 36, (end - start) * per, tall - 4, kind="memory", solid=True))
         parts.append(Box((span - lost) * per, y + 36, lost * per, tall - 4, kind="lost", solid=True))
-    high = pitch * len(jobs) + 12
-    parts += legend(0, high - 12, [("work", "compute", False), ("writing", "memory", True), ("lost", "lost", True)])
+        if row == len(jobs) - 1:
+            parts += [Label(0, y + 68, "work", "start"), Label(398, y + 68, "lost", "end")]
+            middle = ends[len(ends) // 2] - float(job.write) / 2 if len(ends) else span / 2
+            parts.append(Label(float(middle) * per, y + 68, "writing" if len(ends) else ""))
+    high = pitch * len(jobs) + 4
     before = fmt(jobs[0].mtbf, "min")
     return Scene(400, high, parts, alt=f"One failure and the {before} before it. {'; '.join(said)}.")
 

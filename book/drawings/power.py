@@ -48,13 +48,15 @@ def load_bars(
             Arrow(x, 16, x, top + 54 * len(loads) - 8, kind="ink", heads=0),
             Label(x, 7, fmt(limit, "W"), strong=True),
         ]
-    said, y = [], top
+    said, y, unnamed = [], top, dict(meanings)
     for name, load in loads.items():
         x = 0.0
         parts.append(Label(0, y + 8, name, anchor="start"))
         for part, kind in kinds.items():
             if width := load.parts.get(part, 0) * unit:
                 text = fmt(load.parts[part], "W")
+                if kind in unnamed and width > breadth(f"{unnamed[kind]} {text}") + 6:
+                    text = f"{unnamed.pop(kind)} {text}"  # the first bar with room has the name
                 room = width > breadth(text) + 6
                 parts.append(Box(x, y + 18, width, 24, text if room else "", kind, solid=True))
                 x += width
@@ -62,7 +64,7 @@ def load_bars(
         side = f", {'within' if load.total <= limit * (1 + 1e-9) else 'above'} the limit of" if limit else ""
         said.append(f"{name}: {fmt(load.total, 'W')}{side}{' ' + fmt(limit, 'W') if limit else ''}.")
         y += 54
-    parts += legend(0, y + 8, [(text, kind, True) for kind, text in meanings.items()])
+    parts += legend(0, y + 8, [(text, kind, True) for kind, text in unnamed.items()])
     return Scene(400, y + 18, parts, alt=" ".join(said))
 
 

@@ -3,13 +3,13 @@
 const finder = (() => {
   const KINDS = { laws: "law", terms: "term", figures: "figure", sections: "section" }, FIRST = 3; // of a kind at first
   const ENDS = 0.66; // a hit is shown that is so good beside the best
-  const IDLE = new Set("a an and are at be by can do does for from get how i if in into is it its me much my need of on or should take takes than that the to what when where which why will with you".split(" "));
+  const IDLE = new Set("a an and are at be by can do does for from get how i if in into is it its law me much my need of on or should take takes than that the to what when where which why will with you".split(" "));
   const root = document.documentElement.dataset.content_root;
   let all = null, rarity = null, waiting = [];
 
   // Words as they are compared: without case and accents, one spelling of -ise and of plurals.
   const word = (text) => text.replace(/z/g, "s").replace(/(?<=ch|sh|ss|x)es$/, "").replace(/(?<=..[^su'i])s$/, "").replace(/(y|ies)$/, "i");
-  const words = (text) => (text.normalize("NFKD").toLowerCase().match(/[a-z0-9\u0370-\u03ff]+/g) ?? []).map(word);
+  const words = (text) => (text.normalize("NFKD").toLowerCase().replace(/['’]s\b/g, "").match(/[a-z0-9\u0370-\u03ff]+/g) ?? []).map(word);
   // A name is compared from any of its words on, as if it were written in one: "allreduce" is in "ring all-reduce".
   const name = (text) => {
     const parts = words(text);

@@ -81,20 +81,21 @@ window.widgets = (() => {
     }
   }
 
-  // What has one name lights up together: a curve, its name or its key, a bar, a box, a read-out; and in the text around
-  // the figure the same words, and the numbers that the figure tells.
-  const NAMED = ".cl-legend li, .cl-tag, .cl-readouts div, .cl-scene .cl-box:has(text), .cl-scene .cl-label";
+  // What has one name lights up together: a curve or bars, their name, their lane or their key, a box, a read-out; and in
+  // the text around the figure the same words, and the numbers that the figure tells.
+  const PARTS = ".cl-scene .cl-box:has(text), .cl-scene .cl-label", NAMED = ".cl-legend li, .cl-tag, .cl-lanes .cl-left span, .cl-readouts div, " + PARTS;
   const plain = (text) => (text ?? "").replace(/\s+/g, " ").trim().toLowerCase();
   function nameOf(part) {
     if (part.matches("li")) return plain(part.childNodes[1].textContent);
+    if (part.matches(".cl-left span")) return plain(part.textContent.split(":")[0]);
     return plain(part.matches(".cl-along") ? part.firstChild.textContent : part.querySelector("dt")?.textContent ?? part.textContent);
   }
   function join(figure) {
     const all = (query) => [...figure.querySelectorAll(query)], refs = [];
     // The path of a name in the picture: those of a kind stand in the same order.
     const paths = (part) => {
-      const [tags, drawn] = [["[data-curve]", ".cl-curve"], [".cl-legend li", ".cl-span"], [".cl-at", ".cl-dot"], [".cl-top", ".cl-rule"]].find(([tag, path]) => part.matches(tag) && all(path).length) ?? [];
-      return tags ? [all(drawn)[part.dataset.curve ?? all(tags).indexOf(part)]].filter(Boolean) : [];
+      const [tags, drawn] = [["[data-curve]", ".cl-curve"], ["[data-kind]", ".cl-span"], [".cl-at", ".cl-dot"], [".cl-top", ".cl-rule"]].find(([tag, path]) => part.matches(tag) && all(path).length) ?? [];
+      return tags ? [all(drawn)[part.dataset.curve ?? part.dataset.kind ?? all(tags).indexOf(part)]].filter(Boolean) : [];
     };
     const named = (name) => all(NAMED).filter((part) => nameOf(part) === name).flatMap((part) => [part, ...paths(part)]);
     function light(name) {
@@ -109,7 +110,13 @@ window.widgets = (() => {
       for (const on of ["pointerenter", ...(words ? ["focus"] : [])]) part.addEventListener(on, () => light(name));
       for (const off of ["pointerleave", ...(words ? ["blur"] : [])]) part.addEventListener(off, () => light(null));
     }
-    all(".cl-legend li, .cl-along, .cl-at, .cl-top, .cl-readouts div").forEach((part) => [part, ...paths(part)].forEach((one) => lights(one, nameOf(part))));
+    all(".cl-legend li, .cl-along, [data-kind], .cl-at, .cl-top, .cl-readouts div").forEach((part) => [part, ...paths(part)].forEach((one) => lights(one, nameOf(part))));
+    // A part of a drawing, which is drawn anew as it moves, lights where something else has its name.
+    figure.querySelector(".cl-scene")?.addEventListener("pointerover", (e) => {
+      const part = e.target.closest(PARTS), name = part && nameOf(part);
+      light(name && (named(name).length > 1 || refs.some(([, own]) => own === name)) ? name : null);
+    });
+    figure.addEventListener("pointerleave", () => light(null));
 
     const section = figure.closest("section");
     if (!section) return;

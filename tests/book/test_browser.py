@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from building import table_of_contents
-from pages import CONTROLS, DRAWN, KIND, commit_prediction, keys, watched, widgets_ready
+from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, drawn, keys, watched, widgets_ready
 
 PAGES = [*table_of_contents(), "genindex", "search"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
@@ -204,6 +204,35 @@ def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
     assert page.evaluate(SMALL) == []
 
 
+# What is wrong with the names in the figures of a page: as they open, and with every control at its ends.
+NAMES = f"""async () => {{
+  const misplaced = {MISPLACED}, wrong = [];
+  for (const figure of document.querySelectorAll(".widget-host .cl-explorer:has(.cl-area)")) {{
+    figure.scrollIntoView();
+    while (!figure.dataset.table) await new Promise(requestAnimationFrame);
+    const title = figure.querySelector("figcaption").textContent;
+    const look = (where) => wrong.push(...misplaced(figure).map((told) => [title, where, told]));
+    look("");
+    for (const control of figure.querySelectorAll("{CONTROLS}")) {{
+      const choices = control.options?.length ?? 2;
+      for (const last of [1, 0]) {{
+        if (control.type === "checkbox") control.checked = Boolean(last);
+        else if (control.options) control.selectedIndex = last * (choices - 1);
+        else control.value = last ? control.max : control.min;
+        control.dispatchEvent(new Event(control.type === "range" ? "input" : "change"));
+        look(`${{control.name}} at its ${{last ? "end" : "start"}}`);
+      }}
+    }}
+    figure.querySelector(".cl-reset")?.click();
+  }}
+  return wrong;
+}}"""
+
+
+def test_a_name_in_a_picture_covers_nothing_on_a_telephone(page):
+    assert page.evaluate(NAMES) == []
+
+
 @pytest.fixture
 def wide(page):
     """The page as wide as a small window: a new one is as wide as a telephone."""
@@ -216,6 +245,10 @@ def test_a_page_has_one_column_and_one_face(wide):
     assert wide.evaluate(OFF_THE_EDGES) == []
     assert wide.evaluate(OTHER_FACES) == []
     assert wide.evaluate("document.documentElement.scrollWidth") == WINDOW["width"]
+
+
+def test_a_name_in_a_picture_covers_nothing_on_a_wide_page(wide):
+    assert wide.evaluate(NAMES) == []
 
 
 # A hand on the figures of a page, for each word with the browser costs more than what it says.
@@ -262,6 +295,26 @@ def test_every_control_of_a_widget_moves_its_figure_by_keyboard(wide, hosts):
         press("Enter")
         assert hand.evaluate("hand => hand.restored()"), i
     assert stuck == []
+
+
+def test_what_can_be_dragged_in_a_picture_moves_its_control_by_mouse_and_by_keys(wide):
+    for grip in wide.locator(".cl-grip").all():
+        figure = grip.locator("xpath=ancestor::figure")
+        figure.evaluate("figure => figure.scrollIntoView()")
+        figure.and_(wide.locator("[data-table]")).wait_for()
+        commit_prediction(wide, figure)
+        grip.wait_for()
+        before = drawn(figure)
+        assert any(grip.press(key) or drawn(figure) != before for key in ("Home", "End"))
+        box, area = grip.bounding_box(), figure.locator(".cl-area, .cl-scene").first.bounding_box()
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        before = drawn(figure)
+        wide.mouse.move(x, y)
+        wide.mouse.down()
+        wide.mouse.move(area["x"] + 0.6 * area["width"], y, steps=3)
+        wide.mouse.up()
+        assert drawn(figure) != before
+        figure.locator(".cl-reset").click()
 
 
 def in_scheme(page, scheme):
@@ -349,6 +402,53 @@ def test_a_wide_formula_scrolls_in_its_own_box(site, visit):
     inner, outer = page.locator("div.math").first.evaluate("box => [box.scrollWidth, box.clientWidth]")
     assert inner > outer
     assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+# What a student types, and what the first hits of all kinds must have.
+ASKED = {
+    "arithmetic intensity": ("term", "arithmetic intensity"),
+    "memory bound or compute bound": ("term", "memory-bound"),
+    "kv cache size": ("law", "kv cache bytes"),
+    "allreduce time": ("law", "best all-reduce"),
+    "ring vs tree": ("section", "Rings and trees"),
+    "nvlink or infiniband": ("section", "One link"),
+    "pipeline bubble": ("law", "bubble fraction"),
+    "layers per stage": ("section", "Where to cut"),
+    "fsdp": ("term", "ZeRO"),
+    "tensor parallel": ("term", "tensor parallelism"),
+    "gradient accumulation": ("term", "microbatch"),
+    "activation checkpointing": ("law", "layer activations"),
+    "flash attention": ("law", "attention"),
+    "time to first token": ("term", "TTFT"),
+    "tokens per second": ("law", "frontier"),
+    "cost per million tokens": ("law", "token price"),
+    "speculative decoding": ("law", "speculative speedup"),
+    "how often to checkpoint": ("law", "optimal interval"),
+    "out of memory": ("law", "footprint"),
+    "stragglers": ("term", "straggler"),
+    "hot spare nodes": ("law", "spares for"),
+    "how much power does an h100 use": ("section", "From the chip to the meter"),
+    "liquid cooling": ("law", "coolant flow"),
+    "amdahl's law": ("law", "amdahl speedup"),
+    "chinchilla": ("law", "compute optimal"),
+    "cheapest gpu hour": ("law", "required rent"),
+    "fat tree switches": ("term", "fat tree"),
+    "batch fills gpu memory": ("figure", "A batch fills the memory of an H100: Llama 3 8B, BF16"),
+}
+
+
+def test_the_search_finds_laws_terms_figures_and_sections_by_the_words_people_use(server, visit):
+    page = visit(f"{server}/search.html")
+    page.locator("form.bd-search input:visible").first.fill("roofline")
+    page.locator(".found-kind").first.wait_for()
+    found = page.evaluate("asked => asked.map(finder.find)", [*ASKED])
+    kinds = {"law": "laws", "term": "terms", "figure": "figures", "section": "sections"}
+    poor = {}
+    for query, (kind, title), hits in zip(ASKED, ASKED.values(), found, strict=True):
+        same = [name for of, name in hits if of == kinds[kind]]
+        if not any(name == title or name.endswith(f" {title}") for name in same[:3]):
+            poor[query] = hits[:4]
+    assert poor == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -229,6 +229,11 @@ def test_a_control_that_takes_a_number_has_25_positions(hands):
     assert {one["title"]: one["controls"] for one in hands if min(one["controls"].values(), default=25) < 25} == {}
 
 
+def test_in_ten_figures_or_more_the_thing_itself_can_be_dragged(site):
+    stored = [path.read_text() for path in (site / "_widgets").rglob("*.js") if not path.stem.isdigit()]
+    assert sum(len(re.findall(r'"drags":\s?\[\[', text)) for text in stored) >= 10
+
+
 def test_a_page_starts_with_its_widgets_and_without_their_tables(site):
     paths = [path for path in (site / "_widgets").rglob("*.js") if not path.stem.isdigit()]
     assert paths

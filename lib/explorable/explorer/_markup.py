@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from .._widget import escape, together
 from ..scene import TEXT
 from ._axes import NONE, Scale
+from ._bars import BAR, LANES, NARROW, PITCH, WIDE, Bar, Lanes, Stand, named_by_lane, width
 from ._labels import Place
 from ._table import Table
 
@@ -29,6 +30,10 @@ class Span(NamedTuple):
     start: int
     end: int
     text: int
+
+
+EM = 16.0  # pixels of a figure's letters
+LEAST = 0.5  # pixels of a bar that is there
 
 
 class Figure:
@@ -84,14 +89,18 @@ class Figure:
         y_title = self.y.axis.title if self.y else ""
         head = f'<div class="cl-head">{escape(y_title)}</div>' if self.y else ""
         what = f"{title}. {self.x.axis.title} across" + (f", {y_title} up." if self.y else ".")
-        lanes = " cl-lanes" if self.first.spans else ""
-        height = f' style="height:{max(2, len(self.lanes)) * 2.6:.1f}em"' if self.first.spans else ""
+        lanes = height = above = ""
+        names: list[str] = []
+        if self.first.spans:
+            (names, room), lanes = self._kind_tags(), " cl-lanes"
+            height = f' style="height:{max(LANES, len(self.lanes)) * PITCH / EM:.1f}em"'
+            above = f' style="--cl-room:{room[1] / EM:.2f}em;--cl-tight:{room[0] / EM:.2f}em"'
         paths = [_path("cl-grid", self._gridlines()), *self._moving_paths()]
         picture = f'<svg viewBox="0 0 1000 1000" preserveAspectRatio="none" aria-hidden="true">{"".join(paths)}</svg>'
         return (
-            f'{head}<div class="cl-plot{lanes}">{self._left()}'
+            f'{head}<div class="cl-plot{lanes}"{above}>{self._left()}'
             f'<div class="cl-area"{height} role="img" aria-label="{escape(what)}">{picture}'
-            f"{''.join(self._tags())}</div>"
+            f"{''.join(self._tags() + names)}</div>"
             f'{self._below()}</div><div class="cl-foot">{escape(self.x.axis.title)}</div>'
         )
 
@@ -179,6 +188,46 @@ class Figure:
         place = f"left:{middle / 10:.2f}%;top:{self._lane(span.lane):.2f}%"
         return f'<span class="cl-tag cl-in {shade}" style="{place}">{escape(self.phrases[span.text].text)}</span>'
 
+    def _kind_tags(self) -> tuple[list[str], tuple[float, float]]:
+        """Names of kinds of spans, on a telephone and on a page; and how much room they take over the lanes there."""
+        sizes = [width(total, self.lanes) for total in (NARROW, WIDE)]
+        found = [self._stands(wide) for wide in sizes]
+        tags = []
+        for i, kind in enumerate(self.spans):
+            if any(named_by_lane(lane, kind) for lane in self.lanes):
+                continue
+            both = zip((stand[i] for stand, _ in found), sizes, strict=True)
+            one, other = (self._kind_tag(i, kind, stand, wide) for stand, wide in both)
+            same = one == other
+            tags += [other.replace("cl-kind", "cl-kind" if same else "cl-kind cl-roomy")]
+            tags += [] if same else [one.replace("cl-kind", "cl-kind cl-tight")]
+        return tags, (found[0][1], found[1][1])
+
+    def _stands(self, wide: float) -> tuple[list[Stand | None], float]:
+        """Where the names of the kinds stand in a picture so wide."""
+        kinds = []
+        for kind, spans in self.spans.items():
+            bars = []
+            for span in spans:
+                if span.lane != NONE and not any(named_by_lane(lane, kind) for lane in self.lanes):
+                    left, right = (min(max(self.x.place(at), 0.0), 1000.0) for at in (span.start, span.end))
+                    letters = len(self.phrases[span.text].text)
+                    bars.append(Bar(span.lane, left * wide / 1000, right * wide / 1000, letters))
+            kinds.append((kind, [bar for bar in bars if bar.right - bar.left > LEAST]))
+        rules = zip(self.first.rules, self.rules, strict=True)
+        there = [(label, self.x.place(code) * wide / 1000) for label, code in rules if self._rule_is_there(code)]
+        return Lanes(len(self.lanes), wide, there).stands(kinds)
+
+    def _kind_tag(self, i: int, kind: str, stand: Stand | None, wide: float) -> str:
+        """The name of a kind of spans, on one of them."""
+        classes = f"cl-tag cl-kind cl-{stand.way if stand else 'in'} {self._shade(i, kind)}"
+        place = " hidden"
+        if stand:
+            inside = stand.way in ("in", "side")
+            up = 100 * (1 - (stand.lane + (0.5 if inside else (1 - BAR) / 2)) / len(self.lanes))
+            place = f' style="left:{100 * stand.x / wide:.2f}%;bottom:{up:.2f}%;--cl-up:{stand.up:.0f}px"'
+        return f'<span class="{classes}"{place} data-kind="{i}">{escape(kind)}</span>'
+
     def _rule_is_there(self, code: int) -> bool:
         return code != NONE and 0 <= self.x.place(code) <= 1000
 
@@ -200,8 +249,8 @@ class Figure:
         return f"M{px:.1f} {1000 - py:.1f}h0" if there else ""
 
     def _boxes(self, spans: list[Span]) -> str:
-        """Spans as one SVG path of rectangles, seven tenths of a lane high."""
-        tall = 700 / len(self.lanes)
+        """Spans as one SVG path of rectangles."""
+        tall = 1000 * BAR / len(self.lanes)
         boxes = []
         for span in spans:
             if span.lane != NONE:
@@ -212,7 +261,7 @@ class Figure:
 
     def _breaks(self) -> str:
         """A zigzag where a bar leaves the picture."""
-        tall = 700 / len(self.lanes)
+        tall = 1000 * BAR / len(self.lanes)
         return "".join(
             f"M985 {10 * self._lane(span.lane) - tall / 2:.1f}" + f"l8 {tall / 4:.1f}l-8 {tall / 4:.1f}" * 2
             for spans in self.spans.values()
@@ -246,12 +295,16 @@ class Figure:
     def _left(self) -> str:
         """Labels of the y axis or of the lanes; an invisible copy of the longest makes room for them."""
         if self.first.spans:
-            labels = [(f"top:{self._lane(i):.2f}%", lane) for i, lane in enumerate(self.lanes)]
+            labels = [(f"top:{self._lane(i):.2f}%", lane, self._kind_of(lane)) for i, lane in enumerate(self.lanes)]
         else:
-            labels = [(f"bottom:{tick.at:.2f}%", tick.text) for tick in (self.y.ticks() if self.y else [])]
-        widest = max((text for _, text in labels), key=len, default="")
-        spans = "".join(f'<span style="{style}">{escape(text)}</span>' for style, text in labels)
+            labels = [(f"bottom:{tick.at:.2f}%", tick.text, "") for tick in (self.y.ticks() if self.y else [])]
+        widest = max((text for _, text, _ in labels), key=len, default="")
+        spans = "".join(f'<span style="{style}"{more}>{escape(text)}</span>' for style, text, more in labels)
         return f'<div class="cl-left" aria-hidden="true"><i>{escape(widest)}</i>{spans}</div>'
+
+    def _kind_of(self, lane: str) -> str:
+        """Which kind of spans the label of a lane names, as an attribute."""
+        return next((f' data-kind="{i}"' for i, kind in enumerate(self.spans) if named_by_lane(lane, kind)), "")
 
     def _below(self) -> str:
         """Labels of the x axis; a narrow picture shows every second one."""
@@ -262,13 +315,12 @@ class Figure:
         return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
     def _legend(self) -> str:
-        """A key for each kind of spans, or for each curve that has no name on it and each kind of marks."""
-        line, names = ("cl-swatch", self.spans) if self.first.spans else ("cl-stroke", self.first.curves)
+        """A key for each curve that has no name on it, and for each kind of marks."""
         lines = []
-        for i, name in enumerate(names):
+        for i, name in enumerate(self.first.curves):
             place = self.places[i] if i < len(self.places) else None
             if not (place and place.narrow):
-                picture = _path(f"{line}{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
+                picture = _path(f"cl-stroke{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
                 lines.append(_key(30, picture, name, f' data-curve="{i}"' + ' class="cl-tight"' * (place is not None)))
         return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
 

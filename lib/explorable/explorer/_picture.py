@@ -146,7 +146,7 @@ def stacked(parts: Mapping[str, Sequence[float]]) -> dict[str, list[tuple]]:
 
 
 def waterfall(start: float, losses: Sequence[float]) -> dict[str, list[tuple]]:
-    """Spans of a waterfall, one lane each: the start, what each loss takes away, and what remains.
+    """Spans of a waterfall, one lane each: the whole, what each loss takes away, and what is left.
 
     Parameters
     ----------
@@ -163,13 +163,13 @@ def waterfall(start: float, losses: Sequence[float]) -> dict[str, list[tuple]]:
     Examples
     --------
     >>> waterfall(1.0, [0.25, 0.5])
-    {'kept': [(0, 0.0, 1.0), (3, 0.0, 0.25)], 'lost': [(1, 0.75, 1.0), (2, 0.25, 0.75)]}
+    {'whole': [(0, 0.0, 1.0)], 'lost': [(1, 0.75, 1.0), (2, 0.25, 0.75)], 'left': [(3, 0.0, 0.25)]}
     """
     if min(losses, default=0) < 0 or sum(losses) > start * (1 + 1e-9):
         raise ValueError(f"losses must be zero or more and together at most {start:g}, got {list(losses)}")
     left = [float(start - taken) for taken in itertools.accumulate(losses, initial=0.0)]
     lost = [(lane, after, before) for lane, (before, after) in enumerate(itertools.pairwise(left), start=1)]
-    return {"kept": [(0, 0.0, left[0]), (len(left), 0.0, left[-1])], "lost": lost}
+    return {"whole": [(0, 0.0, left[0])], "lost": lost, "left": [(len(left), 0.0, left[-1])]}
 
 
 def hidden_labels(first: Picture, predict: Predict | None) -> frozenset[str]:

@@ -278,8 +278,9 @@ function render({ model, el }) {
     marks.sort((a, b) => a.px - b.px || a.py - b.py);
     nameCurves(ups);
     if (scatter.length) area.setAttribute("aria-valuemax", Math.max(marks.length - 1, 0));
-    all(".cl-in").forEach((tag) => tag.remove());
+    all(".cl-in:not(.cl-kind)").forEach((tag) => tag.remove());
     let breaks = "";
+    bars = spec.spans.map(() => []);
     spec.spans.forEach(([, count], i) => {
       const height = 1000 / spec.lanes.length;
       let d = "";
@@ -288,24 +289,26 @@ function render({ model, el }) {
         if (lane === NONE) continue;
         const same = mix.filter((one) => one.table.records[one.row * one.table.width + next] === lane);
         const a = place(x, code(same, next + 1)), b = place(x, code(same, next + 2)), middle = (lane + 0.5) * height, text = words(mix, next + 3);
-        d += `M${at(a)} ${at(middle - 0.35 * height)}H${at(b)}v${at(0.7 * height)}H${at(a)}z`;
-        if (a < 985 && b > 1000.5) breaks += `M985 ${at(middle - 0.35 * height)}` + `l8 ${at(0.175 * height)}l-8 ${at(0.175 * height)}`.repeat(2);
+        d += `M${at(a)} ${at(middle - 0.3 * height)}H${at(b)}v${at(0.6 * height)}H${at(a)}z`;
+        bars[i].push([lane, a, b, text.length]);
+        if (a < 985 && b > 1000.5) breaks += `M985 ${at(middle - 0.3 * height)}` + `l8 ${at(0.15 * height)}l-8 ${at(0.15 * height)}`.repeat(2);
         if (text) area.append(make("span", { class: boxes[i].getAttribute("class").replace("cl-span", "cl-tag cl-in"), style: `left:${(a + b) / 20}%;top:${middle / 10}%` }, text));
       }
       boxes[i].setAttribute("d", d);
     });
     figure.querySelector(".cl-break")?.setAttribute("d", breaks);
+    nameBars();
     if (scene) paint(like(mix), slides);
     if (cursor !== null) point(scatter.length ? marks.findIndex((mark) => mark.id === chosenMark) : cursor);
     grips.forEach(({ settle }) => settle());
   }
+  const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
   // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
   function nameCurves(ups) {
     const tags = onCurves.filter((tag) => tag?.offsetParent);
     if (!tags.length) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
     for (const [paths, labels] of [[dots, dotTags], [rules, ruleTags]]) paths.forEach((path, i) => {
       const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [];
       if (px === undefined) return;
@@ -343,6 +346,62 @@ function render({ model, el }) {
       tag.style.left = xs[found.at] / 10 + "%";
       tag.style.bottom = found.edge / 10 + "%";
     }
+  }
+  // A name of bars stands in the longest that has room, else over one, behind a line that leads to it: see _bars.py.
+  const kinds = spec.spans.map((_, i) => all(`.cl-kind[data-kind="${i}"]`));
+  let bars = [], roof = null;
+  function nameBars() {
+    if (!kinds.length || !area.clientWidth) return;
+    const lanes = spec.lanes.length, row = 1.107 * parseFloat(getComputedStyle(figure).fontSize), wide = area.clientWidth, pitch = area.clientHeight / lanes, top = 0.2 * pitch;
+    const taken = [], rest = [];
+    let over = 0, most = 0;
+    rules.forEach((path, i) => {
+      const found = /[\d.]+/.exec(path.getAttribute("d"));
+      if (!found) return;
+      const x = found[0] * wide / 1000, long = ruleTags[i].offsetWidth + 4;
+      taken.push([x - 2, x + 2, 0, 1e4], x > wide / 2 ? [x - long, x, -row, 0] : [x, x + long, -row, 0]);
+      over = row + top;
+    });
+    function stand(tag, way, lane, x, up = 0) {
+      tag.classList.remove("cl-in", "cl-start", "cl-end", "cl-side", "cl-key");
+      tag.classList.add("cl-" + way);
+      tag.style.left = 100 * x / wide + "%";
+      tag.style.bottom = 100 - 100 * (lane + (way === "in" || way === "side" ? 0.5 : 0.2)) / lanes + "%";
+      tag.style.setProperty("--cl-up", up + "px");
+    }
+    const first = (tag, tries) => tries.some(([way, lane, x, up = 0]) => {
+      const long = tag.room + (way === "side" || way === "key" ? 14 : 0), left = x - long * ({ in: 0.5, end: 1, key: 1 }[way] ?? 0);
+      const low = top + lane * pitch - up + (way === "in" || way === "side" ? (0.6 * pitch + row) / 2 : 0), own = [[left, left + long, low - row, low]];
+      if (way === "start" || way === "end") own.push([x - 1, x + 1, low, low + up]);
+      if (left < 0 || left + long > wide || own.some((a) => taken.some((b) => meets(a, b)))) return false;
+      taken.push(...own);
+      stand(tag, way, lane, x, up);
+      if (!lane && own[0][2] < 0) most = Math.max(most, -own[0][2]);
+      return true;
+    });
+    const clipped = bars.map((of) => of.map(([lane, a, b, letters]) => [lane, Math.max(a, 0) * wide / 1000, Math.min(b, 1000) * wide / 1000, letters]).filter(([, a, b]) => b - a > 0.5).sort((p, q) => q[2] - q[1] - p[2] + p[1]));
+    const end = (lane) => Math.max(...clipped.flat().filter((bar) => bar[0] === lane).map((bar) => bar[2]));
+    kinds.forEach(([tag, tight], i) => {
+      if (!tag) return; // its lane names it
+      const of = clipped[i];
+      tight?.remove();
+      tag.classList.remove("cl-roomy");
+      tag.hidden = false;
+      if (!tag.room) { stand(tag, "start", 0, 0); tag.room = tag.offsetWidth + 6; }
+      const room = tag.room, inside = of.flatMap(([lane, a, b, letters]) => (letters ? (b - a - 7 * letters - 8) / 2 : b - a) < room ? [] : [...(letters ? [] : [(a + b) / 2]), a + room / 2, b - room / 2].map((x) => ["in", lane, x]));
+      tag.hidden = !of.length;
+      if (of.length && !first(tag, inside)) rest.push({ tag, left: of[0][1], longest: of.filter(([lane], k) => of.findIndex((one) => one[0] === lane) === k), late: of[0][1] + room > wide });
+    });
+    rest.sort((p, q) => p.left - q.left);
+    if (lanes < 2 && rest.some((one) => one.late)) rest.forEach((one) => { one.late = true; });
+    for (const { tag, longest, late } of [...rest.filter((one) => one.late), ...rest.filter((one) => !one.late).reverse()]) {
+      first(tag, [
+        ...(lanes > 1 ? ["01", "234567"] : ["01234567"]).flatMap((rows) => longest.flatMap(([lane, a, b]) => (late ? ["end", "start"] : ["start", "end"]).flatMap((way) =>
+          [...rows].filter((r) => !lane || r < 1).map((r) => [way, lane, way === "start" ? a + Math.min(1, (b - a) / 2) : b - Math.min(1, (b - a) / 2), r * row + (lane ? 0 : over)])))),
+        ...longest.map(([lane]) => ["side", lane, end(lane) + 4]), ...Array.from({ length: 16 }, (_, r) => ["key", 0, wide, r * row + over])]);
+    }
+    roof ??= parseFloat(getComputedStyle(area.parentElement).marginTop);
+    if (most > roof) area.parentElement.style.marginTop = (roof = most) + "px";
   }
   function move(tag, px, py, there) {
     tag.hidden = !there;
@@ -621,8 +680,8 @@ function render({ model, el }) {
     figure.append(grip);
     return { settle };
   });
-  if (grips.length) {
-    const sizes = new ResizeObserver(() => grips.forEach(({ settle }) => settle()));
+  if (grips.length || kinds.length) {
+    const sizes = new ResizeObserver(() => { grips.forEach(({ settle }) => settle()); if (table) nameBars(); });
     sizes.observe(figure);
     leaving.push(() => sizes.disconnect());
   }
