@@ -32,7 +32,9 @@ from clusterlab.model import (
     state_bytes,
     trained,
     training_flops,
+    transformer,
 )
+from clusterlab.model.mixers import SparseLatentAttention
 from clusterlab.model.published import read_models
 from clusterlab.parallelism import STEP_PARTS, footprint, step
 from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch, replica_footprint
@@ -467,3 +469,21 @@ def test_a_new_kind_of_layer_is_read_from_the_catalogue():
             read_models(tomllib.loads(text.replace("toy_width = 8", wrong)))
     with pytest.raises(ValueError, match="missing field toy_layers"):
         read_models(tomllib.loads(text.replace("toy_layers = 2", "")))
+
+
+# --- What blocks of serving say --------------------------------------------------------------------------------------
+
+
+def test_a_block_without_steps_launches_nothing():
+    assert MultiToken().kernels(TOYS) == 0
+    assert Attention().kernels(TOYS) == len(Attention.steps.split(", "))
+
+
+@pytest.mark.parametrize("context", [100, 2048, 60_000])
+def test_an_indexer_meets_every_token_and_attention_the_chosen(context):
+    """Decoding: 2 FLOPs for each element of an index query with each token, beside attention to ``top`` of them."""
+    glm = transformer("GLM-5")
+    sparse = next(block for block in glm.blocks if isinstance(block, SparseLatentAttention))
+    index = 2 * sparse.heads * sparse.head_dim * context
+    attended = LatentAttention().decode_scores(glm, min(context, sparse.top))
+    assert sparse.decode_scores(glm, context) == pytest.approx(attended + index)

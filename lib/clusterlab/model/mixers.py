@@ -175,7 +175,7 @@ class LatentAttention(Attention):
     def decode_scores(self, shape: Transformer, context: Number) -> Flops:
         latent = 2 * shape.kv_rank + shape.rope_dim
         wide = shape.head_dim + shape.rope_dim + shape.value_dim
-        return latent / wide * super().decode_scores(shape, context)
+        return latent / wide * Attention.scores(self, shape, context, causal=False)
 
     def copies(self, shape: Transformer, tp: Number) -> Number:
         return 0.0
@@ -240,11 +240,11 @@ class SparseLatentAttention(LatentAttention):
         return smaller(context, float(self.top))
 
     def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
-        of_index = 2 * self._index * (sequence + 1) / 2 if causal else 2 * self._index * sequence
-        return super().scores(shape, sequence, causal=causal) + of_index
+        met = (sequence + 1) / 2 if causal else sequence  # by the indexer, which sees every token before
+        return super().scores(shape, sequence, causal=causal) + 2 * self._index * met
 
     def decode_scores(self, shape: Transformer, context: Number) -> Flops:
-        return super().decode_scores(shape, self.seen(context)) + 2 * self._index * (context - self.seen(context))
+        return super().decode_scores(shape, context) + 2 * self._index * context
 
     def cache_elements(self, shape: Transformer, context: Number) -> Number:
         return super().cache_elements(shape, context) + self.head_dim * context

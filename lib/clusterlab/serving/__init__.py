@@ -13,7 +13,7 @@ from .decoding import (
 )
 from .frontiers import Frontier, frontier
 from .online import MEASURES, Online, Pools, closed_loop, open_loop, split_loop
-from .passes import PASS_PARTS, Pass, forward_pass, serving_kind
+from .passes import PASS_PARTS, Pass, forward_pass, reading, serving_kind
 from .promises import Kept, Promise, pools_for, replicas_for
 from .queueing import (
     Impatient,
@@ -30,7 +30,8 @@ from .replica import Batch, Formats, Replica, Requests, violations
 from .routing import balanced_loads, fullest_rank
 
 __all__ = [
-    "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "serving_kind",
+    "Formats", "Requests", "Batch", "Replica", "violations", "Pass", "PASS_PARTS", "forward_pass", "reading",
+    "serving_kind",
     "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
     "static_batch", "Online", "closed_loop", "open_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "Drafts",
     "mixed_passes",

@@ -163,8 +163,8 @@ def _chunked(requests: Requests, sequences: Numeric, chunk: Numeric) -> tuple[Nu
 class Drafts(Explained):
     """Tokens that are drafted for a pass to verify, all at once: by heads of the model (MTP, EAGLE) or a smaller one.
 
-    ``drafted`` tokens a pass, each accepted with the probability ``acceptance``; ``draft_time`` is what drafting one
-    takes, in passes.
+    ``drafted`` tokens a pass, by default none, each accepted with the probability ``acceptance``; ``draft_time`` is
+    what drafting one takes, in passes.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class Drafts(Explained):
     2.95
     """
 
-    drafted: Amount = 1.0
+    drafted: Amount = 0.0
     acceptance: Share = 0.85
     draft_time: Amount = 0.02
 
@@ -202,12 +202,12 @@ class Drafts(Explained):
         return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
 
 
-NO_DRAFTS = Drafts(0.0, 0.0, 0.0)
+_NONE = Drafts()
 
 
 @law
 def mixed_passes(
-    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = NO_DRAFTS
+    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = _NONE
 ) -> MixedPasses:
     r"""Lengths of the passes of a batch that never ends, with a chunk of a prompt and without one.
 
@@ -274,7 +274,7 @@ def continuous_batch(
     *,
     sequences: Number | None = None,
     chunk: Number | None = None,
-    drafts: Drafts = NO_DRAFTS,
+    drafts: Drafts = _NONE,
 ) -> Service:
     r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
 

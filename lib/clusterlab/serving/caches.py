@@ -11,8 +11,8 @@ from ..checks import larger, pick, smaller
 from ..model import Stack, state_bytes
 from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds, law
 from ..records import Explained, Rows, summary
-from .passes import forward_pass
-from .replica import Batch, Replica
+from .passes import reading
+from .replica import Replica, Requests
 
 
 @dataclass(frozen=True, repr=False)
@@ -244,7 +244,5 @@ def reuse(replica: Replica, tokens: Number, *, bandwidth: BytesPerSecond, latenc
     >>> reuse(server, 4000, bandwidth=[64e9, 5e9]).speedup.round(0)
     array([112.,   9.])
     """
-    ranks = replica.layout.dp * replica.layout.pp
     size = _bytes(replica, tokens)[2].cache * replica.layout.dp  # of one sequence, where it is
-    computed = forward_pass(replica, Batch(prompt_tokens=tokens * ranks, chunk=tokens)).time
-    return Reuse(size, latency + size / bandwidth, computed)
+    return Reuse(size, latency + size / bandwidth, reading(replica, Requests(tokens, 1)))

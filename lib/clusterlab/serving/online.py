@@ -18,9 +18,9 @@ from ..checks import Numeric, choose, larger, pick, smaller, whole
 from ..quantities import Amount, Count, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
 from .batches import MixedPasses, mixed_passes, saturation
-from .passes import forward_pass
+from .passes import reading
 from .queueing import Queue, batch_queue
-from .replica import Batch, Replica, Requests
+from .replica import Replica, Requests
 
 # What is measured online, by the name of its interval.
 MEASURES = {"time_to_first_token": "first token", "time_per_token": "token", "tokens_per_second": "throughput"}
@@ -134,7 +134,8 @@ class _Held(NamedTuple):
     gap: Seconds
     gap_with_prompt: Seconds
     share: Share
-    prompt: Seconds  # of one alone, on each attention rank
+    prompt: Seconds  # its way, alone on each attention rank
+    apart: Seconds  # after which an attention rank has read the next
 
     @property
     def token(self) -> Seconds:
@@ -142,7 +143,7 @@ class _Held(NamedTuple):
 
     def busy(self, replica: Replica, held: Number, output: Number) -> Share:
         """Return the share of time in which an attention rank reads prompts."""
-        each = held / replica.layout.dp * self.prompt
+        each = held / replica.layout.dp * self.apart
         return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
 
 
@@ -153,13 +154,8 @@ def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
     """The passes of a batch that never ends, with what its users' tokens cost the host."""
     passes = mixed_passes.unchecked(replica, requests, sequences=held)
     sent = held / replica.layout.dp * replica.software.stream_time
-    reads = np.any(requests.read)
-    prompt: Seconds = 0.0
-    if reads:
-        tokens = requests.read * replica.layout.dp * replica.layout.pp
-        one = Batch(prompt_tokens=tokens, chunk=requests.read, cached=requests.prompt - requests.read)
-        prompt = forward_pass(replica, one).time
-    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt)
+    prompt = reading(replica, requests)
+    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, prompt / replica.layout.pp)
 
 
 @law
@@ -175,7 +171,7 @@ def closed_loop(
     and all who decode wait for it. A first token waits for its own prompt, P; for those that are read already or came
     before it, as in any queue whose server is busy a share rho of the time; for f passes until it is scheduled and
     sent; and for a place, W, if there are more users than places. A measurement begins with all users at once, half of
-    whose prompts come before one's own, in one of r rounds.
+    whose prompts come before one's own, in one of r rounds. With stages, each prompt before one's own takes P/pp.
 
     Parameters
     ----------
@@ -230,7 +226,7 @@ def closed_loop(
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
     before = pick(waves, held - 1, held / rounds) / (2 * replica.layout.dp) + pick(waves, 0.0, busy / (2 * (1 - busy)))
-    prompts = now.prompt * (1 + before)
+    prompts = now.prompt + now.apart * before
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
     passes = replica.software.first_passes * now.token
     waiting = users - held
@@ -305,7 +301,7 @@ class Load:
         self.each = _held(replica, requests, np.arange(1.0, places + 1))
         self.passes = MixedPasses(self.each.gap, self.each.gap_with_prompt, self.each.share)
         ends = float(places / (requests.output * self.each.token[-1]))
-        reads = float(replica.layout.dp / self.each.prompt) if self.each.prompt else np.inf
+        reads = float(replica.layout.dp / self.each.apart) if self.each.apart else np.inf
         #: Requests a second that the largest batch can end, or attention ranks can read.
         self.limit = min(ends, reads)
 
@@ -326,7 +322,7 @@ class Load:
         queue, replica = self.queue(rate), self.replica
         batches = np.arange(1.0, queue.most + 1)
         now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
-        others, meets = prompt_wait(now.prompt, rate * now.prompt / replica.layout.dp, burstiness)
+        others, meets = prompt_wait(now.apart, rate * now.apart / replica.layout.dp, burstiness)
         place = queue.wait * (1 + burstiness) / 2
         own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets
         passes = replica.software.first_passes * now.token
@@ -439,8 +435,8 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     (True, True)
     """
     prefill, decode, software = pools.prefill, pools.decode, pools.decode.software
-    prompt = _held(prefill, requests, 1.0).prompt
-    ranks = pools.prefill_replicas * prefill.layout.dp
+    prompt = reading(prefill, requests)
+    ranks = pools.prefill_replicas * prefill.layout.dp * prefill.layout.pp  # prompts on their way
     after = replace(requests, cached=1.0)
     cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
     ports = decode.layout.tp * decode.machine.network_bandwidth

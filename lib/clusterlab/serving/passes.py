@@ -27,7 +27,7 @@ from ..parallelism import Rates, critical_stage, reached, scan_time
 from ..quantities import Amount, Bytes, Count, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share
 from ..records import Predicted, Rows, summary
 from ..roofline import experts_touched, kernel_time
-from .replica import Batch, Formats, Replica
+from .replica import Batch, Formats, Replica, Requests
 from .routing import fullest_rank
 
 PASS_PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
@@ -191,6 +191,32 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     counts = {"sequences": batch.sequences, "tokens": batch.tokens, "gpus": replica.gpus, "flops": _flops(model, batch)}
     given = {"peak": rates.peak, "spread_low": interval.low, "spread_high": interval.high}
     return Pass(**_of_one_shape(parts | counts | given))
+
+
+def reading(replica: Replica, requests: Requests) -> Seconds:
+    """Seconds of a prompt's way through a replica, with another one on each attention rank and in each stage.
+
+    A pipeline begins the next prompt when its first stage is free, so an attention rank ends ``pp`` of them in this
+    time. Nothing to read takes none.
+
+    Examples
+    --------
+    Two stages read a prompt in about the same time as one GPU with twice the layers would, and meanwhile another:
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> llama, chip = transformer("Llama 3.1 8B"), machine("H100 SXM")
+    >>> ways = [reading(Replica(llama, chip, Layout(pp=p)), Requests(4000, 100)) for p in (1, 2)]
+    >>> bool(0.99 < ways[1] / ways[0] < 1.2)
+    True
+    """
+    fresh = requests.read
+    if not np.any(fresh):
+        return 0.0
+    on_way = replica.layout.dp * replica.layout.pp
+    one = Batch(prompt_tokens=fresh * on_way, chunk=fresh, cached=requests.prompt - fresh)
+    return forward_pass(replica, one).time
 
 
 def _reached_rates(replica: Replica) -> Rates:
