@@ -56,6 +56,9 @@ MISTAKES = {
     "shared must be below context, got 10 of 10": lambda: largest_batch(Replica(SMALL, H100), 10, shared=10),
     "cached must be at most 1": lambda: Requests(10, 10, 1.1),
     "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
+    "output_spread must be 0": lambda: static_batch(
+        Replica(SMALL, H100), Requests(10, 10, output_spread=1), sequences=1
+    ),
     "tokens must be positive": lambda: Batch(),
     "verified must be at least 1": lambda: Batch(sequences=1, verified=0.5),
     "two_batch_overlap must be True or False": lambda: Replica(SMALL, H100, two_batch_overlap=1),

@@ -8,7 +8,7 @@ named, with the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -164,6 +164,9 @@ def _run(row: Row) -> OnlineRun:
     )
 
 
+_UNIFORM = 0.2 / 12**0.5 / 0.9  # standard deviation over mean of a length drawn between 0.8 and 1.0 of a nominal one
+
+
 def _requests(row: Row) -> Requests:
     """What is asked, by both lengths of the row and how they are drawn."""
     lengths, share = row.text["lengths"].casefold(), 1.0
@@ -171,7 +174,8 @@ def _requests(row: Row) -> Requests:
         share = 0.9
     elif lengths not in ("", "as isl, osl"):
         raise SkipRow(f"lengths must be 'as isl, osl' or 'uniform 0.8 to 1.0 of isl, osl', got {row.text['lengths']!r}")
-    return Requests(share * (row["isl"] or 1.0), max(share * (row["osl"] or 1.0), 2.0))
+    spread = _UNIFORM if share < 1 else 0.0
+    return Requests(share * (row["isl"] or 1.0), max(share * (row["osl"] or 1.0), 2.0), 0.0, spread, spread)
 
 
 def _measured(row: Row, requests: Requests, users: float) -> dict[str, float | None]:
@@ -266,7 +270,7 @@ def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
 
 
 def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
-    asked = Requests(*(np.array([getattr(run.requests, name) for run in runs]) for name in ("prompt", "output")))
+    asked = Requests(*(np.array([getattr(run.requests, f.name) for run in runs]) for f in fields(Requests)))
     users, alike, first = np.array([run.users for run in runs]), np.array([run.alike for run in runs]), runs[0].serves
 
     def column(replicas: Sequence[Replica]) -> Replica:

@@ -91,7 +91,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
     Raises
     ------
     ValueError
-        Not one sequence fits, or there is nothing to read.
+        Not one sequence fits, there is nothing to read, or answers are not alike.
 
     Notes
     -----
@@ -106,6 +106,8 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
     >>> static_batch(replica, Requests(128, 128), sequences=1).latency < 1.6  # 1.25 s measured, LMDeploy 2023
     True
     """
+    if np.any(requests.output_spread):
+        raise ValueError("output_spread must be 0 for a batch that ends together")
     wanted = sequences
     room = largest_batch(replica, requests.prompt + requests.output)
     if np.any(room < 1):
@@ -366,6 +368,6 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     """
     software, groups = replica.software, replica.layout.dp * replica.layout.pp
     tokens = groups * software.max_tokens / (1 + requests.read / requests.output)
-    longest = requests.mean_context if software.grows else requests.prompt + requests.output
+    longest = requests.mean_context if software.grows else requests.prompt + requests.met_output
     count = smaller(largest_batch(replica, longest), groups * software.max_sequences)
     return np.floor(smaller(count, tokens))

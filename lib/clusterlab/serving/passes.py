@@ -197,7 +197,7 @@ def reading(replica: Replica, requests: Requests) -> Seconds:
     """Seconds of a prompt's way through a replica, with another one on each attention rank and in each stage.
 
     A pipeline begins the next prompt when its first stage is free, so an attention rank ends ``pp`` of them in this
-    time. Nothing to read takes none.
+    time. Nothing to read takes none. Of prompts that differ it is the mean: tokens of long ones have more before them.
 
     Examples
     --------
@@ -215,7 +215,8 @@ def reading(replica: Replica, requests: Requests) -> Seconds:
     if not np.any(fresh):
         return 0.0
     on_way = replica.layout.dp * replica.layout.pp
-    one = Batch(prompt_tokens=fresh * on_way, chunk=fresh, cached=requests.prompt - fresh)
+    before = requests.prompt - fresh + fresh * requests.prompt_spread**2 / 2
+    one = Batch(prompt_tokens=fresh * on_way, chunk=fresh, cached=before)
     return forward_pass(replica, one).time
 
 

@@ -10,7 +10,7 @@ from ..catalogue import PREDICTION_INTERVALS
 from ..checks import BELOW_ONE, check, positive
 from ..quantities import Count, Number, PerSecond, PositiveSeconds, ShareBelowOne
 from ..records import Explained, Rows, summary
-from .online import MEASURES, Load, prompt_wait, wait_quantile
+from .online import MEASURES, Load, prompt_varies, prompt_wait, prompts_quantile
 from .passes import reading
 from .replica import Replica, Requests
 
@@ -201,11 +201,11 @@ def pools_for(
 def _reads(replica: Replica, requests: Requests, promise: Promise, passes: float) -> float:
     """The largest rate at which one replica reads prompts in time for a first token so many seconds of passes later."""
     ranks, prompt = float(replica.layout.dp), float(reading(replica, requests))
-    apart = prompt / float(replica.layout.pp)
+    apart, varies = prompt / float(replica.layout.pp), float(prompt_varies(replica, requests))
 
     def late(rate: float) -> str:
-        waits, meets = prompt_wait(apart, rate * apart / ranks, promise.burstiness)
-        there = passes + prompt + float(wait_quantile(waits, meets, promise.share))
+        waits, meets = prompt_wait(apart, rate * apart / ranks, promise.burstiness, varies)
+        there = passes + float(prompts_quantile(prompt, varies, waits, meets, promise.share))
         return "first token" if there > promise.first_token else ""
 
     return _largest(late, ranks / apart)[0]

@@ -53,7 +53,10 @@ class Formats(Explained):
 class Requests(Explained):
     """What users ask: tokens of a prompt, tokens of its answer, and the share of the prompt that a cache has already.
 
-    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes.
+    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes. ``prompt`` and ``output`` are
+    means, and both spreads standard deviations over them: 0 where all are alike, 1 where answers end at random, more in
+    a chat. A law takes of a distribution what it needs, which is no more than both moments; percentiles take it as
+    lognormal.
 
     Examples
     --------
@@ -64,12 +67,15 @@ class Requests(Explained):
     prompt: Number
     output: Number
     cached: Share = 0.0
+    prompt_spread: Amount = 0.0
+    output_spread: Amount = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what no user asks."""
+        least = {name: getattr(self, name) for name in ("cached", "prompt_spread", "output_spread")}
         for name, value in zip(
-            ("prompt", "output", "cached"),
-            [*positive(prompt=self.prompt, output=self.output), *nonnegative(cached=self.cached)],
+            ("prompt", "output", *least),
+            [*positive(prompt=self.prompt, output=self.output), *nonnegative(**least)],
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -77,7 +83,7 @@ class Requests(Explained):
             raise ValueError(f"output must be at least 1, got {np.min(self.output):g}")
         if np.any(np.greater(self.cached, 1)):
             raise ValueError(f"cached must be at most 1, got {np.max(self.cached):g}")
-        broadcastable(prompt=self.prompt, output=self.output, cached=self.cached)
+        broadcastable(prompt=self.prompt, output=self.output, **least)
 
     @property
     def read(self) -> Amount:
@@ -86,8 +92,21 @@ class Requests(Explained):
 
     @property
     def mean_context(self) -> Number:
-        """Tokens that a sequence has in its cache, averaged over the passes that write its answer."""
-        return self.prompt + self.output / 2
+        """Tokens that a sequence has in its cache, averaged over the passes that write answers.
+
+        A long answer is in more passes than a short one, so what a pass meets is longer than what is asked.
+
+        Examples
+        --------
+        >>> float(Requests(1000, 500).mean_context), float(Requests(1000, 500, output_spread=1).mean_context)
+        (1250.0, 1500.0)
+        """
+        return self.prompt + self.met_output / 2
+
+    @property
+    def met_output(self) -> Number:
+        """Tokens of the answer that a sequence of a pass will have in the end: long ones are met more often."""
+        return self.output * (1 + self.output_spread**2)
 
 
 @dataclass(frozen=True, repr=False)
