@@ -78,7 +78,7 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"Pools", "Drafts", "Promise"}  # asked for
+PLAIN["serving"] |= {"Pools", "Drafts", "Promise", "Day"}  # asked for
 PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
@@ -154,6 +154,14 @@ PREDICTS = {
     ),
     "serving.Kept": (
         lambda: serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=10_000),
+        ("GPUs",),
+    ),
+    "serving.Scaled": (
+        lambda: serving.scale_over(
+            serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=10_000),
+            serving.Day(10_000, 1000),
+            cold=60,
+        ),
         ("GPUs",),
     ),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),

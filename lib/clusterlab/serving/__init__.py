@@ -2,6 +2,7 @@
 
 from .batches import Drafts, MixedPasses, Service, continuous_batch, mixed_passes, saturation, static_batch
 from .caches import ReplicaFootprint, Reuse, largest_batch, replica_footprint, reuse
+from .days import Day, Scaled, cold_start, scale_over
 from .decoding import (
     PipelinedDecode,
     Split,
@@ -39,5 +40,5 @@ __all__ = [
     "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",
     "batch_queue", "slo_attainment", "Impatient", "impatient_queue", "SimulatedRequests", "simulate_queue",
     "network_time",
-    "Promise", "Kept", "replicas_for", "pools_for",
+    "Promise", "Kept", "replicas_for", "pools_for", "Day", "cold_start", "Scaled", "scale_over",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ class Kept(Explained):
 
     ``low`` and ``high`` are the counts if both times were at the one or at the other end of their own intervals: of
     measured first tokens and of measured times per token, 80 % of runs lie between these, of models and of machines
-    that no constant has seen.
+    that no constant has seen. ``rate`` is that of all.
     ``binds`` is the part of the promise that a replica meets first as its load grows; ``prefill`` is one of those that
     only read prompts.
     """
@@ -62,6 +62,7 @@ class Kept(Explained):
     gpus: Number
     low: Number
     high: Number
+    rate: PerSecond
     rate_of_replica: PerSecond
     binds: str
     prefill: Replica | None = None
@@ -127,7 +128,7 @@ def replicas_for(replica: Replica, requests: Requests, promise: Promise, *, rate
         raise ValueError(f"not even one request alone is served as promised: {binds} is longer")
     count, few, many = (math.ceil(asked / one) if one else math.inf for one in (each, fast, slow))
     size = float(replica.gpus)
-    return Kept(int(count), 0, count * size, few * size, many * size, each, binds)
+    return Kept(int(count), 0, count * size, few * size, many * size, asked, each, binds)
 
 
 def pools_for(
@@ -195,7 +196,7 @@ def pools_for(
         raise ValueError("not even one request alone is served as promised: first token is longer")
     k, counts, (now, high, low) = min(found, key=lambda some: some[2][0])
     (writers, reading), (each, binds) = counts[0], writes[0]
-    return Kept(int(writers + reading), int(reading), now, low, high, each, binds, readers[k])
+    return Kept(int(writers + reading), int(reading), now, low, high, asked, each, binds, readers[k])
 
 
 def _reads(replica: Replica, requests: Requests, promise: Promise, passes: float) -> float:
