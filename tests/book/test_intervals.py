@@ -78,8 +78,15 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"Pools", "Drafts", "Promise", "Day"}  # asked for
-PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
+PLAIN["serving"] |= {"Pools", "Drafts", "Promise", "Day", "Tier"}  # asked for
+PLAIN["serving"] |= {
+    "Prefixes",
+    "PipelinedDecode",
+    "Split",
+    "Queue",
+    "Impatient",
+    "SimulatedRequests",
+}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Stack"}  # data

@@ -264,7 +264,7 @@ def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
     alike: dict[tuple, list[int]] = {}
     for i, run in enumerate(runs):
         one = run.decoding
-        formats = one.formats.compute, one.formats.weight_bytes, one.formats.cache_bytes
+        formats = one.formats.compute, one.formats.weight_bytes, one.formats.cache_bytes, one.formats.mixing
         alike.setdefault((run.pools, one.model.name, one.machine.name, formats, one.software.name), []).append(i)
     return [_side_by_side([runs[i] for i in where], np.array(where)) for where in alike.values()]
 
