@@ -17,6 +17,7 @@ from clusterlab.model import (
     FeedForward,
     GatedDeltaNet,
     Gemm,
+    KimiDelta,
     LatentAttention,
     Layout,
     Mamba2,
@@ -225,6 +226,12 @@ def delta_of_a_rank(rank, tp):
     return 64 * (2 * (8 // tp) * 16 + 3 * (16 // tp) * 4 + 2 * (16 // tp))
 
 
+def kimi_of_a_rank(rank, tp):
+    """As of a delta rule, but for gates and rates, which come through a rank that is whole on each."""
+    width, keys = 16 // tp * 4, 8 // tp * 16
+    return 64 * (2 * keys + 2 * width + 16 // tp + 2 * 4) + 4 * (keys + width)
+
+
 def mamba_of_a_rank(rank, tp):
     return 64 * (3 * (16 // tp) * 4 + 2 * (8 // tp) * 8 + 16 // tp)
 
@@ -236,6 +243,7 @@ CUT = {
     "FeedForward": (FeedForward(), SMALL, lambda _, tp: 3 * 64 * 96 // tp),
     "Experts": (Experts(), MIXTURE, shared_of_a_rank),
     "GatedDeltaNet": (GatedDeltaNet(8, 16, 16, 4), SMALL, delta_of_a_rank),
+    "KimiDelta": (KimiDelta(8, 16, 16, 4), SMALL, kimi_of_a_rank),
     "Mamba2": (Mamba2(16, 4, 8, 8), SMALL, mamba_of_a_rank),
 }
 
@@ -272,6 +280,7 @@ MODELS = {
     MultiToken: replace(SMALL, mtp_depth=1),
     Mamba2: replace(SMALL, others=((2, Mamba2(16, 4, 8, 8)),)),
     GatedDeltaNet: replace(SMALL, others=((2, GatedDeltaNet(8, 16, 16, 4)),)),
+    KimiDelta: replace(SMALL, others=((2, KimiDelta(8, 16, 16, 4)),)),
     SlidingWindow: replace(SMALL, others=((2, SlidingWindow(16)),)),
 }
 
