@@ -37,7 +37,8 @@ class Online(Explained):
     read, and of ``gap_with_prompt`` in a ``prompt_share`` of gaps. ``own`` is what one's own prompt takes of
     ``prompts``, and ``busy`` the share of requests that find another one's before it. Each measure has an 80 % interval
     of its own. ``varies`` is the standard deviation of a prompt's time over its mean, and ``full`` the share of
-    requests that find no place; 0 in a closed loop, where all who wait for a place wait about as long.
+    requests that find no place; 0 in a closed loop, where all who wait for a place wait about as long. ``begins`` is
+    the share of requests that come together with all others, and ``start`` what they wait behind these on average.
     """
 
     sequences: Amount
@@ -52,6 +53,8 @@ class Online(Explained):
     busy: Share
     varies: Amount
     full: Share
+    start: Seconds
+    begins: Share
     output: Number
     gpus: Number
 
@@ -115,7 +118,7 @@ class Online(Explained):
         with X the time of one's own prompt, lognormal, and w the wait for others' prompts: of those who wait, the wait
         is taken as exponential. Where prompts are alike that is :math:`P + (w/\rho) \ln(\rho/(1 - p))` more than the
         passes. The wait for a place, W, is taken at the same percentile, since both are long at the same time; in a
-        closed loop, at its mean.
+        closed loop, at its mean. Who begins together with all others waits behind any number of them alike.
 
         Examples
         --------
@@ -128,7 +131,9 @@ class Online(Explained):
         ['246 ms', '348 ms']
         """
         place = pick(np.greater(self.full, 0), wait_quantile(self.place, self.full, share), self.place)
-        prompts = prompts_quantile(self.own, self.varies, self.prompts - self.own, self.busy, share)
+        others = self.prompts - self.own - self.begins * self.start
+        together = self.start, self.begins
+        prompts = prompts_quantile(self.own, self.varies, others, self.busy, share, together)
         return place + self.passes + prompts
 
     def interval(self, measure: str) -> tuple[Numeric, Numeric]:
@@ -259,14 +264,15 @@ def closed_loop(
     now = _held(replica, requests, held)
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
-    older = (1 + now.varies**2) * busy / (2 * (1 - busy))
-    before = pick(waves, held - 1, held / rounds) / (2 * replica.layout.dp) + pick(waves, 0.0, older)
-    prompts = now.prompt + now.apart * before
+    older = pick(waves, 0.0, (1 + now.varies**2) * busy / (2 * (1 - busy)))
+    start = now.apart * pick(waves, held - 1, held) / (2 * replica.layout.dp)
+    begins = pick(waves, 1.0, 1.0 / rounds)
+    prompts = now.prompt + now.apart * older + begins * start
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
     passes = replica.software.first_passes * now.token
     waiting = users - held
     place = waiting / held * (prompts + passes + (requests.output - 1) * now.token)
-    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0
+    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins
     return _spread((held, waiting, place, prompts, passes, *own), requests.output, replica.gpus)
 
 
@@ -360,7 +366,7 @@ class Load:
         now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
         others, meets = prompt_wait(now.apart, rate * now.apart / replica.layout.dp, burstiness, float(now.varies))
         place = queue.wait * (float(self.requests.output_spread) ** 2 + burstiness) / 2
-        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits
+        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0
         passes = replica.software.first_passes * now.token
         parts = (queue.batch, queue.waiting, place, now.prompt + others, passes, *own)
         return _spread(parts, self.requests.output, replica.gpus)
@@ -409,27 +415,47 @@ _WAITS = (np.arange(120) + 0.5) / 10  # of an exponential wait, in means; the re
 _ODDS = np.exp(-_WAITS) / np.exp(-_WAITS).sum()
 
 
-def prompts_quantile(own: Seconds, varies: Amount, others: Seconds, meets: Share, share: Share) -> Seconds:
-    """A percentile of the time of one's own prompt, which is drawn, and of those before it, if there are any."""
-    if not np.any(varies):
+def prompts_quantile(
+    own: Seconds,
+    varies: Amount,
+    others: Seconds,
+    meets: Share,
+    share: Share,
+    together: tuple[Seconds, Share] = (0.0, 0.0),
+) -> Seconds:
+    """A percentile of the time of one's own prompt, which may be drawn, and of those before it, if there are any.
+
+    ``together`` says of those who begin with all others their mean wait behind these, and their share of requests.
+    """
+    if not (np.any(varies) or np.any(together[1])):
         return own + wait_quantile(others, meets, share)
-    columns = np.broadcast_arrays(own, varies, others, meets, share)
+    columns = np.broadcast_arrays(own, varies, others, meets, share, *together)
     found = [_prompts_quantile(*map(float, one)) for one in zip(*map(np.ravel, columns), strict=True)]
     return np.reshape(found, columns[0].shape)[()]
 
 
-def _prompts_quantile(own: float, varies: float, others: float, meets: float, share: float) -> float:
-    if not varies:
-        return own + float(wait_quantile(others, meets, share))
+def _prompts_quantile(
+    own: float, varies: float, others: float, meets: float, share: float, start: float, begins: float
+) -> float:
+    """One percentile, halfway between times that fewer and more do not exceed."""
     waits = np.append(0.0, _WAITS * others / max(meets, 1e-300))
     odds = np.append(1 - meets, meets * _ODDS)
     variance = np.log1p(varies**2)
 
     def reached(time: float) -> float:
-        left = np.maximum(time - waits, 1e-300) / own
-        return float(odds @ _BELOW((np.log(left) + variance / 2) / np.sqrt(variance)))
+        if varies:
+            left = np.maximum(time - waits, 1e-300) / own
+            steady = float(odds @ _BELOW((np.log(left) + variance / 2) / np.sqrt(variance)))
+        elif others:
+            steady = 1 - meets * float(np.exp(-(time - own) * meets / others)) if time >= own else 0.0
+        else:
+            steady = float(time >= own)
+        if not begins:
+            return steady
+        return (1 - begins) * steady + begins * float(np.clip((time - own) / max(2 * start, 1e-300), 0, 1))
 
-    low, high = 0.0, own * float(drawn_quantile(varies, 1 - 1e-9)) + float(waits[-1])
+    longest = own * float(drawn_quantile(varies, 1 - 1e-9)) + float(waits[-1])
+    low, high = 0.0, max(longest, own + 2 * start)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if reached(middle) < share else (low, middle)
@@ -526,7 +552,8 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
     ports = decode.layout.tp * decode.machine.network_bandwidth
     sent = cached * decode.formats.cache_bytes / ports
-    alone = prompt * (1 + users / ranks / (2 * rounds)) + sent
+    start, begins = prompt * users / ranks / 2, 1.0 / rounds
+    alone = prompt + begins * start + sent
     each = pools.decode_replicas
     held: Numeric = users / each
     for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
@@ -537,7 +564,7 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     passes = software.first_passes * now.token
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
-    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0
+    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins
     return _spread((decoding, users - decoding, place, alone, passes, *own), requests.output, pools.gpus)
 
 
