@@ -209,8 +209,8 @@ BY_HAND = {
     "blocked_rates simulate_jobs",
     "parallelism": "layer_activations simulate_pipeline simulate_dualpipe step_kind sent_bytes step "
     "reached scan_time wider axes search",
-    "serving": "violations forward_pass saturation frontier balanced_loads serving_kind simulate_queue batch_queue "
-    "slo_attainment replicas_for pools_for",
+    "serving": "violations forward_pass reading saturation frontier balanced_loads serving_kind simulate_queue "
+    "batch_queue slo_attainment replicas_for pools_for scale_over prefix_hits",
     "post_training": "empty_batch rollout forward_time iterate",
     "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job burstiness posterior_loss",
     "operations": "fair_shares feed find_bad simulate_cluster replay draw_jobs compare_policies rollout",

@@ -8,6 +8,7 @@ ARGUMENTS = {
     "replica_footprint": REPLICA | {"context": (100.0, 4000.0)},
     "largest_batch": REPLICA | {"context": (200.0, 4000.0), "shared": (100.0, 1000.0)},
     "reuse": REPLICA | {"tokens": (100.0, 4000.0)},
+    "split_reading": REPLICA | {"requests": Requests(100, 50)},
     "static_batch": REPLICA | {"requests": Requests(100, 50)},
     "mixed_passes": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
     "continuous_batch": REPLICA | {"requests": Requests(100, 50), "chunk": (20.0, 50.0)},
@@ -19,6 +20,7 @@ IN_UNITS = dict.fromkeys(
     (
         "replica_footprint",
         "reuse",
+        "split_reading",
         "static_batch",
         "mixed_passes",
         "continuous_batch",

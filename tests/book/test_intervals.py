@@ -79,8 +79,9 @@ PLAIN = {
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
-PLAIN["serving"] |= {"Pools", "Drafts", "Promise"}  # asked for
-PLAIN["serving"] |= {"PipelinedDecode", "Split", "Queue", "Impatient", "SimulatedRequests"}  # of given times and rates
+PLAIN["serving"] |= {"Pools", "Drafts", "Promise", "Day", "Tier"}  # asked for
+PLAIN["serving"] |= {"Prefixes", "PipelinedDecode", "Split", "Queue", "Impatient"}  # of given times and rates
+PLAIN["serving"] |= {"SimulatedRequests"}  # the same
 PLAIN["post_training"] = {"Lengths", "Loop"}  # asked for
 PLAIN["post_training"] |= {"Emptying", "PoolBalance", "ScheduleTimes", "WeightRoutes"}  # of given times and rates
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
@@ -175,6 +176,14 @@ PREDICTS = {
     ),
     "post_training.Rollout": (lambda: iteration().rollout, ("rollout",)),
     "post_training.Iteration": (iteration, ("iteration", "tokens/s of a GPU")),
+    "serving.Scaled": (
+        lambda: serving.scale_over(
+            serving.replicas_for(replica(), REQUESTS, serving.Promise(2.0, 0.05), rate=10_000),
+            serving.Day(10_000, 1000),
+            cold=60,
+        ),
+        ("GPUs",),
+    ),
     "failures.Goodput": (lambda: failures.goodput(JOB), ("useful",)),
     "failures.RunTime": (lambda: failures.expected_run_time(1e6, JOB), ("total",)),
     "power.Draw": (lambda: power.mean_draw(10_200, utilisation=2 / 3), ("power",)),

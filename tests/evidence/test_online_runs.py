@@ -240,6 +240,7 @@ def test_pools_have_layouts_of_their_own():
         ("not one sequence fits", LLAMA.replace("8B", "405B")),
         ("ttft_ms must be a number", LLAMA.replace("50,5.2", "soon,5.2")),
         ("tpot_ms must be above zero", LLAMA.replace("50,5.2", "50,-5.2")),
+        ("nothing measured: one of ttft_ms, tpot_ms, output_tok_s_total", LLAMA.replace("50,5.2", ",n/a")),
         ("2 fields, but the heading has 11", "Llama 3.1 8B,H100"),
     ],
 )
@@ -286,6 +287,10 @@ def test_a_heading_says_which_kind_of_table_it_is():
     assert is_online(NAMED.split(","))
     assert is_online([" Concurrency", "TTFT_ms"])
     assert not is_online(["model", "concurrency", "tpot_ms", "batch"])  # offline, with a column of its own
+    assert not is_online(["model", "concurrency", "framework", "tpot_ms", "output_tok_s_per_gpu"])
+    # By other names, and the reader of tables then says the right ones.
+    assert is_online(NAMED.replace("concurrency", "users").split(","))
+    assert is_online(f"{NAMED},framework".split(","))
     assert not is_online(["model", "batch", "tpot_ms"])
 
 

@@ -17,6 +17,7 @@ from clusterlab.model import (
     FeedForward,
     GatedDeltaNet,
     Gemm,
+    KimiDelta,
     LatentAttention,
     Layout,
     Mamba2,
@@ -32,7 +33,9 @@ from clusterlab.model import (
     state_bytes,
     trained,
     training_flops,
+    transformer,
 )
+from clusterlab.model.mixers import SparseLatentAttention
 from clusterlab.model.published import read_models
 from clusterlab.parallelism import STEP_PARTS, footprint, step
 from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch, replica_footprint
@@ -223,6 +226,12 @@ def delta_of_a_rank(rank, tp):
     return 64 * (2 * (8 // tp) * 16 + 3 * (16 // tp) * 4 + 2 * (16 // tp))
 
 
+def kimi_of_a_rank(rank, tp):
+    """As of a delta rule, but for gates and rates, which come through a rank that is whole on each."""
+    width, keys = 16 // tp * 4, 8 // tp * 16
+    return 64 * (2 * keys + 2 * width + 16 // tp + 2 * 4) + 4 * (keys + width)
+
+
 def mamba_of_a_rank(rank, tp):
     return 64 * (3 * (16 // tp) * 4 + 2 * (8 // tp) * 8 + 16 // tp)
 
@@ -234,6 +243,7 @@ CUT = {
     "FeedForward": (FeedForward(), SMALL, lambda _, tp: 3 * 64 * 96 // tp),
     "Experts": (Experts(), MIXTURE, shared_of_a_rank),
     "GatedDeltaNet": (GatedDeltaNet(8, 16, 16, 4), SMALL, delta_of_a_rank),
+    "KimiDelta": (KimiDelta(8, 16, 16, 4), SMALL, kimi_of_a_rank),
     "Mamba2": (Mamba2(16, 4, 8, 8), SMALL, mamba_of_a_rank),
 }
 
@@ -270,6 +280,7 @@ MODELS = {
     MultiToken: replace(SMALL, mtp_depth=1),
     Mamba2: replace(SMALL, others=((2, Mamba2(16, 4, 8, 8)),)),
     GatedDeltaNet: replace(SMALL, others=((2, GatedDeltaNet(8, 16, 16, 4)),)),
+    KimiDelta: replace(SMALL, others=((2, KimiDelta(8, 16, 16, 4)),)),
     SlidingWindow: replace(SMALL, others=((2, SlidingWindow(16)),)),
 }
 
@@ -467,3 +478,21 @@ def test_a_new_kind_of_layer_is_read_from_the_catalogue():
             read_models(tomllib.loads(text.replace("toy_width = 8", wrong)))
     with pytest.raises(ValueError, match="missing field toy_layers"):
         read_models(tomllib.loads(text.replace("toy_layers = 2", "")))
+
+
+# --- What blocks of serving say --------------------------------------------------------------------------------------
+
+
+def test_a_block_without_steps_launches_nothing():
+    assert MultiToken().kernels(TOYS) == 0
+    assert Attention().kernels(TOYS) == len(Attention.steps.split(", "))
+
+
+@pytest.mark.parametrize("context", [100, 2048, 60_000])
+def test_an_indexer_meets_every_token_and_attention_the_chosen(context):
+    """Decoding: 2 FLOPs for each element of an index query with each token, beside attention to ``top`` of them."""
+    glm = transformer("GLM-5")
+    sparse = next(block for block in glm.blocks if isinstance(block, SparseLatentAttention))
+    index = 2 * sparse.heads * sparse.head_dim * context
+    attended = LatentAttention().decode_scores(glm, min(context, sparse.top))
+    assert sparse.decode_scores(glm, context) == pytest.approx(attended + index)

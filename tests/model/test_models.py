@@ -15,6 +15,7 @@ from clusterlab.model import (
     SlidingWindow,
     Workload,
     entry,
+    kv_cache_bytes,
     match_model,
     parameters,
     transformer,
@@ -198,3 +199,15 @@ def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, cap
 def test_the_audit_fails_on_a_file_that_cannot_be_read(tmp_path, capsys):
     assert main(["audit", str(tmp_path / "nothing.toml")]) == 2
     assert capsys.readouterr().err
+
+
+def test_kimi_linear_keeps_a_quarter_of_the_caches():
+    """Its card: up to 75 % less memory for keys and values, and 6 times the throughput at a million tokens."""
+    shape, layout, context = transformer("Kimi Linear 48B-A3B"), Layout(tp=8, etp=8), 1e6
+    plain = replace(shape, others=())
+    caches = [kv_cache_bytes(one, context) for one in (shape, plain)]
+    assert 0.7 < 1 - caches[0] / caches[1] < 0.75
+    replicas = [Replica(one, machine("H200 SXM"), layout) for one in (shape, plain)]
+    held = [largest_batch(one, context) for one in replicas]
+    times = [forward_pass(one, Batch(sequences=n, context=context)).time for one, n in zip(replicas, held, strict=True)]
+    assert 2.5 < (held[0] / times[0]) / (held[1] / times[1]) < 6

@@ -12,10 +12,12 @@ from clusterlab.serving import (
     Formats,
     Replica,
     Requests,
+    Tier,
     continuous_batch,
     forward_pass,
     frontier,
     largest_batch,
+    prefix_hits,
     replica_footprint,
     reuse,
     static_batch,
@@ -135,3 +137,98 @@ def test_a_router_with_a_limit_reads_prompts_faster_on_many_nodes_and_decodes_as
         for shape in (DEEPSEEK, free)
     ]
     assert four[0] == four[1]
+
+
+# --- Tiers that keep what users come back to -------------------------------------------------------------------------
+
+SERVER = Replica(LARGE, H100, Layout(tp=8), Formats("fp8", cache_bytes=1))
+CONVERSATION = 8000 * kv_cache_bytes(LARGE, 1, bytes_per_element=1)
+FAST, DISK = Tier(100 * CONVERSATION, 50e9), Tier(900 * CONVERSATION, 5e9)
+
+
+def lru(sizes, arrivals, pauses, homes):
+    """Hits of each tier: conversations in the order of use, of which the first so many are in the first, and so on.
+
+    ``homes`` is the replica that serves each visit; every replica keeps what it has served.
+    """
+    visits = sorted(
+        (when + k * pause, user, k)
+        for user, (when, pause) in enumerate(zip(arrivals, pauses, strict=True))
+        for k in (0, 1)
+    )
+    kept, hits, returned = {}, np.zeros(len(sizes)), 0
+    counted = range(
+        len(arrivals) // 3, len(arrivals) // 2
+    )  # when it is full, and those who are still to come back will
+    for _, user, again in visits:
+        order = kept.setdefault(homes(user, again), [])
+        if again:
+            returned += user in counted
+            if user in order:
+                depth = len(order) - 1 - order.index(user)
+                reached = np.searchsorted(np.cumsum(sizes), depth, side="right")
+                if reached < len(sizes) and user in counted:
+                    hits[reached] += 1
+                order.remove(user)
+        order.append(user)
+        del order[: -int(sum(sizes))]
+    return hits / returned
+
+
+@pytest.mark.parametrize("pause", [20.0, 200.0])
+def test_tiers_keep_what_users_come_back_to(pause):
+    """A thousand conversations in two tiers, and 12,000 users who come twice, in the order of last use."""
+    rng = np.random.default_rng(6)
+    arrivals = np.cumsum(rng.exponential(1 / 4, 12_000))  # eight visits a second in all
+    seen = lru((100, 900), arrivals, rng.exponential(pause, 12_000), lambda *_: 0)
+    found = prefix_hits(SERVER, 8000, [FAST, DISK], rate=8, pause=pause, again=0.5)
+    assert 100 / 8 < found.keeps[0] < found.keeps[1] < 2000 / 8
+    assert seen == pytest.approx(found.hits, abs=0.03)
+
+
+def test_routing_by_prefix_finds_what_chance_does_not():
+    rng, many = np.random.default_rng(7), 4
+    arrivals = np.cumsum(rng.exponential(1 / 4, 12_000))
+    pauses = rng.exponential(60, 12_000)
+    by_user = lru((25, 225), arrivals, pauses, lambda user, _: user % many)
+    by_chance = lru((25, 225), arrivals, pauses, lambda *_: rng.integers(many))
+    some = [Tier(25 * CONVERSATION, 50e9), Tier(225 * CONVERSATION, 5e9)]
+    routed, lost = (
+        prefix_hits(SERVER, 8000, some, rate=8, pause=60, again=0.5, replicas=many, routed=routed)
+        for routed in (True, False)
+    )
+    assert by_user == pytest.approx(routed.hits, abs=0.03)
+    assert by_chance == pytest.approx(lost.hits, abs=0.03)
+    assert lost.cached == pytest.approx(routed.cached / many)
+    # A tier that all share finds everybody.
+    pool = prefix_hits(
+        SERVER,
+        8000,
+        [some[0], Tier(900 * CONVERSATION, 5e9, shared=True)],
+        rate=8,
+        pause=60,
+        again=0.5,
+        replicas=many,
+        routed=False,
+    )
+    assert pool.cached == pytest.approx(routed.cached)
+    assert pool.time > routed.time
+
+
+def test_a_tier_that_is_slower_than_computing_is_left_out():
+    slow = Tier(900 * CONVERSATION, 0.1e9)
+    found = prefix_hits(SERVER, 8000, [FAST, slow], rate=8, pause=60)
+    assert found.hits[1] == 0 < found.hits[0]
+    assert found.time == pytest.approx(found.cached * found.fetch[0] + (1 - found.cached) * found.compute)
+    assert found.fetch[0] < found.compute < found.fetch[1]
+    assert "computed anew" in repr(found)
+    assert "bandwidth" in repr(slow)
+
+
+def test_tiers_that_are_none_are_refused():
+    with pytest.raises(ValueError, match="tiers must be one or more"):
+        prefix_hits(SERVER, 8000, [], rate=8, pause=60)
+    with pytest.raises(ValueError, match="tiers that are shared must come last"):
+        prefix_hits(SERVER, 8000, [replace(FAST, shared=True), DISK], rate=8, pause=60)
+    with pytest.raises(ValueError, match="capacity"):
+        Tier(0, 1e9)

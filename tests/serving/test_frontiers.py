@@ -89,6 +89,7 @@ def test_drafts_that_are_always_right_double_a_small_batch_and_hardly_help_a_lar
         Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8")),
         Requests(1, 1000),
     )
+    assert (Drafts().gain, Drafts().slower) == (1, 1)  # none, by default
     sure = Drafts(1, 1.0, 0.0)
     small, large = (
         continuous_batch(one, asked, sequences=n, drafts=sure).tokens_per_second
@@ -109,9 +110,7 @@ def test_drafts_that_are_never_right_cost():
 
 def test_drafts_move_the_frontier_most_where_users_are_fast():
     one = Replica(transformer("DeepSeek-V3"), machine("GB200"), formats=Formats("fp8", cache_bytes=1))
-    plain, drafted = (
-        frontier(one, Requests(4000, 1000), gpus=72, drafts=d) for d in (Drafts(0, 0, 0), Drafts(1, 0.85))
-    )
+    plain, drafted = (frontier(one, Requests(4000, 1000), gpus=72, drafts=d) for d in (Drafts(), Drafts(1, 0.85)))
     gains = []
     for speed in (20, 50, 75):
         rates = [f.service.tokens_per_second_per_gpu[f.best(speed=speed)] for f in (plain, drafted)]

@@ -34,7 +34,9 @@ from clusterlab.serving import (
     fullest_rank,
     largest_batch,
     passes,
+    reading,
     replica_footprint,
+    split_reading,
 )
 from serving_cases import (
     BARE,
@@ -484,3 +486,62 @@ def test_a_hybrid_mixture_served_online_by_vllm_is_predicted():
     assert low < 18_746 < high
     offline = continuous_batch(replica, Requests(2048, 512), sequences=512)
     assert offline.tokens_per_second > found.tokens_per_second
+
+
+# --- Mixed precision -------------------------------------------------------------------------------------------------
+
+
+def test_attention_may_be_wider_than_experts():
+    """Bytes and times of experts in 4 bits with attention in 8 lie between those of one precision for all."""
+    chip, batch = machine("B200"), Batch(sequences=64, context=2000)
+    layout = Layout(tp=8)
+    found, held = {}, {}
+    for name, formats in {
+        "four": Formats("fp4", cache_bytes=2),
+        "mixed": Formats("fp4", cache_bytes=2, mixing="fp8"),
+        "wide": Formats("fp4", cache_bytes=2, mixing="bf16"),
+    }.items():
+        one = Replica(DEEPSEEK, chip, layout, formats)
+        found[name] = forward_pass(one, batch)
+        held[name] = replica_footprint(one, sequences=1, context=1).weights
+    attention = sum(count * block.on_rank(DEEPSEEK, 8) for count, block in DEEPSEEK.counted if not block.feeds_forward)
+    assert held["mixed"] - held["four"] == pytest.approx((1 - 0.5625) * attention)
+    assert held["wide"] - held["mixed"] == pytest.approx(attention)
+    reads = one.software.memory * chip.hbm_bandwidth
+    assert found["wide"].weights - found["mixed"].weights == pytest.approx(attention / reads)
+    assert found["four"].time < found["mixed"].time < found["wide"].time
+    assert found["mixed"].caches == found["four"].caches
+
+
+def test_the_same_precision_said_twice_is_the_same():
+    batch = Batch(sequences=64, context=2000, prompt_tokens=1000, chunk=1000)
+    once, twice = (
+        forward_pass(Replica(DEEPSEEK, H100, Layout(dp=8, ep=8), Formats("fp8", mixing=name)), batch).time
+        for name in (None, "fp8")
+    )
+    assert once == twice
+
+
+# --- A prompt that several read --------------------------------------------------------------------------------------
+
+
+def test_a_prompt_that_one_replica_reads_is_as_ever():
+    one, asked = Replica(LARGE, H100, Layout(tp=8), Formats("fp8")), Requests(100_000, 100)
+    assert split_reading(one, asked) == pytest.approx(reading(one, asked))
+
+
+def test_ranks_share_a_prompt_and_gather_its_keys_and_values():
+    """FLOPs fall by the ranks; of keys and values each receives what the others have, in every layer."""
+    bare = replace(BARE, host_overlap=False)
+    one = Replica(LARGE, machine("GB200"), Layout(tp=8), Formats("fp8"), software=bare)
+    asked, ranks = Requests(64_000, 100), np.array([1.0, 2.0, 4.0, 8.0])
+    found = split_reading(one, asked, ranks=ranks)
+    kept = 2 * LARGE.kv_heads * LARGE.head_dim / 8 * LARGE.layers * 2 * 64_000  # bytes on each of eight
+    rate = reached(one.machine, "fp8").scale_up_ring
+    own = found - (ranks - 1) / ranks * kept / rate
+    assert own * ranks == pytest.approx(own[0], rel=0.02)
+    assert np.all(np.diff(found) < 0)
+    # Between hosts it is the ports that gather.
+    far = replace(one, machine=H100)
+    gathered = split_reading(far, asked, ranks=4) - split_reading(far, asked) / 4
+    assert gathered == pytest.approx(3 / 4 * kept / reached(H100, "fp8").network_ring, rel=0.1)

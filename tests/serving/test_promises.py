@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from clusterlab.catalogue import SERVING, machine
 from clusterlab.model import Layout, transformer
-from clusterlab.serving import Formats, Promise, Replica, Requests, open_loop, pools_for, replicas_for
+from clusterlab.serving import (
+    Batch,
+    Formats,
+    Promise,
+    Replica,
+    Requests,
+    forward_pass,
+    open_loop,
+    pools_for,
+    reading,
+    replicas_for,
+)
 from serving_witness import Passes, run
 
 FORMATS = Formats("fp8", cache_bytes=1)
@@ -61,6 +72,24 @@ def test_apart_wins_where_prompts_are_long_and_loses_where_they_are_short():
         assert 0 < apart.prefill_replicas < apart.replicas
         counts[prompt] = apart.gpus / together.gpus
     assert counts[6000] < 0.8 < counts[100]
+
+
+def test_readers_in_stages_have_a_prompt_in_each():
+    """Four stages of one GPU: a prompt's way is that of all of them, and four prompts are on it."""
+    asked, stages = Requests(8000, 100), replace(PAIR, layout=Layout(pp=4))
+    way = reading(stages, asked)
+    assert way == pytest.approx(forward_pass(stages, Batch(prompt_tokens=4 * 8000, chunk=8000)).time)
+    with pytest.raises(ValueError, match="first token is longer"):
+        pools_for(stages, PAIR, asked, Promise(0.9 * way, 0.05), rate=10)
+    kept = pools_for(stages, PAIR, asked, Promise(100, 0.05), rate=1000)
+    assert kept.prefill_replicas == pytest.approx(1000 * way / 4, rel=0.02)  # which no patience makes fewer
+    for pp in (2, 4):
+        some = replace(PAIR, layout=Layout(pp=pp))
+        assert open_loop(some, asked, rate=0.01).prompts == pytest.approx(reading(some, asked), rel=0.02)
+
+
+def test_an_interval_says_of_what():
+    assert "80 % of runs)" in repr(replicas_for(PAIR, ASKED, Promise(1.0, 0.03), rate=100))
 
 
 def test_bursts_cost_replicas():

@@ -9,6 +9,7 @@ from clusterlab.serving import (
     Formats,
     Replica,
     Requests,
+    Tier,
     balanced_loads,
     caches,
     continuous_batch,
@@ -21,6 +22,7 @@ from clusterlab.serving import (
     largest_batch,
     passes,
     pipelined_decode,
+    prefix_hits,
     replica,
     replica_footprint,
     routing,
@@ -51,11 +53,22 @@ MISTAKES = {
     "compute must be one of bf16, fp16, fp8, int8 on H100 SXM; got 'fp4'": lambda: Replica(
         SMALL, H100, formats=Formats("fp4")
     ),
+    "mixing must be one of bf16": lambda: Formats("fp8", mixing="fp3"),
+    "mixing must be one of bf16, fp16, fp8, int8 on H100 SXM; got 'fp4'": lambda: Replica(
+        SMALL, H100, formats=Formats("fp8", mixing="fp4")
+    ),
     "cache_bytes must be positive": lambda: Formats(cache_bytes=0),
     "output must be at least 1": lambda: Requests(10, 0.5),
     "shared must be below context, got 10 of 10": lambda: largest_batch(Replica(SMALL, H100), 10, shared=10),
     "cached must be at most 1": lambda: Requests(10, 10, 1.1),
     "read must be positive": lambda: static_batch(Replica(SMALL, H100), Requests(10, 10, 1.0), sequences=1),
+    "output_spread must be 0": lambda: static_batch(
+        Replica(SMALL, H100), Requests(10, 10, output_spread=1), sequences=1
+    ),
+    "tiers must be one or more": lambda: prefix_hits(Replica(SMALL, H100), 100, [], rate=1, pause=1),
+    "tiers that are shared must come last": lambda: prefix_hits(
+        Replica(SMALL, H100), 100, [Tier(1e9, 1e9, shared=True), Tier(1e9, 1e9)], rate=1, pause=1
+    ),
     "tokens must be positive": lambda: Batch(),
     "verified must be at least 1": lambda: Batch(sequences=1, verified=0.5),
     "two_batch_overlap must be True or False": lambda: Replica(SMALL, H100, two_batch_overlap=1),

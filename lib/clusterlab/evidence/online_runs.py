@@ -8,7 +8,7 @@ named, with the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
@@ -18,6 +18,7 @@ import numpy as np
 from ..catalogue import ServingSoftware
 from ..model import PRECISIONS, Layout, Transformer
 from ..serving import MEASURES, Formats, Online, Pools, Replica, Requests, closed_loop, saturation, split_loop
+from .inference_runs import FORM as OFFLINE
 from .inference_runs import framework, machine_of, plain_name
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
@@ -39,6 +40,7 @@ FORM = Form(
     aliases={"gpus": "n_gpus", "framework": "software", "dp": "attention_dp", "ep": "moe_ep", "users": "concurrency"},
     required=("model", "gpu", "isl", "osl", "concurrency"),
 )
+_OFFLINE_ALONE = set(OFFLINE.columns) - set(FORM.columns) - set(FORM.aliases)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +80,14 @@ def is_online(heading: Iterable[str]) -> bool:
     --------
     >>> is_online(["model", "gpu", "isl", "osl", "concurrency", "ttft_ms"]), is_online(["model", "gpu", "concurrency"])
     (True, False)
+
+    Columns by another name are read as what they mean, so that the reader of tables can say the right one:
+
+    >>> is_online(["model", "gpu", "framework", "isl", "osl", "users", "tpot_ms"])
+    True
     """
-    names = {name.strip().casefold() for name in heading}
-    offline = {"framework", "batch", "context_len", "latency_s"}
-    return "concurrency" in names and bool(names & set(_LATENCIES)) and not names & offline
+    names = {FORM.aliases.get(name, name) for name in (cell.strip().casefold() for cell in heading)}
+    return "concurrency" in names and bool(names & set(_LATENCIES)) and not names & _OFFLINE_ALONE
 
 
 @cache
@@ -99,31 +105,12 @@ def published_online() -> tuple[tuple[OnlineRun, ...], tuple[Skipped, ...]]:
 
 
 def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
-    """Read a table of runs.
+    """Read a table of serving at a concurrency, as :func:`read_inference` reads one of maxima: the same refusals.
 
-    Parameters
-    ----------
-    path
-        A CSV file as for :func:`read_runs`, with columns such as those of ``data/serving_online.csv``.
-
-    Returns
-    -------
-    tuple of list
-        The runs, and the rows that cannot be predicted.
-
-    Raises
-    ------
-    OSError
-        The file cannot be read.
-    ValueError
-        It is not text, is empty, or has a heading with a column that is unknown, missing or there twice.
-
-    Notes
-    -----
     What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is
     ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and caches have 8 bits where products have 8
     or 4, unless ``cache_bytes`` says otherwise. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
-    taken. A mode of ``disaggregated`` takes the columns of both pools.
+    taken, since a spread of 6 % changes nothing. A mode of ``disaggregated`` takes the columns of both pools.
     """
     return parse_online(read_text(path), name_of(path))
 
@@ -147,6 +134,8 @@ def _run(row: Row) -> OnlineRun:
     for name in FORM.required:
         if not row.text[name]:
             raise SkipRow(f"no {name}")
+    if all(row[name] is None for name in FORM.measures):
+        raise SkipRow(f"nothing measured: one of {', '.join(FORM.measures)}")
     model, note = model_named(plain_name(row.text["model"]), (), None, None, 1)
     if note:
         row.filled["model"] = note
@@ -176,7 +165,7 @@ def _run(row: Row) -> OnlineRun:
 
 
 def _requests(row: Row) -> Requests:
-    """Prompt and answer, mean lengths."""
+    """What is asked, by both lengths of the row and how they are drawn."""
     lengths, share = row.text["lengths"].casefold(), 1.0
     if lengths.startswith("uniform 0.8 to 1.0"):
         share = 0.9
@@ -271,13 +260,13 @@ def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
     alike: dict[tuple, list[int]] = {}
     for i, run in enumerate(runs):
         one = run.decoding
-        formats = one.formats.compute, one.formats.weight_bytes, one.formats.cache_bytes
+        formats = one.formats.compute, one.formats.weight_bytes, one.formats.cache_bytes, one.formats.mixing
         alike.setdefault((run.pools, one.model.name, one.machine.name, formats, one.software.name), []).append(i)
     return [_side_by_side([runs[i] for i in where], np.array(where)) for where in alike.values()]
 
 
 def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
-    asked = Requests(*(np.array([getattr(run.requests, name) for run in runs]) for name in ("prompt", "output")))
+    asked = Requests(*(np.array([getattr(run.requests, f.name) for run in runs]) for f in fields(Requests)))
     users, alike, first = np.array([run.users for run in runs]), np.array([run.alike for run in runs]), runs[0].serves
 
     def column(replicas: Sequence[Replica]) -> Replica:

@@ -163,7 +163,7 @@ class Block:
 
     def kernels(self, shape: Transformer) -> Number:
         """Return kernels that a pass of serving launches for it: its ``steps``, what is fused counted once."""
-        return len(self.steps.split(", "))
+        return len(self.steps.split(", ")) if self.steps else 0
 
     # What it moves, besides the operands of its GEMMs.
 

@@ -175,7 +175,7 @@ class LatentAttention(Attention):
     def decode_scores(self, shape: Transformer, context: Number) -> Flops:
         latent = 2 * shape.kv_rank + shape.rope_dim
         wide = shape.head_dim + shape.rope_dim + shape.value_dim
-        return latent / wide * super().decode_scores(shape, context)
+        return latent / wide * Attention.scores(self, shape, context, causal=False)
 
     def copies(self, shape: Transformer, tp: Number) -> Number:
         return 0.0
@@ -240,11 +240,11 @@ class SparseLatentAttention(LatentAttention):
         return smaller(context, float(self.top))
 
     def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
-        of_index = 2 * self._index * (sequence + 1) / 2 if causal else 2 * self._index * sequence
-        return super().scores(shape, sequence, causal=causal) + of_index
+        met = (sequence + 1) / 2 if causal else sequence  # by the indexer, which sees every token before
+        return super().scores(shape, sequence, causal=causal) + 2 * self._index * met
 
     def decode_scores(self, shape: Transformer, context: Number) -> Flops:
-        return super().decode_scores(shape, self.seen(context)) + 2 * self._index * (context - self.seen(context))
+        return super().decode_scores(shape, context) + 2 * self._index * context
 
     def cache_elements(self, shape: Transformer, context: Number) -> Number:
         return super().cache_elements(shape, context) + self.head_dim * context
@@ -417,10 +417,11 @@ class GatedDeltaNet(Recurrent):
 
     def __post_init__(self) -> None:
         """Refuse what is no mixer."""
+        own = self.prefix
         for field in fields(self):
-            check(WHOLE, f"delta_{field.name}", getattr(self, field.name))
+            check(WHOLE, f"{own}_{field.name}", getattr(self, field.name))
         if self.value_heads % self.heads:
-            raise ValueError(f"delta_heads must divide delta_value_heads, got {self.heads} and {self.value_heads}")
+            raise ValueError(f"{own}_heads must divide {own}_value_heads, got {self.heads} and {self.value_heads}")
 
     @property
     def width(self) -> Number:
@@ -443,10 +444,37 @@ class GatedDeltaNet(Recurrent):
         return self.head_dim * self.width + 3 * self.inputs
 
     def limits(self, shape: Transformer) -> dict[str, tuple[str, int]]:
-        return {"tp": ("delta_heads", self.heads), "cp": ("", 1)}
+        return {"tp": (f"{self.prefix}_heads", self.heads), "cp": ("", 1)}
 
     def scan(self, shape: Transformer) -> tuple[Flops, Number]:
-        values = self.width
-        flops = 2 * self.chunk * (3 * self.head_dim * self.value_heads + 2 * values) + 6 * self.head_dim * values
-        moved = 8 * (self.inputs + values * self.head_dim / self.chunk) + 4 * self.chunk * self.value_heads
-        return flops, moved
+        values, heads = self.width, self.value_heads
+        moved = 8 * (self.inputs + values * self.head_dim / self.chunk) + 4 * self.chunk * heads
+        return 2 * self.chunk * (3 * self.head_dim * heads + 2 * values) + 6 * self.head_dim * values, moved
+
+
+@dataclass(frozen=True)
+class KimiDelta(GatedDeltaNet):
+    r"""Kimi delta attention: a gated delta rule that forgets each element of a key at a rate of its own.
+
+    .. math:: h\,(2 d_k + 2 d_v + n_v + 2 V) + V (d_k + d_v) \text{ weights}
+
+    with the sizes of :class:`GatedDeltaNet`. The rates of forgetting, as many as a key has elements, and the output's
+    gate come through V elements each. The scan is taken to cost what that of :class:`GatedDeltaNet` does.
+
+    Source: Kimi Linear 2025, section 3; flash-linear-attention, ``layers/kda.py``.
+    """
+
+    prefix: ClassVar[str] = "kda"
+    steps: ClassVar[str] = f"{GatedDeltaNet.steps}, GEMM into both ranks, GEMM of rates, GEMM of gates"
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        own, through = self.inputs + self.width + self.value_heads, self.heads * self.head_dim + self.width
+        return shape.hidden * own + self.value_dim * through, 2 * shape.hidden * self.value_dim
+
+    @property
+    def gates(self) -> Number:
+        return self.heads * self.head_dim + self.value_heads + 2 * self.value_dim
+
+    @property
+    def extra(self) -> Number:
+        return 4 * self.inputs + self.heads * self.head_dim + self.width + self.value_heads + self.value_dim

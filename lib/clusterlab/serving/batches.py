@@ -91,7 +91,7 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
     Raises
     ------
     ValueError
-        Not one sequence fits, or there is nothing to read.
+        Not one sequence fits, there is nothing to read, or answers are not alike.
 
     Notes
     -----
@@ -106,6 +106,8 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
     >>> static_batch(replica, Requests(128, 128), sequences=1).latency < 1.6  # 1.25 s measured, LMDeploy 2023
     True
     """
+    if np.any(requests.output_spread):
+        raise ValueError("output_spread must be 0 for a batch that ends together")
     wanted = sequences
     room = largest_batch(replica, requests.prompt + requests.output)
     if np.any(room < 1):
@@ -163,8 +165,8 @@ def _chunked(requests: Requests, sequences: Numeric, chunk: Numeric) -> tuple[Nu
 class Drafts(Explained):
     """Tokens that are drafted for a pass to verify, all at once: by heads of the model (MTP, EAGLE) or a smaller one.
 
-    ``drafted`` tokens a pass, each accepted with the probability ``acceptance``; ``draft_time`` is what drafting one
-    takes, in passes.
+    ``drafted`` tokens a pass, by default none, each accepted with the probability ``acceptance``; ``draft_time`` is
+    what drafting one takes, in passes.
 
     Examples
     --------
@@ -172,7 +174,7 @@ class Drafts(Explained):
     2.95
     """
 
-    drafted: Amount = 1.0
+    drafted: Amount = 0.0
     acceptance: Share = 0.85
     draft_time: Amount = 0.02
 
@@ -202,12 +204,12 @@ class Drafts(Explained):
         return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
 
 
-NO_DRAFTS = Drafts(0.0, 0.0, 0.0)
+_NONE = Drafts()
 
 
 @law
 def mixed_passes(
-    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = NO_DRAFTS
+    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = _NONE
 ) -> MixedPasses:
     r"""Lengths of the passes of a batch that never ends, with a chunk of a prompt and without one.
 
@@ -274,7 +276,7 @@ def continuous_batch(
     *,
     sequences: Number | None = None,
     chunk: Number | None = None,
-    drafts: Drafts = NO_DRAFTS,
+    drafts: Drafts = _NONE,
 ) -> Service:
     r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
 
@@ -366,6 +368,6 @@ def saturation(replica: Replica, requests: Requests) -> Amount:
     """
     software, groups = replica.software, replica.layout.dp * replica.layout.pp
     tokens = groups * software.max_tokens / (1 + requests.read / requests.output)
-    longest = requests.mean_context if software.grows else requests.prompt + requests.output
+    longest = requests.mean_context if software.grows else requests.prompt + requests.met_output
     count = smaller(largest_batch(replica, longest), groups * software.max_sequences)
     return np.floor(smaller(count, tokens))

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import larger, pick, smaller
+from ..checks import BELOW_ONE, check, larger, nonnegative, pick, positive, smaller, whole
 from ..model import Stack, state_bytes
-from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds, law
+from ..quantities import (
+    Amount,
+    Bytes,
+    BytesPerSecond,
+    Count,
+    Number,
+    PerSecond,
+    PositiveBytes,
+    Seconds,
+    Share,
+    ShareBelowOne,
+    law,
+)
 from ..records import Explained, Rows, summary
-from .passes import forward_pass
-from .replica import Batch, Replica
+from .passes import reading
+from .replica import Replica, Requests
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,19 +108,21 @@ def _bytes(replica: Replica, context: Amount) -> tuple[Bytes, Bytes, _Each]:
     weights = cache = 0.0
     for stack, held in zip(model.stacks, _on_fullest_stage(model.stacks, pp), strict=True):
         for block in stack.blocks:
-            weights = weights + held * (block.on_rank(model, tp, copies=not software.two_axes) + block.extra / tp)
+            size = formats.of(feeds_forward=block.feeds_forward)[1]
+            own = block.on_rank(model, tp, copies=not software.two_axes) + block.extra / tp
+            weights = weights + held * size * own
             share = block.cache_share(model, tp, everywhere)
             cache = cache + stack.count * share * block.cache_elements(model, context)
             if routing := block.routing(model):
                 routed = (routing.experts + replica.redundant) / (layout.ep * layout.expert_tp)
-                weights = weights + held * routed * routing.weights
+                weights = weights + held * size * routed * routing.weights
             wide = max(wide, block.middle(model))
     ends = pick((pp == 1) & (not model.tied), 2.0, 1.0) * model.vocab * model.hidden / tp
     activations = 2 * software.max_tokens * (4 * model.hidden + (1 + model.gated) * wide / tp)
     # States are there as soon as there is a token.
     kept = cache * formats.cache_bytes + pick(np.greater(context, 0), state_bytes(model), 0.0) / tp
     each = _Each(kept / (dp * pp), 4 * model.vocab / (tp * dp * pp))
-    return formats.weight_bytes * weights + 2 * ends, activations, each
+    return weights + 2 * ends, activations, each
 
 
 def _on_fullest_stage(stacks: tuple[Stack, ...], pp: Number) -> list[Number]:
@@ -244,7 +259,165 @@ def reuse(replica: Replica, tokens: Number, *, bandwidth: BytesPerSecond, latenc
     >>> reuse(server, 4000, bandwidth=[64e9, 5e9]).speedup.round(0)
     array([112.,   9.])
     """
-    ranks = replica.layout.dp * replica.layout.pp
     size = _bytes(replica, tokens)[2].cache * replica.layout.dp  # of one sequence, where it is
-    computed = forward_pass(replica, Batch(prompt_tokens=tokens * ranks, chunk=tokens)).time
-    return Reuse(size, latency + size / bandwidth, computed)
+    return Reuse(size, latency + size / bandwidth, reading(replica, Requests(tokens, 1)))
+
+
+# --- Tiers that keep what users come back to -------------------------------------------------------------------------
+
+
+def _kept_for(filled: np.ndarray, pause: float, again: float) -> np.ndarray:
+    """Seconds in which so many seconds' conversations are used, each counted once however often its user came back."""
+    low, high = np.zeros_like(filled), filled / (1 - again)
+    for _ in range(60):
+        middle = (low + high) / 2
+        less = (1 - again) * middle + again * pause * (1 - np.exp(-middle / pause)) < filled
+        low, high = np.where(less, middle, low), np.where(less, high, middle)
+    return high
+
+
+@dataclass(frozen=True, repr=False)
+class Tier(Explained):
+    """A place that keeps caches: ``capacity`` bytes, and ``bandwidth`` bytes/s from there to each GPU.
+
+    A ``shared`` one serves all replicas together, others are in each.
+    """
+
+    capacity: PositiveBytes
+    bandwidth: BytesPerSecond
+    latency: Seconds = 0.0
+    shared: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse a place that keeps nothing."""
+        positive(capacity=self.capacity, bandwidth=self.bandwidth)
+        nonnegative(latency=self.latency)
+
+    def _rows(self) -> Rows:
+        rows = [("", "value"), ("capacity", summary(self.capacity, "B")), ("bandwidth", summary(self.bandwidth, "B/s"))]
+        return [*rows, ("shared", "yes" if self.shared else "no")]
+
+
+@dataclass(frozen=True, repr=False)
+class Prefixes(Explained):
+    """What becomes of a conversation whose user comes back: tier by tier, in how many cases its beginning is found.
+
+    ``hits`` are shares of all returns, ``keeps`` the seconds for which a tier keeps what is written, and ``fetch`` what
+    bringing it back takes; ``compute`` is what reading it anew takes. A tier that is slower than that is left out.
+    """
+
+    hits: Share
+    keeps: Seconds
+    fetch: Seconds
+    compute: Seconds
+
+    @property
+    def cached(self) -> Share:
+        """Share of returns whose beginning is fetched: the ``cached`` of requests, times their beginning's share."""
+        return np.sum(self.hits)
+
+    @property
+    def time(self) -> Seconds:
+        """Mean seconds until the beginning of a conversation is there again."""
+        return np.sum(self.hits * self.fetch) + (1 - self.cached) * self.compute
+
+    def _rows(self) -> Rows:
+        rows = [("", "share", "keeps", "takes")]
+        for i, hits in enumerate(np.atleast_1d(self.hits)):
+            keeps, takes = (summary(np.atleast_1d(part)[i], "s") for part in (self.keeps, self.fetch))
+            rows.append((f"tier {i + 1}", summary(hits, "%"), keeps, takes))
+        rows.append(("computed anew", summary(1 - self.cached, "%"), "", summary(self.compute, "s")))
+        return [*rows, ("mean", "", "", summary(self.time, "s"))]
+
+
+def prefix_hits(
+    replica: Replica,
+    tokens: Number,
+    tiers: Sequence[Tier],
+    *,
+    rate: PerSecond,
+    pause: Seconds,
+    again: ShareBelowOne = 0.9,
+    replicas: Count = 1,
+    routed: bool = True,
+) -> Prefixes:
+    r"""How often the beginning of a conversation is still in a cache, and in which, when its user comes back.
+
+    .. math:: \lambda\,c\,\big((1 - q)\,t_k + q\,\theta\,(1 - e^{-t_k/\theta})\big) = \sum_{j \le k} C_j, \qquad
+        P(\text{tier } k) = e^{-t_{k - 1}/\theta} - e^{-t_k/\theta}
+
+    What is used pushes out what was used longest ago, from tier to tier. So a tier keeps a conversation for as long as
+    others take to fill it and those above it; and a user is in time who comes back before. Who has come back since is
+    counted once.
+
+    Parameters
+    ----------
+    replica : Replica
+        One that serves.
+    tokens
+        Tokens of the conversation that come back as a prompt's beginning.
+    tiers
+        From the fastest to the slowest; shared ones last.
+    rate
+        Requests a second of all replicas, lambda; each writes c bytes, the cache of ``tokens``.
+    pause
+        Mean seconds until a user comes back, theta; exponential.
+    again
+        Share of requests after which the user comes back, q: 0.9 where a conversation has ten turns.
+    replicas
+        Replicas of the service.
+    routed
+        Whether a user is sent to the replica that served him last. Otherwise what is in a tier of one replica is
+        found by chance, in one of ``replicas`` cases.
+
+    Returns
+    -------
+    Prefixes
+
+    Raises
+    ------
+    ValueError
+        There is no tier, or a shared one comes before one that is not.
+
+    Notes
+    -----
+    Source: Che, Tung and Wang 2002, for the time that a cache keeps what it has; derived for users who come back.
+    All conversations are taken to be as long.
+
+    Examples
+    --------
+    A hundred requests a second to ten servers, of 8,000 tokens each, whose users come back after two minutes:
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> server = Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8", cache_bytes=1))
+    >>> tiers = [Tier(1e12, 50e9), Tier(30e12, 5e9)]  # a terabyte of the host's memory, thirty of its disks
+    >>> prefix_hits(server, 8000, tiers, rate=100, pause=120, replicas=10)
+    Prefixes
+                   share    keeps    takes
+    tier 1         60.4%    111 s  3.28 ms
+    tier 2         39.6%  376 min  32.8 ms
+    computed anew     0%            290 ms
+    mean                             15 ms
+    """
+    shared = [tier.shared for tier in tiers]
+    if not tiers:
+        raise ValueError("tiers must be one or more, got none")
+    if shared != sorted(shared):
+        raise ValueError("tiers that are shared must come last")
+    (each, away), (many,) = positive(rate=rate, pause=pause), whole(replicas=replicas)
+    stays = check(BELOW_ONE, "again", again)
+    found = [reuse.unchecked(replica, tokens, bandwidth=tier.bandwidth, latency=tier.latency) for tier in tiers]
+    elements = sum(count * block.cache_elements(replica.model, tokens) for count, block in replica.model.counted)
+    own = elements * replica.formats.cache_bytes + state_bytes(replica.model)
+    held = np.cumsum([tier.capacity * (1 if tier.shared else many) for tier in tiers])
+    keeps = _kept_for(held / (each * own), away, stays)
+    in_time = 1 - np.exp(-keeps / away)
+    chance = np.array([1.0 if routed or tier.shared else 1 / many for tier in tiers])
+    hits, so_far = [], 0.0
+    for there, one, tier in zip(in_time, chance, found, strict=True):
+        more = max(one * there - so_far, 0.0) * bool(tier.speedup > 1)
+        hits.append(more)
+        so_far += more
+    return Prefixes(np.array(hits), keeps, np.array([float(one.fetch) for one in found]), float(found[0].compute))

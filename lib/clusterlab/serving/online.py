@@ -9,18 +9,19 @@ are passes (:func:`~clusterlab.serving.forward_pass`), so the laws here add only
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS
 from ..checks import Numeric, choose, larger, pick, smaller, whole
-from ..quantities import Amount, Count, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
+from ..quantities import Amount, Count, Multiple, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
 from .batches import MixedPasses, mixed_passes, saturation
-from .passes import forward_pass
+from .passes import reading
 from .queueing import Queue, batch_queue
-from .replica import Batch, Replica, Requests
+from .replica import Replica, Requests
 
 # What is measured online, by the name of its interval.
 MEASURES = {"time_to_first_token": "first token", "time_per_token": "token", "tokens_per_second": "throughput"}
@@ -35,7 +36,9 @@ class Online(Explained):
     pass in progress, and those until its token is sent). ``time_per_token`` is a mean: of ``gap`` where no prompt is
     read, and of ``gap_with_prompt`` in a ``prompt_share`` of gaps. ``own`` is what one's own prompt takes of
     ``prompts``, and ``busy`` the share of requests that find another one's before it. Each measure has an 80 % interval
-    of its own.
+    of its own. ``varies`` is the standard deviation of a prompt's time over its mean, and ``full`` the share of
+    requests that find no place; 0 in a closed loop, where all who wait for a place wait about as long. ``begins`` is
+    the share of requests that come together with all others, and ``start`` what they wait behind these on average.
     """
 
     sequences: Amount
@@ -48,6 +51,10 @@ class Online(Explained):
     prompt_share: Share
     own: Seconds
     busy: Share
+    varies: Amount
+    full: Share
+    start: Seconds
+    begins: Share
     output: Number
     gpus: Number
 
@@ -79,6 +86,8 @@ class Online(Explained):
     def gap_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         """Seconds between two tokens that so large a share of tokens does not exceed.
 
+        A share of gaps has a prompt in it, which is as long as that prompt takes.
+
         Examples
         --------
         >>> from clusterlab.catalogue import machine
@@ -88,16 +97,28 @@ class Online(Explained):
         >>> found = closed_loop(llama, Requests(1000, 500), users=16)
         >>> [fmt(found.gap_quantile(share), "s") for share in (0.5, 0.95, 0.99)]
         ['7.86 ms', '7.86 ms', '31.3 ms']
+
+        With prompts as different as a chat's, the longest of them make the rare gaps:
+
+        >>> found = closed_loop(llama, Requests(1000, 500, prompt_spread=1), users=16)
+        >>> [fmt(found.gap_quantile(share), "s") for share in (0.5, 0.95, 0.99)]
+        ['7.86 ms', '7.86 ms', '33 ms']
         """
-        return pick(np.greater(share, 1 - self.prompt_share), self.gap_with_prompt, self.gap)
+        p, share_with = np.asarray(share), np.asarray(self.prompt_share)
+        among = (p - (1 - share_with)) / larger(share_with, 1e-300)  # of those with a prompt
+        some = np.clip(among, 1e-9, 1 - 1e-9)
+        longer = self.gap + (self.gap_with_prompt - self.gap) * drawn_quantile(self.varies, some)
+        return pick(among > 0, longer, self.gap)
 
     def first_token_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         r"""Seconds to a first token that so large a share of requests does not exceed.
 
-        .. math:: P + f\,\text{TPOT} + W + \frac{w}{\rho} \ln\frac{\rho}{1 - p}
+        .. math:: P(X + w > t - f\,\text{TPOT} - W) = 1 - p
 
-        with w the mean wait for others' prompts, and the logarithm no less than 0: of those who wait, the wait is taken
-        as exponential. The wait for a place is taken at its mean.
+        with X the time of one's own prompt, lognormal, and w the wait for others' prompts: of those who wait, the wait
+        is taken as exponential. Where prompts are alike that is :math:`P + (w/\rho) \ln(\rho/(1 - p))` more than the
+        passes. The wait for a place, W, is taken at the same percentile, since both are long at the same time; in a
+        closed loop, at its mean. Who begins together with all others waits behind any number of them alike.
 
         Examples
         --------
@@ -109,7 +130,11 @@ class Online(Explained):
         >>> [fmt(t, "s") for t in (found.time_to_first_token, found.first_token_quantile(0.95))]
         ['246 ms', '348 ms']
         """
-        return self.place + self.passes + self.own + wait_quantile(self.prompts - self.own, self.busy, share)
+        place = pick(np.greater(self.full, 0), wait_quantile(self.place, self.full, share), self.place)
+        others = self.prompts - self.own - self.begins * self.start
+        together = self.start, self.begins
+        prompts = prompts_quantile(self.own, self.varies, others, self.busy, share, together)
+        return place + self.passes + prompts
 
     def interval(self, measure: str) -> tuple[Numeric, Numeric]:
         """Return the 80 % interval of ``"time_to_first_token"``, ``"time_per_token"`` or ``"tokens_per_second"``."""
@@ -125,6 +150,8 @@ class Online(Explained):
         rows += [(name, summary(getattr(self, name), "s"), "") for name in ("place", "prompts", "passes")]
         for name, share in (("gap", 1 - self.prompt_share), ("gap_with_prompt", self.prompt_share)):
             rows.append((words(name), summary(getattr(self, name), "s"), summary(share, "%")))
+        for name, of in (("first token", self.first_token_quantile), ("gap", self.gap_quantile)):
+            rows += [(f"{name}, {share:.0%}", summary(of(share), "s"), "") for share in (0.5, 0.95, 0.99)]
         return [*rows, *((name, summary(getattr(self, name)), "") for name in ("sequences", "waiting"))]
 
 
@@ -134,7 +161,9 @@ class _Held(NamedTuple):
     gap: Seconds
     gap_with_prompt: Seconds
     share: Share
-    prompt: Seconds  # of one alone, on each attention rank
+    prompt: Seconds  # its way, alone on each attention rank
+    apart: Seconds  # after which an attention rank has read the next
+    varies: Amount  # standard deviation of a prompt's time over its mean
 
     @property
     def token(self) -> Seconds:
@@ -142,7 +171,7 @@ class _Held(NamedTuple):
 
     def busy(self, replica: Replica, held: Number, output: Number) -> Share:
         """Return the share of time in which an attention rank reads prompts."""
-        each = held / replica.layout.dp * self.prompt
+        each = held / replica.layout.dp * self.apart
         return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
 
 
@@ -153,13 +182,18 @@ def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
     """The passes of a batch that never ends, with what its users' tokens cost the host."""
     passes = mixed_passes.unchecked(replica, requests, sequences=held)
     sent = held / replica.layout.dp * replica.software.stream_time
-    reads = np.any(requests.read)
-    prompt: Seconds = 0.0
-    if reads:
-        tokens = requests.read * replica.layout.dp * replica.layout.pp
-        one = Batch(prompt_tokens=tokens, chunk=requests.read, cached=requests.prompt - requests.read)
-        prompt = forward_pass(replica, one).time
-    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt)
+    prompt, varies = reading(replica, requests), prompt_varies(replica, requests)
+    apart = prompt / replica.layout.pp
+    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, apart, varies)
+
+
+def prompt_varies(replica: Replica, requests: Requests) -> Amount:
+    """Standard deviation of a prompt's time over its mean: what one that is longer by its own takes more."""
+    if not (np.any(requests.prompt_spread) and np.any(requests.read)):
+        return 0.0
+    usual = replace(requests, prompt_spread=0.0)
+    long = replace(usual, prompt=requests.prompt * (1 + requests.prompt_spread))
+    return reading(replica, long) / reading(replica, usual) - 1
 
 
 @law
@@ -169,13 +203,14 @@ def closed_loop(
     r"""A replica and so many users, each of whom sends the next request when the last is answered.
 
     .. math:: \text{TPOT} = \tau_S + k\,(\tau_{S+1\,\text{prompt}} - \tau_S), \qquad
-        \text{TTFT} = P\Big(1 + \frac{S}{2 r} + \frac{\rho}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + W
+        \text{TTFT} = P\Big(1 + \frac{S}{2 r} + \frac{\rho\,(1 + c^2)}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + W
 
     S of the users are in the batch. A token comes with every pass; in a share k of them somebody's prompt is read too,
     and all who decode wait for it. A first token waits for its own prompt, P; for those that are read already or came
-    before it, as in any queue whose server is busy a share rho of the time; for f passes until it is scheduled and
-    sent; and for a place, W, if there are more users than places. A measurement begins with all users at once, half of
-    whose prompts come before one's own, in one of r rounds.
+    before it, as in any queue whose server is busy a share rho of the time, with work whose standard deviation is c of
+    its mean; for f passes until it is scheduled and sent; and for a place, W, if there are more users than places. A
+    measurement begins with all users at once, half of whose prompts come before one's own, in one of r rounds. With
+    stages, each prompt before one's own takes P/pp.
 
     Parameters
     ----------
@@ -204,7 +239,7 @@ def closed_loop(
     Notes
     -----
     Source: Yu et al. 2022 (Orca) and Agrawal et al. 2024 (Sarathi-Serve) for passes that read and decode; Kleinrock
-    1975, section 5.6, for the wait before a server whose work is all alike (M/D/1); derived for the rest. For W: the
+    1975, section 5.6, for the wait before a server (Pollaczek and Khinchine); derived for the rest. For W: the
     time of a place over the places, for each of the users without one.
 
     Examples
@@ -229,25 +264,28 @@ def closed_loop(
     now = _held(replica, requests, held)
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
-    before = pick(waves, held - 1, held / rounds) / (2 * replica.layout.dp) + pick(waves, 0.0, busy / (2 * (1 - busy)))
-    prompts = now.prompt * (1 + before)
+    older = pick(waves, 0.0, (1 + now.varies**2) * busy / (2 * (1 - busy)))
+    start = now.apart * pick(waves, held - 1, held) / (2 * replica.layout.dp)
+    begins = pick(waves, 1.0, 1.0 / rounds)
+    prompts = now.prompt + now.apart * older + begins * start
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
     passes = replica.software.first_passes * now.token
     waiting = users - held
     place = waiting / held * (prompts + passes + (requests.output - 1) * now.token)
-    parts = (held, waiting, place, prompts, passes, now.gap, now.gap_with_prompt, now.share, now.prompt, busy)
-    return _spread(parts, requests.output, replica.gpus)
+    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins
+    return _spread((held, waiting, place, prompts, passes, *own), requests.output, replica.gpus)
 
 
 @law
 def open_loop(replica: Replica, requests: Requests, *, rate: PerSecond, burstiness: Number = 1.0) -> Online:
     r"""A replica and requests that come when they like.
 
-    .. math:: \text{TTFT} = P\Big(1 + \frac{\rho + b - 1}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + \frac{1 + b}{2} W,
-        \qquad \rho = \lambda P / d
+    .. math:: \text{TTFT} = P\Big(1 + \frac{\rho\,(1 + c^2) + b - 1}{2 (1 - \rho)}\Big) + f\,\text{TPOT}
+        + \frac{c_n^2 + b}{2} W, \qquad \rho = \lambda P / d
 
     How many are in the batch, and how long who finds no place waits, W, is :func:`batch_queue`'s. Prompts are read one
-    after the other by each of d attention ranks.
+    after the other by each of d attention ranks. c is the standard deviation of a prompt's time over its mean, c_n that
+    of an answer's tokens.
 
     Parameters
     ----------
@@ -259,7 +297,7 @@ def open_loop(replica: Replica, requests: Requests, *, rate: PerSecond, burstine
         Requests a second, lambda.
     burstiness
         Variance over mean of the number that come in a while, b: 1 for a Poisson process, more where they come in
-        groups. Below 1 they are spaced, and rho b takes the place of rho + b - 1.
+        groups. Below 1 they are spaced, and rho (b + c^2) takes the place of rho (1 + c^2) + b - 1.
 
     Returns
     -------
@@ -272,8 +310,8 @@ def open_loop(replica: Replica, requests: Requests, *, rate: PerSecond, burstine
 
     Notes
     -----
-    Source: Gross and Harris 1985, section 3.1, for groups before a server whose work is all alike; Kingman 1961 below
-    b = 1; Allen and Cunneen for the wait before many places.
+    Source: Gross and Harris 1985, section 3.1, for groups before a server; Kingman 1961 below b = 1; Allen and Cunneen
+    for the wait before many places.
 
     Examples
     --------
@@ -305,7 +343,7 @@ class Load:
         self.each = _held(replica, requests, np.arange(1.0, places + 1))
         self.passes = MixedPasses(self.each.gap, self.each.gap_with_prompt, self.each.share)
         ends = float(places / (requests.output * self.each.token[-1]))
-        reads = float(replica.layout.dp / self.each.prompt) if self.each.prompt else np.inf
+        reads = float(replica.layout.dp / self.each.apart) if self.each.apart else np.inf
         #: Requests a second that the largest batch can end, or attention ranks can read.
         self.limit = min(ends, reads)
 
@@ -326,23 +364,24 @@ class Load:
         queue, replica = self.queue(rate), self.replica
         batches = np.arange(1.0, queue.most + 1)
         now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
-        others, meets = prompt_wait(now.prompt, rate * now.prompt / replica.layout.dp, burstiness)
-        place = queue.wait * (1 + burstiness) / 2
-        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets
+        others, meets = prompt_wait(now.apart, rate * now.apart / replica.layout.dp, burstiness, float(now.varies))
+        place = queue.wait * (float(self.requests.output_spread) ** 2 + burstiness) / 2
+        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0
         passes = replica.software.first_passes * now.token
         parts = (queue.batch, queue.waiting, place, now.prompt + others, passes, *own)
         return _spread(parts, self.requests.output, replica.gpus)
 
 
-def prompt_wait(prompt: float, busy: float, burstiness: float) -> tuple[float, float]:
+def prompt_wait(prompt: float, busy: float, burstiness: float, varies: float) -> tuple[float, float]:
     """Mean wait behind others' prompts, and the share of requests that find one before theirs, of its group or older.
 
     Examples
     --------
-    >>> [[round(float(x), 3) for x in prompt_wait(0.1, 0.5, b)] for b in (1.0, 3.0)]
-    [[0.05, 0.5], [0.25, 0.75]]
+    >>> [[round(float(x), 3) for x in prompt_wait(0.1, 0.5, b, c)] for b, c in ((1, 0), (3, 0), (1, 1))]
+    [[0.05, 0.5], [0.25, 0.75], [0.1, 0.5]]
     """
-    others = busy + burstiness - 1 if burstiness >= 1 else busy * burstiness
+    own = varies**2
+    others = busy * (1 + own) + burstiness - 1 if burstiness >= 1 else busy * (burstiness + own)
     return prompt * others / (2 * (1 - busy)), 1 - (1 - busy) / max((burstiness + 1) / 2, 1.0)
 
 
@@ -356,6 +395,74 @@ def wait_quantile(wait: Seconds, meets: Share, share: Share) -> Seconds:
     """
     some = larger(meets, 1e-300)
     return wait / some * larger(np.log(some / (1 - np.asarray(share))), 0.0)
+
+
+def drawn_quantile(spread: Amount, share: Share) -> Multiple:
+    """A percentile of a lognormal length over its mean, with a standard deviation of so many means.
+
+    Examples
+    --------
+    >>> [round(float(drawn_quantile(1.0, share)), 2) for share in (0.5, 0.95)]
+    [0.71, 2.78]
+    """
+    variance = np.log1p(np.asarray(spread) ** 2)
+    return np.exp(np.sqrt(variance) * _NORMAL(share) - variance / 2)
+
+
+_NORMAL = np.vectorize(NormalDist().inv_cdf, otypes=[float])
+_BELOW = np.vectorize(NormalDist().cdf, otypes=[float])
+_WAITS = (np.arange(120) + 0.5) / 10  # of an exponential wait, in means; the rest is below a hundred-thousandth
+_ODDS = np.exp(-_WAITS) / np.exp(-_WAITS).sum()
+
+
+def prompts_quantile(
+    own: Seconds,
+    varies: Amount,
+    others: Seconds,
+    meets: Share,
+    share: Share,
+    together: tuple[Seconds, Share] = (0.0, 0.0),
+) -> Seconds:
+    """A percentile of the time of one's own prompt, which may be drawn, and of those before it, if there are any.
+
+    ``together`` says of those who begin with all others their mean wait behind these, and their share of requests.
+    """
+    if not (np.any(varies) or np.any(together[1])):
+        return own + wait_quantile(others, meets, share)
+    columns = np.broadcast_arrays(own, varies, others, meets, share, *together)
+    found = [_prompts_quantile(*map(float, one)) for one in zip(*map(np.ravel, columns), strict=True)]
+    return np.reshape(found, columns[0].shape)[()]
+
+
+def _prompts_quantile(
+    own: float, varies: float, others: float, meets: float, share: float, start: float, begins: float
+) -> float:
+    """One percentile, halfway between times that fewer and more do not exceed."""
+    waits = np.append(0.0, _WAITS * others / max(meets, 1e-300))
+    odds = np.append(1 - meets, meets * _ODDS)
+    variance = np.log1p(varies**2)
+
+    def reached(time: float) -> float:
+        if varies:
+            left = np.maximum(time - waits, 1e-300) / own
+            steady = float(odds @ _BELOW((np.log(left) + variance / 2) / np.sqrt(variance)))
+        elif others:
+            steady = 1 - meets * float(np.exp(-(time - own) * meets / others)) if time >= own else 0.0
+        else:
+            steady = float(time >= own)
+        if not begins:
+            return steady
+        return (1 - begins) * steady + begins * float(np.clip((time - own) / max(2 * start, 1e-300), 0, 1))
+
+    longest = own * float(drawn_quantile(varies, 1 - 1e-9)) + float(waits[-1])
+    low, high = 0.0, max(longest, own + 2 * start)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) < share else (low, middle)
+    return high
+
+
+_HALVINGS = 30
 
 
 def _spread(parts: tuple[Numeric, ...], output: Number, gpus: Number) -> Online:
@@ -439,13 +546,14 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     (True, True)
     """
     prefill, decode, software = pools.prefill, pools.decode, pools.decode.software
-    prompt = _held(prefill, requests, 1.0).prompt
-    ranks = pools.prefill_replicas * prefill.layout.dp
+    prompt = reading(prefill, requests)
+    ranks = pools.prefill_replicas * prefill.layout.dp * prefill.layout.pp  # prompts on their way
     after = replace(requests, cached=1.0)
     cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
     ports = decode.layout.tp * decode.machine.network_bandwidth
     sent = cached * decode.formats.cache_bytes / ports
-    alone = prompt * (1 + users / ranks / (2 * rounds)) + sent
+    start, begins = prompt * users / ranks / 2, 1.0 / rounds
+    alone = prompt + begins * start + sent
     each = pools.decode_replicas
     held: Numeric = users / each
     for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
@@ -456,8 +564,8 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     passes = software.first_passes * now.token
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
-    parts = (decoding, users - decoding, place, alone, passes, now.gap, now.gap, 0.0 * now.gap, prompt, 1.0)
-    return _spread(parts, requests.output, pools.gpus)
+    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins
+    return _spread((decoding, users - decoding, place, alone, passes, *own), requests.output, pools.gpus)
 
 
 _ROUNDS = 20  # each halves what is left of the way

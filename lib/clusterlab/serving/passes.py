@@ -24,10 +24,10 @@ from ..checks import Numeric, choose, larger, pick, smaller, total
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
-from ..quantities import Amount, Bytes, Count, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share
+from ..quantities import Amount, Bytes, Count, Flops, FlopsPerSecond, Multiple, Number, PerSecond, Seconds, Share, law
 from ..records import Predicted, Rows, summary
 from ..roofline import experts_touched, kernel_time
-from .replica import Batch, Formats, Replica
+from .replica import Batch, Formats, Replica, Requests
 from .routing import fullest_rank
 
 PASS_PARTS: tuple[str, ...] = ("weights", "caches", "gemms", "attention", "elementwise", "all_reduces", "exchange")
@@ -193,10 +193,93 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     return Pass(**_of_one_shape(parts | counts | given))
 
 
-def _reached_rates(replica: Replica) -> Rates:
-    """What kernels of the replica's software reach on its machine."""
+def reading(replica: Replica, requests: Requests) -> Seconds:
+    """Seconds of a prompt's way through a replica, with another one on each attention rank and in each stage.
+
+    A pipeline begins the next prompt when its first stage is free, so an attention rank ends ``pp`` of them in this
+    time. Nothing to read takes none. Of prompts that differ it is the mean: tokens of long ones have more before them.
+
+    Examples
+    --------
+    Two stages read a prompt in about the same time as one GPU with twice the layers would, and meanwhile another:
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> llama, chip = transformer("Llama 3.1 8B"), machine("H100 SXM")
+    >>> ways = [reading(Replica(llama, chip, Layout(pp=p)), Requests(4000, 100)) for p in (1, 2)]
+    >>> bool(0.99 < ways[1] / ways[0] < 1.2)
+    True
+    """
+    fresh = requests.read
+    if not np.any(fresh):
+        return 0.0
+    on_way = replica.layout.dp * replica.layout.pp
+    before = requests.prompt - fresh + fresh * requests.prompt_spread**2 / 2
+    one = Batch(prompt_tokens=fresh * on_way, chunk=fresh, cached=before)
+    return forward_pass(replica, one).time
+
+
+@law
+def split_reading(replica: Replica, requests: Requests, *, ranks: Count = 1) -> Seconds:
+    r"""Seconds of a long prompt's way where so many replicas read it together, each a part of its tokens.
+
+    .. math:: T(p/n) + L\,\frac{n - 1}{n}\,\frac{p\,k}{B}
+
+    Each rank computes an n-th of the tokens, and meets all before them: those of a mean token are as many as before,
+    since ranks take tokens from the beginning and from the end. In every layer that attends it needs the keys and
+    values of the others.
+
+    Parameters
+    ----------
+    replica : Replica
+        One of the ranks: it has all weights.
+    requests : Requests
+        Prompts of which p tokens are read.
+    ranks
+        Replicas that share a prompt, n: context parallelism.
+
+    Returns
+    -------
+    Seconds
+        An upper bound: nothing hides the gathering.
+
+    Notes
+    -----
+    Derived. L layers gather k bytes of keys and values a token, in 16 bits, on each of tp ranks; B is that of a ring in
+    the scale-up domain, or between hosts where n replicas do not fit into one. Source of the idea: Liu et al. 2023
+    (Ring Attention); Llama 3 2024, section 3.3.2, gathers as here.
+
+    Examples
+    --------
+    A prompt of 128,000 tokens to 70B: one server of eight takes half a minute, four a fourth of it.
+
+    >>> from clusterlab.catalogue import machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Formats
+    >>> server = Replica(transformer("Llama 3.1 70B"), machine("H100 SXM"), Layout(tp=8), Formats("fp8"))
+    >>> one, four = split_reading(server, Requests(128_000, 100), ranks=[1, 4])
+    >>> bool(3.5 < one / four < 4)
+    True
+    """
+    fresh, n = requests.read, 1.0 * ranks
+    if not np.any(fresh):
+        return 0.0 * n
+    model, tp, each = replica.model, replica.layout.tp, fresh / n
+    on_way = replica.layout.dp * replica.layout.pp
+    before = requests.prompt - fresh + (fresh - each) / 2 + fresh * requests.prompt_spread**2 / 2
+    own = forward_pass(replica, Batch(prompt_tokens=each * on_way, chunk=each, cached=before)).time
+    rates = _reached_rates(replica)
+    gathered = sum(count * block.context_elements(model, tp) for count, block in model.counted)
+    inside = n * replica.gpus <= replica.machine.domain
+    bandwidth = pick(inside, rates.scale_up_ring, rates.network_ring)
+    return own + (n - 1) / n * 2 * fresh * gathered / bandwidth
+
+
+def _reached_rates(replica: Replica, precision: str | None = None) -> Rates:
+    """What kernels of its software reach on its machine, at the precision of most of its GEMMs or another."""
     machine, software = replica.machine, replica.software
-    rates = reached(machine, replica.formats.compute)
+    rates = reached(machine, precision or replica.formats.compute)
     return rates._replace(
         gemm=rates.gemm * software.gemm,
         memory=software.memory * machine.hbm_bandwidth,
@@ -344,14 +427,17 @@ def _work(replica: Replica, rates: Rates, batch: Batch, now: _Now) -> _Work:
 
 def _gemm_work(replica: Replica, rates: Rates, now: _Now) -> _Kernel:
     """GEMMs of all blocks that every token meets."""
-    model, rank, size = replica.model, now.rank, replica.formats.weight_bytes
+    model, rank, formats = replica.model, now.rank, replica.formats
     copies = not replica.software.two_axes
+    mixing = formats.of(feeds_forward=False)[0]
+    of_mixing = rates if mixing == formats.compute else _reached_rates(replica, mixing)
     gemms = _NONE
     for stack in model.stacks:
         for block in stack.blocks:
-            met = block.on_rank(model, rank.tp, copies=copies)
+            met, size = block.on_rank(model, rank.tp, copies=copies), formats.of(feeds_forward=block.feeds_forward)[1]
             (gemm,) = (gemm for gemm in block.gemms(model, rank) if not gemm.grouped)
-            one = _kernel(rates, 2 * rank.tokens * met, size * met, 2 * rank.tokens * gemm.fused_io)
+            own = rates if block.feeds_forward else of_mixing
+            one = _kernel(own, 2 * rank.tokens * met, size * met, 2 * rank.tokens * gemm.fused_io)
             gemms = gemms.plus(one, stack.count)
     return gemms
 
@@ -451,7 +537,8 @@ def _along_both(
             some = 2 * tokens / gather  # bytes of a column of the stream
             time = 2 * rates.ring(some * model.hidden / x, larger(y, 1.0), larger(y, 1.0))
             time = time + 2 * rates.ring(some * wide / 2 / larger(y, 1.0), x, x)
-            time = time + rates.ring(formats.weight_bytes * weights * gather / tp, gather, gather)
+            size = formats.of(feeds_forward=block.feeds_forward)[1]
+            time = time + rates.ring(size * weights * gather / tp, gather, gather)
             best = smaller(best, pick(y >= 1, time, np.inf))
     if not (moved := block.exchanged(model)):
         return best

@@ -26,34 +26,53 @@ class Formats(Explained):
     """Number formats: of the GEMMs, of the weights in memory, of the caches.
 
     ``compute`` is a precision of :data:`~clusterlab.model.PRECISIONS`. ``weight_bytes`` of a weight are by default
-    those of an operand; ``cache_bytes`` are of an element of the caches. Output layer and embedding stay in 16 bits,
-    states of a hybrid in 32.
+    those of an operand; ``cache_bytes`` are of an element of the caches. ``mixing`` is the precision of those blocks
+    that mix tokens, attention for one, where it is another: checkpoints in 4 bits often leave these in 8 or 16, and
+    narrow the experts alone. Output layer and embedding stay in 16 bits, states of a hybrid in 32.
 
     Examples
     --------
     >>> Formats("fp8", cache_bytes=1).weight_bytes
     1.0
+
+    Experts in 4 bits, attention in 8, caches in 16:
+
+    >>> mixed = Formats("fp4", mixing="fp8")
+    >>> mixed.of(feeds_forward=True), mixed.of(feeds_forward=False), mixed.cache_bytes
+    (('fp4', 0.5625), ('fp8', 1.0), 2.0)
     """
 
     compute: str = "bf16"
     weight_bytes: PositiveBytes = None  # those of an operand
     cache_bytes: PositiveBytes = 2.0
+    mixing: str | None = None  # as the others
 
     def __post_init__(self) -> None:
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
-        if self.compute not in _COMPUTE:
-            raise ValueError(f"compute must be one of {', '.join(_COMPUTE)}; got {self.compute!r}")
+        for name in ("compute", "mixing"):
+            value = getattr(self, name)
+            if value not in _COMPUTE and (name, value) != ("mixing", None):
+                raise ValueError(f"{name} must be one of {', '.join(_COMPUTE)}; got {value!r}")
         if self.weight_bytes is None:
             object.__setattr__(self, "weight_bytes", PRECISIONS[self.compute][1])
         for name in ("weight_bytes", "cache_bytes"):
             object.__setattr__(self, name, positive(**{name: getattr(self, name)})[0])
+
+    def of(self, *, feeds_forward: bool) -> tuple[str, Number]:
+        """Return the precision of a block's GEMMs, and the bytes of its weights."""
+        if feeds_forward or self.mixing is None:
+            return self.compute, self.weight_bytes
+        return self.mixing, PRECISIONS[self.mixing][1]
 
 
 @dataclass(frozen=True, repr=False)
 class Requests(Explained):
     """What users ask: tokens of a prompt, tokens of its answer, and the share of the prompt that a cache has already.
 
-    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes.
+    A ``cached`` of 1 is a prompt that other GPUs have read: this replica only decodes. ``prompt`` and ``output`` are
+    means, and both spreads standard deviations over them: 0 where all are alike, 1 where answers end at random, more in
+    a chat. A law takes of a distribution what it needs, which is no more than both moments; percentiles take it as
+    lognormal.
 
     Examples
     --------
@@ -64,12 +83,15 @@ class Requests(Explained):
     prompt: Number
     output: Number
     cached: Share = 0.0
+    prompt_spread: Amount = 0.0
+    output_spread: Amount = 0.0
 
     def __post_init__(self) -> None:
         """Refuse what no user asks."""
+        least = {name: getattr(self, name) for name in ("cached", "prompt_spread", "output_spread")}
         for name, value in zip(
-            ("prompt", "output", "cached"),
-            [*positive(prompt=self.prompt, output=self.output), *nonnegative(cached=self.cached)],
+            ("prompt", "output", *least),
+            [*positive(prompt=self.prompt, output=self.output), *nonnegative(**least)],
             strict=True,
         ):
             object.__setattr__(self, name, value)
@@ -77,7 +99,7 @@ class Requests(Explained):
             raise ValueError(f"output must be at least 1, got {np.min(self.output):g}")
         if np.any(np.greater(self.cached, 1)):
             raise ValueError(f"cached must be at most 1, got {np.max(self.cached):g}")
-        broadcastable(prompt=self.prompt, output=self.output, cached=self.cached)
+        broadcastable(prompt=self.prompt, output=self.output, **least)
 
     @property
     def read(self) -> Amount:
@@ -86,8 +108,21 @@ class Requests(Explained):
 
     @property
     def mean_context(self) -> Number:
-        """Tokens that a sequence has in its cache, averaged over the passes that write its answer."""
-        return self.prompt + self.output / 2
+        """Tokens that a sequence has in its cache, averaged over the passes that write answers.
+
+        A long answer is in more passes than a short one, so what a pass meets is longer than what is asked.
+
+        Examples
+        --------
+        >>> float(Requests(1000, 500).mean_context), float(Requests(1000, 500, output_spread=1).mean_context)
+        (1250.0, 1500.0)
+        """
+        return self.prompt + self.met_output / 2
+
+    @property
+    def met_output(self) -> Number:
+        """Tokens of the answer that a sequence of a pass will have in the end: long ones are met more often."""
+        return self.output * (1 + self.output_spread**2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -219,11 +254,11 @@ class Replica(Explained):
     def __post_init__(self) -> None:
         """Refuse what cannot be served."""
         violations(self.model, self.layout, redundant=self.redundant).refuse()
-        peaks = self.machine.peaks
-        if PRECISIONS[self.formats.compute][0] not in peaks:
-            known = [name for name in _COMPUTE if PRECISIONS[name][0] in peaks]
-            got = self.formats.compute
-            raise ValueError(f"compute must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
+        known = [name for name in _COMPUTE if PRECISIONS[name][0] in self.machine.peaks]
+        for name in ("compute", "mixing"):
+            got = getattr(self.formats, name)
+            if got not in (*known, None):
+                raise ValueError(f"{name} must be one of {', '.join(known)} on {self.machine.name}; got {got!r}")
         uncut = [type(block).__name__ for block in self.model.blocks if block.exchanged(self.model) is None]
         if uncut and self.software.two_axes:
             raise ValueError(f"two_axes of the software must be False where layers are {uncut[0]}, got True")
@@ -238,5 +273,7 @@ class Replica(Explained):
     def _rows(self) -> Rows:
         both = (np.ndim(self.two_batch_overlap) and "some") or ("yes" if self.two_batch_overlap else "no")
         rows = [("", "value"), ("model", self.model.name), ("machine", self.machine.name)]
-        rows += [("GPUs", summary(self.gpus)), ("compute", self.formats.compute), ("two-batch overlap", both)]
+        rows += [("GPUs", summary(self.gpus)), ("compute", self.formats.compute)]
+        rows += [("mixing", self.formats.mixing)] if self.formats.mixing else []
+        rows += [("two-batch overlap", both)]
         return [*rows, ("software", self.software.name)]
