@@ -391,7 +391,8 @@ FIGURES = {
     "fleet": ("An H100 yields", "A GPU of the rack yields", "A million tokens", "Rack, a million out at 40/s"),
     "failures": ("In the long run",),
     "power": ("At the meter", "Electricity"),
-    "scaling": ("MFU", "Time to train it", "A year costs", "A GPU-hour", "A useful one"),
+    "scaling": ("MFU", "Time to train it", "A year costs"),
+    "cost": ("An hour of your own in which it works", "A GPU-hour", "A useful one"),
 }
 
 
