@@ -27,9 +27,9 @@ def setup(app):
 
 
 def rules(text: str) -> list[str]:
-    """Return the rule of every box of a page: its first sentence, and what follows as far as a line has room.
+    r"""Return the rule of every box of a page: its first sentence, and what follows as far as a line has room.
 
-    >>> rules(":::{admonition} Rule\\nRates add: $M = m/n$. So **more** fail.\\n:::")
+    >>> rules(":::{admonition} Rule\nRates add: $M = m/n$. So **more** fail.\n:::")
     ['Rates add: $M = m/n$. So more fail.']
     """
     found = []

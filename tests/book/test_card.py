@@ -44,7 +44,9 @@ def test_a_rule_is_its_first_sentence_and_what_a_line_has_room_for(box, rule):
 
 def test_the_card_says_what_the_predictor_says():
     notebook = nbformat.read(ROOT / "book" / "sheet.ipynb", as_version=4)
-    printed = "\n".join(output.data["text/plain"] for c in notebook.cells for output in c.get("outputs", ()) if "data" in output)
+    printed = "\n".join(
+        output.data["text/plain"] for c in notebook.cells for output in c.get("outputs", ()) if "data" in output
+    )
     for ranks in (8, 64, 512):
         said = predict_collective("all-reduce", GB, ranks).with_interval
         assert f"1 GB all-reduced over {ranks} H100s" in printed

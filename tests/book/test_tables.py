@@ -1,4 +1,4 @@
-"""The catalogue as tables: every stored number is on a page with its kind, its source and its date; and what moves them."""
+"""The catalogue as tables: every stored number is on a page with its kind, its source and its date."""
 
 import html
 import re
@@ -72,8 +72,19 @@ def test_a_record_says_beside_the_others_what_its_source_prints(site):
     page = BeautifulSoup((site / HARDWARE).read_text("utf-8"), "html.parser")
     table = page.find(attrs={"data-name": "records-accelerator"})
     heads = [head.get_text() for head in table.select("thead th")]
-    row = dict(zip(heads, (cell.get_text() for cell in page.find(id="accelerator-h100-sxm").find_all(["th", "td"])), strict=True))
-    assert (row["Name"], row["BF16"], row["HBM rate"], row["Ridge, BF16"]) == ("H100 SXM", "989 TFLOP/s", "3.35 TB/s", "295")
+    row = dict(
+        zip(
+            heads,
+            (cell.get_text() for cell in page.find(id="accelerator-h100-sxm").find_all(["th", "td"])),
+            strict=True,
+        )
+    )
+    assert (row["Name"], row["BF16"], row["HBM rate"], row["Ridge, BF16"]) == (
+        "H100 SXM",
+        "989 TFLOP/s",
+        "3.35 TB/s",
+        "295",
+    )
     assert len(table.select("tbody tr")) == len(tomllib.loads(stored("hardware.toml"))["accelerator"])
 
 
@@ -89,7 +100,8 @@ def test_the_first_mention_of_a_chip_or_model_leads_to_its_row(site):
 
 
 @pytest.mark.parametrize(
-    ("printed", "number"), [("989 TFLOP/s", 989e12), (2020, 2020.0), (True, None), ("NVLink 4", None), ("$2.95/h", None)]
+    ("printed", "number"),
+    [("989 TFLOP/s", 989e12), (2020, 2020.0), (True, None), ("NVLink 4", None), ("$2.95/h", None)],
 )
 def test_what_is_sorted_as_a_number(printed, number):
     found = tables._number(printed)
@@ -106,14 +118,20 @@ def test_tables_sort_filter_and_compare_in_a_browser(site, visit):
     assert first.locator("th").inner_text() == "TPU v5e"
     head.locator("button").press("Enter")
     assert head.get_attribute("aria-sort") == "descending"
-    fastest = [float(cell) for cell in records.locator("tbody tr td:nth-child(7)").evaluate_all("c => c.map(x => x.dataset.value)")]
+    fastest = [
+        float(cell)
+        for cell in records.locator("tbody tr td:nth-child(7)").evaluate_all("c => c.map(x => x.dataset.value)")
+    ]
     assert fastest == sorted(fastest, reverse=True)
     records.locator("input").fill("tpu 2024")
     assert records.locator("output").inner_text() == "1 of 25 rows"
     records.locator("input").fill("")
     records.locator("tbody button", has_text="GB200").click()
     assert facts.locator("input").input_value() == '"GB200"'
-    assert facts.locator("tbody tr:visible").count() == len(tomllib.loads(stored("hardware.toml"))["accelerator"]["GB200"]) - 2
+    assert (
+        facts.locator("tbody tr:visible").count()
+        == len(tomllib.loads(stored("hardware.toml"))["accelerator"]["GB200"]) - 2
+    )
     second = page.get_by_label("Second accelerator")
     second.select_option("H200 SXM")
     times = page.locator(".side-by-side tr", has_text="HBM bandwidth").locator("td").last.inner_text()

@@ -8,7 +8,7 @@ from drawings import symptoms as drawn
 from explorable import Box
 
 BUBBLE = drawn.Lever(
-    "nothing, at both ends", "the bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction", "four chunks a stage",
+    "nothing, at both ends", "bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction", "four chunks a stage",
     "39.7%", "42.4%", 1.07,
 )  # fmt: skip
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
@@ -17,13 +17,13 @@ SCENES = {"sizes": drawn.sizes(LEVERS, 6)}
 
 @pytest.mark.parametrize("times", [1.0, 0.84, float("nan")])
 def test_a_lever_that_makes_nothing_better_is_refused(times):
-    with pytest.raises(ValueError, match="must make something better, got .* by 'four chunks a stage'"):
+    with pytest.raises(ValueError, match=r"must make something better, got .* by 'four chunks a stage'"):
         replace(BUBBLE, times=times)
 
 
 def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formula():
     *_, cheap = LEVERS._repr_markdown_().splitlines()
-    assert "[the bubble](step.ipynb#the-bubble)" in cheap
+    assert "[bubble](step.ipynb#the-bubble)" in cheap
     assert "[law](#clusterlab.parallelism.bubble_fraction)" in cheap
     assert r"at \$5.50" in cheap
 
