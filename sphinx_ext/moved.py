@@ -51,6 +51,15 @@ MOVED = {
         "find-the-one": "on_call.html#my-all-reduce-is-slow",
         "exercise-6-two-bad-servers": "on_call.html#exercise-4-two-bad-servers",
     },
+    "book/scaling": {
+        "the-bill": "cost.html#what-it-takes-to-build",
+        "what-a-unit-of-work-costs": "cost.html#what-a-unit-of-work-costs",
+        "rent-or-own": "cost.html#rent-or-own",
+        "the-next-generation-is-coming": "cost.html#the-next-generation-is-coming",
+        "what-an-outage-costs-and-what-avoids-it": "cost.html#what-an-outage-costs-and-what-avoids-it",
+        "waiting-for-the-grid": "cost.html#waiting-for-the-grid",
+        "what-a-fleet-affords-in-a-year": "#why-train-100-times-past-chinchilla",
+    },
     "book/serving": {
         "why-a-rack": "fleet.html#why-a-rack",
         "it-fits-and-leaves-room": "fleet.html#it-fits-and-leaves-room",

@@ -5,7 +5,7 @@ import nbformat
 from building import ROOT
 
 # What committed notebooks leave out, so that nbval compares text alone.
-PICTURES = "image/svg+xml", "text/html"
+PICTURES = "image/svg+xml", "text/html", "text/markdown"
 NOT_STORED = (*PICTURES, *(f"application/papermill.record/{kind}" for kind in PICTURES))
 ID = "build"
 

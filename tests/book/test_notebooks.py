@@ -26,7 +26,8 @@ PARTS = [
     ("sources", "headings", r"^sources\b"),
 ]
 ROUTES = {f"onboarding_{name}" for name in ("oncall", "capacity", "training", "facilities", "serving")}
-OTHERS = {"index", "cluster", "evidence", "evidence_rows", "corrections", "sheet"} | ROUTES  # no chapters
+NO_CHAPTERS = {"index", "cluster", "evidence", "evidence_rows", "corrections", "sheet", "symptoms", "hall"}
+OTHERS = NO_CHAPTERS | ROUTES
 MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
 SENTENCE = re.compile(r"[A-Z`].{15,}\.$")
 TIMING = {"execution", "ExecuteTime", "papermill"}

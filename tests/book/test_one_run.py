@@ -140,7 +140,7 @@ def test_the_gigawatt_costs_the_same_on_every_page():
     built, yearly = capital(gpus, GW, nvl72).total, yearly_bill(gpus, GW, nvl72, rate=0.08).total
     claims = {claim.name: claim for claim in stated_bills()}
     assert (claims["1 GW, Epoch AI"].computed, claims["1 GW a year, Epoch AI"].computed) == (built, yearly)
-    for where in ("scaling", "evidence"):
+    for where in ("cost", "evidence"):
         assert re.findall(r"^1 GW, Epoch AI +\$38B +(\S+) ", page(where), re.MULTILINE) == [fmt(built, "$")]
         assert re.findall(r"^1 GW a year, Epoch AI +\$8.5B +(\S+) ", page(where), re.MULTILINE) == [fmt(yearly, "$")]
-    assert f"A gigawatt costs \\{fmt(yearly, '$', 2)} a year" in page("scaling")
+    assert f"A gigawatt costs \\{fmt(yearly, '$', 2)} a year" in page("cost")

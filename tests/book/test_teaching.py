@@ -47,6 +47,7 @@ PAGES = {
     "parallelism": ["parallelism", "step"],
     "serving": ["serving", "fleet", "post_training"],
     "operations": ["operations", "on_call"],
+    "scaling": ["scaling", "cost"],
     "capstone": [],
 }
 CHAPTERS = [page for name in SETS for page in PAGES.get(name, [name])]
@@ -234,8 +235,13 @@ MISCONCEPTIONS = {
         "Run the chip as slowly": "Cap that chip at 350 W",
     },
     "scaling": {
-        "Energy is what AI costs": "A GPU with its share of server",
         "Twice the GPUs, half the time": "Twice the GPUs, the same batch",
+        "Amdahl's law says": "3 % of a fixed job",
+        "MFU times scaling efficiency": "2,048 H100s run at an MFU",
+    },
+    "cost": {
+        "Energy is what AI costs": "A GPU with its share of server",
+        "Owning is cheaper": "A GPU of your own costs",
         "2N is safer": "Ten generators of 99.5 %",
     },
     "plan": {

@@ -17,6 +17,7 @@ import test_drawings_roofline as roofline
 import test_drawings_scaling as scaling
 import test_drawings_serving as serving
 import test_drawings_step as step
+import test_drawings_symptoms as symptoms
 from room import crowded
 
 import drawings
@@ -38,6 +39,7 @@ ROOMS = {
     scaling: {},
     serving: {},
     step: {},
+    symptoms: {},
 }
 EVERY = [(module, name) for module in ROOMS for name in module.SCENES]
 

@@ -12,7 +12,7 @@ from explorable import Arrow, Box, Label
 
 CHAPTERS = [
     "roofline", "interconnect", "contention", "parallelism", "step", "serving", "fleet", "post_training",
-    "failures", "operations", "power", "scaling", "plan",
+    "failures", "operations", "power", "scaling", "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
@@ -45,7 +45,13 @@ def test_the_strips_light_what_their_chapters_are_about():
     assert lit(draw.here("interconnect")) == lit(draw.here("parallelism")) == ["server", "fabric"]
     assert lit(draw.here("serving")) == ["server"]
     assert lit(draw.here("fleet")) == ["rack"]
-    assert lit(draw.here("failures")) == lit(draw.here("power")) == lit(draw.here("scaling")) == ["site"]
+    assert (
+        lit(draw.here("failures"))
+        == lit(draw.here("power"))
+        == lit(draw.here("scaling"))
+        == lit(draw.here("cost"))
+        == ["site"]
+    )
     assert len(lit(draw.here("plan"))) == 5
     broken = [part for part in draw.here("failures").parts if isinstance(part, Box) and part.kind == "red"]
     assert len(broken) == 1

@@ -61,7 +61,8 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         "every part that can call somebody at night",
     ),
     "power": ({"site": ("pylon", "feed", "cooler", "heat")}, "what feeds the site and what cools it"),
-    "scaling": ({"site": ("hall", "pod")}, "the site and its price"),
+    "scaling": ({"site": ("hall", "pod")}, "the site, and one more like it"),
+    "cost": ({"site": ("hall", "pod")}, "the site and its price"),
     "plan": (
         {
             "GPU": ("die", "stack"),
@@ -112,7 +113,7 @@ def here(chapter: str) -> Scene:
         raise ValueError(f"no chapter {chapter!r}; there are: {', '.join(_WHERE)}")
     lit, about = _WHERE[chapter]
     parts = strip(lit, lambda names: _lighting(chapter, names))
-    if chapter == "scaling":
+    if chapter == "cost":
         parts.append(Box(382, 2, 16, 17, "$", kind="ochre", solid=True))
     return Scene(400, 70, parts, alt=f"Where this chapter stands in the machine: {about}. Lit: {', '.join(lit)}.")
 

@@ -48,7 +48,7 @@ _CHAPTERS = {
     "server": {"Interconnect": "interconnect", "Parallelism": "parallelism"},
     "rack": {"Serving": "fleet"},
     "fabric": {"Training step": "step", "Operations": "operations"},
-    "site": {"Failures": "failures", "Power": "power", "Cost": "scaling"},
+    "site": {"Failures": "failures", "Power": "power", "Cost": "cost"},
 }
 # What is lit in the strip below the picture.
 _TRAIL = {

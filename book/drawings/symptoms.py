@@ -1,0 +1,123 @@
+"""Symptoms: what tells the suspects apart, and what each lever brings, tried before and after.
+
+A row names a measurement, the suspect that it convicts, the place in the book with its law and its figure, a lever, and
+the same case computed without the lever and with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clusterlab.records import aligned
+from explorable import Box, Label, Part, Scene
+
+
+@dataclass(frozen=True)
+class Lever:
+    """A suspect of a symptom, and the lever against it.
+
+    Parameters
+    ----------
+    measured : str
+        What you see if it's this one, and none of the others.
+    cause : str
+        What limits.
+    at : str
+        Where the book explains it, with a figure: ``"step.ipynb#the-bubble"``.
+    law : str
+        The law in the library, by its room: ``"parallelism.bubble_fraction"``.
+    lever : str
+        What is done.
+    before, after : str
+        The case without it and with it, with their intervals where the law has one.
+    times : float
+        How many times better it is with the lever.
+
+    Raises
+    ------
+    ValueError
+        It makes nothing better.
+    """
+
+    measured: str
+    cause: str
+    at: str
+    law: str
+    lever: str
+    before: str
+    after: str
+    times: float
+
+    def __post_init__(self) -> None:
+        """Refuse a lever that does nothing."""
+        if not self.times > 1:
+            raise ValueError(f"a lever must make something better, got {self.times:g} times by {self.lever!r}")
+
+
+@dataclass(frozen=True, repr=False)
+class Levers:
+    """The suspects of one symptom as a table: aligned text, or Markdown with links into the book.
+
+    Examples
+    --------
+    >>> bubble = Lever("idle at both ends", "the bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
+    ...                "four chunks", "39.7%", "42.4%", 1.07)
+    >>> Levers([bubble])
+    you measure        it is       try          before  after  times better
+    idle at both ends  the bubble  four chunks  39.7%   42.4%          1.07
+    >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
+    **[the bubble](step.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
+    """
+
+    rows: Sequence[Lever]
+
+    def __repr__(self) -> str:
+        """Return the table as aligned text."""
+        head = ("you measure", "it is", "try", "before", "after", "times better")
+        body = [(r.measured, r.cause, r.lever, r.before, r.after, f"{r.times:.3g}") for r in self.rows]
+        return aligned([head, *body], left=5)
+
+    def _repr_markdown_(self) -> str:
+        lines = ["| You measure | So it is | Try | Before | After | Better |", "|---|---|---|---|---|---|"]
+        for r in self.rows:
+            cause = f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))"
+            cells = (r.measured, cause, r.lever, _whole(r.before), _whole(r.after), f"{r.times:.3g}\xa0times")
+            lines.append("| " + " | ".join(cell.replace("$", r"\$") for cell in cells) + " |")
+        return "\n".join(lines)
+
+
+def _whole(text: str) -> str:
+    """A number with its interval, which breaks before the interval alone."""
+    number, space, ends = text.partition(" (")
+    return number.replace(" ", "\xa0") + space + ends.replace(" ", "\xa0") if space else text
+
+
+def sizes(levers: Levers, rows: int) -> Scene:
+    """How many times better each lever makes its case, as bars on a logarithmic scale that ends at 16.
+
+    Parameters
+    ----------
+    levers : Levers
+        Of one symptom.
+    rows : int
+        Rows of the drawing, so that those of all symptoms are equally high.
+
+    Examples
+    --------
+    >>> bubble = Lever("idle at both ends", "the bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
+    ...                "four chunks", "39.7%", "42.4%", 1.07)
+    >>> sizes(Levers([bubble]), 6).alt
+    'four chunks: 1.07 times better.'
+    """
+    row, most, room = 40.0, 16.0, 316.0
+    parts: list[Part] = []
+    for i, one in enumerate(sorted(levers.rows, key=lambda each: -each.times)):
+        y = i * row
+        width = max(room * math.log(min(one.times, most)) / math.log(most), 2.0)
+        parts.append(Label(0, y + 8, one.lever, "start"))
+        parts.append(Box(0, y + 18, width, 14, kind="compute", solid=True))
+        parts.append(Label(width + 6, y + 25, f"{one.times:.3g} times", "start", strong=True))
+    said = "; ".join(f"{one.lever}: {one.times:.3g} times better" for one in levers.rows)
+    return Scene(400, row * rows, parts, alt=said + ".")

@@ -1,0 +1,138 @@
+"""The catalogue as tables: every stored number is on a page with its kind, its source and its date."""
+
+import html
+import re
+import tomllib
+from importlib.resources import files
+
+import pytest
+from bs4 import BeautifulSoup
+
+import tables
+from clusterlab.catalogue import stored
+
+DATA = files("clusterlab.catalogue") / "data"
+FILES = sorted(path.name for path in DATA.iterdir() if path.name.endswith(".toml"))
+NO_FACTS = {"source", "kind", "trap"}
+HARDWARE = "book/reference/tables_hardware.html"
+
+
+@pytest.fixture(scope="module")
+def rows(site) -> dict[tuple[str, str, str], list[str]]:
+    """What the built pages have of each number: table, record and field to the texts of its row."""
+    found = {}
+    for page in (site / "book" / "reference").glob("tables_*.html"):
+        text = page.read_text("utf-8")
+        for name, table in re.findall(r'data-name="facts-([\w-]+)".*?(<tbody>.*?</tbody>)', text, re.DOTALL):
+            for row in re.findall(r"<tr\b.*?</tr>", table, re.DOTALL):
+                record, field = re.search(r'data-record="(.*?)"', row)[1], re.search(r'data-field="(.*?)"', row)[1]
+                cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td\b.*?</td>", row, re.DOTALL)]
+                found[name, html.unescape(record), field] = [html.unescape(cell).strip() for cell in cells]
+    return found
+
+
+def as_stored(file):
+    """The numbers of a data file, read without the library: table, record, field, value, kind, source."""
+    document = tomllib.loads((DATA / file).read_text("utf-8"))
+    sources = document.pop("sources")
+    for table, records in document.items():
+        for name, row in records.items():
+            for field, entry in row.items():
+                if field not in NO_FACTS:
+                    one = entry if isinstance(entry, dict) else {"value": entry}
+                    source = sources[one.get("source", row.get("source"))]
+                    yield table, name, field, one["value"], one.get("kind", row.get("kind")), source
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_stored_number_is_on_a_page_with_its_kind_its_source_and_its_date(file, rows):
+    missing, count = [], 0
+    for table, name, field, value, kind, source in as_stored(file):
+        if table in ("software", "serving") and name in ("default", "usual"):
+            continue  # what each of the others has unless it says otherwise
+        count += 1
+        cells = rows.get((table, name, field))
+        written = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        if cells is None:
+            missing.append(f"{table} {name}: {field}")
+        elif cells[1].replace(",", "") != written.replace(",", "") or cells[2:4] != [kind, source["date"]]:
+            missing.append(f"{table} {name}: {field} is {cells}")
+        elif source["title"] not in cells[4]:
+            missing.append(f"{table} {name}: {field} names another source: {cells[4]}")
+    assert missing == []
+    assert count
+
+
+def test_no_number_is_on_a_page_that_is_not_stored(rows):
+    known = {(table, name) for file in FILES for table, name, *_ in as_stored(file)}
+    assert {(table, name) for table, name, _ in rows} <= known
+
+
+def test_a_record_says_beside_the_others_what_its_source_prints(site):
+    page = BeautifulSoup((site / HARDWARE).read_text("utf-8"), "html.parser")
+    table = page.find(attrs={"data-name": "records-accelerator"})
+    heads = [head.get_text() for head in table.select("thead th")]
+    row = dict(
+        zip(
+            heads,
+            (cell.get_text() for cell in page.find(id="accelerator-h100-sxm").find_all(["th", "td"])),
+            strict=True,
+        )
+    )
+    assert (row["Name"], row["BF16"], row["HBM rate"], row["Ridge, BF16"]) == (
+        "H100 SXM",
+        "989 TFLOP/s",
+        "3.35 TB/s",
+        "295",
+    )
+    assert len(table.select("tbody tr")) == len(tomllib.loads(stored("hardware.toml"))["accelerator"])
+
+
+def test_the_first_mention_of_a_chip_or_model_leads_to_its_row(site):
+    page = BeautifulSoup((site / "book" / "roofline.html").read_text("utf-8"), "html.parser")
+    links = page.select("a.in-catalogue")
+    assert links[0].get_text() in ("H100", "H100s")
+    where = [link["href"] for link in links]
+    assert len(where) == len(set(where)) >= 5
+    for target in where:
+        name, _, anchor = target.partition("#")
+        assert f'id="{anchor}"' in (site / "book" / name).read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"),
+    [("989 TFLOP/s", 989e12), (2020, 2020.0), (True, None), ("NVLink 4", None), ("$2.95/h", None)],
+)
+def test_what_is_sorted_as_a_number(printed, number):
+    found = tables._number(printed)
+    assert found == number or (printed == "$2.95/h" and found)  # a price sorts too where units.parse reads it
+
+
+def test_tables_sort_filter_and_compare_in_a_browser(site, visit):
+    page = visit((site / HARDWARE).as_uri())
+    records, facts = (page.locator(f"[data-name={kind}-accelerator]") for kind in ("records", "facts"))
+    first = records.locator("tbody tr").first
+    head = records.locator("thead th", has_text="HBM rate")
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "ascending"
+    assert first.locator("th").inner_text() == "TPU v5e"
+    head.locator("button").press("Enter")
+    assert head.get_attribute("aria-sort") == "descending"
+    fastest = [
+        float(cell)
+        for cell in records.locator("tbody tr td:nth-child(7)").evaluate_all("c => c.map(x => x.dataset.value)")
+    ]
+    assert fastest == sorted(fastest, reverse=True)
+    records.locator("input").fill("tpu 2024")
+    assert records.locator("output").inner_text() == "1 of 25 rows"
+    records.locator("input").fill("")
+    records.locator("tbody button", has_text="GB200").click()
+    assert facts.locator("input").input_value() == '"GB200"'
+    assert (
+        facts.locator("tbody tr:visible").count()
+        == len(tomllib.loads(stored("hardware.toml"))["accelerator"]["GB200"]) - 2
+    )
+    second = page.get_by_label("Second accelerator")
+    second.select_option("H200 SXM")
+    times = page.locator(".side-by-side tr", has_text="HBM bandwidth").locator("td").last.inner_text()
+    assert times == "1.43"  # 4.8 over 3.35 TB/s
