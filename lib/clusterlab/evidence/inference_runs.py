@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import catalogue
 from ..catalogue import SERVING, Machine, ServingSoftware, machine
-from ..model import PRECISIONS, Layout, Transformer, forward_flops
+from ..model import PRECISIONS, Layout, Transformer, forward_flops, parameters
 from ..quantities import Number, Seconds
 from ..serving import (
     Batch,
@@ -31,6 +31,7 @@ from ..serving import (
     saturation,
     static_batch,
 )
+from ..units import fmt
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
@@ -277,8 +278,15 @@ def _run(row: Row) -> InferenceRun:
     if redundant and not copies:
         row.filled["redundant experts"] = f"{redundant:g} (so that the ranks share them evenly)"
     overlapped = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
-    replica = Replica(shape, chip, layout, _formats(row, chip), overlapped, redundant, software)
+    formats = _formats(row, chip)
+    replica = Replica(shape, chip, layout, formats, overlapped, redundant, software)
     found = _measured(row, replica, replicas)
+    if (
+        found.kind == "saturated"
+        and found.seconds * chip.peaks[formats.compute] * layout.gpus < 2 * parameters(shape).active
+    ):
+        rate = fmt(1 / found.seconds, "tokens/s")
+        raise SkipRow(f"{rate} of a replica are more than its GPUs can compute: is it of all of them, and in tokens/s?")
     if found.kind in ("static", "saturated") and saturation(replica, found.requests) < 1:
         raise SkipRow("not one sequence fits into the memory")
     return InferenceRun(

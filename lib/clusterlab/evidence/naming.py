@@ -60,7 +60,9 @@ def model_named(
     if other := in_catalogue(written, (), None):
         _contradicts(other.shape, given, size)
     if given.get("experts", 0) == 0 and ((active and active != size) or _ACTIVE.search(written)):
-        raise SkipRow(f"{written} is a mixture of experts that the catalogue lacks: give its experts, or its config.json")
+        raise SkipRow(
+            f"{written} is a mixture of experts that the catalogue lacks: give its experts, or its config.json"
+        )
     note = []
     lacking = [key for key in ("layers", "hidden", "heads") if key not in given]
     if lacking:
@@ -103,7 +105,9 @@ def _contradicts(shape: Transformer, given: dict[str, int], size: float | None) 
         return
     said = " and ".join(f"{key} {given[key]}" for key in own)
     has = ", ".join(f"{key} {getattr(shape, key)}" for key in own)
-    raise SkipRow(f"{shape.name} has {has}, and the row says {said}: give a model of your own its layers, hidden, heads and ffn")
+    raise SkipRow(
+        f"{shape.name} has {has}, and the row says {said}: give a model of your own its layers, hidden, heads and ffn"
+    )
 
 
 def _made(written: str, given: dict[str, int], size: float | None) -> tuple[Transformer, str]:
@@ -127,7 +131,10 @@ def _made(written: str, given: dict[str, int], size: float | None) -> tuple[Tran
     made = next(model for model in makes if model.gated == gated and model.tied != gated)
     if "gated" in given:
         return made, ""
-    return made, f"{'gated' if gated else 'not gated'} (its ffn is {fields['ffn'] / fields['hidden']:.3g} times its hidden)"
+    return (
+        made,
+        f"{'gated' if gated else 'not gated'} (its ffn is {fields['ffn'] / fields['hidden']:.3g} times its hidden)",
+    )
 
 
 def _usual_shape(given: dict[str, int], params: float, tp: float) -> dict[str, int]:

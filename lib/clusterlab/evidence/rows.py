@@ -151,7 +151,9 @@ class Row:
         self.filled: dict[str, str] = {}
         self.numbers: dict[str, float | None] = {}
         self.ranges: dict[str, str] = {}  # cells that are one, as "47.5 (middle of 45-50)"
-        self.text = dict.fromkeys(form.columns, "") | {name: cell for name, cell in zip(heading, cells, strict=False) if name in form.columns}
+        self.text = dict.fromkeys(form.columns, "") | {
+            name: cell for name, cell in zip(heading, cells, strict=False) if name in form.columns
+        }
         for name in form.text:
             if self.text[name].casefold() in EMPTY - {"none"}:  # which says something of sharding, and of recomputation
                 self.text[name] = ""

@@ -75,6 +75,8 @@ def _models(config: Json) -> Iterator[str]:
     """Names of models: of the tokenizer first, where the served name is one of its owner's."""
     for key in ("tokenizer", "model_names", "models", "model", "formatted_model_name"):
         for value in _under(config, key):
-            for name in [value, *_under(value, "name")] if not isinstance(value, list) else [*value, *_under(value, "name")]:
+            for name in (
+                [value, *_under(value, "name")] if not isinstance(value, list) else [*value, *_under(value, "name")]
+            ):
                 if isinstance(name, str) and name:
                     yield name

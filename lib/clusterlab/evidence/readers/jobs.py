@@ -55,7 +55,10 @@ class JobList(Explained):
         limits = over[np.isfinite(over)]
         rows: list[tuple[str, ...]] = [(f"jobs of {self.program}", "value")]
         rows += [("jobs", f"{len(self.names):,}"), ("users", f"{len(set(self.users) - {''}):,}")]
-        rows += [("with accelerators", f"{int(np.sum(self.gpus > 0)):,}"), ("GPU-hours", f"{self.gpu_seconds / hour:,.0f}")]
+        rows += [
+            ("with accelerators", f"{int(np.sum(self.gpus > 0)):,}"),
+            ("GPU-hours", f"{self.gpu_seconds / hour:,.0f}"),
+        ]
         if started.any():
             rows.append(("median wait", fmt(float(np.median(self.wait[started])), "s")))
             rows.append(("mean wait", fmt(float(np.mean(self.wait[started])), "s")))

@@ -39,5 +39,9 @@ def read(text: str) -> Reading:
         step_time_s=seconds,
         software="MaxText",
     )
-    row |= {axis: config[key] for key, axis in _MESH.items() if config.get(key, "1").isdecimal() and config.get(key, "1") != "1"}
+    row |= {
+        axis: config[key]
+        for key, axis in _MESH.items()
+        if config.get(key, "1").isdecimal() and config.get(key, "1") != "1"
+    }
     return Reading("a log of MaxText", TRAINING, (row,), (f"step: {sentence}",))

@@ -58,7 +58,9 @@ def read(text: str) -> Reading:
         row["n_gpus"] = world[1] or world[2]
     if not arguments:
         said.append("the log has none of Megatron's arguments")
-    stack = "Megatron-DeepSpeed" if "DeepSpeed" in text else "Primus" if "primus" in text.casefold() else "Megatron-Core"
+    stack = (
+        "Megatron-DeepSpeed" if "DeepSpeed" in text else "Primus" if "primus" in text.casefold() else "Megatron-Core"
+    )
     row |= cells(step_time_s=seconds, software=stack)
     return Reading("a log of Megatron", TRAINING, (row,), tuple(said))
 

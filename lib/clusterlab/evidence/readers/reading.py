@@ -43,12 +43,12 @@ class Reading:
     unused: tuple[str, ...] = ()
 
     def with_given(self, given: Cells) -> Reading:
-        """The same with what its owner says of every row; a contradiction is refused."""
+        """The same with what its owner says of every row: their names for model and chip, and no contradiction."""
         for row in self.rows:
             for column, value in given.items():
-                if (own := row.get(column, "")) and not _same(own, value):
+                if column not in ("model", "gpu") and (own := row.get(column, "")) and not _same(own, value):
                     raise ValueError(f"the text says {column} {own}, and you say {value}")
-        rows = tuple({**row, **given} for row in self.rows)
+        rows = tuple({"row_id": "run", **row, **given} for row in self.rows)
         return Reading(self.program, self.kind, rows, self.said, self.unused)
 
     @property
@@ -111,7 +111,10 @@ def steady(steps: Sequence[tuple[int, float]], unit: str = "s") -> tuple[float, 
     kept = [value for step, value in steps if step - every >= begins + WARM_UP - 1] or [steps[-1][1]]
     found, left_out = float(median(kept)), len(steps) - len(kept)
     ends = f" ({fmt(min(kept), unit)} to {fmt(max(kept), unit)})" if len(kept) > 1 else ""
-    lines, more = f"{len(kept)} line{'s' * (len(kept) > 1)}", f"; {left_out} line{'s' * (left_out > 1)} with warm-up left out"
+    lines, more = (
+        f"{len(kept)} line{'s' * (len(kept) > 1)}",
+        f"; {left_out} line{'s' * (left_out > 1)} with warm-up left out",
+    )
     return found, f"median of {lines}, {fmt(found, unit)}{ends}{more if left_out else '; none of it warm-up'}"
 
 

@@ -84,7 +84,9 @@ def _row(one: dict[str, Json]) -> tuple[str, Cells, list[str]]:
         raise ValueError("no request was completed")
     isl, osl = ((_number(one, f"total_{way}_tokens") or 0) / done for way in ("input", "output"))
     rate, first, token = (_number(one, name) for name in ("output_throughput", "mean_ttft_ms", "mean_tpot_ms"))
-    said = [f"{done:g} requests of {isl:g} tokens on average, answers of {osl:g}; mean TTFT and TPOT; what warmed up the server isn't in it"]
+    said = [
+        f"{done:g} requests of {isl:g} tokens on average, answers of {osl:g}; mean TTFT and TPOT; what warmed up the server isn't in it"
+    ]
     row = {**_server(one), **cells(isl=float(round(isl)), osl=float(round(osl)), output_tok_s_total=rate)}
     users = _number(one, "max_concurrency")
     requests = str(one.get("request_rate", "inf")).casefold()
@@ -93,7 +95,9 @@ def _row(one: dict[str, Json]) -> tuple[str, Cells, list[str]]:
         users = max(round((_number(one, "request_throughput") or 0) * latency / 1e3), 1)
         said.append(f"requests came at {requests} a second: {users} in flight on average (throughput times latency)")
     if users is None:
-        said.append(f"all {done:g} requests were sent at once: their throughput is compared, as of a queue that never runs dry")
+        said.append(
+            f"all {done:g} requests were sent at once: their throughput is compared, as of a queue that never runs dry"
+        )
         return OFFLINE, row, said
     if users > done:
         said.append(f"a concurrency of {users:g} was allowed, and there were {done:g} requests")

@@ -39,7 +39,11 @@ def read(text: str) -> Reading:
         row |= cells(gpu=card[1])
     if mesh := re.search(r"Building (\d+)-D device mesh with \[(.*?)\], \[(.*?)\]", text):
         names = re.findall(r"\w+", mesh[2])
-        row |= {axis: size for axis, size in zip(names, re.findall(r"\d+", mesh[3]), strict=False) if axis in ("tp", "pp", "cp")}
+        row |= {
+            axis: size
+            for axis, size in zip(names, re.findall(r"\d+", mesh[3]), strict=False)
+            if axis in ("tp", "pp", "cp")
+        }
     said = f"tokens/s of a GPU: {sentence}"
     return Reading("a log of torchtitan", TRAINING, (row,), (said,))
 

@@ -28,7 +28,9 @@ def read(text: str) -> Reading:
     said = [f"samples/s of the job: {samples:g}, over all {runtime:,.0f} s, start and warm-up within"]
     batch = _batch(text, samples, steps, said)
     tokens = _found("train_tokens_per_second", text)
-    row = cells(samples_per_s=samples, global_batch=batch, software="PyTorch FSDP" if "fsdp" in text.casefold() else None)
+    row = cells(
+        samples_per_s=samples, global_batch=batch, software="PyTorch FSDP" if "fsdp" in text.casefold() else None
+    )
     if tokens:
         said.append(f"train_tokens_per_second {tokens:g} is that of the job's first process: not read")
     return Reading("the summary of a Hugging Face Trainer", TRAINING, (row,), tuple(said))
@@ -43,7 +45,9 @@ def _batch(text: str, samples: float, steps: float | None, said: list[str]) -> i
     ratio, loose = samples / steps, 0.0005 / steps + 0.0005 / samples  # three decimals
     if ratio * loose < 0.5:
         return round(ratio)
-    said.append(f"its batch can't be told from {samples:g} samples and {steps:g} steps a second: give --set global_batch=N")
+    said.append(
+        f"its batch can't be told from {samples:g} samples and {steps:g} steps a second: give --set global_batch=N"
+    )
     return None
 
 

@@ -70,7 +70,9 @@ def _chart(text: str) -> Reading:
         found.setdefault(run, {"row_id": run})[column] = f"{value:.10g}"
         said.append(f"{run}, {metric}: {sentence}")
     if not found:
-        raise ValueError(f"none of its metrics says how fast a run is: {', '.join(names[1:])}; known: {', '.join(_METRICS)}")
+        raise ValueError(
+            f"none of its metrics says how fast a run is: {', '.join(names[1:])}; known: {', '.join(_METRICS)}"
+        )
     return Reading("a chart of Weights & Biases", TRAINING, tuple(found.values()), tuple(said), tuple(unused))
 
 
