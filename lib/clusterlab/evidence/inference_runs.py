@@ -189,7 +189,7 @@ _BEHIND = re.compile(
 
 def plain_name(written: str) -> str:
     """A model's name without what does not change its shape."""
-    if re.search(r"deepseek[-_ ]*(?:v3|r1)", written, re.IGNORECASE):
+    if re.search(r"deepseek[-_ ]*(?:v3(?!\.2)|r1)", written, re.IGNORECASE):
         return "DeepSeek-V3"
     return _BEHIND.sub("", written)
 

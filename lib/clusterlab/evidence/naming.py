@@ -8,33 +8,10 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from ..model import Entry, Transformer, match_model, normalize_name, parameters, transformer, transformers
+from ..own import is_path, model_of, nickname, spellings
 from .rows import SkipRow
 
 Shape = tuple[tuple[str, int], ...]  # what a row says of a model: ("layers", 32) ...
-
-
-# Words around the name of a model that do not change its shape.
-_AROUND = re.compile(
-    r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|hf|llm|pre-?train(ing)?|dense|maxtext|model|moe)\b|-v\d\.\d",
-    re.IGNORECASE,
-)
-
-_NICKNAMES = {
-    "nemotron 15b": "Nemotron-4 15B",
-    "nemotron 340b": "Nemotron-4 340B",
-    "nemotron 8b": "Nemotron-3 8B",
-    "nemotron 22b": "Nemotron-3 22B",
-    "gpt-neox": "GPT-NeoX-20B",
-    "llama 3.3 70b": "Llama 3.1 70B",
-    "deepseek r1": "DeepSeek-V3",
-    "llama 30b": "LLaMA 33B",
-    "palm": "PaLM 540B",
-    "mt-nlg": "MT-NLG 530B",
-    "deepseek-v2": "DeepSeek-V2 236B",
-    "bloom": "BLOOM 176B",
-    "gpt-3": "GPT-3 175B",
-}
-_OTHER_NAMES = {normalize_name(name): known for name, known in _NICKNAMES.items()}
 
 
 # What a row may say otherwise of a model of the catalogue, which stays that model.
@@ -55,6 +32,8 @@ def model_named(
     are a multiple of the tensor-parallel ranks.
     """
     given = dict(shape)
+    if is_path(written):
+        return _from_file(written, given)
     if known := in_catalogue(written, shape, size):
         return _known(known, given)
     if other := in_catalogue(written, (), None):
@@ -80,6 +59,17 @@ def model_named(
         why = f"size of {parameters(other.shape).total / 1e9:.3g} billion" if lacking else "shape"
         note.append(f"not {other.name} of the catalogue with its {why}")
     return made, ", ".join(note)
+
+
+def _from_file(path: str, given: dict[str, int]) -> tuple[Transformer, str]:
+    """A model by its config.json, which a row may not contradict."""
+    try:
+        found = model_of(path)
+    except (OSError, ValueError) as error:
+        raise SkipRow(str(error)) from None
+    if odd := [key for key, value in given.items() if key != "vocab" and value != getattr(found, key)]:
+        raise SkipRow(f"{path} has {odd[0]} {getattr(found, odd[0])}, and the row says {given[odd[0]]}")
+    return found, f"of {path}"
 
 
 _ACTIVE = re.compile(r"(?<![A-Za-z0-9])A\d+(?:\.\d+)?B(?![A-Za-z0-9])")  # "355B-A32B": so many billion active
@@ -149,14 +139,12 @@ def _usual_shape(given: dict[str, int], params: float, tp: float) -> dict[str, i
 def in_catalogue(written: str, shape: Shape, size: float | None) -> Entry | None:
     """A model of the catalogue, by its name with and without what stands around it; its shape and size must agree."""
     given = dict(shape)
-    whole = written.split("/")[-1] if written.count("/") == 1 and " " not in written else written
-    short = re.sub(r"\(.*?\)", "", whole).strip()
-    bare = [_AROUND.sub("", name).strip(" -_") for name in (short, whole)]
+    bare = spellings(written)
     # "Grok-1 314B": a size behind the name, which must be that of the row, if it has one.
-    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[0], re.IGNORECASE)
+    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[-1], re.IGNORECASE)
     if found and 0.75 < float(found[2]) / (size or float(found[2])) < 1.25:
         bare, size = [*bare, found[1]], size or float(found[2])
-    guesses = [short, whole, *bare, *(_OTHER_NAMES.get(normalize_name(name), "") for name in bare)]
+    guesses = [*bare, *map(nickname, bare)]
     guesses += [*(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)]
     for known in filter(None, map(match_model, guesses)):
         asked = [key for key in ("layers", "hidden", "heads") if key in given]
