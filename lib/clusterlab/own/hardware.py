@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from .. import catalogue
 from ..catalogue.prices import add_prices
 
+VARIABLE = "CLUSTERLAB_HARDWARE"  # in the environment: the path of a TOML that every program here uses
 _HARDWARE = ("accelerator", "memory", "link", "node", "rack")
 _PRICES = ("price_list", "rent", "useful_life", "scaling_law")
 
@@ -71,3 +74,9 @@ def _with_source(rows: object, name: str) -> object:
         return rows
     usual = {"source": "own", "kind": "assumed"}
     return {key: {**usual, **row} if isinstance(row, Mapping) else row for key, row in rows.items()}
+
+
+def use_hardware_of_environment() -> None:
+    """Add the records of the TOML that ``CLUSTERLAB_HARDWARE`` names, if it names one."""
+    if path := os.environ.get(VARIABLE):
+        use_hardware(Path(path).read_text(encoding="utf-8"), path)
