@@ -17,7 +17,18 @@ KIT = LIBRARY.with_name("explorable")
 BOOK = Path(__file__).parents[1] / "book"
 
 # The order in which the book teaches them: a room takes from those before it, and from no other.
-ROOMS = ("units", "checks", "quantities", "records", "catalogue", "model", "own", "roofline", "interconnect", "parallelism")
+ROOMS = (
+    "units",
+    "checks",
+    "quantities",
+    "records",
+    "catalogue",
+    "model",
+    "own",
+    "roofline",
+    "interconnect",
+    "parallelism",
+)
 ROOMS += ("serving", "failures", "operations", "power", "scaling", "planning", "evidence", "cli", "__main__")
 CORE = {
     "units",

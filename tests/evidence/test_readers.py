@@ -79,7 +79,7 @@ def test_a_file_is_known_by_its_content_to_one_reader_alone(name):
 @pytest.mark.parametrize("name", PUBLIC)
 def test_what_a_file_does_not_say_is_asked_for_once_and_by_option(name):
     found = reading(name)
-    with pytest.raises(ValueError, match="it doesn't say .*give .*--accelerator") as refusal:
+    with pytest.raises(ValueError, match=r"it doesn't say .*give .*--accelerator") as refusal:
         found.table(name)
     assert str(refusal.value).count("give") == 1
 
@@ -158,28 +158,47 @@ def test_arguments_of_megatron_say_the_whole_run_but_its_chip():
     found = read_output(ARGUMENTS, "mine.log")
     assert found.lacking == ("gpu",)
     assert dict(found.rows[0]) == {
-        **{"seq": "8192", "micro_batch": "1", "tp": "4", "pp": "4", "cp": "1", "layers": "80", "hidden": "8192"},
-        **{"heads": "64", "ffn": "28672", "vocab": "128256", "n_gpus": "64", "gated": "yes", "model": "own shape"},
-        **{"kv_heads": "8", "vpp": "5", "precision": "bf16", "recompute": "none", "seq_parallel": "yes"},
-        **{"dp_overlap": "yes", "global_batch": "128", "step_time_s": "9", "software": "Megatron-Core"},
+        "seq": "8192",
+        "micro_batch": "1",
+        "tp": "4",
+        "pp": "4",
+        "cp": "1",
+        "layers": "80",
+        "hidden": "8192",
+        "heads": "64",
+        "ffn": "28672",
+        "vocab": "128256",
+        "n_gpus": "64",
+        "gated": "yes",
+        "model": "own shape",
+        "kv_heads": "8",
+        "vpp": "5",
+        "precision": "bf16",
+        "recompute": "none",
+        "seq_parallel": "yes",
+        "dp_overlap": "yes",
+        "global_batch": "128",
+        "step_time_s": "9",
+        "software": "Megatron-Core",
     }
 
 
 def test_torchtitan_says_its_model_batch_and_card():
-    log = """\
-[rank0]:[titan] 2026-01-01 00:00:00,000 - root - INFO - Building 1-D device mesh with ['dp_shard'], [8]
-[rank0]:[titan] 2026-01-01 00:00:00,000 - root - INFO - Building llama3 8B with TransformerModelArgs(dim=4096)
-[rank0]:[titan] 2026-01-01 00:00:00,000 - root - INFO - CUDA capacity: NVIDIA H100 with 94.99GiB memory
-[rank0]:[titan] 2026-01-01 00:00:00,000 - root - INFO - Trainer is initialized with local batch size 1, global batch size 8, gradient accumulation steps 1, sequence length 8192, total steps 1000
-[rank0]:[titan] 2026-01-01 00:00:01,000 - root - INFO - \x1b[31mstep:  1  \x1b[32mloss: 12.2  \x1b[34mtps: 101  \x1b[35mmfu: 0.5%
-[rank0]:[titan] 2026-01-01 00:00:09,000 - root - INFO - step: 10  loss: 10.2  tps: 6,001  tflops: 347.2  mfu: 35.1%
-[rank0]:[titan] 2026-01-01 00:00:19,000 - root - INFO - step: 20  loss: 9.1  tps: 6,003  tflops: 347.2  mfu: 35.1%
-"""
+    lines = [
+        "Building 1-D device mesh with ['dp_shard'], [8]",
+        "Building llama3 8B with TransformerModelArgs(dim=4096)",
+        "CUDA capacity: NVIDIA H100 with 94.99GiB memory",
+        "Trainer is initialized with local batch size 1, global batch size 8, gradient accumulation steps 1, "
+        "sequence length 8192, total steps 1000",
+        "\x1b[31mstep:  1  \x1b[32mloss: 12.2  \x1b[34mtps: 101  \x1b[35mmfu: 0.5%",
+        "step: 10  loss: 10.2  tps: 6,001  tflops: 347.2  mfu: 35.1%",
+        "step: 20  loss: 9.1  tps: 6,003  tflops: 347.2  mfu: 35.1%",
+    ]
+    log = "\n".join(f"[rank0]:[titan] 2026-01-01 00:00:00,000 - root - INFO - {line}" for line in lines)
     (row,) = read_output(log, "mine.log").rows
     assert row["tokens_per_s_per_gpu"] == "6003"
-    assert {key: row[key] for key in ("model", "global_batch", "seq", "gpu")} == {
-        **{"model": "llama 3 8B", "global_batch": "8", "seq": "8192", "gpu": "NVIDIA H100"}
-    }
+    says = {"model": "llama 3 8B", "global_batch": "8", "seq": "8192", "gpu": "NVIDIA H100"}
+    assert {key: row[key] for key in says} == says
 
 
 def test_requests_at_a_rate_are_those_in_flight_and_all_at_once_is_a_full_queue():
@@ -230,9 +249,11 @@ def test_a_chart_without_a_speed_says_which_metrics_have_one():
 
 
 def test_a_table_of_runs_of_weights_and_biases_keeps_its_configuration():
-    text = '"Name","State","Created","Runtime","gbs","seq_len","throughput/device/tokens_per_sec"\nr1,finished,x,9,64,4096,812.5\n'
-    (row,) = read_output(text, "x").rows
-    assert dict(row) == {"row_id": "r1", "gbs": "64", "seq_len": "4096", "tokens_per_s_per_gpu": "812.5"}
+    heading = '"Name","State","Created","Runtime","gbs","seq_len","lr","throughput/device/tokens_per_sec"'
+    found = read_output(f"{heading}\nr1,finished,x,9,64,4096,3e-4,812.5\n", "x")
+    says = {"row_id": "r1", "global_batch": "64", "seq": "4096", "tokens_per_s_per_gpu": "812.5"}
+    assert dict(found.rows[0]) == says
+    assert set(found.unused) == {"State", "Created", "Runtime", "lr"}
 
 
 # --- Lists of jobs ---------------------------------------------------------------------------------------------------

@@ -313,7 +313,10 @@ def match_accelerator(text: str) -> Accelerator | None:
     if not (found := _written().search(text)):
         return None
     rows, said = _document()["accelerator"].items(), text[found.start() :]  # what follows may say which: "v4-128"
-    ends = {name: [m.end() for one in _aliases(name, row) if (m := re.match(f"(?:{one}){_AFTER}", said))] for name, row in rows}
+    ends = {
+        name: [m.end() for one in _aliases(name, row) if (m := re.match(f"(?:{one}){_AFTER}", said))]
+        for name, row in rows
+    }
     name = max(ends, key=lambda name: max(ends[name], default=0))
     if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
         name = f"{name.split()[0]} {'PCIe' if card[0] == 'pcie' else 'NVL'}"

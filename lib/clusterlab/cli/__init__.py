@@ -50,7 +50,9 @@ HARDWARE = "accelerators, links, servers and prices of your own, in the form of 
 def _use_hardware(arguments: argparse.Namespace) -> None:
     """Add what a file says to the catalogue, here and in processes that start from here."""
     if getattr(arguments, "dask", None):
-        raise ValueError(f"--hardware isn't known to workers elsewhere: start them with {VARIABLE}={arguments.hardware}")
+        raise ValueError(
+            f"--hardware isn't known to workers elsewhere: start them with {VARIABLE}={arguments.hardware}"
+        )
     use_hardware(read_text(arguments.hardware), name_of(arguments.hardware))
     os.environ[VARIABLE] = str(Path(arguments.hardware).resolve())
 

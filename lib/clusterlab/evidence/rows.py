@@ -99,7 +99,7 @@ class Form:
         return named + [""] * (written - len(named))
 
     def _meant(self, name: str, names: list[str]) -> str:
-        """The column that a name is: its own, or that of an alias unless the column itself is there, or an earlier one."""
+        """The column that a name is: its own, or an alias's unless the column itself is there, or an earlier alias."""
         if name in self.columns:
             return name
         own = self.aliases.get(name, "")

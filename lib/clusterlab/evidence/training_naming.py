@@ -75,7 +75,8 @@ _PRECISIONS = (
     (r"(?:nv|mx)?fp4", "fp4"),
     (r"(?:fp8|float8).?row.?wise", "fp8-row"),
     (
-        r"(?:mx)?fp8|float8|e4m3|fp8[ _-](?:cs|mx|ds|full|hybrid|blockwise|block|tensorwise|delayed|current)(?: \(fp8-mx\))?",
+        r"(?:mx)?fp8|float8|e4m3|"
+        r"fp8[ _-](?:cs|mx|ds|full|hybrid|blockwise|block|tensorwise|delayed|current)(?: \(fp8-mx\))?",
         "fp8",
     ),
     (r"int8", "int8"),

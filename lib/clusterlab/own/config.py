@@ -19,7 +19,19 @@ from ..units import fmt
 Config = Mapping[str, Json]
 
 # Families whose feed-forward has two matrices, and those whose head is the embedding unless they say otherwise.
-_UNGATED = ("gpt2", "gpt_neox", "gptj", "gpt_neo", "opt", "bloom", "falcon", "mpt", "nemotron", "starcoder2", "gpt_bigcode")
+_UNGATED = (
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "gpt_neo",
+    "opt",
+    "bloom",
+    "falcon",
+    "mpt",
+    "nemotron",
+    "starcoder2",
+    "gpt_bigcode",
+)
 _TIED = ("gpt2", "gpt_neo", "opt", "bloom", "falcon", "gemma", "cohere", "mpt")
 _BIASED = ("gpt2", "gpt_neox", "gptj", "opt", "bloom", "gpt_oss", "gpt_bigcode", "starcoder2")
 # Other names of the same number, older families first.
@@ -88,7 +100,11 @@ def read_config(text: str, name: str = "config.json", published: float | None = 
     if not isinstance(whole, dict):
         raise ValueError(f"{name}: no configuration of a model: it must be an object")
     inner = whole.get("text_config") or whole.get("llm_config")
-    config = {**{key: whole[key] for key in ("tie_word_embeddings",) if key in whole}, **inner} if isinstance(inner, dict) else whole
+    config = (
+        {**{key: whole[key] for key in ("tie_word_embeddings",) if key in whole}, **inner}
+        if isinstance(inner, dict)
+        else whole
+    )
     try:
         shape = replace(_shape(config), name=name)
     except (ValueError, TypeError) as error:
@@ -181,9 +197,15 @@ def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
         found["shared_experts"] = shared // width
     every = config.get("interleave_moe_layer_step") or config.get("decoder_sparse_step") or 1
     if str(config.get("model_type", "")).startswith("llama4"):  # one shared expert as wide; wider dense layers
-        found |= {"shared_experts": 1, "expert_ffn": sizes["ffn"], "ffn": config.get("intermediate_size_mlp", sizes["ffn"])}
+        found |= {
+            "shared_experts": 1,
+            "expert_ffn": sizes["ffn"],
+            "ffn": config.get("intermediate_size_mlp", sizes["ffn"]),
+        }
     dense = sizes.get("dense_layers", 0)
-    if isinstance(every, int) and every > 1:  # as many dense layers, for what they hold and compute not where they stand
+    if (
+        isinstance(every, int) and every > 1
+    ):  # as many dense layers, for what they hold and compute not where they stand
         dense = sizes["layers"] - sizes["layers"] // every
     only = config.get("mlp_only_layers")
     return found | {"dense_layers": dense or (len(only) if isinstance(only, list) else 0)}

@@ -52,7 +52,7 @@ def use_hardware(text: str, name: str = "the file") -> dict[str, list[str]]:
     if unknown := set(document) - {"sources", *_HARDWARE, *_PRICES}:
         known = ", ".join((*_HARDWARE, *_PRICES, "sources"))
         raise ValueError(f"{name}: unknown table {', '.join(sorted(map(repr, unknown)))}; known: {known}")
-    filled = {table: _with_source(rows, name) for table, rows in document.items() if table != "sources"}
+    filled = {table: _with_source(rows) for table, rows in document.items() if table != "sources"}
     own = {"title": name, "document": name, "date": "own", "checked": "read"}
     sources = {**document.get("sources", {}), "own": own}
     try:
@@ -64,11 +64,11 @@ def use_hardware(text: str, name: str = "the file") -> dict[str, list[str]]:
         raise ValueError(f"{name}: {error}") from None
     found = {table: list(rows) for table, rows in filled.items() if isinstance(rows, Mapping) and rows}
     if not found:
-        raise ValueError(f"{name}: there is no record in it: a table such as [accelerator.\"Mine\"]")
+        raise ValueError(f'{name}: there is no record in it: a table such as [accelerator."Mine"]')
     return found
 
 
-def _with_source(rows: object, name: str) -> object:
+def _with_source(rows: object) -> object:
     """Rows that name no source have the file itself, and numbers that are assumed."""
     if not isinstance(rows, Mapping):
         return rows

@@ -85,7 +85,9 @@ def is_path(written: str) -> bool:
     >>> is_path("mine/config.json"), is_path("Qwen/Qwen3-32B")
     (True, False)
     """
-    return written.endswith(".json") or (("/" in written or "\\" in written) and (Path(written) / "config.json").is_file())
+    return written.endswith(".json") or (
+        ("/" in written or "\\" in written) and (Path(written) / "config.json").is_file()
+    )
 
 
 def model_of(written: str) -> Transformer:

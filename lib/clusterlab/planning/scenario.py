@@ -22,7 +22,7 @@ from .. import catalogue
 from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, Fact, Software, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
 from ..failures import BY_HAND
-from ..model import Transformer, Workload, parameters
+from ..model import Transformer, Workload, parameters, precision_of
 from ..own import model_of
 from ..quantities import (
     Amount,
@@ -93,6 +93,7 @@ class Training(Explained):
         """Look up the model, set the batch, and refuse what is no workload."""
         if not isinstance(self.model, Transformer):
             object.__setattr__(self, "model", model_of(self.model))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         _refuse(self)
         if self.global_batch is None:
             least = critical_batch(loss(parameters(self.model).active, self.tokens)) / self.sequence
@@ -156,6 +157,7 @@ class Serving(Explained):
         """Look up the model, and refuse what nobody asks."""
         if not isinstance(self.model, Transformer):
             object.__setattr__(self, "model", model_of(self.model))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         _refuse(self)
         self.requests, self.formats  # noqa: B018, they raise what is wrong with them
 

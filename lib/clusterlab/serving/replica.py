@@ -6,13 +6,14 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
 from ..checks import Numeric, broadcastable, nonnegative, positive
-from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations
+from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations, precision_of
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
 
@@ -41,6 +42,8 @@ class Formats(Explained):
 
     def __post_init__(self) -> None:
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
+        with suppress(ValueError):  # by another name, or in another case
+            object.__setattr__(self, "compute", precision_of(self.compute))
         if self.compute not in _COMPUTE:
             raise ValueError(f"compute must be one of {', '.join(_COMPUTE)}; got {self.compute!r}")
         if self.weight_bytes is None:

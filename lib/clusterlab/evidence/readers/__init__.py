@@ -32,11 +32,11 @@ __all__ = ["OFFLINE", "ONLINE", "READERS", "TRAINING", "JobList", "Reading", "re
 
 
 def read_output(text: str, name: str) -> Reading | JobList | None:
-    """What a program's output says, or None where no reader knows it: then it is a table, or nothing.
+    r"""What a program's output says, or None where no reader knows it: then it is a table, or nothing.
 
     Examples
     --------
-    >>> log = "\\n".join(f"completed step: {i}, seconds: 5.{i}, TFLOP/s/device: 1" for i in range(9))
+    >>> log = "\n".join(f"completed step: {i}, seconds: 5.{i}, TFLOP/s/device: 1" for i in range(9))
     >>> read_output(log, "mine.log").rows
     ({'step_time_s': '5.65', 'software': 'MaxText'},)
     >>> read_output("model,gpu", "mine.csv")

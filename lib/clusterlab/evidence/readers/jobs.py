@@ -1,8 +1,8 @@
 """Job lists: what a scheduler says of jobs that it ran, as one record of arrays.
 
 Slurm: ``sacct --parsable2`` (fields between bars) or its table of columns, whose ``JobID`` and ``State`` there must be;
-``Submit``, ``Start``, ``End`` or ``Elapsed``, ``Timelimit``, ``AllocTRES`` or ``ReqTRES`` (``gres/gpu=8``), ``User`` are
-taken where they are. Steps of a job (``123.batch``) are left out. Source: Slurm's manual, ``sacct``.
+``Submit``, ``Start``, ``End`` or ``Elapsed``, ``Timelimit``, ``AllocTRES`` or ``ReqTRES`` (``gres/gpu=8``) and ``User``
+are taken where they are. Steps of a job (``123.batch``) are left out. Source: Slurm's manual, ``sacct``.
 
 Kubernetes: ``kubectl get jobs -o json``, or ``pods``: ``metadata.creationTimestamp``, ``status.startTime``,
 ``status.completionTime``, limits of ``nvidia.com/gpu`` times ``parallelism``, ``activeDeadlineSeconds``. Source:
@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class JobList(Explained):
     """Jobs of a scheduler, one array a field, in seconds; NaN where the list does not say.
 
     ``submitted`` counts from the first of all. ``wait`` is from there to the start, ``duration`` from the start to the
-    end, ``limit`` what its user asked for. ``state`` is the scheduler's word. ``unread`` says what was left out, and why.
+    end, ``limit`` what its user asked for. ``state`` is the scheduler's word. ``unread`` says what was left out.
     """
 
     program: str
@@ -190,7 +190,7 @@ def _kubernetes(text: str) -> JobList:
             _text(_at(one, "status", "startTime")),
             _text(_at(one, "status", "completionTime")),
         ),
-        duration=lambda one: float("nan"),
+        duration=lambda _: float("nan"),
         limit=lambda one: float(_text(_at(one, "spec", "activeDeadlineSeconds")) or "nan"),
         state=_kubernetes_state,
     )
@@ -272,4 +272,4 @@ def _moment(text: str) -> float:
         found = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return float("nan")
-    return (found if found.tzinfo else found.replace(tzinfo=timezone.utc)).timestamp()
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

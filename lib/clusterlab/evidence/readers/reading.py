@@ -118,7 +118,7 @@ def steady(steps: Sequence[tuple[int, float]], unit: str = "s") -> tuple[float, 
     return found, f"median of {lines}, {fmt(found, unit)}{ends}{more if left_out else '; none of it warm-up'}"
 
 
-def cells(**values: object) -> Cells:
+def cells(**values: object) -> dict[str, str]:
     """A row without what is not known: None, and empty text."""
     return {name: _cell(value) for name, value in values.items() if value is not None and value != ""}
 

@@ -37,10 +37,7 @@ def reads(text: str) -> bool:
 
 def read(text: str) -> Reading:
     """The runs: at a concurrency, or all requests at once."""
-    if _TABLE in text:
-        results = [_printed(part) for part in text.split(_TABLE)[1:]]
-    else:
-        results = _objects(text)
+    results = [_printed(part) for part in text.split(_TABLE)[1:]] if _TABLE in text else _objects(text)
     several = len(results) > 1
     rows, said, kinds = [], [], []
     for i, one in enumerate(results, 1):
@@ -85,7 +82,8 @@ def _row(one: dict[str, Json]) -> tuple[str, Cells, list[str]]:
     isl, osl = ((_number(one, f"total_{way}_tokens") or 0) / done for way in ("input", "output"))
     rate, first, token = (_number(one, name) for name in ("output_throughput", "mean_ttft_ms", "mean_tpot_ms"))
     said = [
-        f"{done:g} requests of {isl:g} tokens on average, answers of {osl:g}; mean TTFT and TPOT; what warmed up the server isn't in it"
+        f"{done:g} requests of {isl:g} tokens on average, answers of {osl:g}; mean TTFT and TPOT",
+        "what warmed up the server is not in it",
     ]
     row = {**_server(one), **cells(isl=float(round(isl)), osl=float(round(osl)), output_tok_s_total=rate)}
     users = _number(one, "max_concurrency")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 
-from ...units import fmt
 from .reading import TRAINING, Reading, cells, steady
 
 _LINE = re.compile(r"\bstep:\s*(\d+)\s.*?\btps:\s*([\d,]+)")

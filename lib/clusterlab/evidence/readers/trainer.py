@@ -24,7 +24,8 @@ def read(text: str) -> Reading:
     runtime, samples, steps = (
         _found(name, text) for name in ("train_runtime", "train_samples_per_second", "train_steps_per_second")
     )
-    assert runtime and samples
+    if not (runtime and samples):
+        raise ValueError("it has no train_runtime or train_samples_per_second")
     said = [f"samples/s of the job: {samples:g}, over all {runtime:,.0f} s, start and warm-up within"]
     batch = _batch(text, samples, steps, said)
     tokens = _found("train_tokens_per_second", text)

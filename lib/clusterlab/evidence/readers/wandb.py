@@ -12,6 +12,7 @@ import io
 import re
 from collections.abc import Mapping
 
+from ..training_tables import FORM
 from .reading import TRAINING, Cells, Reading, cells, steady
 
 # Metrics that mean one thing, as the loggers of training stacks call them: column, and what makes it SI.
@@ -87,10 +88,13 @@ def _runs(text: str) -> Reading:
             known = _METRICS.get(short.casefold())
             if known and _number(cell):
                 row[known[0]] = f"{float(cell) * known[1]:.10g}"
-            elif name and name != "Name" and name.casefold() not in _ABOUT_RUNS and cell:
-                row[short] = cell  # a column of the table by its own name or an alias, or none and listed there
-            elif name and name.casefold() in _ABOUT_RUNS:
-                unused[name] = None
+            elif name and name != "Name" and cell:
+                plain = re.sub(r"[\s-]+", "_", short.casefold())
+                column = FORM.aliases.get(plain, plain)
+                if column in FORM.columns and name.casefold() not in _ABOUT_RUNS:
+                    row[column] = cell
+                else:
+                    unused[name] = None
         rows.append(row)
     if rows:
         said.append("what a table of runs says last of each: no warm-up can be left out")
