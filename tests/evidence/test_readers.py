@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clusterlab.evidence.readers import READERS, read_output
+from clusterlab.evidence.outputs import READERS, read_output
 from clusterlab.evidence.readers.reading import steady
 
 FILES = Path(__file__).parent / "files"

@@ -11,6 +11,7 @@ from clusterlab.cli import main
 from clusterlab.model import GatedDeltaNet, SlidingWindow, SparseLatentAttention, parameters, transformer
 from clusterlab.own import find_model, model_of, read_config, read_config_file, use_hardware
 
+
 @pytest.fixture(autouse=True)
 def catalogue_as_it_was(monkeypatch):
     """What a test adds to the catalogue is gone after it, in this process and from the environment."""
@@ -294,6 +295,10 @@ def test_numbers_of_ones_own_are_assumed_and_their_source_is_the_file():
         ),
         ('[link."x"]\nbandwith = "25 GB/s"', "unknown field 'bandwith'"),
         ('[node."x"]\nvendor="m"\nyear=1\naccelerators=8\naccelerator="nothing"', "'nothing' is not in the data"),
+        (
+            '[link."x"]\nbandwidth = "25 GB/s"\naliases = "a(b"',
+            "link x: aliases must be names between commas, got 'a(b'",
+        ),
         ('[price_list."x"]\nservers = "1 USD"', "price_list x: "),
     ],
 )

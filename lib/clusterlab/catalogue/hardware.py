@@ -277,16 +277,16 @@ _BEFORE, _AFTER = r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))", r"(?=[^a-z0-9]|$|sx
 
 
 @cache
-def _written() -> re.Pattern[str]:
-    """What people call accelerators, the longer first: anywhere in a text."""
-    forms = {one for name, row in _document()["accelerator"].items() for one in _aliases(name, row)}
-    return re.compile(f"{_BEFORE}(?:{'|'.join(sorted(forms, key=len, reverse=True))}){_AFTER}")
+def _written() -> dict[str, re.Pattern[str]]:
+    """What people call each accelerator, anywhere in a text."""
+    rows = _document()["accelerator"].items()
+    return {name: re.compile(f"{_BEFORE}(?:{'|'.join(_aliases(name, row))}){_AFTER}") for name, row in rows}
 
 
 def _aliases(name: str, row: Mapping) -> list[str]:
-    """What people call a record, as regular expressions."""
-    others = [one.strip() for one in row.get("aliases", "").split(",") if one.strip()]
-    return [one.replace(" ", "[ -]?") for one in (*others, re.escape(name.casefold()).replace("\\ ", " "))]
+    """What people call a record, as regular expressions, the longer first."""
+    every = [*row.get("aliases", "").split(","), re.escape(name.casefold()).replace("\\ ", " ")]
+    return sorted((one.strip().replace(" ", "[ -]?") for one in every if one.strip()), key=len, reverse=True)
 
 
 _CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
@@ -310,14 +310,10 @@ def match_accelerator(text: str) -> Accelerator | None:
     H100 NVL None
     """
     text = str(text).casefold()
-    if not (found := _written().search(text)):
+    hits = {name: found.span() for name, form in _written().items() if (found := form.search(text))}
+    if not hits:
         return None
-    rows, said = _document()["accelerator"].items(), text[found.start() :]  # what follows may say which: "v4-128"
-    ends = {
-        name: [m.end() for one in _aliases(name, row) if (m := re.match(f"(?:{one}){_AFTER}", said))]
-        for name, row in rows
-    }
-    name = max(ends, key=lambda name: max(ends[name], default=0))
+    name = min(hits, key=lambda name: (hits[name][0], -hits[name][1]))
     if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
         name = f"{name.split()[0]} {'PCIe' if card[0] == 'pcie' else 'NVL'}"
     if name.startswith("A100") and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):

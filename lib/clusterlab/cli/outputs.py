@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..evidence.readers import JobList, Reading
+from ..evidence.outputs import JobList, Reading
 from ..records import Json, aligned
 
 _OPTIONS = {"model": "model", "accelerator": "gpu", "gpus": "n_gpus", "software": "software"}  # and their columns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,6 +53,11 @@ def use_hardware(text: str, name: str = "the file") -> dict[str, list[str]]:
     if unknown := set(document) - {"sources", *_HARDWARE, *_PRICES}:
         known = ", ".join((*_HARDWARE, *_PRICES, "sources"))
         raise ValueError(f"{name}: unknown table {', '.join(sorted(map(repr, unknown)))}; known: {known}")
+    for table, rows in document.items():
+        for key, row in rows.items() if isinstance(rows, Mapping) else ():
+            called = row.get("aliases", "") if isinstance(row, Mapping) else ""
+            if not isinstance(called, str) or not re.fullmatch(r"[\w ,.+-]*", called):
+                raise ValueError(f"{name}: {table} {key}: aliases must be names between commas, got {called!r}")
     filled = {table: _with_source(rows) for table, rows in document.items() if table != "sources"}
     own = {"title": name, "document": name, "date": "own", "checked": "read"}
     sources = {**document.get("sources", {}), "own": own}

@@ -47,7 +47,7 @@ from ...evidence import (
 from ...evidence.inference_runs import FORM as OFFLINE_FORM
 from ...evidence.nccl_tests import looks_like_log
 from ...evidence.online_runs import FORM as ONLINE_FORM
-from ...evidence.readers import JobList, Reading, read_output
+from ...evidence.outputs import JobList, Reading, read_output
 from ...evidence.rows import Form, unused_columns
 from ...evidence.text import UNUSABLE, name_of, read_text
 from ...evidence.training_tables import FORM as TRAINING_FORM
