@@ -384,7 +384,7 @@ def test_several_nodes_without_their_network_leave_the_wires_open(reading):
         ({"nodes": -1}, "nodes must be a whole number of at least 1, got -1"),
         ({"collective": "gather"}, "--collective must be one of all_reduce, all_gather, reduce_scatter, alltoall"),
         ({"scale_up": "NVLink 4.0"}, "unknown link 'NVLink 4.0'; did you mean 'NVLink 4'"),
-        ({"network": "NDR"}, "unknown link 'NDR'"),
+        ({"network": "NDT"}, "unknown link 'NDT'"),
         ({"network": "NVLink 4"}, "--network must be a link between nodes, such as 'InfiniBand NDR', got 'NVLink 4'"),
         ({"network": "PCIe 5.0 x16"}, "--network must be a link between nodes"),
         ({"network": "ICI (TPU v4)"}, "--network must be a link between nodes"),

@@ -201,13 +201,34 @@ def test_torchtitan_says_its_model_batch_and_card():
     assert {key: row[key] for key in says} == says
 
 
-def test_requests_at_a_rate_are_those_in_flight_and_all_at_once_is_a_full_queue():
+def test_requests_without_a_concurrency_are_those_in_flight_on_average():
+    """Little's law: 252 tokens/s in answers of 114, each 38 ms and 113 times 6.3 ms long, are 1.65 at a time."""
+    found = reading("vllm_bench.json")
+    assert (found.kind, found.rows[0]["concurrency"]) == ("serving online", "2")
+    assert "requests came all at once: 2 in flight on average (throughput times latency)" in found.said
     one = json.loads((FILES / "vllm_bench.json").read_text(encoding="utf-8"))
-    assert reading("vllm_bench.json").kind == "inference"
     paced = read_output(json.dumps(one | {"request_rate": 2.0}), "x")
-    # Little's law: 2.21 requests/s of 38 ms and 113 tokens of 6.3 ms each.
-    assert (paced.kind, paced.rows[0]["concurrency"]) == ("serving online", "2")
-    assert any("in flight on average" in sentence for sentence in paced.said)
+    assert "requests came at 2.0 a second: 2 in flight on average (throughput times latency)" in paced.said
+
+
+def test_a_throughput_without_times_is_that_of_a_full_queue():
+    table = """\
+============ Serving Benchmark Result ============
+Successful requests:                     100
+Total input tokens:                      99744
+Total generated tokens:                  100000
+Output token throughput (tok/s):         2425.01
+"""
+    found = read_output(table, "x")
+    assert (found.kind, dict(found.rows[0])) == (
+        "inference",
+        {"software": "vLLM", "isl": "997", "osl": "1000", "output_tok_s_total": "2425.01"},
+    )
+
+
+def test_an_argument_that_a_cut_log_lacks_is_not_taken_for_off():
+    row = reading("megatron_756.log").rows[0]
+    assert not {"gated", "recompute", "seq_parallel", "dp_overlap", "model"} & set(row)
 
 
 def test_a_report_of_trtllm_bench_is_read_as_its_print_is():

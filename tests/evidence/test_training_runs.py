@@ -318,7 +318,7 @@ def test_a_utilisation_without_a_peak_is_one_of_the_datasheet(table):
         ),
         (FINE.replace("H100-SXM-80GB", "RTX A1000"), "no data on the accelerator 'RTX A1000'"),
         (FINE.replace("H100-SXM-80GB", "XH100"), "no data on the accelerator 'XH100'"),
-        (FINE.replace("H100-SXM-80GB", "H100 NVL"), "no data on the accelerator 'H100 NVL'"),
+        (FINE.replace("H100-SXM-80GB", "H200 NVL"), "no data on the accelerator 'H200 NVL'"),
         (FINE.replace("8.5", "8.5 s"), "line 2: step_time_s must be a number, got '8.5 s'"),
         (FINE.replace("8.5", "-1"), "line 2: step_time_s must be above zero and finite, got '-1'"),
         (FINE.replace("8.5", "nan"), "line 2: step_time_s must be above zero and finite, got 'nan'"),
@@ -567,7 +567,8 @@ def test_a_model_that_is_not_the_one_of_the_catalogue_is_said(table):
         )
     )
     assert large.filled["model"].endswith("not Llama 3 8B of the catalogue with its size of 8.03 billion")
-    assert odd.filled["model"] == "not Llama 3 8B of the catalogue with its shape"
+    said = "not gated (its ffn is 4 times its hidden), not Llama 3 8B of the catalogue with its shape"
+    assert odd.filled["model"] == said
     assert unknown.filled["model"] == "39 layers of hidden 4096, the usual shape of 7 billion"
     assert (partial.model.hidden, partial.model.layers, partial.model.heads) == (4096, 35, 32)
     assert "model" not in read_one(table, FINE).filled

@@ -67,10 +67,18 @@ TEMPLATE = """\
 # A line for each run, and one measurement at least; lines like this one are comments.
 # Needed: model, gpu, n_gpus, tp, pp, global_batch, seq. What else is left empty is filled in, and the table says how.
 # software, with its version, narrows the prediction; without it a run may be by any stack of its years.
-model,gpu,n_gpus,tp,pp,global_batch,seq,micro_batch,recompute,precision,software,step_time_s,tokens_per_s_per_gpu
-GPT 175B,A100 80GB,64,8,8,64,2048,1,selective,fp16,Megatron-LM 2022,13.75,
-Llama 2 70B,H100,64,4,4,128,4096,1,,fp8,NeMo 24.07,,1707
+model,gpu,n_gpus,tp,pp,cp,vpp,global_batch,seq,micro_batch,recompute,precision,software,step_time_s,tokens_per_s_per_gpu,mfu_pct
+GPT 175B,A100 80GB,64,8,8,1,,64,2048,1,selective,fp16,Megatron-LM 2022,13.75,,
+Llama 2 70B,H100,64,4,4,1,,128,4096,1,,fp8,NeMo 24.07,,1707,
 """
+# A published run of serving: aiconfigurator's silicon samples, with its lengths in the mean.
+SERVING_TEMPLATE = """\
+# A line for each run at a concurrency; lines like this one are comments.
+# Needed: model, gpu, isl, osl, concurrency, and one of ttft_ms, tpot_ms, output_tok_s_total (of all GPUs).
+model,gpu,n_gpus,tp,attention_dp,moe_ep,software,precision,isl,osl,concurrency,ttft_ms,tpot_ms,output_tok_s_total
+MiniMax M2.5,B200,4,1,4,4,vLLM 0.19.0,fp8,922,922,256,388.04,23.67,
+"""
+TEMPLATES = {"training": TEMPLATE, "serving": SERVING_TEMPLATE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_mutually_exclusive_group(required=True)
     text = "a log or a JSON of a program, or a CSV with columns such as those of --template; - is standard input"
     group.add_argument("file", nargs="?", help=text)
-    group.add_argument("--template", action="store_true", help="print a CSV to fill in, with two published runs")
+    text = "print a CSV to fill in, with published runs: of training, or of serving"
+    group.add_argument("--template", nargs="?", const="training", choices=TEMPLATES, metavar="KIND", help=text)
     text = "leave each stack on each generation out of the published training runs, and print how far off it is"
     group.add_argument("--protocol", action="store_true", help=text)
     parser.add_argument("--software", metavar="NAME", help=SOFTWARE_HELP)
@@ -100,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol:
         return _print_protocol(as_json=arguments.json)
     if arguments.template:
-        print(TEMPLATE, end="")
+        print(TEMPLATES[arguments.template], end="")
         return 0
     if arguments.calibrate == arguments.file == "-":
         raise ValueError("FILE and --calibrate cannot both be standard input")
@@ -142,7 +151,10 @@ def _run_collectives(arguments: argparse.Namespace) -> int:
     if arguments.file == "-":
         raise ValueError("standard input is a log of nccl-tests: clusterlab predict - reads it")
     unsaid = dict.fromkeys(("collective", "ranks", "nodes", "scale_up", "network"))
-    return predict.run(argparse.Namespace(file=arguments.file, json=arguments.json, **unsaid))
+    status = predict.run(argparse.Namespace(file=arguments.file, json=arguments.json, **unsaid))
+    if status:
+        print("clusterlab predict takes what a log does not say: --network, --nodes, --ranks", file=sys.stderr)
+    return status
 
 
 def _print_unused(arguments: argparse.Namespace, text: str, form: Form) -> None:

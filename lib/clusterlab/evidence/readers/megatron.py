@@ -69,9 +69,10 @@ def _of(arguments: dict[str, str]) -> dict[str, str]:
     """What the arguments say, as columns; nothing of what they leave at None."""
     found = {column: value for column, names in _AS_IT_IS.items() if (value := first(names, arguments))}
     on = {name for name, value in arguments.items() if value == "True"}
-    if "hidden" in found:  # the shape is there: the model has a name only if its owner gives one
-        found["gated"] = "yes" if "swiglu" in on or "geglu" in on else "no"
-        found.setdefault("model", "own shape")
+    if "swiglu" in arguments:  # a log that somebody cut may lack it
+        found["gated"] = "yes" if "swiglu" in on else "no"
+    if not {"layers", "hidden", "heads", "ffn", "vocab"} - set(found):  # its owner may give the model a name
+        found["model"] = "own shape"
     if "group_query_attention" in on and (groups := first(("num_query_groups",), arguments)):
         found["kv_heads"] = groups
     if experts := first(("num_experts",), arguments):
@@ -86,15 +87,19 @@ def _of(arguments: dict[str, str]) -> dict[str, str]:
 
 
 def _switches(arguments: dict[str, str], on: set[str]) -> Cells:
-    """Precision, recomputation and overlap."""
-    if not arguments:
-        return {}
+    """Precision, recomputation and overlap, where the arguments say them."""
+
+    def switch(name: str) -> str | None:
+        return None if name not in arguments else "yes" if name in on else "no"
+
     precision = next((name for name in ("fp16", "bf16") if name in on), None)
-    eight = first(("fp8",), arguments)
+    if first(("fp8",), arguments):
+        precision = "mxfp8" if first(("fp8_recipe",), arguments) == "mxfp8" else "fp8"
+    recompute = first(("recompute_granularity",), arguments) or "none" if "recompute_granularity" in arguments else None
     return cells(
-        precision=("mxfp8" if first(("fp8_recipe",), arguments) == "mxfp8" else "fp8") if eight else precision,
-        recompute=first(("recompute_granularity",), arguments) or "none",
-        seq_parallel="yes" if "sequence_parallel" in on else "no",
-        dp_overlap="yes" if "overlap_grad_reduce" in on else "no",
+        precision=precision,
+        recompute=recompute,
+        seq_parallel=switch("sequence_parallel"),
+        dp_overlap=switch("overlap_grad_reduce"),
         tp_overlap="yes" if "tp_comm_overlap" in on else None,
     )

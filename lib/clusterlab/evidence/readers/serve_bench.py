@@ -86,18 +86,17 @@ def _row(one: dict[str, Json]) -> tuple[str, Cells, list[str]]:
         "what warmed up the server is not in it",
     ]
     row = {**_server(one), **cells(isl=float(round(isl)), osl=float(round(osl)), output_tok_s_total=rate)}
-    users = _number(one, "max_concurrency")
-    requests = str(one.get("request_rate", "inf")).casefold()
-    if users is None and requests not in ("inf", "infinity", "inf.0"):
-        latency = (first or 0) + max(osl - 1, 0) * (token or 0)
-        users = max(round((_number(one, "request_throughput") or 0) * latency / 1e3), 1)
-        said.append(f"requests came at {requests} a second: {users} in flight on average (throughput times latency)")
-    if users is None:
-        said.append(
-            f"all {done:g} requests were sent at once: their throughput is compared, as of a queue that never runs dry"
-        )
+    if first is None or token is None:
+        said.append("without times, its throughput is compared with that of a queue that never runs dry")
         return OFFLINE, row, said
-    if users > done:
+    users, paced = _number(one, "max_concurrency"), str(one.get("request_rate", "inf"))
+    if users is None:
+        # Little's law; of a burst the start and the end, when fewer are there, are within.
+        latency = (first + max(osl - 1, 0) * token) / 1e3
+        users = max(round(_number(one, "concurrency") or (rate or 0) / max(osl, 1) * latency), 1)
+        how = "all at once" if paced.casefold() in ("inf", "infinity") else f"at {paced} a second"
+        said.append(f"requests came {how}: {users} in flight on average (throughput times latency)")
+    elif users > done:
         said.append(f"a concurrency of {users:g} was allowed, and there were {done:g} requests")
         users = done
     return ONLINE, {**row, **cells(concurrency=float(users), ttft_ms=first, tpot_ms=token)}, said
