@@ -49,7 +49,7 @@ from .inference_validation import (
 )
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
-from .link_fit import LinkFit, fit_links
+from .link_fit import LinkFit, fit_links, how_sure
 from .link_prediction import (
     TimedCollective,
     predict_collective,
@@ -121,5 +121,5 @@ __all__ = [
     "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
     "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
-    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
+    "learn_incidents", "how_sure", "Rate", "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

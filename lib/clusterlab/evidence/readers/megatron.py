@@ -92,7 +92,7 @@ def _switches(arguments: dict[str, str], on: set[str]) -> Cells:
     def switch(name: str) -> str | None:
         return None if name not in arguments else "yes" if name in on else "no"
 
-    precision = next((name for name in ("fp16", "bf16") if name in on), None)
+    precision: str | None = next((name for name in ("fp16", "bf16") if name in on), None)
     if first(("fp8",), arguments):
         precision = "mxfp8" if first(("fp8_recipe",), arguments) == "mxfp8" else "fp8"
     recompute = first(("recompute_granularity",), arguments) or "none" if "recompute_granularity" in arguments else None
