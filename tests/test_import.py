@@ -17,9 +17,9 @@ KIT = LIBRARY.with_name("explorable")
 BOOK = Path(__file__).parents[1] / "book"
 
 # The order in which the book teaches them: a room takes from those before it, and from no other.
-ROOMS = ("units", "checks", "quantities", "records", "catalogue", "model", "roofline", "interconnect", "contention")
-ROOMS += ("parallelism", "serving", "post_training", "failures", "operations", "power", "scaling", "planning")
-ROOMS += ("evidence", "cli", "__main__")
+ROOMS = ("units", "checks", "quantities", "records", "catalogue", "model", "own", "roofline", "interconnect")
+ROOMS += ("contention", "parallelism", "serving", "post_training", "failures", "operations", "power", "scaling")
+ROOMS += ("planning", "evidence", "cli", "__main__")
 CORE = {
     "units",
     "checks",

@@ -197,7 +197,7 @@ def test_a_law_says_what_it_rests_on_and_shows_an_example(name):
 
 # Rooms and modules without laws of their own: what things are, what was measured, what decides with laws.
 NO_LAWS = {"catalogue", "model.published", "model.layout", "operations.making_room", "operations.state", "evidence"}
-NO_LAWS |= {"units", "checks", "quantities", "records", "planning", "cli", "__main__"}
+NO_LAWS |= {"units", "checks", "quantities", "records", "own", "planning", "cli", "__main__"}
 # Functions that no signature of quantities says enough of: their rooms try their units and shapes. Some take pairs,
 # records or rows of numbers; others simulate, search, or make a step or a pass of thousands of laws.
 BY_HAND = {

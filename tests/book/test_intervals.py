@@ -299,7 +299,7 @@ def test_a_number_that_follows_the_predicted_one_has_its_interval():
 # --- Commands --------------------------------------------------------------------------------------------------------
 
 # Those that predict nothing: what is stored, and what was measured.
-PRINT = {"audit", "fit"}
+PRINT = {"list", "audit", "fit"}
 SMALL = ["--model", "Llama 3.1 8B", "--tokens", "1T", "--accelerator", "H100 SXM", "--global-batch", "512"]
 SMALL += ["--deadline", "30 d", "--layout", "pp=1,cp=1,zero=3", "--draws", "50"]
 ASKED = ["--model", "Llama 3.1 8B", "--rate", "50", "--accelerator", "H100 SXM", "--draws", "50"]

@@ -43,7 +43,7 @@ def test_the_audit_passes_on_the_shipped_data_and_prints_every_number():
             block = printed[f"{table} {name}"]
             for key, entry in row.items():
                 value = entry["value"] if isinstance(entry, dict) else entry
-                assert key in ("source", "kind", "trap") or f"  {key:<20} {value!s:<16} " in block
+                assert key in ("source", "kind", "trap", "aliases") or f"  {key:<20} {value!s:<16} " in block
 
 
 GOOD_LINK = """
@@ -142,7 +142,7 @@ def test_the_audit_fails_on_a_file_that_cannot_be_read(text, tmp_path, capsys):
     copy = tmp_path / "hardware.toml"
     if text:
         copy.write_text(text, encoding="utf-8")
-    assert main(["audit", str(copy)]) == (1 if text else 2)
+    assert main(["audit", str(copy)]) == 2
     assert capsys.readouterr().err
 
 
@@ -169,7 +169,8 @@ def test_the_links_of_the_book_are_there_with_their_latency(name):
     ("table", "name"), [(table, part.name) for table, (_, rows) in TABLES.items() for part in rows()]
 )
 def test_a_slip_in_a_name_is_answered_with_the_right_one(table, name):
-    slip = name[0] + name[2] + name[1] + name[3:].lower()
+    at = next(i for i in range(1, len(name)) if name[i : i + 2].isalnum() and name[i] != name[i + 1])
+    slip = f"{name[:at]}{name[at + 1]}{name[at]}{name[at + 2 :].lower()}"
     with pytest.raises(ValueError, match=f"unknown {table} ") as refusal:
         TABLES[table][0](slip)
     assert f"{slip!r}; did you mean" in str(refusal.value)
@@ -226,6 +227,12 @@ WRITTEN = {
     "B300": ["B300", "8xB300"],
     "GB300": ["NVIDIA GB300", "GB300NVL72"],
     "RTX PRO 6000": ["RTX 6000 Pro Blackwell SE", "NVIDIA RTX PRO 6000 Blackwell Server Edition", "RTX-PRO-6000"],
+    "H100 NVL": ["H100NVL", "NVIDIA H100 NVL"],
+    "A100 PCIe": ["A100-PCIE-80GB", "NVIDIA A100 80GB PCIe"],
+    "H20": ["NVIDIA H20", "8xH20"],
+    "L40S": ["NVIDIA L40S", "4x L40S"],
+    "GeForce RTX 4090": ["NVIDIA GeForce RTX 4090", "RTX4090", "rtx-4090"],
+    "Rubin": ["Vera Rubin NVL72", "VR200"],
     "MI250X": ["AMD Instinct MI250X"],
     "MI300X": ["MI300X", "AMD Instinct MI300X", "8x MI300"],
     "MI325X": ["MI325X"],
@@ -239,17 +246,8 @@ WRITTEN = {
     "Gaudi 3": ["Gaudi3", "Intel Gaudi 3"],
     "Trainium2": ["trn2.48xlarge", "Trainium 2"],
 }
-LACKING = ["RTX A1000", "XH100", "H1000", "H100 NVL", "H100NVL", "NVIDIA H100 NVL", "H200 NVL", "B200 PCIe", "GH100"]
-LACKING += [
-    "A100-PCIE-80GB",
-    "NVIDIA A100 80GB PCIe",
-    "V100-PCIE",
-    "Tesla V100-PCIE-16GB",
-    "A100X",
-    "A800",
-    "H20",
-    "L40S",
-]
+LACKING = ["RTX A1000", "XH100", "H1000", "H200 NVL", "B200 PCIe", "GH100", "A100-PCIE-40GB", "L40", "RTX 4080"]
+LACKING += ["V100-PCIE", "Tesla V100-PCIE-16GB", "A100X", "A800"]
 LACKING += [
     "MI250",
     "MI300A",
@@ -286,6 +284,33 @@ def test_of_several_accelerators_the_first_is_meant_and_sxm_overrules_a_pcie_hos
     assert catalogue.match_accelerator("H100 SXM, hosts with PCIe 5").name == "H100 SXM"
 
 
+@pytest.mark.parametrize(
+    ("find", "written", "name"),
+    [
+        (catalogue.accelerator, "H200", "H200 SXM"),
+        (catalogue.accelerator, "h100 sxm", "H100 SXM"),
+        (catalogue.accelerator, "mi300", "MI300X"),
+        (catalogue.link, "nvlink4", "NVLink 4"),
+        (catalogue.link, "infiniband NDR", "InfiniBand NDR"),
+        (catalogue.link, "IB HDR", "InfiniBand HDR"),
+        (catalogue.node, "dgx h100", "DGX H100"),
+        (catalogue.rack, "gb200-nvl72", "GB200 NVL72"),
+    ],
+)
+def test_a_record_is_found_in_any_case_and_by_what_people_call_it(find, written, name):
+    assert find(written).name == name
+
+
+def test_no_two_accelerators_are_called_the_same():
+    called = [hardware.folded(one) for table in ("accelerator", "link") for one in _called(table)]
+    assert len(called) == len(set(called))
+
+
+def _called(table):
+    rows = tomllib.loads(catalogue.stored("hardware.toml"))[table]
+    return [one for row in rows.values() for one in row.get("aliases", "").split(",") if one.strip()]
+
+
 # --- physics ---------------------------------------------------------------------------------------------------------
 
 
@@ -297,9 +322,9 @@ def test_a_narrower_format_is_never_slower(part):
 
 @every("accelerator")
 def test_the_ridge_of_a_machine_lies_where_matrix_engines_have_it(part):
-    """50 FLOP/byte is below every matrix engine, 1,500 above every one: outside it a unit was misread."""
+    """30 FLOP/byte is below every matrix engine, an H20's 37 too, 1,500 above every one: else a unit was misread."""
     half_precision = part.peaks.get("bf16") or part.peaks["fp16"]
-    assert 50 < half_precision / part.hbm_bandwidth < 1500
+    assert 30 < half_precision / part.hbm_bandwidth < 1500
 
 
 @every("accelerator")

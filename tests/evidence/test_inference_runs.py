@@ -397,7 +397,6 @@ def test_a_row_that_cannot_be_predicted_says_why(message, line):
     [
         ("the file is empty", ""),
         ("no rows below the heading", HEAD),
-        ("unknown columns 'speed'", "model,gpu,n_gpus,isl,speed\n"),
         ("columns there twice: isl", "model,gpu,n_gpus,isl,isl\n"),
         ("missing columns n_gpus", "model,gpu,isl\n"),
         ("no column with a measurement", "model,gpu,n_gpus,isl\n"),
@@ -432,3 +431,16 @@ def test_tables_print_and_peaks_bound_what_was_measured():
     assert all(0 < at_peak(run) < run.seconds for run in RUNS)
     assert read_inference(CSV)[0][0].row == "I0001"
     assert inference_runs.published_inference() is published_inference()
+
+
+@pytest.mark.parametrize("written", ["banana", "awq", "int4", "bf16 (fp8 disabled)"])
+def test_a_precision_that_no_law_knows_is_refused(written):
+    table = f"model,gpu,n_gpus,precision,isl,osl,output_tok_s_total\nLlama 3.1 8B,H100,1,{written},1000,1000,15220"
+    _, (skipped,) = parse_inference(table, "mine.csv")
+    assert skipped.why.startswith(f"no data on the precision {written!r}")
+
+
+def test_more_tokens_a_second_than_there_are_flops_are_refused():
+    table = "model,gpu,n_gpus,precision,isl,osl,output_tok_s_total\nLlama 3.1 8B,H100,1,fp8,1000,1000,1e11"
+    _, (skipped,) = parse_inference(table, "mine.csv")
+    assert "are more than its GPUs can compute" in skipped.why

@@ -23,6 +23,7 @@ from clusterlab.evidence import (
     collective_coverage,
     fit_link_efficiency,
     fit_links,
+    how_sure,
     link_efficiency,
     link_fit,
     link_plans,
@@ -1057,3 +1058,31 @@ def test_the_text_of_a_result_shows_what_is_not_known_as_a_dash():
     bare = fit_links(changed(SOURCES["h200_8x_nvlink4"], scale_up=None))
     assert source_table([bare]).splitlines()[1].split()[6] == "-"
     assert "scale up ring" in repr(fit_link_efficiency(published_timings()))
+
+
+def test_a_fit_says_how_sure_it_is():
+    rows = [row for row in published_timings() if row.source == "h200_8x_nvlink4"]
+    fit = how_sure(fit_links(rows), rows)
+    assert fit.alpha_low < fit.alpha < fit.alpha_high
+    assert fit.bandwidth_low < fit.bandwidth < fit.bandwidth_high
+    rng = np.random.default_rng(0)
+    loose = [dataclasses.replace(row, seconds=row.seconds * float(np.exp(rng.normal(0, 0.05)))) for row in rows]
+    wider = how_sure(fit_links(loose), loose)
+    assert wider.bandwidth_high / wider.bandwidth_low > fit.bandwidth_high / fit.bandwidth_low
+
+
+def test_few_rows_do_not_say_how_sure_they_are():
+    rows = [row for row in published_timings() if row.source == "h200_8x_nvlink4"][:7]
+    assert how_sure(fit_links(rows), rows) == fit_links(rows)
+
+
+def test_the_command_prints_how_sure_a_fit_is(capsys, tmp_path):
+    log = tmp_path / "log.txt"
+    times = {2**i: round(20 + 2**i / 1e5, 1) for i in range(20, 32)}  # microseconds
+    rates = {size: size / time / 1e3 for size, time in times.items()}
+    lines = [f"{n} 1 float sum -1 {times[n]} {rates[n]:.2f} {1.75 * rates[n]:.2f} 0" for n in times]
+    log.write_text("# Collective test starting: all_reduce_perf\n" + "\n".join(lines))
+    assert main(["fit", str(log), "--ranks", "8", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["alpha_low"] <= found["alpha_seconds"] <= found["alpha_high"]
+    assert found["bandwidth_high"] / found["bandwidth_low"] < 1.02

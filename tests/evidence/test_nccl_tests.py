@@ -232,11 +232,41 @@ def test_noise_is_silent_and_rows_are_read_through_it(reading):
     assert reading(noisy)[1] == []
 
 
-def test_a_row_with_wrong_results_is_read_and_said(reading):
+def test_a_row_with_wrong_results_is_not_used_and_said(reading):
     text = ONE_NODE.replace("382.99      0", "382.99     96")
     rows, problems = reading(text)
-    assert rows == reading(ONE_NODE)[0]
-    assert problems == ["line 16: read, though 96 of its results are wrong (#wrong)"]
+    assert rows == reading(ONE_NODE)[0][1:]
+    assert problems == ["line 16: not used, 96 of its results are wrong (#wrong): what moved is no collective"]
+
+
+def test_labels_of_mpirun_are_read_over_wherever_they_stand(reading):
+    labelled = "\n".join(f"[1,0]<stdout>:{line}" for line in ONE_NODE.splitlines())
+    within = labelled.replace("     -1  ", "     -1[1,0]<stdout>:  ")
+    assert within != labelled
+    assert [(row.size, row.seconds) for row in reading(within)[0]] == [
+        (r.size, r.seconds) for r in reading(ONE_NODE)[0]
+    ]
+
+
+DEVICE = "#  Rank {:2} Group  0 Pid   9 on node{} device  {} [0x1b] NVIDIA H100 80GB HBM3"
+ABRIDGED = """\
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 16 step: 2(factor) warmup iters: 5 iters: 20
+# Using devices
+{}
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+   536870912     134217728     float     sum      -1   5202.3  103.20  193.50      0   5377.7   99.83  187.19      0
+"""
+
+
+def test_a_list_of_devices_from_which_lines_were_cut_does_not_say_how_many(reading):
+    kept = [DEVICE.format(rank, rank // 8, rank % 8) for rank in (0, 1, 2, 15)]
+    text = ABRIDGED.format("\n".join([*kept[:3], "#  ...", kept[3]]))
+    assert "4 lines, and the last is of rank 15: lines were cut; say --ranks and --nodes" in refusal(reading, text)
+    rows, problems = reading(text, ranks=16, nodes=2)
+    assert ([(row.ranks) for row in rows], problems) == ([16], [])
+    whole = ABRIDGED.format("\n".join(DEVICE.format(rank, rank // 8, rank % 8) for rank in range(16)))
+    assert [row.ranks for row in reading(whole)[0]] == [16]
 
 
 def test_processor_times_are_no_times(reading):
@@ -354,7 +384,7 @@ def test_several_nodes_without_their_network_leave_the_wires_open(reading):
         ({"nodes": -1}, "nodes must be a whole number of at least 1, got -1"),
         ({"collective": "gather"}, "--collective must be one of all_reduce, all_gather, reduce_scatter, alltoall"),
         ({"scale_up": "NVLink 4.0"}, "unknown link 'NVLink 4.0'; did you mean 'NVLink 4'"),
-        ({"network": "NDR"}, "unknown link 'NDR'"),
+        ({"network": "NDT"}, "unknown link 'NDT'"),
         ({"network": "NVLink 4"}, "--network must be a link between nodes, such as 'InfiniBand NDR', got 'NVLink 4'"),
         ({"network": "PCIe 5.0 x16"}, "--network must be a link between nodes"),
         ({"network": "ICI (TPU v4)"}, "--network must be a link between nodes"),

@@ -265,10 +265,7 @@ NAMED = "model,gpu,isl,osl,concurrency,tpot_ms"
     [
         ("the file is empty", ""),
         ("no rows below the heading", NAMED),
-        ("unknown columns 'speed'; known: row_id", f"{NAMED},speed\n"),
-        ("'users': did you mean concurrency?", NAMED.replace("concurrency", "users") + "\n"),
         ("'framework': did you mean software?", f"{NAMED},framework\n"),
-        ("'gpus': did you mean n_gpus?", f"{NAMED},gpus\n"),
         ("'dp': did you mean attention_dp?", f"{NAMED},dp\n"),
         ("'ep': did you mean moe_ep?", f"{NAMED},ep\n"),
         ("columns there twice: isl", f"{NAMED},isl\n"),

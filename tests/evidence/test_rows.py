@@ -3,7 +3,7 @@
 import pytest
 
 from clusterlab.evidence import inference_runs, training_tables
-from clusterlab.evidence.rows import Row, SkipRow, read_rows, skipped_in_order
+from clusterlab.evidence.rows import Row, SkipRow, read_rows, skipped_in_order, unused_columns
 
 FORMS = {"training": training_tables.FORM, "inference": inference_runs.FORM}
 HEADS = {name: f"model,gpu,n_gpus,{form.measures[0]}" for name, form in FORMS.items()}
@@ -27,9 +27,30 @@ def test_every_column_is_there_once_and_every_alias_is_of_one(kind):
     assert not form.aliases.keys() & set(form.columns)
 
 
-def test_a_column_by_another_name_is_answered_with_its_own(kind):
-    with pytest.raises(ValueError, match=r"mine\.csv, line 1: unknown columns 'GPUs'; 'GPUs': did you mean n_gpus\?"):
-        numbers(kind, "", ",GPUs")
+def test_a_column_by_another_name_is_taken(kind):
+    form = FORMS[kind]
+    heading = [*(name for name in form.required if name != "n_gpus"), "World_Size", form.measures[0]]
+    assert form.heading(heading, "here")[len(heading) - 2] == "n_gpus"
+
+
+def test_a_column_that_no_rule_reads_is_listed_and_not_used(kind):
+    form = FORMS[kind]
+    text = ",".join([*form.required, "Commit", form.measures[0]])
+    assert unused_columns(text, "mine.csv", form) == ["Commit"]
+    assert "Commit" not in Row(form, 1, form.heading(text.split(","), "here"), text.split(",")).text
+
+
+def test_an_alias_beside_its_column_is_not_used(kind):
+    form = FORMS[kind]
+    text = ",".join([*form.required, *({"n_gpus"} - set(form.required)), "gpus", form.measures[0]])
+    assert unused_columns(text, "mine.csv", form) == ["gpus"]
+
+
+def test_a_slip_is_asked_about(kind):
+    form = FORMS[kind]
+    slip = [name for name in form.required if name != "model"] + ["modell", form.measures[0]]
+    with pytest.raises(ValueError, match=r"here: unknown columns 'modell'; 'modell': did you mean model\?"):
+        form.heading(slip, "here")
 
 
 @pytest.mark.parametrize(

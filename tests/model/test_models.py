@@ -211,3 +211,45 @@ def test_kimi_linear_keeps_a_quarter_of_the_caches():
     held = [largest_batch(one, context) for one in replicas]
     times = [forward_pass(one, Batch(sequences=n, context=context)).time for one, n in zip(replicas, held, strict=True)]
     assert 2.5 < (held[0] / times[0]) / (held[1] / times[1]) < 6
+
+
+# Published totals and active parameters of the current ones, in billions, as models.toml cites them.
+CURRENT = {
+    "Qwen2.5 7B": (7.6, None),
+    "Qwen2.5 14B": (14.7, None),
+    "Qwen2.5 32B": (32.5, None),
+    "Qwen2.5 72B": (72.7, None),
+    "Qwen3 8B": (8.2, None),
+    "Qwen3 32B": (32.8, None),
+    "Qwen3-Coder 480B-A35B": (480, 35),
+    "Qwen3 235B-A22B": (235, 22),
+    "GLM-4.5": (355, 32),
+    "GLM-4.6": (355, 32),
+    "GLM-5": (744, 40),
+    "GLM-5.1": (744, 40),
+    "gpt-oss 120B": (116.8, 5.1),
+    "Gemma 3 4B": (3.88, None),
+    "Gemma 3 12B": (11.77, None),
+    "Gemma 3 27B": (27.0, None),
+    "gpt-oss 20B": (20.9, 3.6),
+    "OLMo 2 7B": (7.3, None),
+    "OLMo 2 13B": (13.7, None),
+    "OLMo 2 32B": (32.2, None),
+    "MiniMax M2.5": (229, 10),
+    "DeepSeek-V3.2": (671, 37),
+    "Kimi K2": (1026, 32),
+    "Kimi K2.5": (1026, 32),
+    "Llama 4 Scout": (107.8, 17),
+    "Llama 4 Maverick": (400.7, 17),
+}
+
+
+@pytest.mark.parametrize("name", CURRENT)
+def test_a_current_model_has_its_published_parameters_within_a_percent(name):
+    """Active ones count the table of tokens, the head, neither or both, as each publisher has it, and are rounded."""
+    total, active = CURRENT[name]
+    count = parameters(transformer(name))
+    assert count.total / 1e9 == pytest.approx(total, rel=0.01)
+    if active:
+        ways = [count.active, count.active - count.embedding, count.active - count.embedding - count.output]
+        assert any(abs(way / 1e9 - active) <= max(0.01 * active, 0.5) for way in ways)

@@ -27,6 +27,7 @@ from .hardware import (
     Rack,
     accelerator,
     accelerators,
+    add_hardware,
     link,
     links,
     match_accelerator,
@@ -49,5 +50,5 @@ __all__ = [
     "SOFTWARE", "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY",
     "NCCL", "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval",
     "PREDICTION_INTERVALS", "VarianceComponents", "VARIANCE_COMPONENTS", "PriceList", "PRICE_LISTS", "price_list",
-    "Rent", "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS",
+    "Rent", "RENTS", "UsefulLife", "USEFUL_LIVES", "ScalingLaw", "SCALING_LAWS", "add_hardware",
 ]  # fmt: skip

@@ -219,8 +219,41 @@ def _dangling(records: Mapping[str, Mapping[str, Component]]) -> list[str]:
 
 
 @cache
+def _document() -> dict[str, dict[str, Mapping]]:
+    return tomllib.loads(stored("hardware.toml"))
+
+
+@cache
 def _records() -> Tables:
-    return read_hardware(tomllib.loads(stored("hardware.toml")))
+    return read_hardware(_document())
+
+
+def add_hardware(document: Mapping) -> None:
+    """Add tables in the form of ``hardware.toml`` to the catalogue, or refuse them as :func:`read_hardware` does."""
+    merged = {table: {**_document().get(table, {}), **document.get(table, {})} for table in ("sources", *_RECORDS)}
+    read_hardware(merged)
+    _document().update(merged)
+    for stale in (_records, _names, _written):
+        stale.cache_clear()
+
+
+def folded(name: object) -> str:
+    """A name without case, spaces and hyphens."""
+    return re.sub(r"[^a-z0-9.]", "", str(name).casefold())
+
+
+@cache
+def _names(table: str) -> dict[str, str]:
+    """The name of each record of a table by what people call it, folded."""
+    rows = _document()[table]
+    others = {folded(one): name for name, row in rows.items() for one in str(row.get("aliases", "")).split(",")}
+    return others | {folded(name): name for name in rows}
+
+
+def _called(table: str, name: str) -> str:
+    """The name of the record that is called so, or a ValueError that says the nearest."""
+    known = _names(table).get(folded(name)) if isinstance(name, str) and name else None
+    return known or find(table, name, {one: one for one in _records()[table]})
 
 
 def accelerator(name: str) -> Accelerator:
@@ -236,32 +269,26 @@ def accelerator(name: str) -> Accelerator:
     ...
     ValueError: unknown accelerator 'H100 SMX'; did you mean 'H100 SXM' or 'H800 SXM' or 'H200 SXM'?
     """
-    return find("accelerator", name, _records()["accelerator"])
+    return _records()["accelerator"][_called("accelerator", name)]
 
 
-# How people write accelerators. Where one name is several boards, the board decides, see below.
-_SPELLINGS = {
-    **{name: name.casefold() for name in ("GB300", "GB200", "GH200", "B300", "B200")},
-    **{f"{name} SXM": name.casefold() for name in ("H200", "H800", "H100")},
-    "A100 80GB": "a100",
-    "V100 SXM2": "v100",
-    "RTX PRO 6000": "rtx[ -]?(?:pro[ -]?6000|6000[ -]?pro)",
-    "MI250X": "mi250x",
-    **{f"MI{number}X": f"mi{number}x?" for number in (300, 325, 350, 355)},
-    "TPU v4": r"tpu[ -]?v?4|v4(?=-\d)",
-    "TPU v5e": "v5[ -]?e|v5[ -]?lite(?:pod)?",
-    "TPU v5p": "v5p",
-    "TPU v6e": "v6e|trillium",
-    "TPU v7": "tpu[ -]?v?7x?|ironwood",
-    "Gaudi 3": "gaudi[ -]?3",
-    "Trainium2": "trainium[ -]?2|trn2",
-}
 # No letter or figure stands before or after ("XH100", "RTX A1000"), but for counts and boards ("8xH100", "H100SXM").
-_NAMED = re.compile(
-    r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))(?:"
-    + "|".join(f"(?P<_{i}>{pattern})" for i, pattern in enumerate(_SPELLINGS.values()))
-    + r")(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
-)
+_BEFORE, _AFTER = r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))", r"(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
+
+
+@cache
+def _written() -> dict[str, re.Pattern[str]]:
+    """What people call each accelerator, anywhere in a text."""
+    rows = _document()["accelerator"].items()
+    return {name: re.compile(f"{_BEFORE}(?:{'|'.join(_aliases(name, row))}){_AFTER}") for name, row in rows}
+
+
+def _aliases(name: str, row: Mapping) -> list[str]:
+    """What people call a record, as regular expressions, the longer first."""
+    every = [*row.get("aliases", "").split(","), re.escape(name.casefold()).replace("\\ ", " ")]
+    return sorted((one.strip().replace(" ", "[ -]?") for one in every if one.strip()), key=len, reverse=True)
+
+
 _CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
 
 
@@ -279,20 +306,19 @@ def match_accelerator(text: str) -> Accelerator | None:
     A100 40GB
     TPU v5e
     H100 PCIe
-    >>> print(match_accelerator("NVIDIA H100 NVL"), match_accelerator("RTX A1000"))
-    None None
+    >>> print(match_accelerator("NVIDIA H100 NVL").name, match_accelerator("RTX A1000"))
+    H100 NVL None
     """
     text = str(text).casefold()
-    found = _NAMED.search(text)
-    if not found:
+    hits = {name: found.span() for name, form in _written().items() if (found := form.search(text))}
+    if not hits:
         return None
-    name = list(_SPELLINGS)[int(str(found.lastgroup)[1:])]
+    name = min(hits, key=lambda name: (hits[name][0], -hits[name][1]))
     if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
-        named = f"{found[0].upper()} PCIe"
-        return accelerator(named) if card[0] == "pcie" and named in _records()["accelerator"] else None
-    if name == "A100 80GB" and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
-        name = "A100 40GB"
-    return accelerator(name)
+        name = f"{name.split()[0]} {'PCIe' if card[0] == 'pcie' else 'NVL'}"
+    if name.startswith("A100") and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
+        name = "" if "PCIe" in name else "A100 40GB"
+    return _records()["accelerator"].get(name)
 
 
 def memory(name: str) -> Memory:
@@ -304,7 +330,7 @@ def memory(name: str) -> Memory:
     >>> fmt(memory("H100 SXM L2").bandwidth, "B/s")
     '9.7 TB/s'
     """
-    return find("memory", name, _records()["memory"])
+    return _records()["memory"][_called("memory", name)]
 
 
 def link(name: str) -> Link:
@@ -317,7 +343,7 @@ def link(name: str) -> Link:
     >>> fmt(nvlink.bandwidth, "B/s"), fmt(nvlink.bandwidth_both_ways, "B/s")
     ('450 GB/s', '900 GB/s')
     """
-    return find("link", name, _records()["link"])
+    return _records()["link"][_called("link", name)]
 
 
 def node(name: str) -> Node:
@@ -328,7 +354,7 @@ def node(name: str) -> Node:
     >>> node("DGX H100").accelerators
     8
     """
-    return find("node", name, _records()["node"])
+    return _records()["node"][_called("node", name)]
 
 
 def rack(name: str) -> Rack:
@@ -339,7 +365,7 @@ def rack(name: str) -> Rack:
     >>> rack("GB200 NVL72").accelerators
     72
     """
-    return find("rack", name, _records()["rack"])
+    return _records()["rack"][_called("rack", name)]
 
 
 def accelerators() -> tuple[Accelerator, ...]:

@@ -63,7 +63,7 @@ class Machine(Explained):
 
 
 _GENERATIONS = {"V100": "Volta", "A100": "Ampere", "H100": "Hopper", "H200": "Hopper", "H800": "Hopper"}
-_GENERATIONS |= {"GH200": "Hopper", "RTX": "Blackwell"}
+_GENERATIONS |= {"GH200": "Hopper", "H20": "Hopper", "RTX": "Blackwell"}
 _GENERATIONS |= {"B200": "Blackwell", "GB200": "Blackwell", "B300": "Blackwell Ultra", "GB300": "Blackwell Ultra"}
 # The network of the reference servers and pods of a generation.
 _NETWORKS = {"Ampere": "InfiniBand HDR", "Blackwell Ultra": "InfiniBand XDR", "Volta": "RoCE 100 GbE"}

@@ -147,6 +147,12 @@ def _records() -> Tables:
     return read_prices(tomllib.loads(stored("economics.toml")))
 
 
+def add_prices(document: Mapping) -> None:
+    """Add tables in the form of ``economics.toml`` to the catalogue, or refuse them as :func:`read_prices` does."""
+    for table, rows in read_prices(document).items():
+        _records()[table].update(rows)
+
+
 PRICE_LISTS: Mapping[str, PriceList] = MappingProxyType(_records()["price_list"])
 RENTS: Mapping[str, Rent] = MappingProxyType(_records()["rent"])
 USEFUL_LIVES: Mapping[str, UsefulLife] = MappingProxyType(_records()["useful_life"])

@@ -197,7 +197,7 @@ def _facts(where: str, row: Mapping, sources: Mapping[str, Source]) -> tuple[dic
     """Read a row of a data file: each field as a :class:`Fact`, and the gaps found."""
     facts, gaps = {}, []
     for key, entry in row.items():
-        if key in ("source", "kind", "trap"):
+        if key in ("source", "kind", "trap", "aliases"):
             continue
         entry = entry if isinstance(entry, Mapping) else {"value": entry}
         kind, source = entry.get("kind", row.get("kind")), entry.get("source", row.get("source"))

@@ -21,15 +21,18 @@ from pathlib import Path
 from textwrap import dedent, fill
 
 from .. import __version__
-from ..evidence.text import UNUSABLE
+from ..evidence.text import UNUSABLE, name_of, read_text
+from ..own import use_hardware
+from ..own.hardware import VARIABLE
 from ..planning import InfeasibleError
 from .commands import audit as audit_command
-from .commands import explain, fit, plan, predict, serve, sweep, validate
+from .commands import explain, fit, names, plan, predict, serve, sweep, validate
 from .commands.audit import audit
 
 __all__ = ["audit", "main"]
 
 COMMANDS = {
+    "list": names.COMMAND,
     "audit": audit_command.COMMAND,
     "fit": fit.COMMAND,
     "predict": predict.COMMAND,
@@ -39,6 +42,19 @@ COMMANDS = {
     "plan": plan.COMMAND,
     "sweep": sweep.COMMAND,
 }
+
+
+HARDWARE = "accelerators, links, servers and prices of your own, in the form of the catalogue's hardware.toml"
+
+
+def _use_hardware(arguments: argparse.Namespace) -> None:
+    """Add what a file says to the catalogue, here and in processes that start from here."""
+    if getattr(arguments, "dask", None):
+        raise ValueError(
+            f"--hardware isn't known to workers elsewhere: start them with {VARIABLE}={arguments.hardware}"
+        )
+    use_hardware(read_text(arguments.hardware), name_of(arguments.hardware))
+    os.environ[VARIABLE] = str(Path(arguments.hardware).resolve())
 
 
 def _parser(prog: str | None) -> argparse.ArgumentParser:
@@ -61,6 +77,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(one)
+        one.add_argument("--hardware", metavar="TOML", help=HARDWARE)
         one.set_defaults(run=command.run)
     return parser
 
@@ -74,6 +91,8 @@ def main(argv: list[str] | None = None, *, prog: str | None = None) -> int:
     try:
         try:
             arguments = _parser(prog).parse_args(argv)
+            if arguments.hardware:
+                _use_hardware(arguments)
             return arguments.run(arguments)
         finally:
             if sys.stdout:

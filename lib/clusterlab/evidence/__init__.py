@@ -49,7 +49,7 @@ from .inference_validation import (
 )
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
-from .link_fit import LinkFit, fit_links
+from .link_fit import LinkFit, fit_links, how_sure
 from .link_prediction import (
     TimedCollective,
     predict_collective,
@@ -137,6 +137,6 @@ __all__ = [
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
     "PostTrainingRun", "published_post_training", "predict_post_training", "fit_post_training", "leave_one_model_out",
     "learn_post_training_spread", "WeightUpdate", "published_weight_updates", "fit_loading_rate",
-    "ScheduleGain", "published_schedule_gains",
-    "learn_incidents", "FabricClaim", "fabric_claims", "Rate", "matmul_rate", "triad_bandwidth",
+    "ScheduleGain", "published_schedule_gains", "learn_incidents", "FabricClaim", "fabric_claims", "how_sure", "Rate",
+    "matmul_rate", "triad_bandwidth",
 ]  # fmt: skip

@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import catalogue
 from ..catalogue import SERVING, Machine, ServingSoftware, machine
-from ..model import PRECISIONS, Layout, Transformer, forward_flops
+from ..model import PRECISIONS, Layout, Transformer, forward_flops, parameters
 from ..quantities import Number, Seconds
 from ..serving import (
     Batch,
@@ -31,6 +31,7 @@ from ..serving import (
     saturation,
     static_batch,
 )
+from ..units import fmt
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
@@ -43,7 +44,25 @@ FORM = Form(
     counts=("n_gpus", "tp", "pp", "ep", "batch", "concurrency", "isl", "osl", "context_len"),
     measures=("ttft_ms", "tpot_ms", "latency_s", "output_tok_s_total", "output_tok_s_per_gpu", "input_tok_s_total"),
     others=("params_b", "active_params_b", "mfu_pct"),
-    aliases={"gpus": "n_gpus", "num_gpus": "n_gpus", "batch_size": "batch", "input_len": "isl", "output_len": "osl"},
+    aliases={
+        **dict.fromkeys(("gpus", "num_gpus", "world_size"), "n_gpus"),
+        "batch_size": "batch",
+        "input_len": "isl",
+        "output_len": "osl",
+        "max_concurrency": "concurrency",
+        "software": "framework",
+        "engine": "framework",
+        "dtype": "precision",
+        "quantization": "precision",
+        "tp_size": "tp",
+        "pp_size": "pp",
+        "ep_size": "ep",
+        "accelerator": "gpu",
+        "model_id": "model",
+        "output_throughput": "output_tok_s_total",
+        "mean_ttft_ms": "ttft_ms",
+        "mean_tpot_ms": "tpot_ms",
+    },
     ranges=True,
 )
 
@@ -90,7 +109,7 @@ def is_inference(heading: Iterable[str]) -> bool:
     >>> is_inference(["model", "gpu", "isl", "osl"]), is_inference(["model", "gpu", "global_batch", "seq"])
     (True, False)
     """
-    own = {"isl", "osl", "framework", "concurrency", "context_len", *FORM.measures}
+    own = {"isl", "osl", "input_len", "output_len", "concurrency", "context_len", *FORM.measures}
     return bool(own & {name.strip().casefold() for name in heading})
 
 
@@ -145,7 +164,13 @@ def parse_inference(text: str, name: str) -> tuple[list[InferenceRun], list[Skip
 
 # --- What a row names ------------------------------------------------------------------------------------------------
 
-_PRECISIONS = {"fp4": "fp4|w4a4|mxfp4", "fp8": "fp8|w8a8|e4m3", "int8": "int8", "fp16": "(?<!b)(?:fp16|float16)|half"}
+_PRECISIONS = {
+    "fp4": "fp4|w4a4|w4a16",
+    "fp8": "fp8|w8a8|w8a16|e4m3",
+    "int8": "int8",
+    "fp16": "(?<!b)(?:fp16|float16)|half",
+    "bf16": "bf16|bfloat16|not stated",
+}
 _FRAMEWORKS = {
     "TensorRT-LLM": r"tensorrt|trt|\bnim\b",
     "LMDeploy": "lmdeploy|turbomind",
@@ -176,7 +201,7 @@ _BEHIND = re.compile(
 
 def plain_name(written: str) -> str:
     """A model's name without what does not change its shape."""
-    if re.search(r"deepseek[-_ ]*(?:v3|r1)", written, re.IGNORECASE):
+    if re.search(r"deepseek[-_ ]*(?:v3(?!\.2)|r1)", written, re.IGNORECASE):
         return "DeepSeek-V3"
     return _BEHIND.sub("", written)
 
@@ -184,7 +209,10 @@ def plain_name(written: str) -> str:
 def _formats(row: Row, chip: Machine) -> Formats:
     """Bits of operands, weights and caches; operands have those that the chip multiplies."""
     text = (row.text["precision"] or row.text["model"]).casefold()
-    compute = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), "bf16")
+    named = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), None)
+    if row.text["precision"] and (named is None or re.search(r"disabled|without|\bno\b|\boff\b", text)):
+        raise SkipRow(f"no data on the precision {row.text['precision']!r}: one of bf16, fp16, fp8, fp4, int8, w4a16")
+    compute = named or "bf16"
     weights = PRECISIONS[compute][1]
     if re.search("weights? only|weight-only|w4a16|w8a16", f"{text} {row.text['note'].casefold()}") and weights < 2:
         compute = "bf16"
@@ -262,8 +290,15 @@ def _run(row: Row) -> InferenceRun:
     if redundant and not copies:
         row.filled["redundant experts"] = f"{redundant:g} (so that the ranks share them evenly)"
     overlapped = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
-    replica = Replica(shape, chip, layout, _formats(row, chip), overlapped, redundant, software)
+    formats = _formats(row, chip)
+    replica = Replica(shape, chip, layout, formats, overlapped, redundant, software)
     found = _measured(row, replica, replicas)
+    if (
+        found.kind == "saturated"
+        and found.seconds * chip.peaks[formats.compute] * layout.gpus < 2 * parameters(shape).active
+    ):
+        rate = fmt(1 / found.seconds, "tokens/s")
+        raise SkipRow(f"{rate} of a replica are more than its GPUs can compute: is it of all of them, and in tokens/s?")
     if found.kind in ("static", "saturated") and saturation(replica, found.requests) < 1:
         raise SkipRow("not one sequence fits into the memory")
     return InferenceRun(

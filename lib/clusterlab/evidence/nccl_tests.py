@@ -100,6 +100,11 @@ def is_log(text: str) -> bool:
     return bool(_COLUMNS.search(text) or _ROW.search(text) or not re.search(r"[,;\t]", first))
 
 
+def looks_like_log(text: str) -> bool:
+    """Whether a text is surely the output of nccl-tests: it has a heading or a row of it."""
+    return bool(_COLUMNS.search(text) or _ROW.search(text))
+
+
 # --- What the caller says --------------------------------------------------------------------------------------------
 
 
@@ -138,7 +143,8 @@ _TYPES = r"(?:u?int\d+|char|half|float|double|bfloat16|fp?8_?e\dm\d)"
 _ROW = re.compile(rf"(?<![\w.])\d+\s+\d+\s+{_TYPES}\s.*")
 _LIKE_A_ROW = re.compile(rf"\d\s+{_TYPES}\s|^\s*\d+[\s\d.]*$")
 _COLUMNS = re.compile(r"\bsize\s+count\s+type\b.*")
-_RANK = re.compile(r"\bRank\s+\d+\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
+_RANK = re.compile(r"\bRank\s+(\d+)\s.*\bon\s+(\S+)\s+device\s+\d+\s+\[\S+\]\s+(.+)")
+_LABEL = re.compile(r"\[\d+,\d+\]<std(?:out|err)>:")  # mpirun --tag-output puts them anywhere in a line
 _START = re.compile(r"Collective test starting: (\w+?)_perf|\bnThread \d+ nGpus \d|\bUsing devices\b")
 _SEVERAL = re.compile(r"\bnThread (?!1 nGpus 1\b)\d+ nGpus \d+")
 _END = re.compile(r"Out of bounds values|Avg bus bandwidth|Collective test concluded")
@@ -165,6 +171,7 @@ class _Block:
 
     collective: str | None = None
     hosts: list[str] = field(default_factory=list)
+    listed: set[int] = field(default_factory=set)  # ranks
     gpu: str = ""
     columns: tuple[str, ...] = ()
     rows: list[_Line] = field(default_factory=list)
@@ -216,7 +223,7 @@ def _blocks(text: str) -> tuple[list[_Block], list[str]]:
     blocks = [*log.blocks, log.block]
     for before, after in pairwise(blocks):
         if not after.hosts:
-            after.hosts, after.gpu = before.hosts, before.gpu
+            after.hosts, after.listed, after.gpu = before.hosts, before.listed, before.gpu
     return [block for block in blocks if block.rows], log.problems
 
 
@@ -231,6 +238,7 @@ class _Log:
 
     def read(self, line: str, where: str) -> None:
         """Take in the next line: of a heading, a row, the end of a table, or none of these."""
+        line = _LABEL.sub("", line)
         if len(line) > _LONGEST:
             if _ROW.search(line):
                 self.problems.append(f"{where}: not read, it has {len(line):,} characters")
@@ -239,8 +247,9 @@ class _Log:
         self._begin(heading=bool(rank or start), columns=bool(columns), row=bool(row))
         block = self.block
         if rank:
-            block.hosts.append(rank[1])
-            block.gpu = rank[2].strip()
+            block.listed.add(int(rank[1]))
+            block.hosts.append(rank[2])
+            block.gpu = rank[3].strip()
         elif start:
             block.collective = start[1] or block.collective
             block.host = bool(_SEVERAL.search(line)) or block.host
@@ -293,7 +302,10 @@ def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -
         problems.append(f"{where}: not read, {size:g} B in {time:g} us are {says:.2f} GB/s, and it says {algbw:g}")
         return
     if columns[at + 3 : at + 4] == ["#wrong"] and re.fullmatch(r"[1-9]\d*", "".join(words[at + 3 : at + 4])):
-        problems.append(f"{where}: read, though {words[at + 3]} of its results are wrong (#wrong)")
+        problems.append(
+            f"{where}: not used, {words[at + 3]} of its results are wrong (#wrong): what moved is no collective"
+        )
+        return
     reduces = "redop" in columns and words[columns.index("redop")] != "none"
     block.rows.append(
         _Line(where=where, size=size, seconds=time * us, algbw=algbw * GB, busbw=busbw * GB, reduces=reduces)
@@ -305,7 +317,7 @@ def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -
 
 def _block_timings(block: _Block, stem: str, told: Told) -> tuple[list[Timing], list[str]]:
     """The timings of one table, and the rows whose two bandwidths do not fit the collective and the ranks."""
-    operation, n = _what(block.rows, _block_operation(block, told), told.ranks or len(block.hosts) or None)
+    operation, n = _what(block.rows, _block_operation(block, told), _ranks_listed(block, told))
     nodes, wires = _block_wires(block, told, n)
     factor, rows, problems = bus_factor_of(operation, n), [], []
     for line in block.rows:
@@ -330,6 +342,19 @@ def _block_timings(block: _Block, stem: str, told: Told) -> tuple[list[Timing], 
     return rows, problems
 
 
+def _ranks_listed(block: _Block, told: Told) -> int | None:
+    """Ranks that the heading lists, or the caller says: a list from which somebody cut lines does not say how many."""
+    if told.ranks or not block.listed:
+        return told.ranks
+    most = max(block.listed) + 1
+    if len(block.listed) == most:
+        return most
+    raise ValueError(
+        f"its list of devices has {len(block.listed)} lines, and the last is of rank {most - 1}: lines were cut; "
+        f"say --ranks and --nodes (were there {most} ranks?)"
+    )
+
+
 def _block_operation(block: _Block, told: Told) -> str | None:
     """The operation that the heading of a table or the caller names."""
     if block.collective and told.collective and operation_of(told.collective) != operation_of(block.collective):
@@ -343,10 +368,15 @@ def _block_operation(block: _Block, told: Told) -> str | None:
 def _block_wires(block: _Block, told: Told, n: int) -> tuple[int, Wires]:
     """Number of nodes of a table, and the wires inside and between them."""
     hosts = len(set(block.hosts))
+    cut = bool(block.listed) and len(block.listed) < n  # then hosts are missing in its list, too
+    if cut and not told.nodes:
+        raise ValueError(f"its list of devices has {len(block.listed)} lines of {n}: say --nodes")
     nodes = told.nodes or nvlink_domains(n, block.gpu) or hosts or 1
     if n % nodes:
         raise ValueError(f"--nodes must divide --ranks, got {nodes} and {n}")
-    if told.nodes and hosts and told.nodes > hosts:  # an NVLink domain may be several hosts, a host no several nodes
+    if (
+        told.nodes and hosts and told.nodes > hosts and not cut
+    ):  # an NVLink domain may be several hosts, a host no several nodes
         raise ValueError(f"the heading names {hosts} host{'s' * (hosts > 1)}, and --nodes says {told.nodes}")
     inside = told.scale_up
     if inside is None and (part := nvlink_gpu(block.gpu)) and part.scale_up_link:

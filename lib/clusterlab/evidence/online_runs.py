@@ -7,6 +7,7 @@ named, with the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
@@ -37,7 +38,24 @@ FORM = Form(
     ),
     measures=(*_LATENCIES, "output_tok_s_total"),
     others=("cache_bytes",),
-    aliases={"gpus": "n_gpus", "framework": "software", "dp": "attention_dp", "ep": "moe_ep", "users": "concurrency"},
+    aliases={
+        **dict.fromkeys(("gpus", "num_gpus", "world_size"), "n_gpus"),
+        "dtype": "precision",
+        "quantization": "precision",
+        "max_concurrency": "concurrency",
+        "engine": "software",
+        "tp_size": "tp",
+        "pp_size": "pp",
+        "accelerator": "gpu",
+        "model_id": "model",
+        "input_len": "isl",
+        "output_throughput": "output_tok_s_total",
+        "mean_ttft_ms": "ttft_ms",
+        "mean_tpot_ms": "tpot_ms",
+        "output_len": "osl",
+        "users": "concurrency",
+    },
+    hints={"framework": "software", "dp": "attention_dp", "ep": "moe_ep"},
     required=("model", "gpu", "isl", "osl", "concurrency"),
 )
 _OFFLINE_ALONE = set(OFFLINE.columns) - set(FORM.columns) - set(FORM.aliases)
@@ -187,7 +205,7 @@ def _replica(row: Row, model: Transformer, layout: Layout) -> Replica:
     chip, software = machine_of(row.text["gpu"]), framework(row)
     written = (row.text["moe_precision"] if model.experts else "") or row.text["precision"] or "bf16"
     compute = next((name for name in ("fp4", "fp8", "fp16", "bf16") if name in written.casefold()), "")
-    if not compute:
+    if not compute or re.search(r"disabled|without|\bno\b|\boff\b", written.casefold()):
         raise SkipRow(f"precision must be fp4, fp8, fp16 or bf16, got {written!r}")
     wider = ["fp4", "fp8", "bf16"] if compute != "fp16" else ["fp16", "bf16"]
     taken = next(name for name in wider[wider.index(compute) :] if PRECISIONS[name][0] in chip.peaks)

@@ -11,7 +11,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TypeVar
@@ -45,7 +45,8 @@ class Form:
 
     ``text`` names things, and ``notes`` are kept as they are. ``counts`` are whole numbers; ``measures``, of which a
     table has one at least if it is ``measured``, and ``others`` are any. ``aliases`` are other names that people give
-    to columns. With ``ranges`` a number may be "45-50", which is taken at its middle.
+    to columns, and are taken; ``hints`` are names that may mean a column, or something else, and are asked about. With
+    ``ranges`` a number may be "45-50", which is taken at its middle.
     """
 
     text: tuple[str, ...]
@@ -57,6 +58,7 @@ class Form:
     ranges: bool = False
     required: tuple[str, ...] = ("model", "gpu", "n_gpus")
     measured: bool = True
+    hints: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
@@ -69,32 +71,48 @@ class Form:
         return (*self.text, *self.numbers, *self.notes)
 
     def heading(self, cells: list[str], where: str) -> list[str]:
-        """The names of the columns, or a ValueError; commas at the end of the line are columns without a name."""
+        """The names of the columns, in brackets those that are not used, or a ValueError.
+
+        Commas at the end of the line are columns without a name. A name that is nearly one of a column that is not
+        there is refused, for it may be a slip.
+        """
         written = len(cells)
         while not cells[-1]:
             cells = cells[:-1]
         if len(cells) == 1 and re.search(r"[;\t]", cells[0]):
             raise ValueError(f"{where}: columns must be separated by commas, got {cells[0]!r}")
         names = [re.sub(r"[\s-]+", "_", cell.casefold()) for cell in cells]
-        if unknown := {cell: name for cell, name in zip(cells, names, strict=True) if name not in self.columns}:
-            hints = {
-                f"{cell!r}: did you mean {near}?": None for cell, name in unknown.items() if (near := self._near(name))
-            }
-            known = [] if len(hints) == len(unknown) else [f"known: {', '.join(self.columns)}"]
-            said = ", ".join(map(repr, unknown))
-            raise ValueError(f"{where}: unknown columns {said}; {'; '.join([*hints, *known])}")
-        if twice := {name for name in names if names.count(name) > 1}:
+        if twice := {name for name in names if names.count(name) > 1 and name in self.columns}:
             raise ValueError(f"{where}: columns there twice: {', '.join(sorted(twice))}")
+        names = [self._meant(name, names) for name in names]
+        others = [cell for cell, name in zip(cells, names, strict=True) if not name]
+        slips = {cell: near for cell in others if (near := self._near(cell, names))}
+        if slips:
+            hints = "; ".join(f"{cell!r}: did you mean {near}?" for cell, near in slips.items())
+            raise ValueError(f"{where}: unknown columns {', '.join(map(repr, slips))}; {hints}")
         if missing := [name for name in self.required if name not in names]:
-            raise ValueError(f"{where}: missing columns {', '.join(missing)}")
+            unused = f"; not used: {', '.join(map(repr, others))}" if others else ""
+            raise ValueError(f"{where}: missing columns {', '.join(missing)}{unused}; known: {', '.join(self.columns)}")
         if self.measured and not set(self.measures) & set(names):
             raise ValueError(f"{where}: no column with a measurement; it needs one of {', '.join(self.measures)}")
-        return names + [""] * (written - len(names))
+        named = [name or f"({cell})" for cell, name in zip(cells, names, strict=True)]
+        return named + [""] * (written - len(named))
 
-    def _near(self, name: str) -> str | None:
-        """The column that somebody may have meant."""
-        near = [self.aliases[name]] if name in self.aliases else get_close_matches(name, self.columns, n=1, cutoff=0.6)
-        return near[0] if near else None
+    def _meant(self, name: str, names: list[str]) -> str:
+        """The column that a name is: its own, or an alias's unless the column itself is there, or an earlier alias."""
+        if name in self.columns:
+            return name
+        own = self.aliases.get(name, "")
+        earlier = [other for other in names[: names.index(name)] if self.aliases.get(other) == own]
+        return "" if own in names or earlier else own
+
+    def _near(self, cell: str, names: list[str]) -> str | None:
+        """The column that somebody may have meant by a name that is none, if it is not there."""
+        name = re.sub(r"[\s-]+", "_", cell.casefold())
+        if name in self.aliases:
+            return None
+        near = [self.hints[name]] if name in self.hints else get_close_matches(name, self.columns, n=1, cutoff=0.85)
+        return near[0] if near and near[0] not in names else None
 
     def number(self, name: str, text: str) -> float | None:
         """A cell of numbers (None: not published), or a ValueError that says what is allowed."""
@@ -133,7 +151,9 @@ class Row:
         self.filled: dict[str, str] = {}
         self.numbers: dict[str, float | None] = {}
         self.ranges: dict[str, str] = {}  # cells that are one, as "47.5 (middle of 45-50)"
-        self.text = dict.fromkeys(form.columns, "") | dict(zip(heading, cells, strict=False))
+        self.text = dict.fromkeys(form.columns, "") | {
+            name: cell for name, cell in zip(heading, cells, strict=False) if name in form.columns
+        }
         for name in form.text:
             if self.text[name].casefold() in EMPTY - {"none"}:  # which says something of sharding, and of recomputation
                 self.text[name] = ""
@@ -167,6 +187,16 @@ class Row:
         middle = (float(ends[1]) + float(ends[2])) / 2
         self.ranges[name] = f"{middle:g} (middle of {text})"
         return middle
+
+
+def unused_columns(text: str, name: str, form: Form) -> list[str]:
+    """The columns of a table that no rule reads, as they are written; ``name`` stands in messages."""
+    for line in csv.reader(io.StringIO(text)):
+        cells = [cell.strip() for cell in line]
+        if any(cells) and not cells[0].startswith("#"):
+            names = form.heading(cells, f"{name}, line 1")
+            return [name[1:-1] for name in names if name.startswith("(")]
+    return []
 
 
 def _fault(columns: int, written: int, cells: list[str]) -> str:

@@ -70,22 +70,29 @@ def row_model(row: Row) -> Transformer:
     return found
 
 
+# What people write for a precision, whole: a text that says more, such as "bf16 (fp8 disabled)", is refused.
 _PRECISIONS = (
-    ("fp4", "fp4"),
-    ("fp8.*row|row.*fp8", "fp8-row"),
-    ("fp8|float8|e4m3", "fp8"),
-    ("int8", "int8"),
-    ("(?<!b)(fp16|float16)|half", "fp16"),
-    ("bf16|bfloat16|^$|not stated|mixed|^amp$", "bf16"),
+    (r"(?:nv|mx)?fp4", "fp4"),
+    (r"(?:fp8|float8).?row.?wise", "fp8-row"),
+    (
+        r"(?:mx)?fp8|float8|e4m3|"
+        r"fp8[ _-](?:cs|mx|ds|full|hybrid|blockwise|block|tensorwise|delayed|current)(?: \(fp8-mx\))?",
+        "fp8",
+    ),
+    (r"int8", "int8"),
+    (r"(?:amp_)?(?:fp16|float16)|half|16-mixed", "fp16"),
+    (r"(?:amp_)?(?:bf16|bfloat16)|bf16-mixed|not stated|mixed|amp|", "bf16"),
 )
 
 
 def row_precision(row: Row, machine: Machine) -> str:
     """The precision that a row names, if its chip has a peak for it."""
     text = row.text["precision"].casefold()
-    name = next((name for pattern, name in _PRECISIONS if re.search(pattern, text)), None)
+    name = next((name for pattern, name in _PRECISIONS if re.fullmatch(pattern, text)), None)
     if name is None:
-        raise SkipRow(f"no data on the precision {row.text['precision']!r}")
+        raise SkipRow(
+            f"no data on the precision {row.text['precision']!r}: one of bf16, fp16, fp8, mxfp8, fp4, nvfp4, int8"
+        )
     if name == "bf16" and "bf16" not in machine.peaks:
         name = "fp16"
     if PRECISIONS[name][0] not in machine.peaks:

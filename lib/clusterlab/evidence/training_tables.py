@@ -19,38 +19,73 @@ from .training_runs import Run
 
 # --- Training runs ---------------------------------------------------------------------------------------------------
 
+# Other names of columns, as stacks and their loggers have them.
 _ALIASES = {
-    "global_batch": "batch batch_size global_batch_size gbs sequences_per_step",
-    "micro_batch": "microbatch micro_batch_size mbs microbatch_size device_batch",
-    "seq": "sequence seq_len seqlen seq_length sequence_length context context_length",
-    "n_gpus": "gpus num_gpus gpu_count world_size accelerators chips",
-    "gpu": "accelerator gpu_type chip device",
-    "tokens_per_s_per_gpu": "tokens/s tokens_per_s tokens_per_second tokens/s/gpu tps tgs throughput",
-    "step_time_s": "step_time time time_s seconds iteration_time iter_time s/step",
-    "mfu_pct": "mfu",
-    "hfu_pct": "hfu",
-    "model_tflops_per_gpu": "tflops tflops_per_gpu tflop/s tflop/s/gpu",
-    "params_b": "params parameters size size_b",
+    "global_batch": "batch_size_global global_batch_size gbs global_bs train_batch_size sequences_per_step",
+    "micro_batch": "micro_batch_size mbs microbatch_size micro_bs train_micro_batch_size_per_gpu",
+    "seq": "seq_len seqlen seq_length sequence_length max_seq_len encoder_seq_length max_target_length",
+    "n_gpus": "gpus num_gpus gpu_count world_size ngpus",
+    "gpu": "accelerator gpu_type gpu_name",
+    "tp": "tp_size tensor_parallel tensor_parallel_size tensor_model_parallel_size",
+    "pp": "pp_size pipeline_parallel pipeline_parallel_size pipeline_model_parallel_size",
+    "dp": "dp_size data_parallel data_parallel_size",
+    "cp": "cp_size context_parallel context_parallel_size",
+    "ep": "ep_size expert_parallel expert_parallel_size expert_model_parallel_size",
+    "tokens_per_s_per_gpu": "tokens/s/gpu tokens_per_sec_per_gpu tokens_per_second_per_gpu tgs",
+    "step_time_s": "step_time_seconds step_seconds time_per_step_s s/step",
+    "mfu_pct": "mfu_percent mfu(%)",
+    "hfu_pct": "hfu_percent hfu(%)",
+    "model_tflops_per_gpu": "tflops/s/gpu tflop/s/gpu tflops_per_gpu tflops/gpu",
     "precision": "dtype",
     "fsdp": "zero zero_stage sharding",
-    "recompute": "activation_checkpointing checkpointing remat recomputation",
-    "seq_parallel": "sequence_parallel sp",
-    "vpp": "chunks virtual_stages interleaving",
-    "gpus_per_node": "node_size gpus/node",
-    "row_id": "id row run",
-    "model": "name model_name",
-    "layers": "n_layers num_layers",
+    "recompute": "activation_checkpointing recompute_granularity remat recomputation",
+    "seq_parallel": "sequence_parallel",
+    "vpp": "vp virtual_stages virtual_pipeline_parallel_size",
+    "gpus_per_node": "gpus/node devices_per_node",
+    "row_id": "run_id run_name",
+    "model": "model_name model_id",
+    "layers": "n_layers num_layers num_hidden_layers",
     "hidden": "hidden_size d_model",
-    "heads": "n_heads num_heads",
-    "experts": "n_experts num_experts",
-    "expert_ffn": "moe_ffn moe_ffn_hidden_size expert_width",
-    "dense_layers": "first_k_dense first_dense_layers",
+    "heads": "n_heads num_heads num_attention_heads",
+    "kv_heads": "num_key_value_heads num_query_groups n_kv_heads",
+    "ffn": "ffn_hidden_size intermediate_size",
+    "vocab": "vocab_size padded_vocab_size",
+    "experts": "n_experts num_experts n_routed_experts num_local_experts",
+    "experts_per_token": "num_experts_per_tok moe_router_topk topk",
+    "shared_experts": "n_shared_experts",
+    "expert_ffn": "moe_ffn moe_ffn_hidden_size moe_intermediate_size expert_width",
+    "dense_layers": "first_k_dense first_k_dense_replace first_dense_layers",
     "software": "stack framework library",
     "tp_overlap": "tp_comm_overlap async_tp",
     "dp_overlap": "overlap_grad_reduce",
     "ep_overlap": "moe_a2a_overlap",
-    "attention_kernel": "attention attn attention_backend",
+    "attention_kernel": "attention_backend",
+    "params_b": "params_billion parameters_b",
 }
+# Names that may mean a column, or another thing: a batch of one rank, a rate of all GPUs, milliseconds, a share.
+_HINTS = {
+    "global_batch": "batch batch_size bs",
+    "micro_batch": "microbatch device_batch local_batch_size",
+    "seq": "sequence context context_length",
+    "n_gpus": "accelerators chips devices",
+    "gpu": "chip device",
+    "tokens_per_s_per_gpu": "tokens/s tokens_per_s tokens_per_second tokens_per_sec tps throughput",
+    "step_time_s": "step_time time time_s seconds iteration_time iter_time step_time_ms",
+    "mfu_pct": "mfu",
+    "hfu_pct": "hfu",
+    "model_tflops_per_gpu": "tflops tflop/s",
+    "params_b": "params parameters size size_b",
+    "recompute": "checkpointing",
+    "seq_parallel": "sp",
+    "vpp": "chunks interleaving",
+    "attention_kernel": "attention attn",
+}
+
+
+def _each(names: dict[str, str]) -> dict[str, str]:
+    return {other: name for name, others in names.items() for other in others.split()}
+
+
 FORM = Form(
     text=(
         *("row_id", "group", "model", "gpu", "gated", "fsdp", "recompute", "seq_parallel", "precision", "software"),
@@ -64,7 +99,8 @@ FORM = Form(
     ),
     measures=MEASURES,
     others=("params_b", "active_params_b", "mfu_peak_tflops"),
-    aliases={alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()},
+    aliases=_each(_ALIASES),
+    hints=_each(_HINTS),
 )
 
 

@@ -14,8 +14,17 @@ from .counts import (
     training_flops,
 )
 from .feed_forwards import Experts, FeedForward
-from .layout import PRECISIONS, RECOMPUTE, Layout, Violations, Workload, block_violations
-from .mixers import Attention, GatedDeltaNet, KimiDelta, LatentAttention, Mamba2, Recurrent, SlidingWindow
+from .layout import PRECISIONS, RECOMPUTE, Layout, Violations, Workload, block_violations, precision_of
+from .mixers import (
+    Attention,
+    GatedDeltaNet,
+    KimiDelta,
+    LatentAttention,
+    Mamba2,
+    Recurrent,
+    SlidingWindow,
+    SparseLatentAttention,
+)
 from .published import Entry, Published, entry, match_model, normalize_name, transformer, transformers
 from .shape import Stack, Transformer, trained
 
@@ -26,5 +35,5 @@ __all__ = [
     "ParameterCount", "parameters", "ForwardFlops", "forward_flops", "TrainingFlops", "training_flops", "trained",
     "alternate_share", "kv_bytes_per_token", "kv_cache_bytes", "state_bytes", "Workload", "Layout", "Violations",
     "block_violations", "PRECISIONS", "RECOMPUTE", "Rank", "Gemm", "Traffic", "Routing", "Columns", "TILE", "Entry",
-    "Published", "entry", "match_model", "normalize_name",
+    "Published", "entry", "match_model", "normalize_name", "SparseLatentAttention", "precision_of",
 ]  # fmt: skip

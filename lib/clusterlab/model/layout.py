@@ -29,7 +29,21 @@ PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
         "fp4": ("fp4", 0.5625),
     }
 )
+_ALSO = {"mxfp8": "fp8", "float8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4", "bfloat16": "bf16", "float16": "fp16"}
 RECOMPUTE = ("none", "selective", "alternate", "full")
+
+
+def precision_of(text: str) -> str:
+    """Return the key of ``PRECISIONS`` that a text is in any case, or by another name; a ValueError where it is none.
+
+    Examples
+    --------
+    >>> precision_of("MXFP8"), precision_of("BF16")
+    ('fp8', 'bf16')
+    """
+    if (name := _ALSO.get(str(text).casefold(), str(text).casefold())) not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {text!r}")
+    return name
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,9 +73,7 @@ class Workload(Explained):
     def __post_init__(self) -> None:
         """Refuse what is no workload."""
         sequence, global_batch = whole(sequence=self.sequence, global_batch=self.global_batch)
-        vars(self).update(sequence=sequence, global_batch=global_batch)
-        if self.precision not in tuple(PRECISIONS):
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
+        vars(self).update(sequence=sequence, global_batch=global_batch, precision=precision_of(self.precision))
 
     @property
     def tokens(self) -> Number:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from ..catalogue import ROLES, Fact, Sourced, find, read_records, stored
 from ..failures import Estimate
-from ..model import transformer
+from ..own import model_of
 from ..quantities import Count
 from ..records import Json, Rows, Value, words
 from .choice import Plan, plan
@@ -114,7 +114,7 @@ def run_of(model: str, site: Site, *, tokens: float | None = None) -> tuple[Trai
                 return training, there if same else site
     if tokens is None:
         raise ValueError(f"tokens must be given: no preset has a run of {model}")
-    return Training(transformer(model), tokens), site
+    return Training(model_of(model), tokens), site
 
 
 def checks(made: Plan | Fleet, against: Preset) -> tuple[PublishedComparison, ...]:

@@ -22,7 +22,8 @@ from .. import catalogue
 from ..catalogue import PREDICTION_INTERVALS, PRICE_LISTS, Fact, Software, Sourced, find, read_records, stored
 from ..checks import check, nonnegative, positive, whole
 from ..failures import BY_HAND
-from ..model import Transformer, Workload, parameters, transformer
+from ..model import Transformer, Workload, parameters, precision_of
+from ..own import model_of
 from ..quantities import (
     Amount,
     Bytes,
@@ -91,7 +92,8 @@ class Training(Explained):
     def __post_init__(self) -> None:
         """Look up the model, set the batch, and refuse what is no workload."""
         if not isinstance(self.model, Transformer):
-            object.__setattr__(self, "model", transformer(self.model))
+            object.__setattr__(self, "model", model_of(self.model))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         _refuse(self)
         if self.global_batch is None:
             least = critical_batch(loss(parameters(self.model).active, self.tokens)) / self.sequence
@@ -154,7 +156,8 @@ class Serving(Explained):
     def __post_init__(self) -> None:
         """Look up the model, and refuse what nobody asks."""
         if not isinstance(self.model, Transformer):
-            object.__setattr__(self, "model", transformer(self.model))
+            object.__setattr__(self, "model", model_of(self.model))
+        object.__setattr__(self, "precision", precision_of(self.precision))
         _refuse(self)
         self.requests, self.formats  # noqa: B018, they raise what is wrong with them
 
@@ -251,9 +254,9 @@ class Site(Explained):
     def __post_init__(self) -> None:
         """Refuse what no site has."""
         if self.accelerator is not None:
-            catalogue.accelerator(self.accelerator)
+            object.__setattr__(self, "accelerator", catalogue.accelerator(self.accelerator).name)
         if self.network is not None:
-            catalogue.link(self.network)
+            object.__setattr__(self, "network", catalogue.link(self.network).name)
         _refuse(self)
         if self.software is not None:
             stack(self.software)

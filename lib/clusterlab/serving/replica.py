@@ -6,13 +6,14 @@ have sequences and caches of their own (attention data parallelism), ``ep`` shar
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
 from ..checks import Numeric, broadcastable, nonnegative, positive
-from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations
+from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations, precision_of
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
 
@@ -51,8 +52,13 @@ class Formats(Explained):
         """Fill in the bytes of a weight, and refuse unknown precisions and sizes that are none."""
         for name in ("compute", "mixing"):
             value = getattr(self, name)
-            if value not in _COMPUTE and (name, value) != ("mixing", None):
+            if (name, value) == ("mixing", None):
+                continue
+            with suppress(ValueError):  # by another name, or in another case
+                value = precision_of(value)
+            if value not in _COMPUTE:
                 raise ValueError(f"{name} must be one of {', '.join(_COMPUTE)}; got {value!r}")
+            object.__setattr__(self, name, value)
         if self.weight_bytes is None:
             object.__setattr__(self, "weight_bytes", PRECISIONS[self.compute][1])
         for name in ("weight_bytes", "cache_bytes"):

@@ -108,7 +108,11 @@ def _run(arguments: argparse.Namespace) -> int:
     """Print every value of a file, or of all catalogues; gaps go to stderr."""
     texts: dict[str, tuple[str, str | None]] = {name: (stored(name), name) for name in CATALOGUES}
     if arguments.file:
-        texts = {name_of(arguments.file): (read_text(arguments.file), None)}
+        texts = {(name := name_of(arguments.file)): ((text := read_text(arguments.file)), None)}
+        try:
+            parsed(text)
+        except ValueError as error:  # it cannot be read: no gap, but a wrong call
+            raise ValueError(f"{name}: not TOML: {error}") from None
     found, gaps = {}, []
     for name, (text, known) in texts.items():
         try:

@@ -11,7 +11,8 @@ import numpy as np
 from ... import catalogue
 from ...catalogue import SERVING, Machine, machine
 from ...evidence.naming import in_catalogue
-from ...model import PRECISIONS, Layout, Transformer, transformer
+from ...model import PRECISIONS, Layout, Transformer
+from ...own import is_path, model_of
 from ...planning import quantity
 from ...records import aligned
 from ...serving import Formats, Kept, Promise, Replica, Requests, largest_batch, pools_for, replicas_for, violations
@@ -84,8 +85,8 @@ def _number(name: str, text: str) -> float:
 
 
 def _model(name: str) -> Transformer:
-    known = in_catalogue(name, (), None)
-    return known.shape if known else transformer(name)  # which says the nearest names
+    known = None if is_path(name) else in_catalogue(name, (), None)
+    return known.shape if known else model_of(name)  # which says the nearest names
 
 
 def _formats(precision: str | None, one: Machine) -> Formats:

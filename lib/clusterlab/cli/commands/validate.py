@@ -44,32 +44,50 @@ from ...evidence import (
     training_protocol,
     unreached,
 )
+from ...evidence.inference_runs import FORM as OFFLINE_FORM
+from ...evidence.nccl_tests import looks_like_log
+from ...evidence.online_runs import FORM as ONLINE_FORM
+from ...evidence.outputs import JobList, Reading, read_output
+from ...evidence.rows import Form, unused_columns
 from ...evidence.text import UNUSABLE, name_of, read_text
+from ...evidence.training_tables import FORM as TRAINING_FORM
 from ...parallelism import Step
 from ...planning import match_stack, not_named
-from ...records import aligned, with_interval
+from ...records import Json, aligned, with_interval
 from ...serving import MEASURES
 from ...units import fmt
 from ..command import SOFTWARE_HELP, Command
 from ..incident_log import incidents_object, incidents_told, learned_from
+from ..outputs import Told, as_table, jobs_object, jobs_told, refuse_given
+from ..outputs import add_arguments as add_outputs
+from . import predict
 
 # Two published runs: Korthikanti et al. 2022, table 5, and NVIDIA's NeMo documentation, container 24.07.
 TEMPLATE = """\
 # A line for each run, and one measurement at least; lines like this one are comments.
 # Needed: model, gpu, n_gpus, tp, pp, global_batch, seq. What else is left empty is filled in, and the table says how.
 # software, with its version, narrows the prediction; without it a run may be by any stack of its years.
-model,gpu,n_gpus,tp,pp,global_batch,seq,micro_batch,recompute,precision,software,step_time_s,tokens_per_s_per_gpu
-GPT 175B,A100 80GB,64,8,8,64,2048,1,selective,fp16,Megatron-LM 2022,13.75,
-Llama 2 70B,H100,64,4,4,128,4096,1,,fp8,NeMo 24.07,,1707
+model,gpu,n_gpus,tp,pp,cp,vpp,global_batch,seq,micro_batch,recompute,precision,software,step_time_s,tokens_per_s_per_gpu,mfu_pct
+GPT 175B,A100 80GB,64,8,8,1,,64,2048,1,selective,fp16,Megatron-LM 2022,13.75,,
+Llama 2 70B,H100,64,4,4,1,,128,4096,1,,fp8,NeMo 24.07,,1707,
 """
+# A published run of serving: aiconfigurator's silicon samples, with its lengths in the mean.
+SERVING_TEMPLATE = """\
+# A line for each run at a concurrency; lines like this one are comments.
+# Needed: model, gpu, isl, osl, concurrency, and one of ttft_ms, tpot_ms, output_tok_s_total (of all GPUs).
+model,gpu,n_gpus,tp,attention_dp,moe_ep,software,precision,isl,osl,concurrency,ttft_ms,tpot_ms,output_tok_s_total
+MiniMax M2.5,B200,4,1,4,4,vLLM 0.19.0,fp8,922,922,256,388.04,23.67,
+"""
+TEMPLATES = {"training": TEMPLATE, "serving": SERVING_TEMPLATE}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Say what the command takes."""
     group = parser.add_mutually_exclusive_group(required=True)
-    text = "a CSV with columns such as those of --template; - is standard input"
+    text = "a log or a JSON of a program, or a CSV with columns such as those of --template; - is standard input"
     group.add_argument("file", nargs="?", help=text)
-    group.add_argument("--template", action="store_true", help="print a CSV to fill in, with two published runs")
+    text = "print a CSV to fill in, with published runs: of training, or of serving"
+    group.add_argument("--template", nargs="?", const="training", choices=TEMPLATES, metavar="KIND", help=text)
     text = "leave each stack on each generation out of the published training runs, and print how far off it is"
     group.add_argument("--protocol", action="store_true", help=text)
     parser.add_argument("--software", metavar="NAME", help=SOFTWARE_HELP)
@@ -79,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--leave-one-out", action="store_true", help=text)
     text = "a CSV of runs of your machine: they correct the predictions of FILE, and narrow the intervals"
     parser.add_argument("--calibrate", metavar="RUNS", help=text)
+    add_outputs(parser)
     parser.add_argument("--incident-gpus", metavar="N", help="of a log of incidents: the accelerators that it is of")
     parser.add_argument("--incident-days", metavar="N", help="of a log of incidents: the days that it is of")
 
@@ -90,22 +109,57 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.protocol:
         return _print_protocol(as_json=arguments.json)
     if arguments.template:
-        print(TEMPLATE, end="")
+        print(TEMPLATES[arguments.template], end="")
         return 0
     if arguments.calibrate == arguments.file == "-":
         raise ValueError("FILE and --calibrate cannot both be standard input")
-    text = read_text(arguments.file)
+    text, name = read_text(arguments.file, errors="replace"), name_of(arguments.file)
+    output = read_output(text, name)
+    if isinstance(output, JobList):
+        print(json.dumps(jobs_object(output), indent=1) if arguments.json else jobs_told(output))
+        return 0
+    if isinstance(output, Reading):
+        return _run_output(arguments, as_table(output, name, arguments))
+    if looks_like_log(text):
+        return _run_collectives(arguments)
+    text = read_text(arguments.file) if arguments.file != "-" else text  # a table is UTF-8 throughout
+    refuse_given(arguments, name)
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     if is_incidents(re.split(r"[,;\t]", first)):
         return _run_incidents(arguments, text)
     if arguments.incident_gpus or arguments.incident_days:
-        raise ValueError(
-            f"--incident-gpus and --incident-days go with a log of incidents; {name_of(arguments.file)} is none"
-        )
+        raise ValueError(f"--incident-gpus and --incident-days go with a log of incidents; {name} is none")
     heading = next(csv.reader([first]), [])
     if is_online(heading):
         return _run_online(arguments, text)
     return _run_inference(arguments, text) if is_inference(heading) else _run_training(arguments, text)
+
+
+# --- Outputs of programs ---------------------------------------------------------------------------------------------
+
+
+def _run_output(arguments: argparse.Namespace, told: Told) -> int:
+    """A run by what a program printed of it: first what that says, then the run as a row of a table."""
+    if not arguments.json:
+        print("\n".join(told.lines), end="\n\n")
+    by_kind = {"training": _run_training, "inference": _run_inference, "serving online": _run_online}
+    return by_kind[told.kind](arguments, told.table, told.said)
+
+
+def _run_collectives(arguments: argparse.Namespace) -> int:
+    """A log of nccl-tests: what ``predict`` prints."""
+    if arguments.file == "-":
+        raise ValueError("standard input is a log of nccl-tests: clusterlab predict - reads it")
+    unsaid = dict.fromkeys(("collective", "ranks", "nodes", "scale_up", "network"))
+    status = predict.run(argparse.Namespace(file=arguments.file, json=arguments.json, **unsaid))
+    if status:
+        print("clusterlab predict takes what a log does not say: --network, --nodes, --ranks", file=sys.stderr)
+    return status
+
+
+def _print_unused(arguments: argparse.Namespace, text: str, form: Form) -> None:
+    if unused := unused_columns(text, name_of(arguments.file), form):
+        print(f"columns that were not used: {', '.join(unused)}", file=sys.stderr)
 
 
 # --- Incidents -------------------------------------------------------------------------------------------------------
@@ -122,12 +176,13 @@ def _run_incidents(arguments: argparse.Namespace, text: str) -> int:
 # --- Training --------------------------------------------------------------------------------------------------------
 
 
-def _run_training(arguments: argparse.Namespace, text: str) -> int:
+def _run_training(arguments: argparse.Namespace, text: str, output: Mapping[str, Json] | None = None) -> int:
     if arguments.calibrate is not None and arguments.leave_one_out:
         raise ValueError("--calibrate does not go with --leave-one-out, which predicts sources by one another")
     software = arguments.software or None
     measured = arguments.calibrate is None
     runs, skipped = parse_runs(text, name_of(arguments.file), measured=measured, software=software)
+    _print_unused(arguments, text, TRAINING_FORM)
     if arguments.leave_one_out:
         return _print_left_out(runs, skipped, as_json=arguments.json)
     mine, unused = ([], []) if arguments.calibrate is None else _own_runs(arguments.calibrate, arguments.software)
@@ -140,6 +195,7 @@ def _run_training(arguments: argparse.Namespace, text: str) -> int:
         found = _found(scores, overall) | {"memory": memory_fit(runs)}
         found |= {"software": _unnamed(runs, steps) or None, "skipped": [_why(row) for row in skipped]}
         found |= {"rows": [*(_predicted(one, *map(float, of_run)) for one, *of_run in ends), *map(_refused, skipped)]}
+        found |= {"output": output} if output else {}
         if mine:
             others = {kind: [one.row for one in some] for kind, some in beyond.items()}
             known = {"kinds": [vars(one) for one in worth], "skipped": [_why(row) for row in unused]}
@@ -271,10 +327,11 @@ def calibration_table(worth: Iterable[Calibrated]) -> str:
 # --- Inference -------------------------------------------------------------------------------------------------------
 
 
-def _run_inference(arguments: argparse.Namespace, text: str) -> int:
+def _run_inference(arguments: argparse.Namespace, text: str, output: Mapping[str, Json] | None = None) -> int:
     if arguments.calibrate is not None:
         raise ValueError(f"--calibrate takes training runs, but {name_of(arguments.file)} has runs of inference")
     runs, skipped = parse_inference(text, name_of(arguments.file))
+    _print_unused(arguments, text, OFFLINE_FORM)
     if arguments.leave_one_out:
         errors = leave_one_inference_source_out(runs)
         print(json.dumps(errors, indent=1) if arguments.json else error_table(errors))
@@ -286,6 +343,7 @@ def _run_inference(arguments: argparse.Namespace, text: str) -> int:
         ends = zip(runs, times, spreads, strict=True)
         rows = [_predicted(one, float(time), float(time * s.low), float(time * s.high)) for one, time, s in ends]
         found = _found(scores, overall) | {"skipped": [_why(row) for row in skipped]}
+        found |= {"output": output} if output else {}
         print(json.dumps(found | {"rows": [*rows, *map(_refused, skipped)]}, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
@@ -296,7 +354,9 @@ def _run_inference(arguments: argparse.Namespace, text: str) -> int:
 
 
 def inference_table(runs: Sequence[InferenceRun], times: np.ndarray) -> str:
-    """Return a line for each run: measured, predicted with an 80 % interval, the error, and what was filled in for it.
+    """Return a line for each run: measured, predicted with an 80 % interval, the error in time, and what was filled in.
+
+    Of a saturated replica the output tokens a second, of others the time of the batch or the pass.
 
     Examples
     --------
@@ -306,8 +366,13 @@ def inference_table(runs: Sequence[InferenceRun], times: np.ndarray) -> str:
     rows = [("row", "source", "kind", "measured", "predicted", "error", "filled in")]
     for run, time in zip(runs, times, strict=True):
         error, spread = f"{time / run.seconds - 1:+.1%}", PREDICTION_INTERVALS[inference_kind(run)]
-        said = with_interval(time, time * spread.low, time * spread.high, "s")
-        rows.append((run.row, run.source, run.kind, fmt(run.seconds, "s"), said, error, _filled(run.filled)))
+        measured, said = fmt(run.seconds, "s"), with_interval(time, time * spread.low, time * spread.high, "s")
+        if (
+            run.kind == "saturated"
+        ):  # seconds of a token: people know its inverse, and the longest time is the lowest rate
+            measured = fmt(1 / run.seconds, "tokens/s")
+            said = with_interval(1 / time, 1 / (time * spread.high), 1 / (time * spread.low), "tokens/s")
+        rows.append((run.row, run.source, run.kind, measured, said, error, _filled(run.filled)))
     return _with_text(rows, left=3)
 
 
@@ -318,10 +383,11 @@ _SHORT = {"time_to_first_token": "ttft", "time_per_token": "tpot", "tokens_per_s
 _UNITS = {"time_to_first_token": "s", "time_per_token": "s", "tokens_per_second": "tokens/s"}
 
 
-def _run_online(arguments: argparse.Namespace, text: str) -> int:
+def _run_online(arguments: argparse.Namespace, text: str, output: Mapping[str, Json] | None = None) -> int:
     if arguments.calibrate is not None:
         raise ValueError(f"--calibrate takes training runs, but {name_of(arguments.file)} has runs of serving")
     runs, skipped = parse_online(text, name_of(arguments.file))
+    _print_unused(arguments, text, ONLINE_FORM)
     if arguments.leave_one_out:
         if not runs:
             return _status(runs)
@@ -337,6 +403,7 @@ def _run_online(arguments: argparse.Namespace, text: str) -> int:
         ]
         refused = [_refused(row) | {"measures": {}} for row in skipped]
         found = {"overall": errors, "skipped": [_why(row) for row in skipped], "rows": [*rows, *refused]}
+        found |= {"output": output} if output else {}
         print(json.dumps(found, indent=1, allow_nan=False))
     else:
         if runs and not arguments.summary:
@@ -494,13 +561,16 @@ def _status(runs: Sequence[Run] | Sequence[InferenceRun] | Sequence[OnlineRun]) 
 
 COMMAND = Command(
     "predict runs of training, inference or serving and compare with their measured times",
-    "Predict published training or inference runs, or your own, and compare source by source. The columns say "
-    "which: those of inference have isl, osl or context_len, those of serving online a concurrency with ttft_ms or "
-    "tpot_ms. A log of incidents (time, cause, lost_hours) is held "
-    "against published failures.",
+    "Predict your own runs of training, inference or serving, and compare. FILE is what a program printed or wrote: a "
+    "log of Megatron, NeMo, torchtitan, DeepSpeed, MaxText or a Hugging Face Trainer, a CSV of Weights & Biases, JSON "
+    "of vllm bench serve, SGLang's bench_serving, genai-perf, AIPerf or trtllm-bench, a log of nccl-tests, a list of "
+    "jobs of sacct or Kubernetes, a log of incidents (time, cause, lost_hours). Or a table, whose columns say which: "
+    "those of inference have isl, osl or context_len, those of serving online a concurrency with ttft_ms or tpot_ms.",
     """\
     %(prog)s --template > mine.csv
     %(prog)s mine.csv
+    %(prog)s megatron.log --accelerator H100 --model "Llama 3.1 70B"
+    %(prog)s vllm.json --accelerator H100 --gpus 8 --set tp=8
     %(prog)s --json - < mine.csv
     %(prog)s mine.csv --software "NeMo 25.04"
     %(prog)s planned.csv --calibrate mine.csv

@@ -1,0 +1,267 @@
+"""Configurations: a model's Hugging Face ``config.json`` as the shape of a decoder.
+
+The keys are those that huggingface/transformers documents for each family (``configuration_*.py``). What no block of
+:mod:`clusterlab.model` is, is refused by name; a shape is held against the number of parameters that stands beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ..model import Block, GatedDeltaNet, SlidingWindow, SparseLatentAttention, Transformer, parameters
+from ..records import Json
+from ..units import fmt
+
+Config = Mapping[str, Json]
+
+# Families whose feed-forward has two matrices, and those whose head is the embedding unless they say otherwise.
+_UNGATED = (
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "gpt_neo",
+    "opt",
+    "bloom",
+    "falcon",
+    "mpt",
+    "nemotron",
+    "starcoder2",
+    "gpt_bigcode",
+)
+_TIED = ("gpt2", "gpt_neo", "opt", "bloom", "falcon", "gemma", "cohere", "mpt")
+_BIASED = ("gpt2", "gpt_neox", "gptj", "opt", "bloom", "gpt_oss", "gpt_bigcode", "starcoder2")
+# Other names of the same number, older families first.
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "layers": ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    "hidden": ("hidden_size", "n_embd", "d_model", "model_dim"),
+    "heads": ("num_attention_heads", "n_head", "n_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv"),
+    "ffn": ("intermediate_size", "n_inner", "ffn_dim", "ffn_hidden_size"),
+    "vocab": ("vocab_size",),
+    "experts": ("n_routed_experts", "num_experts", "num_local_experts"),
+    "experts_per_token": ("num_experts_per_tok", "num_experts_per_token", "moe_top_k", "experts_per_token"),
+    "shared_experts": ("n_shared_experts", "num_shared_experts"),
+    "expert_ffn": ("moe_intermediate_size",),
+    "dense_layers": ("first_k_dense_replace",),
+    "mtp_depth": ("num_nextn_predict_layers", "mtp_num_hidden_layers"),
+}
+# What no block here is: a key, and what it stands for.
+_UNKNOWN = {
+    "compress_ratios": "attention to compressed keys",
+    "linear_attn_config": "Kimi's linear attention",
+    "sparse_attention_config": "sparse attention over blocks of keys",
+    "enable_moe_block": "a dense feed-forward beside experts in each layer",
+    "hybrid_override_pattern": "layers of a pattern of letters (Mamba)",
+    "layers_block_type": "layers of several kinds (Mamba)",
+    "ssm_cfg": "a state-space model alone",
+    "lightning_attention": "lightning attention",
+    "hybrid_layer_pattern": "layers whose heads differ",
+    "num_kv_shared_layers": "keys that layers share",
+    "hidden_size_per_layer_input": "an embedding for each layer",
+    "block_configs": "layers that differ from one another",
+    "encoder_layers": "an encoder beside the decoder",
+}
+
+
+def read_config(text: str, name: str = "config.json", published: float | None = None) -> Transformer:
+    r"""Read the text of a ``config.json`` as a decoder.
+
+    Parameters
+    ----------
+    text
+        JSON. Of a model that sees or hears, the part ``text_config``.
+    name
+        What the model is called, and how messages call it.
+    published : optional
+        Its number of parameters; a shape that is off by more than 3 % is refused. Left open, the ``num_parameters`` of
+        the text, if it has them.
+
+    Raises
+    ------
+    ValueError
+        The text is no such configuration, lacks a size, contradicts itself, has what no block here is, or does not add
+        up to the published number.
+
+    Examples
+    --------
+    >>> llama = '{"model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,'
+    >>> llama += '"num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256}'
+    >>> parameters(read_config(llama, published=8.03e9)).total
+    8030261248
+    """
+    try:
+        whole = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{name}: not JSON: {error}") from None
+    if not isinstance(whole, dict):
+        raise ValueError(f"{name}: no configuration of a model: it must be an object")
+    inner = whole.get("text_config") or whole.get("llm_config")
+    config = (
+        {**{key: whole[key] for key in ("tie_word_embeddings",) if key in whole}, **inner}
+        if isinstance(inner, dict)
+        else whole
+    )
+    try:
+        shape = replace(_shape(config), name=name)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name}: {error}") from None
+    counted = parameters(shape).total
+    says = published if published is not None else config.get("num_parameters")
+    if isinstance(says, int | float) and not 0.97 <= counted / says <= 1.03:
+        raise ValueError(f"{name}: its shape has {fmt(counted)} parameters, and it says {fmt(float(says))}")
+    return shape
+
+
+def read_config_file(path: str | Path) -> Transformer:
+    """Read a ``config.json``, or a folder that has one, as :func:`read_config`.
+
+    A ``model.safetensors.index.json`` beside it says the number of parameters, or the size in the name of the folder
+    does (``Qwen3-30B-A3B``).
+    """
+    path = Path(path)
+    path = path / "config.json" if path.is_dir() else path
+    folder = path.resolve().parent.name
+    shape = read_config(path.read_text(encoding="utf-8"), folder if path.name == "config.json" else path.stem)
+    counted, says = parameters(shape).total, _said_beside(path)
+    if says and not 0.97 <= counted / says <= 1.03:
+        raise ValueError(f"{path}: its shape has {fmt(counted)} parameters, and its weights {fmt(says)}")
+    named = re.search(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)[Bb](?![A-Za-z0-9])", folder)
+    if not says and named and not 0.75 <= counted / (float(named[1]) * 1e9) <= 1.25:
+        raise ValueError(f"{path}: its shape has {fmt(counted)} parameters, and its folder is called {folder}")
+    return shape
+
+
+def _said_beside(path: Path) -> float | None:
+    """Parameters as the index of the weights has them."""
+    index = path.with_name("model.safetensors.index.json")
+    if not index.exists():
+        return None
+    metadata = json.loads(index.read_text(encoding="utf-8")).get("metadata", {})
+    total = metadata.get("total_parameters")
+    return float(total) if isinstance(total, int | float) else None
+
+
+def _size(config: Config, field: str) -> int | None:
+    """A size by one of its names; 0 and null are none."""
+    values = {name: config[name] for name in _NAMES[field] if config.get(name)}
+    if odd := [name for name, value in values.items() if isinstance(value, bool) or not isinstance(value, int)]:
+        raise ValueError(f"{odd[0]} must be a whole number, got {values[odd[0]]!r}")
+    if len(set(map(str, values.values()))) > 1:
+        said = ", ".join(f"{name} {value}" for name, value in values.items())
+        raise ValueError(f"it contradicts itself: {said}")
+    return next((int(str(value)) for value in values.values()), None)
+
+
+def _shape(config: Config) -> Transformer:
+    for key, what in _UNKNOWN.items():
+        if config.get(key):
+            raise ValueError(f"{key}: {what} is no block of clusterlab; others are in clusterlab.model")
+    kinds = config.get("attn_type_list")
+    if isinstance(kinds, list) and 0 in kinds:
+        raise ValueError("attn_type_list: lightning attention is no block of clusterlab")
+    if len(set(map(str, config.get("indexer_types") or ["full"]))) > 1:  # type: ignore[arg-type]  # a list
+        raise ValueError("indexer_types: an indexer that layers share is no block of clusterlab")
+    family = str(config.get("model_type", ""))
+    sizes = {field: value for field in _NAMES if (value := _size(config, field)) is not None}
+    if missing := [_NAMES[field][0] for field in ("layers", "hidden", "heads", "vocab") if field not in sizes]:
+        raise ValueError(f"no configuration of a decoder: it lacks {', '.join(missing)}")
+    gated = not family.startswith(_UNGATED) or "gated" in str(config.get("hidden_act", ""))
+    sizes.setdefault("ffn", sizes.get("expert_ffn", 0) if "experts" in sizes else 4 * sizes["hidden"])
+    fields: dict[str, Json] = {**sizes, "gated": gated, "biases": family in _BIASED}
+    fields["tied"] = bool(config.get("tie_word_embeddings", family.startswith(_TIED)))
+    if family == "falcon" and config.get("multi_query") and not config.get("new_decoder_architecture"):
+        fields["kv_heads"] = 1
+    if family in ("gpt2", "opt", "gpt_neo", "gpt_bigcode"):
+        fields["positions"] = config.get("n_positions") or config.get("max_position_embeddings") or 0
+    fields |= _experts(config, sizes) | _attention(config)
+    others = _others(config, sizes["layers"])
+    return Transformer(**{**fields, "others": others})  # type: ignore[arg-type]  # each is of its field's kind
+
+
+def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
+    """Which layers have experts, and how wide these are."""
+    if "experts" not in sizes:
+        return {"mtp_depth": sizes.get("mtp_depth", 0)}
+    if "experts_per_token" not in sizes:
+        raise ValueError("it has experts, and doesn't say how many a token goes to (num_experts_per_tok)")
+    found: dict[str, Json] = {}
+    width = sizes.get("expert_ffn", sizes["ffn"])
+    shared = config.get("shared_expert_intermediate_size") or config.get("shared_intermediate_size")
+    if isinstance(shared, int) and shared:
+        if shared % width:
+            raise ValueError(f"shared experts of width {shared} beside experts of {width} are no block of clusterlab")
+        found["shared_experts"] = shared // width
+    every = config.get("interleave_moe_layer_step") or config.get("decoder_sparse_step") or 1
+    if str(config.get("model_type", "")).startswith("llama4"):  # one shared expert as wide; wider dense layers
+        found |= {
+            "shared_experts": 1,
+            "expert_ffn": sizes["ffn"],
+            "ffn": config.get("intermediate_size_mlp", sizes["ffn"]),
+        }
+    dense = sizes.get("dense_layers", 0)
+    if (
+        isinstance(every, int) and every > 1
+    ):  # as many dense layers, for what they hold and compute not where they stand
+        dense = sizes["layers"] - sizes["layers"] // every
+    only = config.get("mlp_only_layers")
+    return found | {"dense_layers": dense or (len(only) if isinstance(only, list) else 0)}
+
+
+def _attention(config: Config) -> dict[str, Json]:
+    """Sizes of heads, and the latents where keys and values come from one."""
+    if not config.get("kv_lora_rank"):
+        return {"head_dim": config["head_dim"]} if config.get("head_dim") else {}
+    return {
+        "kv_rank": config["kv_lora_rank"],
+        "query_rank": config.get("q_lora_rank") or 0,
+        "rope_dim": config.get("qk_rope_head_dim") or 64,
+        "head_dim": config.get("qk_nope_head_dim") or 128,
+        "value_dim": config.get("v_head_dim") or 128,
+        "kv_heads": None,
+    }
+
+
+def _others(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
+    """The blocks that stand in attention's place in some layers."""
+    if top := config.get("index_topk"):
+        heads, width = config.get("index_n_heads"), config.get("index_head_dim")
+        return ((layers, SparseLatentAttention(top=top, heads=heads, head_dim=width)),)  # type: ignore[arg-type]  # counts
+    kinds = _kinds(config, layers)
+    found: list[tuple[int, Block]] = []
+    if linear := kinds.count("linear_attention"):
+        names = ("num_key_heads", "key_head_dim", "num_value_heads", "value_head_dim")
+        sizes = [config[f"linear_{name}"] for name in names]
+        found.append((linear, GatedDeltaNet(*sizes)))  # type: ignore[arg-type]  # counts
+    size = config.get("sliding_window") or config.get("attention_chunk_size")
+    if windows := sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds):
+        if not isinstance(size, int):
+            raise ValueError(f"{windows} layers of sliding attention, and no sliding_window")
+        found.append((windows, SlidingWindow(size)))
+    return tuple(found)
+
+
+def _kinds(config: Config, layers: int) -> list[str]:
+    """What mixes tokens in each layer, as ``layer_types`` names it, or as older configurations mean it."""
+    listed = config.get("layer_types")
+    if isinstance(listed, list):
+        if len(listed) != layers:
+            raise ValueError(f"it contradicts itself: {layers} layers, and layer_types of {len(listed)}")
+        known = ("full_attention", "sliding_attention", "chunked_attention", "linear_attention")
+        if odd := [kind for kind in listed if kind not in known]:
+            raise ValueError(f"layer_types: {odd[0]} is no block of clusterlab")
+        return [str(kind) for kind in listed]
+    full = config.get("full_attention_interval")
+    every, family = config.get("sliding_window_pattern"), str(config.get("model_type", ""))
+    if isinstance(full, int):
+        return ["full_attention" if (i + 1) % full == 0 else "linear_attention" for i in range(layers)]
+    if every is None and family.startswith(("gemma2", "gpt_oss", "gemma3")):
+        every = 6 if family.startswith("gemma3") else 2
+    if isinstance(every, int) and config.get("sliding_window"):
+        return ["full_attention" if (i + 1) % every == 0 else "sliding_attention" for i in range(layers)]
+    if family == "mistral" and config.get("sliding_window"):
+        return ["sliding_attention"] * layers
+    return ["full_attention"] * layers  # Qwen's window is off unless use_sliding_window says so

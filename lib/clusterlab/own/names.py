@@ -1,0 +1,112 @@
+"""Names of models: as people write them, as Hugging Face has them, or the path of a ``config.json``."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ..model import Entry, Transformer, entry, match_model, normalize_name
+from .config import read_config_file
+
+# Words around the name of a model that do not change its shape.
+_AROUND = re.compile(
+    r"PTD-P|ZeRO-3|\b(meta|nvidia|google|instruct|base|chat|thinking|hf|it|pt|llm|pre-?train(ing)?|dense|maxtext|model|moe|"
+    r"fp8|nvfp4|mxfp4|fp4|bf16|awq|gptq|w4a16|w8a8|int4|int8|quantized|dynamic|original)\b|-v\d\.\d|-\d{4}\b",
+    re.IGNORECASE,
+)
+_NICKNAMES = {
+    "nemotron 15b": "Nemotron-4 15B",
+    "nemotron 340b": "Nemotron-4 340B",
+    "nemotron 8b": "Nemotron-3 8B",
+    "nemotron 22b": "Nemotron-3 22B",
+    "gpt-neox": "GPT-NeoX-20B",
+    "llama 3.3 70b": "Llama 3.1 70B",
+    "deepseek r1": "DeepSeek-V3",
+    "deepseek v3.1": "DeepSeek-V3",
+    "deepseek2 16b": "DeepSeek-V2-Lite 16B",
+    "deepseek-v2-lite": "DeepSeek-V2-Lite 16B",
+    "deepseek2 236b": "DeepSeek-V2 236B",
+    "deepseek3 671b": "DeepSeek-V3",
+    "deepseek v3 671b": "DeepSeek-V3",
+    "llama 30b": "LLaMA 33B",
+    "llama4 17b 16e": "Llama 4 Scout",
+    "llama 4 scout 17b 16e": "Llama 4 Scout",
+    "llama4 17b 128e": "Llama 4 Maverick",
+    "llama 4 maverick 17b 128e": "Llama 4 Maverick",
+    "palm": "PaLM 540B",
+    "mt-nlg": "MT-NLG 530B",
+    "deepseek-v2": "DeepSeek-V2 236B",
+    "bloom": "BLOOM 176B",
+    "gpt-3": "GPT-3 175B",
+}
+_OTHER_NAMES = {normalize_name(name): known for name, known in _NICKNAMES.items()}
+
+
+def spellings(written: str) -> list[str]:
+    """Return what a text may name: as it is, without its owner, without brackets and words that change no shape.
+
+    Examples
+    --------
+    >>> spellings("meta-llama/Llama-3.1-70B-Instruct")[-1]
+    'Llama-3.1-70B'
+    """
+    whole = written.split("/")[-1] if written.count("/") == 1 and " " not in written else written
+    short = re.sub(r"\(.*?\)", "", whole).strip()
+    bare = [re.sub(r"[\s_-]{2,}", " ", _AROUND.sub("", name)).strip(" -_") for name in (short, whole)]
+    return [*dict.fromkeys([written, short, whole, *bare])]
+
+
+def nickname(name: str) -> str:
+    """Return the name in the catalogue of what people call otherwise, or ``""``."""
+    return _OTHER_NAMES.get(normalize_name(name), "")
+
+
+def find_model(written: str) -> Entry | None:
+    """Return the entry of the model that a text names, as people or Hugging Face write it; None where there is none.
+
+    Examples
+    --------
+    >>> for text in ("meta-llama/Llama-3.1-70B-Instruct", "Qwen/Qwen3-30B-A3B-FP8", "deepseek-ai/DeepSeek-R1"):
+    ...     print(find_model(text).name)
+    Llama 3.1 70B
+    Qwen3 30B-A3B
+    DeepSeek-V3
+    """
+    names = spellings(str(written))
+    found = (match_model(name) for name in [*names, *filter(None, map(nickname, names))])
+    return next(filter(None, found), None)
+
+
+def is_path(written: str) -> bool:
+    """Whether a name is meant as the path of a ``config.json``, or of the folder that has it.
+
+    Examples
+    --------
+    >>> is_path("mine/config.json"), is_path("Qwen/Qwen3-32B")
+    (True, False)
+    """
+    return written.endswith(".json") or (
+        ("/" in written or "\\" in written) and (Path(written) / "config.json").is_file()
+    )
+
+
+def model_of(written: str) -> Transformer:
+    """Return the shape of a model by its name, by its Hugging Face id, or by the path of its ``config.json``.
+
+    Raises
+    ------
+    OSError
+        There is no such file.
+    ValueError
+        The catalogue has no such name; the message says the nearest. Or as
+        :func:`~clusterlab.own.read_config`.
+
+    Examples
+    --------
+    >>> model_of("deepseek-ai/DeepSeek-V3").experts
+    256
+    """
+    if is_path(str(written)):
+        return read_config_file(written)
+    found = find_model(str(written))
+    return found.shape if found else entry(written).shape  # which says the nearest names

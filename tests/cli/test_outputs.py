@@ -1,0 +1,87 @@
+"""Outputs of programs on the command line: public files, each read, completed and predicted by one command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from clusterlab.cli import main
+
+FILES = Path(__file__).parents[1] / "evidence" / "files"
+
+
+def told(capsys, *arguments, status=0):
+    assert main(["validate", *map(str, arguments)]) == status
+    return capsys.readouterr()
+
+
+def test_a_log_is_validated_with_what_it_lacks(capsys):
+    given = ("--model", "mixtral-8x7b", "--accelerator", "h100", "--gpus", "16", "--set", "seq=2048", "--set", "pp=4")
+    said = told(capsys, FILES / "megatron_756.log", *given).out
+    assert "step: median of 3 lines, 5.53 s (5.44 s to 5.72 s); none of it warm-up" in said
+    assert "you say model mixtral-8x7b, gpu h100, n_gpus 16, seq 2048, pp 4" in said
+    assert "5.53 s" in said.partition("predicted")[2]
+
+
+def test_a_log_without_what_it_lacks_asks_once(capsys):
+    heard = told(capsys, FILES / "maxtext_v5p.log", status=2).err
+    assert heard.count("\n") == 1
+    assert heard.endswith("it doesn't say gpu: give --accelerator\n")
+
+
+def test_the_batch_of_a_trainer_makes_its_samples_a_step(capsys):
+    given = (
+        "--model",
+        "Llama 2 7B",
+        "--accelerator",
+        "A100",
+        "--gpus",
+        "1",
+        "--set",
+        "seq=4096",
+        "--set",
+        "global_batch=32",
+    )
+    said = json.loads(told(capsys, FILES / "train_results.json", *given, "--json").out)
+    assert said["rows"][0]["measured"] == pytest.approx(32 / 0.749)
+    assert said["output"]["program"] == "the summary of a Hugging Face Trainer"
+
+
+def test_a_benchmark_of_serving_is_validated(capsys):
+    said = told(capsys, FILES / "trtllm_bench.txt", "--accelerator", "H100").out
+    assert "1,900 tokens/s" in said
+    given = ("--accelerator", "gh200", "--model", "Qwen2.5 7B")
+    said = json.loads(told(capsys, FILES / "sglang_bench.jsonl", *given, "--json").out)
+    assert said["rows"][0]["measures"]["ttft"]["measured"] == pytest.approx(0.04244891826)
+    assert said["rows"][0]["measures"]["throughput"]["measured"] == pytest.approx(3151.439491)
+
+
+def test_jobs_and_collectives_are_recognised(capsys, tmp_path):
+    jobs = tmp_path / "jobs.txt"
+    jobs.write_text("JobID|State|Submit|Start|End\n1|X|2025-01-01T00:00:00|2025-01-01T01:00:00|2025-01-01T03:00:00\n")
+    assert "jobs of Slurm" in told(capsys, jobs).out
+    assert json.loads(told(capsys, jobs, "--json").out)["jobs"] == 1
+    heard = told(capsys, FILES / "nccl_pair.log", status=2).err
+    assert "a prediction needs the links" in heard
+    assert "clusterlab predict takes what a log does not say" in heard
+
+
+def test_options_of_outputs_are_refused_beside_a_table(capsys, tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text("model,gpu,n_gpus,tp,pp,global_batch,seq,step_time_s\nLlama 3.1 8B,H100,64,4,1,256,4096,3\n")
+    heard = told(capsys, table, "--gpus", "8", "--set", "tp=8", status=2).err
+    assert heard == f"--gpus, --set go with the output of a program; {table} is a table, with columns for it\n"
+    assert "must be COLUMN=VALUE, got 'tp'" in told(capsys, FILES / "maxtext_v5p.log", "--set", "tp", status=2).err
+
+
+def test_columns_that_were_not_used_are_listed(capsys, tmp_path):
+    table = tmp_path / "runs.csv"
+    table.write_text("model,gpu,n_gpus,tp,pp,gbs,seq_len,Commit,step_time_s\nLlama 3.1 8B,H100,64,4,1,256,4096,3f,3\n")
+    assert told(capsys, table).err == "columns that were not used: Commit\n"
+
+
+@pytest.mark.parametrize("kind", ["training", "serving"])
+def test_a_template_is_a_table_that_can_be_read(kind, capsys, tmp_path):
+    table = tmp_path / "mine.csv"
+    table.write_text(told(capsys, "--template", kind).out)
+    assert "skipped" not in told(capsys, table).out
