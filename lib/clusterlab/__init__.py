@@ -27,6 +27,10 @@ which they build on one another:
 first: units, catalogue, model, roofline, interconnect, parallelism, failures, power.
 """
 
+from collections.abc import Callable
+
+from . import catalogue as _catalogue
+from . import failures, interconnect, model, operations, parallelism, planning, power, roofline, scaling, serving
 from .catalogue import accelerator, link, machine, node, price_list, rack
 from .failures import Job, goodput, optimal_interval, spare_pool, system_mtbf
 from .interconnect import best_all_reduce, fat_tree, hierarchical_all_reduce, ring_all_reduce
@@ -38,6 +42,7 @@ from .power import cluster_load, energy_footprint, facility
 from .roofline import attainable, decode, kernel_time, lower_bound, matmul, ridge_point
 from .scaling import amdahl_speedup, annuity, chain, compute_optimal
 from .serving import Formats, Replica, Requests, continuous_batch, forward_pass, frontier
+from .quantities import guard as _guard
 from .units import fmt, parse
 
 __version__ = "0.1.0"
@@ -51,3 +56,28 @@ __all__ = [
     "optimal_interval", "parameters", "parse", "plan", "price_list", "rack", "ridge_point", "ring_all_reduce", "search",
     "serve", "slowest", "spare_pool", "step", "sweep", "system_mtbf", "training_flops", "transformer",
 ]  # fmt: skip
+
+_ROOMS = (_catalogue, model, roofline, interconnect, parallelism, serving, failures, operations, power, scaling, planning)
+
+
+def _machine(name: str) -> _catalogue.Machine:
+    """A machine by the name of its accelerator, as people write it."""
+    chip = _catalogue.match_accelerator(name)
+    return machine(chip.name if chip else name)
+
+
+# A record may be given by its name wherever a public function or record takes it.
+NAMED: dict[type, Callable[[str], object]] = {
+    Transformer: transformer,
+    _catalogue.Machine: _machine,
+    _catalogue.Accelerator: accelerator,
+    _catalogue.Link: link,
+    _catalogue.Software: planning.stack,
+    _catalogue.ServingSoftware: lambda name: _catalogue.find("serving software", name, _catalogue.SERVING),
+    _catalogue.PriceList: price_list,
+    _catalogue.ScalingLaw: lambda name: _catalogue.find("scaling law", name, _catalogue.SCALING_LAWS),
+}
+
+for _room in _ROOMS:
+    _guard(_room, NAMED)
+    globals().update({_name: getattr(_room, _name) for _name in __all__ if hasattr(_room, _name)})

@@ -45,6 +45,8 @@ def mixture(steps: Sequence[Step]) -> Step:
     >>> print(named[0].with_interval, "by", "NeMo;", mixture(named).with_interval, "by any")
     8.46 s (7.52 to 9.52) by NeMo; 9.47 s (7.98 to 11.1) by any
     """
+    if not len(steps):
+        raise ValueError("steps must be at least one, got none")
     if len(steps) == 1:
         return steps[0]
     columns = {f.name: np.mean([getattr(one, f.name) for one in steps], axis=0) for f in fields(Step)}
@@ -61,6 +63,8 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
     >>> [round(float(end), 2) for end in mixture_interval([0.9, 1.8], [1.1, 2.2])]
     [0.93, 2.13]
     """
+    if not np.ndim(low) or np.shape(low) != np.shape(high):
+        raise ValueError(f"low and high must be arrays of one shape, got shapes {np.shape(low)} and {np.shape(high)}")
     ends = np.log([low, high])
     middle, deviation = ends.mean(axis=0), (ends[1] - ends[0]) / (2 * _TENTH)
     share = np.reshape([0.1, 0.9], (2, *(1,) * middle[0].ndim))

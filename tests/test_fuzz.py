@@ -1,0 +1,83 @@
+"""Fuzz: bad calls of every public function, and of the command, are refused by name; nothing leaks, nothing is silent."""
+
+import inspect
+from collections import Counter
+from functools import cache
+
+import pytest
+
+import clusterlab as cl
+from clusterlab import planning, serving
+from fuzzing import ROOMS, counted
+
+
+@cache
+def found(seed):
+    return counted(seed)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_bad_call_of_a_public_function_is_refused_and_never_leaks(seed):
+    counts, wrong = found(seed)
+    assert wrong == {}
+    assert sum(counts.values()) > 2000
+    assert counts["named"] > 0.8 * sum(counts.values())
+    assert counts["named"] + counts["another"] > 0.9 * sum(counts.values())
+
+
+def test_without_the_guard_the_same_calls_leak():
+    """The test above can fail: the functions themselves raise what is none of ours, hundreds of times."""
+    from fuzzing import calls, outcome
+
+    bare: Counter[str] = Counter()
+    for _, function, argument, given in calls(0, 3):
+        if function.__module__.startswith(("clusterlab.model", "clusterlab.parallelism", "clusterlab.serving")):
+            bare[outcome(function.__wrapped__, argument, given).split()[0]] += 1
+    assert bare["leaked"] > 100
+
+
+def test_names_are_taken_wherever_records_are():
+    work, layout = cl.Workload(8192, 64), cl.Layout(tp=8)
+    named = cl.step("Llama 3.1 70B", "H100", work, layout, software="NeMo 25.04")
+    same = cl.step(
+        cl.transformer("Llama 3.1 70B"), cl.machine("H100 SXM"), work, layout, software=planning.stack("NeMo 25.04")
+    )
+    assert repr(named) == repr(same)
+    assert cl.parameters("Llama 3.1 70B").total == cl.parameters(cl.transformer("Llama 3.1 70B")).total
+    assert cl.Replica("Llama 3.1 8B", "H200").machine == cl.machine("H200 SXM")
+    assert cl.Replica("Llama 3.1 8B", "H200", software="vLLM").software.name == "vLLM"
+    assert serving.violations(model="Llama 3.1 8B", layout=layout).valid
+
+
+@pytest.mark.parametrize(
+    ("why", "call"),
+    [
+        ("unknown model 'Lama 3 8B'; did you mean 'Llama 3 8B'", lambda: cl.parameters("Lama 3 8B")),
+        ("model must be Transformer or the name of one, got 3", lambda: cl.parameters(3)),
+        ("workload must be Workload, got a Layout", lambda: cl.footprint("Llama 3.1 8B", cl.Layout(), cl.Layout())),
+        ("machine must be Machine or the name of one, got None", lambda: cl.Replica("Llama 3.1 8B", None)),
+        ("job must be Job, got 3", lambda: cl.goodput(3)),
+        ("size must be 0, or from 1e-60 to 1e+60 in size; got 1e+308", lambda: cl.ring_all_reduce(1e308, 8, bandwidth=1, latency=0)),
+        ("progress must be a function or None, got 3", lambda: cl.plan(cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8), progress=3)),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named(why, call):
+    with pytest.raises(ValueError, match="^" + why.replace("(", r"\(").replace("+", r"\+")):
+        call()
+
+
+def test_a_wrong_call_is_pythons_own_to_refuse():
+    with pytest.raises(TypeError, match="missing 2 required positional arguments: 'workload' and 'layout'"):
+        cl.step("Llama 3.1 8B", "H100")
+
+
+def test_every_room_is_guarded_and_its_functions_are_found_where_they_say():
+    for room in ROOMS:
+        module = getattr(cl, room)
+        for name in getattr(module, "__all__", ()):
+            one = getattr(module, name)
+            if inspect.isfunction(one):
+                assert one.guarded
+                assert one.__module__ == module.__name__
+                assert inspect.getdoc(one)
+    assert cl.step is cl.parallelism.step
