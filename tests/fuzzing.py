@@ -26,7 +26,7 @@ from clusterlab.quantities import Quantity
 ROOMS = "model roofline interconnect parallelism serving failures operations power scaling planning".split()
 # What any argument may be given that somebody types in haste: other types, no number, ends of the range of floats.
 BAD = (None, "x", "", -1, 0, 2.5, math.nan, math.inf, 1e308, -1e-308, [], {}, (), object(), b"x", True, [None])
-BAD += (np.array([]), np.ones((2, 3)), cl.Workload(8192, 64), lambda: 3)
+BAD += (np.array([]), np.ones((2, 3)), cl.Workload(8192, 64))
 SOUND = {  # by what a signature says
     "positive and finite": 2.0,
     "zero or more and finite": 2.0,

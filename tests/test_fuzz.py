@@ -4,6 +4,7 @@ import inspect
 from collections import Counter
 from functools import cache
 
+import numpy as np
 import pytest
 
 import clusterlab as cl
@@ -59,6 +60,8 @@ def test_names_are_taken_wherever_records_are():
         ("job must be Job, got 3", lambda: cl.goodput(3)),
         ("size must be 0, or from 1e-60 to 1e+60 in size; got 1e+308", lambda: cl.ring_all_reduce(1e308, 8, bandwidth=1, latency=0)),
         ("progress must be a function or None, got 3", lambda: cl.plan(cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8), progress=3)),
+        ("low must be a number, got nan", lambda: cl.parallelism.wider(float("nan"), 1.1, 0)),
+        ("draws must be one number here, got an array", lambda: cl.plan(cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8), draws=np.ones(2))),
     ],
 )  # fmt: skip
 def test_a_wrong_argument_is_named(why, call):

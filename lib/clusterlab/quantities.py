@@ -222,7 +222,7 @@ class _Kind(NamedTuple):
 _Named = Mapping[type, Callable[[str], object]]  # a record, and what finds it by its name
 _PLAIN: Mapping[object, _Kind] = {
     str: _Kind("text", lambda one: isinstance(one, str)),
-    int: _Kind("a whole number", lambda one: isinstance(one, int | np.number | np.ndarray)),
+    int: _Kind("a whole number", lambda one: isinstance(one, int | np.number | np.ndarray) and np.size(one) == 1),
     float: _Kind("a number", lambda one: isinstance(one, int | float | np.number | np.ndarray) and np.size(one) == 1),
     bool: _Kind("True or False", lambda one: isinstance(one, bool | np.bool_)),
     None: _Kind("None", lambda one: one is None),
@@ -263,8 +263,7 @@ def _guarded(function: Callable[..., R], named: _Named, room: str) -> Callable[.
             names.extend(n for n, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
             kinds.update(_kinds_of(inspect.unwrap(function)))
             records.update(_with_records(kinds))
-        _refuse_extremes(zip(names, args, strict=False))
-        _refuse_extremes(given.items())
+        _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=True)
         if records and len(args) <= len(names):
             few = [_taken(name, one, records, named) for name, one in zip(names, args, strict=False)]
             given = {name: _taken(name, one, records, named) for name, one in given.items()}
@@ -330,11 +329,14 @@ def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]], named: _N
 _MOST = 1e60  # beyond it, and below one over it, are no bytes, no seconds and no dollars: their products overflow
 
 
-def _refuse_extremes(values: Iterable[tuple[str, object]]) -> None:
-    """Refuse finite numbers that nothing in this library counts; infinity is each function's own to allow."""
+def _refuse_extremes(values: Iterable[tuple[str, object]], *, nan: bool = False) -> None:
+    """Refuse finite numbers that nothing in this library counts, and NaN; infinity is each function's own to allow."""
     for name, value in values:
-        if isinstance(value, float) and (_MOST < abs(value) < np.inf or 0 < abs(value) < 1 / _MOST):
-            raise ValueError(f"{name} must be 0, or from {1 / _MOST:g} to {_MOST:g} in size; got {value:g}")
+        if isinstance(value, float):
+            if _MOST < abs(value) < np.inf or 0 < abs(value) < 1 / _MOST:
+                raise ValueError(f"{name} must be 0, or from {1 / _MOST:g} to {_MOST:g} in size; got {value:g}")
+            if nan and value != value:
+                raise ValueError(f"{name} must be a number, got nan")
 
 
 def _blame(
@@ -345,6 +347,11 @@ def _blame(
         allowed = kinds.get(name, ())
         if allowed and value is not usual.get(name, inspect.Parameter.empty) and not any(k.holds(value) for k in allowed):
             raise ValueError(f"{name} must be {_said(allowed)}, got {_shown(value)}") from error
+    if isinstance(error, ArithmeticError):
+        raise ValueError(f"{', '.join(values)}: numbers leave what floats can hold ({error})") from error
+    for name, value in values.items():
+        if isinstance(value, np.ndarray) and value.ndim and isinstance(error, TypeError):
+            raise ValueError(f"{name} must be one number here, got an array of shape {value.shape}") from error
 
 
 def _said(kinds: Iterable[_Kind]) -> str:
@@ -409,7 +416,8 @@ def _kinds_like(thing: object) -> list[_Kind]:
 
 def _all_are(kind: type, holds: Callable[[object], bool], values: object) -> bool:
     """Whether values are a sequence of records of a kind; what can be gone through once is not looked into."""
-    return holds(values) and (not isinstance(values, list | tuple) or all(isinstance(one, kind) for one in values))
+    looked_into = isinstance(values, list | tuple | np.ndarray)
+    return holds(values) and (not looked_into or all(isinstance(one, kind) for one in values))
 
 
 def _is(rule: Rule, value: object) -> bool:

@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
+import json
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -23,6 +25,7 @@ from textwrap import dedent, fill
 from .. import __version__
 from ..evidence.text import UNUSABLE
 from ..planning import InfeasibleError
+from .command import Waiting
 from .commands import audit as audit_command
 from .commands import explain, fit, plan, predict, serve, sweep, validate
 from .commands.audit import audit
@@ -61,6 +64,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         command.add_arguments(one)
+        one._negative_number_matcher = re.compile(r"-\.?\d")  # "-1GB" is a wrong value of an option, and no option
         one.set_defaults(run=command.run)
     return parser
 
@@ -71,10 +75,12 @@ def main(argv: list[str] | None = None, *, prog: str | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a notebook's streams write anything
             stream.reconfigure(errors="clusterlab")  # type: ignore[union-attr]
+    arguments: argparse.Namespace | None = None
     try:
         try:
             arguments = _parser(prog).parse_args(argv)
-            return arguments.run(arguments)
+            with Waiting(arguments.command):
+                return arguments.run(arguments)
         finally:
             if sys.stdout:
                 sys.stdout.flush()
@@ -85,6 +91,8 @@ def main(argv: list[str] | None = None, *, prog: str | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except (OSError, ValueError, ArithmeticError, RecursionError, MemoryError, csv.Error) as error:
+        if isinstance(error, InfeasibleError) and arguments is not None and getattr(arguments, "json", False):
+            print(json.dumps({"infeasible": str(error), "nearest": error.nearest}, indent=1))
         print(str(error) or type(error).__name__, file=sys.stderr)
         try:
             sys.stdout.flush()

@@ -25,7 +25,6 @@ from ..checks import whole
 from ..quantities import Count
 from ..records import Explained, Rows, Value, say, words
 from .choice import plan
-from .result import InfeasibleError
 from .scenario import CENTRAL, Scenario, Site, Training, from_inputs, supposed
 from .training import METRICS
 
@@ -145,11 +144,12 @@ def run_chunk(chunk: _Chunk) -> list[Cell]:
     """
     cells = []
     for accelerator, gpus in chunk.sizes:
-        training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
-        name = training.model.name
+        name = str(dict(chunk.inputs)["model"])
         try:
+            training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
+            name = training.model.name
             made = plan(training, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
-        except InfeasibleError as error:
+        except ValueError as error:  # of one machine or size: the others go on
             cells.append(Cell(name, accelerator, gpus, why=str(error)))
             continue
         numbers = {result: made.parts[result] for result in RESULTS}

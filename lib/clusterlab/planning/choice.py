@@ -385,7 +385,7 @@ def _best_layouts(
         training.workload,
         gpus=sizes,
         software=site.stack_on(chips.name),
-        capacity=site.memory,
+        capacity=site.room(chips.hbm_capacity),
         values=values,
     )
     order = np.argsort(found.step.time, kind="stable") if found.memory.size else np.array([], int)

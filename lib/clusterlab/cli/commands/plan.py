@@ -26,7 +26,8 @@ from ...planning import (
 )
 from ...records import Json
 from ...units import fmt
-from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
+from ..command import AXES, DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, read_layout, say_unlikely
+from ..command import scenario_of, writable
 from ..incident_log import incidents_object, incidents_told, learned_from
 from .audit import parsed
 
@@ -36,8 +37,8 @@ _SHOWN = 10  # plans to choose from, and assumptions, that are printed
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a TOML file of inputs, named as the options; - is standard input; options come before it"
     parser.add_argument("file", nargs="?", help=text)
-    for name, kind, text in INPUTS:
-        parser.add_argument(f"--{name}", metavar=kind, help=text)
+    for one in INPUTS:
+        parser.add_argument(f"--{one.name}", metavar=one.kind, help=one.help)
     parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     names = ", ".join(f'"{name}"' for name in PRESETS)
@@ -53,6 +54,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make a plan, print it, and write its page."""
+    writable("report", arguments.report)
     inputs = _inputs(arguments)
     scenario = scenario_of(arguments.assume or [])
     if restarts := inputs.pop("restarts", ""):
@@ -117,7 +119,7 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
             given |= parsed(read_text(arguments.file))
         except ValueError as error:
             raise ValueError(f"{name_of(arguments.file)}: {error}") from None
-    for name, *_ in INPUTS:
+    for name in (one.name for one in INPUTS):
         value = getattr(arguments, name.replace("-", "_"))
         given |= {} if value is None else {name: value}
     given = {key.replace("-", "_"): value for key, value in given.items()}
@@ -125,15 +127,14 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
     if not isinstance(layout, Mapping):
         raise ValueError(f"layout must be a table, got {layout!r}")
     given |= layout
-    for part in arguments.layout.split(",") if arguments.layout else ():
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise ValueError(f"layout must be AXIS=NUMBER, got {part!r}")
-        given[name.strip()] = value.strip()
+    given |= read_layout(arguments.layout or "")
+    known = {key: kind for key, kind in KINDS.items() if not ("rate" in given and key in AXES)}
     for key in given:
         if key != "recompute":
-            find("input", key, KINDS)
-    return {key: read_input(key, value) for key, value in given.items()}
+            find("input", key, known)
+    inputs = {key: read_input(key, value) for key, value in given.items()}
+    say_unlikely(inputs)
+    return inputs
 
 
 COMMAND = Command(

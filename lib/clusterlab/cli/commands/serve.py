@@ -186,7 +186,7 @@ def _object(one: _Found | None) -> dict[str, object] | None:
 COMMAND = Command(
     "count the GPUs that keep a promised first token and speed",
     "Lengths, a rate of requests, and what is promised to users: the fewest GPUs that keep it, with prompts read where "
-    "answers are written and in a pool of their own, with an 80 %% interval of each count, and what binds.",
+    "answers are written and in a pool of their own, with an 80 % interval of each count, and what binds.",
     """\
     %(prog)s --model "Llama 3.1 70B" --accelerator "H200 SXM" --rate 1000
     %(prog)s --model "Qwen3 32B" --accelerator "H100 SXM" --rate 200 --prompt 8000 --first-token 1s --speed 40
