@@ -27,7 +27,7 @@ from ..evidence.text import UNUSABLE
 from ..planning import InfeasibleError
 from .command import Waiting
 from .commands import audit as audit_command
-from .commands import explain, fit, plan, predict, serve, sweep, validate
+from .commands import expect, explain, fit, fits, mfu, plan, predict, queue, serve, sweep, validate
 from .commands.audit import audit
 
 __all__ = ["audit", "main"]
@@ -38,6 +38,10 @@ COMMANDS = {
     "predict": predict.COMMAND,
     "validate": validate.COMMAND,
     "explain": explain.COMMAND,
+    "expect": expect.COMMAND,
+    "mfu": mfu.COMMAND,
+    "fits": fits.COMMAND,
+    "queue": queue.COMMAND,
     "serve": serve.COMMAND,
     "plan": plan.COMMAND,
     "sweep": sweep.COMMAND,

@@ -13,6 +13,7 @@ from .cost import (
     stated_hours,
 )
 from .efficiency_fit import fit_efficiency, leave_one_source_out, unseen_times
+from .expectation import Reached, expect_gemm, expect_memory
 from .explanation import Explanation, Suspect, explain
 from .fleet import (
     FLEET_KINDS,
@@ -48,6 +49,7 @@ from .inference_validation import (
     serving_coverage,
 )
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
+from .job_lists import JobList, parse_jobs
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
 from .link_fit import LinkFit, fit_links
 from .link_prediction import (
@@ -69,6 +71,7 @@ from .memory_peaks import (
     published_peaks,
     reserved_share,
 )
+from .mfu import MfuReading, mfu_readings, readings_of
 from .nccl_tests import published_timings, read_timings
 from .online_runs import OnlineRun, is_online, parse_online, predict_online, published_online, read_online
 from .online_validation import (
@@ -121,5 +124,6 @@ __all__ = [
     "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
     "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
-    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth",
+    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth", "Reached", "expect_gemm", "expect_memory", "MfuReading",
+    "mfu_readings", "readings_of", "JobList", "parse_jobs",
 ]  # fmt: skip

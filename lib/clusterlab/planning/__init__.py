@@ -3,6 +3,7 @@
 from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
+from .fitting import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
 from .mixtures import mixture, mixture_interval, not_named
 from .published import PRESETS, Preset, checks, preset, run_of
@@ -38,5 +39,5 @@ __all__ = [
     "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
-    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "run_of",
+    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "run_of", "Fit", "Fitting", "fitting",
 ]  # fmt: skip
