@@ -23,7 +23,18 @@ from clusterlab import failures, interconnect, operations, planning, serving
 from clusterlab.catalogue import SOFTWARE
 from clusterlab.quantities import Quantity
 
-ROOMS = "model roofline interconnect parallelism serving failures operations power scaling planning".split()
+ROOMS = [
+    "model",
+    "roofline",
+    "interconnect",
+    "parallelism",
+    "serving",
+    "failures",
+    "operations",
+    "power",
+    "scaling",
+    "planning",
+]
 # What any argument may be given that somebody types in haste: other types, no number, ends of the range of floats.
 BAD = (None, "x", "", -1, 0, 2.5, math.nan, math.inf, 1e308, -1e-308, [], {}, (), object(), b"x", True, [None])
 BAD += (np.array([]), np.ones((2, 3)), cl.Workload(8192, 64))
@@ -53,8 +64,18 @@ def pool() -> dict[str, object]:
     found |= {"Replica": replica, "Requests": cl.Requests(1000, 300), "Batch": serving.Batch(8, 1000)}
     found |= {"Job": cl.Job(interval=1100, write=60, mtbf=1e4, detection=120, restart=300), "Jobs": jobs}
     found |= {"Cluster": operations.Cluster(4), "Collective": ring, "Training": run, "Site": site, "str": "x"}
-    found |= {"Promise": serving.Promise(2.0, 0.05), "Scenario": planning.CENTRAL, "int": 2, "float": 2.0, "bool": False}
-    found |= {"Serving": cl.Serving(model, 5, 100, 30), "Estimate": failures.Estimate(2.0, 1.0, 3.0, "s")}
+    found |= {
+        "Promise": serving.Promise(2.0, 0.05),
+        "Scenario": planning.CENTRAL,
+        "int": 2,
+        "float": 2.0,
+        "bool": False,
+    }
+    found |= {
+        "bool": False,
+        "Serving": cl.Serving(model, 5, 100, 30),
+        "Estimate": failures.Estimate(2.0, 1.0, 3.0, "s"),
+    }
     return found
 
 

@@ -130,9 +130,11 @@ def test_nothing_is_loaded_by_string(module):
 @pytest.mark.parametrize("module", MODULES)
 def test_the_library_imports_numpy_and_the_standard_library_only(module):
     roots = {source.partition(".")[0] for source, _ in imported(LIBRARY, module, MODULES[module])}
-    # PyTorch is looked for, inside a function, where the reader's own GPU is measured.
+    # PyTorch is looked for, inside a function, where the reader's own GPU is measured; pandas for a frame of a record.
     # The command asks for Dask, inside a function, where a sweep shall run on many machines.
-    optional = {"evidence.benchmark": {"torch"}}.get(module, {"distributed"} if module.startswith("cli") else set())
+    optional = {"evidence.benchmark": {"torch"}, "records": {"pandas"}}.get(
+        module, {"distributed"} if module.startswith("cli") else set()
+    )
     assert roots <= {"__future__", "clusterlab", "numpy", *sys.stdlib_module_names, *optional}
 
 

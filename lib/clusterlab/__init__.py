@@ -21,13 +21,19 @@ which they build on one another:
 - ``power``: watts, heat, energy, carbon.
 - ``scaling``: what more accelerators bring, bills, the ledger of compute.
 - ``planning``: a whole cluster for a question.
-- ``evidence``: published measurements held against all of them; none of them looks at it.
+- ``evidence``: published measurements held against all of them; none looks at it. It is loaded when first asked for.
+
+``dir(clusterlab.power)`` lists what a room has, ``help(clusterlab.power)`` explains it, ``help(clusterlab.step)`` a
+law. Wherever one takes a model, a machine, an accelerator, a link, a stack of software or a price list, its name
+does: ``cl.step("Llama 3.1 70B", "H100", ...)``. What is no such record is refused by the argument's name. A result is a
+record: print it, or take ``as_dict()``, or ``to_frame()`` for pandas.
 
 **The core**, which the chapters on one accelerator, interconnect, parallelism, failures and power need, and a reader
 first: units, catalogue, model, roofline, interconnect, parallelism, failures, power.
 """
 
-from collections.abc import Callable
+from difflib import get_close_matches
+from types import ModuleType
 
 from . import catalogue as _catalogue
 from . import failures, interconnect, model, operations, parallelism, planning, power, roofline, scaling, serving
@@ -39,10 +45,11 @@ from .operations import expected_wait, slowest
 from .parallelism import bubble_fraction, footprint, model_state, search, step
 from .planning import InfeasibleError, Serving, Site, Training, plan, serve, sweep
 from .power import cluster_load, energy_footprint, facility
+from .quantities import NAMED as _NAMED
+from .quantities import guard as _guard
 from .roofline import attainable, decode, kernel_time, lower_bound, matmul, ridge_point
 from .scaling import amdahl_speedup, annuity, chain, compute_optimal
 from .serving import Formats, Replica, Requests, continuous_batch, forward_pass, frontier
-from .quantities import guard as _guard
 from .units import fmt, parse
 
 __version__ = "0.1.0"
@@ -57,7 +64,19 @@ __all__ = [
     "serve", "slowest", "spare_pool", "step", "sweep", "system_mtbf", "training_flops", "transformer",
 ]  # fmt: skip
 
-_ROOMS = (_catalogue, model, roofline, interconnect, parallelism, serving, failures, operations, power, scaling, planning)
+_ROOMS = (
+    _catalogue,
+    model,
+    roofline,
+    interconnect,
+    parallelism,
+    serving,
+    failures,
+    operations,
+    power,
+    scaling,
+    planning,
+)
 
 
 def _machine(name: str) -> _catalogue.Machine:
@@ -67,7 +86,7 @@ def _machine(name: str) -> _catalogue.Machine:
 
 
 # A record may be given by its name wherever a public function or record takes it.
-NAMED: dict[type, Callable[[str], object]] = {
+_NAMED |= {
     Transformer: transformer,
     _catalogue.Machine: _machine,
     _catalogue.Accelerator: accelerator,
@@ -79,5 +98,21 @@ NAMED: dict[type, Callable[[str], object]] = {
 }
 
 for _room in _ROOMS:
-    _guard(_room, NAMED)
+    _guard(_room)
     globals().update({_name: getattr(_room, _name) for _name in __all__ if hasattr(_room, _name)})
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load a room that the others do not need: ``evidence``."""
+    if name == "evidence":
+        import clusterlab.evidence as room
+
+        return room
+    near = get_close_matches(name, __dir__(), n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'clusterlab' has no attribute {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    """What a reader may type behind the dot: what is listed, and the rooms."""
+    return sorted({*__all__, "__version__", "evidence", "units", *(room.__name__.partition(".")[2] for room in _ROOMS)})

@@ -212,14 +212,14 @@ def _with_raises(doc: str | None, asked: Mapping[str, Quantity]) -> str | None:
 
 
 class _Kind(NamedTuple):
-    """One of the things that an argument may be: how a message says it, whether a value is so, and its record if any."""
+    """What an argument may be: how a message says it, whether a value is so, and which record it is, if any."""
 
     said: str
     holds: Callable[[object], bool]
     record: type | None = None
 
 
-_Named = Mapping[type, Callable[[str], object]]  # a record, and what finds it by its name
+NAMED: dict[type, Callable[[str], object]] = {}  # what finds a record by its name; the package fills it
 _PLAIN: Mapping[object, _Kind] = {
     str: _Kind("text", lambda one: isinstance(one, str)),
     int: _Kind("a whole number", lambda one: isinstance(one, int | np.number | np.ndarray) and np.size(one) == 1),
@@ -230,7 +230,7 @@ _PLAIN: Mapping[object, _Kind] = {
 }
 
 
-def guard(room: ModuleType, named: _Named) -> None:
+def guard(room: ModuleType) -> None:
     """Let what a room lists take names where it takes records, and refuse by name what is neither.
 
     A law checks its numbers by itself (:func:`law`); this looks at all else that the signatures of public functions
@@ -243,13 +243,13 @@ def guard(room: ModuleType, named: _Named) -> None:
         if not getattr(thing, "__module__", "").startswith(room.__name__):
             continue
         if inspect.isfunction(thing) and not hasattr(thing, "guarded"):
-            setattr(room, name, _guarded(thing, named, room.__name__))
+            setattr(room, name, _guarded(thing, room.__name__))
         elif isinstance(thing, type) and "__post_init__" in vars(thing):
-            thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"], named)  # type: ignore[attr-defined]
+            thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"])  # type: ignore[attr-defined]
 
 
-def _guarded(function: Callable[..., R], named: _Named, room: str) -> Callable[..., R]:
-    """A function that takes names for records, and says which argument is wrong where it finds none of what it needs."""
+def _guarded(function: Callable[..., R], room: str) -> Callable[..., R]:
+    """A function that takes names for records, and says which argument is wrong where one is."""
     signature: inspect.Signature | None = None  # read at the first call, when all that annotations speak of is there
     names: list[str] = []
     kinds: dict[str, list[_Kind]] = {}
@@ -265,8 +265,8 @@ def _guarded(function: Callable[..., R], named: _Named, room: str) -> Callable[.
             records.update(_with_records(kinds))
         _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=True)
         if records and len(args) <= len(names):
-            few = [_taken(name, one, records, named) for name, one in zip(names, args, strict=False)]
-            given = {name: _taken(name, one, records, named) for name, one in given.items()}
+            few = [_taken(name, one, records) for name, one in zip(names, args, strict=False)]
+            given = {name: _taken(name, one, records) for name, one in given.items()}
             args = (*few, *args[len(few) :])
         try:
             with np.errstate(divide="raise", invalid="raise", over="raise"):
@@ -284,8 +284,8 @@ def _guarded(function: Callable[..., R], named: _Named, room: str) -> Callable[.
     return guarded
 
 
-def _guarded_record(record: type, check_fields: Callable[[T], None], named: _Named) -> Callable[[T], None]:
-    """What a record does after it is made: names become records, and a field is named where it is none of what it is."""
+def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable[[T], None]:
+    """What a record does after it is made: names become records, and a field that is wrong is named."""
     kinds: dict[str, list[_Kind]] = {}
     records: dict[str, list[_Kind]] = {}
 
@@ -297,7 +297,7 @@ def _guarded_record(record: type, check_fields: Callable[[T], None], named: _Nam
         values = vars(self)
         _refuse_extremes(values.items())
         for name in records:
-            values[name] = _taken(name, values[name], records, named)
+            values[name] = _taken(name, values[name], records)
         try:
             check_fields(self)
         except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
@@ -311,7 +311,7 @@ def _with_records(kinds: Mapping[str, list[_Kind]]) -> dict[str, list[_Kind]]:
     return {name: of for name, of in kinds.items() if any(one.record for one in of)}
 
 
-def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]], named: _Named) -> object:
+def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]]) -> object:
     """An argument as the function takes it: a name of a record becomes that, and what is no such record is refused."""
     allowed = kinds.get(name)
     if not allowed or any(one.holds(value) for one in allowed):
@@ -320,9 +320,9 @@ def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]], named: _N
     if not records:
         return value
     for one in records:
-        if isinstance(value, str) and (find := named.get(one.record)):  # type: ignore[arg-type]  # it is there
+        if isinstance(value, str) and (find := NAMED.get(one.record)):  # type: ignore[arg-type]  # it is there
             return find(value)
-    hint = " or the name of one" if any(one.record in named for one in records) else ""
+    hint = " or the name of one" if any(one.record in NAMED for one in records) else ""
     raise ValueError(f"{name} must be {_said(allowed)}{hint}, got {_shown(value)}")
 
 
@@ -345,7 +345,11 @@ def _blame(
     """Raise a ValueError that names the first argument which is not what its annotation says, if there is one."""
     for name, value in values.items():
         allowed = kinds.get(name, ())
-        if allowed and value is not usual.get(name, inspect.Parameter.empty) and not any(k.holds(value) for k in allowed):
+        if (
+            allowed
+            and value is not usual.get(name, inspect.Parameter.empty)
+            and not any(k.holds(value) for k in allowed)
+        ):
             raise ValueError(f"{name} must be {_said(allowed)}, got {_shown(value)}") from error
     if isinstance(error, ArithmeticError):
         raise ValueError(f"{', '.join(values)}: numbers leave what floats can hold ({error})") from error
@@ -414,7 +418,7 @@ def _kinds_like(thing: object) -> list[_Kind]:
     return [_Kind(thing.__name__, lambda value: isinstance(value, thing), thing if ours else None)]
 
 
-def _all_are(kind: type, holds: Callable[[object], bool], values: object) -> bool:
+def _all_are(kind: type, holds: Callable[[object], bool], values: Iterable[object]) -> bool:
     """Whether values are a sequence of records of a kind; what can be gone through once is not looked into."""
     looked_into = isinstance(values, list | tuple | np.ndarray)
     return holds(values) and (not looked_into or all(isinstance(one, kind) for one in values))

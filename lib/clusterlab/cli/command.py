@@ -31,6 +31,8 @@ SOFTWARE_HELP = "training stack of rows that name none: 'NeMo 25.04', 'Megatron-
 # --- Inputs of a plan ------------------------------------------------------------------------------------------------
 
 AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero")
+
+
 class Input(NamedTuple):
     """An input of a plan: how it is called and written, what it means, and between what it usually is."""
 
@@ -64,7 +66,9 @@ INPUTS = (
     Input("rent", "$", "of a GPU-hour (bought, where it is not given)", ("$0.5", "$15")),
     Input("spares", "N", "servers on standby (as many as the repairs need; none for a single server)", ("0", "2000")),
     Input("storage-bandwidth", "RATE", "of the storage", ("1GB/s", "20TB/s")),
-    Input("memory", "BYTES", "that a layout may need on an accelerator (nine tenths of what it has)", ("10GB", "300GB")),
+    Input(
+        "memory", "BYTES", "that a layout may need on an accelerator (nine tenths of what it has)", ("10GB", "300GB")
+    ),
     Input("server-power", "WATTS", "of an accelerator with its share of a server (datasheet)", ("200W", "3kW")),
     Input("oversubscription", "N", "of the leaves (1)", ("1", "8")),
     Input("software", "NAME", "training stack, such as 'NeMo 25.04' (any that is plausible)"),

@@ -1,5 +1,8 @@
 """Evidence: published measurements, and your own, held against the laws. No law looks at any of it."""
 
+from sys import modules
+
+from ..quantities import guard
 from .benchmark import Rate, matmul_rate, triad_bandwidth
 from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out, unreached
 from .cost import (
@@ -93,6 +96,7 @@ from .protocol import (
     unseen_runs,
 )
 from .rows import Skipped
+from .standing import Best, Peer, Standing, best_layout, run_mfu, standing
 from .tables import published
 from .timings import Timing, by_source
 from .training_runs import Run, predict_run, predict_runs, why_refused
@@ -124,6 +128,10 @@ __all__ = [
     "expected_misses", "learn_scatter", "learn_scatters", "calibration_worth", "MemoryPeak", "published_peaks",
     "predict_peak", "peak_ratios", "reserved_share", "PeakScore", "compare_peaks", "learn_memory_spreads",
     "memory_coverage", "Incidents", "read_incidents", "parse_incidents", "is_incidents", "OwnFailures", "Cause",
-    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth", "Reached", "expect_gemm", "expect_memory", "MfuReading",
-    "mfu_readings", "readings_of", "JobList", "parse_jobs",
+    "learn_incidents", "Rate", "matmul_rate", "triad_bandwidth", "Reached", "expect_gemm", "expect_memory",
+    "MfuReading",
+    "mfu_readings", "readings_of", "JobList", "parse_jobs", "Peer", "Standing", "standing", "run_mfu", "Best",
+    "best_layout",
 ]  # fmt: skip
+
+guard(modules[__name__])  # as the package does for the rooms that it loads

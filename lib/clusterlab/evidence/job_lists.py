@@ -108,11 +108,14 @@ def parse_jobs(text: str, name: str, *, node_size: Count = 8) -> JobList:
         how = "sacct -aP -X -o JobID,Submit,Start,End,Timelimit,AllocNodes,AllocTRES"
         raise ValueError(f"{name}: no column {', '.join(needed)} in its heading; print it with {how}")
     used = {place for place in at.values() if place is not None}
-    rows, unread, unlimited = [], Counter[str](), 0
+    rows: list[tuple[float, ...]] = []
+    unread, unlimited = Counter[str](), 0
     for number, cells in enumerate(table, 2):
         if len(rows) >= _MOST:
             raise ValueError(f"{name}: more than {_MOST:,} jobs: split the file")
-        said = {key: cells[place].strip() if place is not None and place < len(cells) else "" for key, place in at.items()}
+        said = {
+            key: cells[place].strip() if place is not None and place < len(cells) else "" for key, place in at.items()
+        }
         try:
             one = _job(said, node_size)
         except ValueError as why:
@@ -123,22 +126,30 @@ def parse_jobs(text: str, name: str, *, node_size: Count = 8) -> JobList:
             rows.append(one)
             unlimited += not math.isfinite(one[3])
     if not rows:
-        raise ValueError(f"{name}: no job that ran ({', '.join(f'{count} {why}' for why, count in unread.items()) or 'no rows'})")
+        raise ValueError(
+            f"{name}: no job that ran ({', '.join(f'{count} {why}' for why, count in unread.items()) or 'no rows'})"
+        )
     ignored = tuple(cell for place, cell in enumerate(heading) if place not in used and cell)
     return _listed(rows, node_size, unread, ignored, unlimited)
 
 
 def _listed(
-    rows: Sequence[tuple[float, ...]], node_size: Count, unread: Mapping[str, int], ignored: tuple[str, ...], unlimited: int
+    rows: Sequence[tuple[float, ...]],
+    node_size: Count,
+    unread: Mapping[str, int],
+    ignored: tuple[str, ...],
+    unlimited: int,
 ) -> JobList:
     submit, start, end, limit, gpus = np.array(sorted(rows)).T
     duration = np.maximum(end - start, 1.0)
-    longest = np.maximum(np.where(np.isfinite(limit), limit, np.nanmax(np.where(np.isfinite(limit), limit, 0))), duration)
+    longest = np.maximum(
+        np.where(np.isfinite(limit), limit, np.nanmax(np.where(np.isfinite(limit), limit, 0))), duration
+    )
     jobs = Jobs(submit - submit[0], gpus.astype(int), duration, limit=longest)
     order = np.argsort(np.concatenate([end, start]), kind="stable")  # who ends leaves before who starts
-    whole_nodes = np.ceil(gpus / node_size)
-    at_once = np.cumsum(np.concatenate([-whole_nodes, whole_nodes])[order])
-    return JobList(jobs, start - submit, int(at_once.max()), int(node_size), dict(unread), ignored, unlimited)
+    at_once = np.cumsum(np.concatenate([-gpus, gpus])[order])
+    nodes = math.ceil(at_once.max() / node_size)
+    return JobList(jobs, start - submit, nodes, int(node_size), dict(unread), ignored, unlimited)
 
 
 def _job(said: Mapping[str, str], node_size: Count) -> tuple[float, ...] | str:
@@ -186,9 +197,7 @@ def _limit(text: str) -> float:
     found = _LIMIT.fullmatch(text)
     if not found:
         raise ValueError(f"cannot read the limit {text!r}; sacct prints 1-12:00:00")
-    days, a, b, c = (None if part is None else int(part) for part in found.group("d", "a", "b", "c"))
-    if days is not None:
-        return days * day + a * hour + (b or 0) * minute + (c or 0)
-    if c is not None:
-        return a * hour + (b or 0) * minute + c
-    return a * minute + (b or 0)
+    days, a, b, c = (float(part or 0) for part in found.group("d", "a", "b", "c"))
+    if found["d"] or found["c"]:
+        return days * day + a * hour + b * minute + c
+    return a * minute + b

@@ -27,7 +27,8 @@ class LinkFit(Explained):
     1 where the rows move more than the wires that they name. None: the rows do not tell. ``pipelined`` says which form
     the law has. Errors are relative; ``qualities`` are those of the rows. ``low`` and ``high``, of a prediction, are
     the ends of the 80 % interval of each time, in seconds, and ``kinds`` what they are learned by; ``bandwidth_low``
-    and ``bandwidth_high`` are those of the bandwidth.
+    and ``bandwidth_high`` are those of the bandwidth. Of a fit, those of alpha and bandwidth say how far its rows leave
+    them open: eight of ten fits to rows that are drawn from them lie between.
     """
 
     source: str
@@ -43,6 +44,8 @@ class LinkFit(Explained):
     kinds: tuple[str, ...] = ()
     bandwidth_low: float = math.nan
     bandwidth_high: float = math.nan
+    alpha_low: float = math.nan
+    alpha_high: float = math.nan
 
     @property
     def mean_abs_error(self) -> float:
@@ -65,7 +68,7 @@ class LinkFit(Explained):
         return [
             (self.source, "value"),
             ("rows", str(len(self.errors))),
-            ("alpha", "-" if self.alpha is None else fmt(self.alpha, "s")),
+            ("alpha", "-" if self.alpha is None else say(self, "alpha", "s")),
             ("bandwidth", say(self, "bandwidth", "B/s")),
             ("wire fraction", "-" if self.wire_fraction is None else fmt(self.wire_fraction, "%")),
             ("mean absolute error", fmt(self.mean_abs_error, "%")),
@@ -112,12 +115,12 @@ def fit_links(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Li
     >>> rows = [row for row in published_timings() if row.source == "h200_8x_nvlink4"]
     >>> fit_links(rows)
     LinkFit
-    h200_8x_nvlink4         value
-    rows                       20
-    alpha                 2.34 µs
-    bandwidth            511 GB/s
-    wire fraction             86%
-    mean absolute error     3.77%
+    h200_8x_nvlink4                       value
+    rows                                     20
+    alpha                2.34 µs (2.28 to 2.55)
+    bandwidth             511 GB/s (496 to 523)
+    wire fraction                           86%
+    mean absolute error                   3.77%
     """
     rows = one_source(timings)
     times, sizes = (np.array([getattr(row, name) for row in rows]) for name in ("seconds", "size"))
@@ -133,7 +136,15 @@ def fit_links(timings: Iterable[Timing], *, pipelined: bool | None = None) -> Li
     alpha, share = curve.alpha, curve.share
     latency, transfer = steps * alpha, wire / share
     predicted = pipelined_time(latency, transfer) if curve.pipelined else latency + transfer
+    ring_share = float(np.median(ring_bytes / wire))
+    alpha_ends, share_ends = curve.ends
+    if not alpha:
+        alpha_ends = math.nan, math.nan
     return LinkFit(
+        bandwidth_low=share_ends[0] * ring_share,
+        bandwidth_high=share_ends[1] * ring_share,
+        alpha_low=alpha_ends[0],
+        alpha_high=alpha_ends[1],
         source=rows[0].source,
         alpha=alpha or None,
         bandwidth=float(np.median(share * ring_bytes / wire)),
@@ -168,6 +179,7 @@ class _Curve(NamedTuple):
     alpha: float
     share: float
     pipelined: bool
+    ends: tuple[tuple[float, float], tuple[float, float]] = ((math.nan, math.nan), (math.nan, math.nan))
 
 
 class _Rows(NamedTuple):
@@ -206,7 +218,27 @@ def _best_curve(steps: np.ndarray, wire: np.ndarray, times: np.ndarray, *, pipel
     for s, w, x, t in zip(*judges, strict=True):  # one row at a time: 150 ends make 10,000 curves
         errors += np.abs((s * alpha + w * slope + x * between) / t - 1) / len(judges.t)
     k = int(np.argmin(errors))
-    return _Curve(error=float(errors[k]), alpha=float(alpha[k]), share=float(1 / slope[k]), pipelined=pipelined)
+    open_to = _ends_of(rows.at(rows.spread(_ENDS)), alpha, slope, errors, root)
+    return _Curve(float(errors[k]), float(alpha[k]), float(1 / slope[k]), pipelined, open_to)
+
+
+_DRAWS, _NEAR, _FEWEST = 400, 2000, 4  # draws of the rows, curves that may fit a draw best, and rows that say anything
+
+
+def _ends_of(
+    rows: _Rows, alpha: np.ndarray, slope: np.ndarray, errors: np.ndarray, root: float
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Between which alpha and share of the rate eight of ten draws of the rows, with replacement, have their best."""
+    count = len(rows.t)
+    if count < _FEWEST:
+        return (math.nan, math.nan), (math.nan, math.nan)
+    near = np.argsort(errors, kind="stable")[:_NEAR]
+    a, b = alpha[near, None], slope[near, None]
+    off = np.abs((rows.s * a + rows.w * b + rows.x * root * np.sqrt(a * b)) / rows.t - 1)
+    weights = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), _DRAWS)
+    best = near[np.argmin(weights @ off.T, axis=1)]
+    low, high = np.quantile([alpha[best], 1 / slope[best]], (0.1, 0.9), axis=1)
+    return (float(low[0]), float(high[0])), (float(low[1]), float(high[1]))
 
 
 def _through_pairs(rows: _Rows, root: float) -> Iterator[_Curves]:

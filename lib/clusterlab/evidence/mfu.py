@@ -29,7 +29,11 @@ class MfuReading(Explained):
     mfu: Number
 
     def _rows(self) -> Rows:
-        shown = ("FLOP a token", fmt(self.flops, "FLOP")), ("peak", fmt(self.peak, "FLOP/s")), ("MFU", fmt(self.mfu, "%"))
+        shown = (
+            ("FLOP a token", fmt(self.flops, "FLOP")),
+            ("peak", fmt(self.peak, "FLOP/s")),
+            ("MFU", fmt(self.mfu, "%")),
+        )
         return [(self.says, "value"), *shown]
 
 
@@ -114,7 +118,7 @@ def mfu_readings(
         MfuReading(says, float(flops), peak, float(flops * rate / peak))
         for says, of in _COUNTS.items()
         for flops in [of(model, sequence, recompute)]
-        if says == _FIELD or abs(flops / field - 1) > 1e-9
+        if says == _FIELD or (abs(flops / field - 1) > 1e-9 and (model.experts or "all experts" not in says))
     ]
     peaks = {f"against the dense {other} peak": p for other, p in _peaks(accelerator).items() if other != name}
     if accelerator.vendor == "NVIDIA" and accelerator.year >= 2020:
@@ -124,7 +128,12 @@ def mfu_readings(
 
 
 def _peaks(accelerator: Accelerator) -> dict[str, float]:
-    return {name: peak for name, peak in accelerator.peaks.items() if name in ("tf32", "bf16", "fp16", "fp8", "fp4")}
+    """Dense peaks by precision, each rate once, under the name that is used most."""
+    by_rate: dict[float, str] = {}
+    for name in ("bf16", "fp16", "fp8", "fp4", "tf32"):
+        if name in accelerator.peaks:
+            by_rate.setdefault(accelerator.peaks[name], name)
+    return {name: peak for peak, name in by_rate.items()}
 
 
 def readings_of(claimed: PositiveShare, readings: Iterable[MfuReading], *, within: Share = 0.03) -> list[MfuReading]:
@@ -148,18 +157,23 @@ def readings_of(claimed: PositiveShare, readings: Iterable[MfuReading], *, withi
     >>> run = transformer("Llama 3.1 8B"), accelerator("H100 SXM")
     >>> ways = mfu_readings(*run, tokens_per_second=142_000, gpus=8, sequence=8192, precision="fp8")
     >>> [one.says for one in readings_of(1.04, ways)]
-    ['against the dense fp16 peak', 'against the dense bf16 peak']
+    ['against the dense bf16 peak']
     """
     readings = list(readings)
     usual = readings[0]
     counts = [one for one in readings if one.peak == usual.peak]
     peaks = [usual, *(one for one in readings if one.peak != usual.peak)]
     both = [
-        one if at is usual else replace(at, says=_joined(one, at, usual), flops=one.flops, mfu=one.mfu * at.mfu / usual.mfu)
+        one
+        if at is usual
+        else replace(at, says=_joined(one, at, usual), flops=one.flops, mfu=one.mfu * at.mfu / usual.mfu)
         for one, at in itertools.product(counts, peaks)
     ]
     near = [one for one in both if abs(one.mfu / claimed - 1) <= within]
-    return sorted(near, key=lambda one: (abs(one.mfu / claimed - 1) > within / 3, ", against" in one.says, abs(one.mfu / claimed - 1)))
+    return sorted(
+        near,
+        key=lambda one: (abs(one.mfu / claimed - 1) > within / 3, ", against" in one.says, abs(one.mfu / claimed - 1)),
+    )
 
 
 def _joined(count: MfuReading, peak: MfuReading, usual: MfuReading) -> str:

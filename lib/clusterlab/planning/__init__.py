@@ -5,7 +5,7 @@ from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
 from .fitting import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
-from .mixtures import mixture, mixture_interval, not_named
+from .mixtures import mixture, mixture_interval, not_named, not_timed
 from .published import PRESETS, Preset, checks, preset, run_of
 from .report import as_object, page
 from .result import Binding, InfeasibleError, Move, Point, PublishedComparison, Result, Sensitivity
@@ -39,5 +39,6 @@ __all__ = [
     "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
-    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "run_of", "Fit", "Fitting", "fitting",
+    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "run_of", "Fit",
+    "Fitting", "fitting",
 ]  # fmt: skip

@@ -18,15 +18,19 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..checks import whole
 from ..quantities import Count
-from ..records import Explained, Rows, Value, say, words
+from ..records import Explained, Rows, Value, frame_of, say, words
 from .choice import plan
 from .scenario import CENTRAL, Scenario, Site, Training, from_inputs, supposed
 from .training import METRICS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 
@@ -81,6 +85,10 @@ class Atlas(Explained):
     """The plans of a sweep, in the order of models, accelerators and sizes."""
 
     cells: tuple[Cell, ...]
+
+    def to_frame(self) -> DataFrame:
+        """A row for each cell, as a frame of pandas."""
+        return frame_of(self.cells)
 
     def column(self, name: str) -> np.ndarray:
         """One field of every cell."""

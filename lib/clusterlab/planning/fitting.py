@@ -131,7 +131,7 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
 
 
 def _timed(training: Training, site: Site, chips: Machine, layout: Layout) -> Step:
-    """The step of a layout by the site's software; where none is named, by the usual one, within what any would take."""
+    """The step of a layout by the site's software, or by the usual one within what any would take."""
     run = training.model, chips, training.workload, layout
     timed = step(*run, software=site.stack_on(chips.name))
     if site.software is not None:

@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..catalogue import Machine
 from ..parallelism import STEP_PARTS, Step
 from ..quantities import Amount
 
@@ -78,6 +79,28 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
         least, most = np.where(below, guess, least), np.where(below, most, guess)
     low_end, high_end = np.exp(least)
     return low_end[()], high_end[()]
+
+
+def not_timed(machine: Machine, kind: str) -> str:
+    """The sentence for a plan on an accelerator that no published run of its kind has timed; nothing where one has.
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import machine
+    >>> not_timed(machine("MI300X"), "dense, 16 bits")
+    'MI300X: no published training run timed it; shares of its peaks are assumed from its generation'
+    >>> not_timed(machine("H100 SXM"), "dense, 16 bits")
+    ''
+    """
+    reached = machine.efficiency
+    if not (reached.timed_dense or reached.timed_dense_8 or reached.timed_experts):
+        return (
+            f"{machine.name}: no published training run timed it; shares of its peaks are assumed from its generation"
+        )
+    timed = {"dense, 16 bits": reached.timed_dense, "dense, 8 or 4 bits": reached.timed_dense_8}
+    if not timed.get(kind, reached.timed_experts):
+        return f"{machine.name}: no published run of this kind ({kind}) timed it; its interval is wider for that"
+    return ""
 
 
 def not_named(low: float, high: float) -> str:

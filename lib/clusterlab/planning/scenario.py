@@ -269,7 +269,7 @@ class Site(Explained):
         if unknown := sorted(set(self.layout) - set(_AXES)):
             raise ValueError(f"layout has no axis {unknown[0]!r}; it has: {', '.join(_AXES)}")
         for name, most in _MOST.items():
-            value = self.layout.get(name, 1) if name in _AXES else getattr(self, name)
+            value: float | None = self.layout.get(name, 1) if name in _AXES else getattr(self, name)  # type: ignore[assignment]  # no name
             if value is not None and not (0 <= value <= most and (value or name in ("zero", "spares"))):
                 least = int(name not in ("zero", "spares"))
                 raise ValueError(f"{name} must be from {least} to {most:,}, got {value:g}")
@@ -293,7 +293,9 @@ class Site(Explained):
     def room(self, capacity: Bytes) -> float:
         """Bytes that a layout may need on an accelerator which has so many."""
         if self.memory is not None and self.accelerator and self.memory > capacity:
-            raise ValueError(f"memory must be at most the {fmt(capacity, 'B')} of {self.accelerator}, got {self.memory:g}")
+            raise ValueError(
+                f"memory must be at most the {fmt(capacity, 'B')} of {self.accelerator}, got {self.memory:g}"
+            )
         return float(0.9 * capacity if self.memory is None else min(self.memory, capacity))
 
     def _rows(self) -> Rows:

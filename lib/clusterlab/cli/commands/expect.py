@@ -164,9 +164,9 @@ def _object(
             "rests_on": list(timed.rests_on),
         }
     found["single"] = [
-        {"what": one.what, "predicted": one.rate, "low": one.low, "high": one.high, "unit": one.unit, "rows": one.rows, "of": one.of}
+        {"what": one.what, "predicted": one.rate} | {n: getattr(one, n) for n in ("low", "high", "unit", "rows", "of")}
         for one in single
-    ]  # fmt: skip
+    ]
     if step is not None and layout is not None:
         axes = {name: getattr(layout, name) for name in ("tp", "pp", "dp", "cp", "ep", "chunks", "microbatch", "zero")}
         ends = {"predicted": float(step.time), "low": float(step.low), "high": float(step.high)}
@@ -177,8 +177,8 @@ def _object(
 COMMAND = Command(
     "say what a healthy machine shows: nccl-tests by size, a GEMM, memory, a training step",
     "What to expect of a machine before there is a log: a collective by size as nccl-tests print it, and a large GEMM "
-    "and the memory of one accelerator, each with an 80 % interval from published measurements; with --model a training "
-    "step; with --log a log beside it, size by size.",
+    "and the memory of one accelerator, each with an 80 % interval from published measurements; with --model a "
+    "training step; with --log a log beside it, size by size.",
     """\
     %(prog)s --accelerator "H100 SXM" --gpus 64
     %(prog)s --accelerator "H100 SXM" --gpus 512 --collective all-gather --model "Llama 3.1 70B"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable
 
@@ -23,7 +24,8 @@ EXAMPLE = """\
 # A summary, a description and an example.
 HELP = (
     "fit alpha and beta to timed collectives",
-    "Fit each source of the file. In JSON alpha_seconds is null where all rows are of one size or plateaus, and "
+    "Fit each source of the file. In brackets are the ends of 80 % intervals: how far its rows leave both open. "
+    "In JSON alpha_seconds is null where all rows are of one size or plateaus, and "
     "wire_fraction where the links are not known; it is above 1 where the rows move more than those. Lines that could "
     "not be read or used go to stderr; the exit status is 2 if nothing is left.",
     EXAMPLE,
@@ -88,7 +90,11 @@ def summary_of(result: LinkFit) -> dict[str, object]:
         "rows": len(result.errors),
         "alpha_seconds": result.alpha,
         "bandwidth_bytes_per_second": result.bandwidth,
-        **({"bandwidth_low": result.bandwidth_low, "bandwidth_high": result.bandwidth_high} if result.low else {}),
+        **{
+            name: end
+            for name in ("alpha_low", "alpha_high", "bandwidth_low", "bandwidth_high")
+            if math.isfinite(end := getattr(result, name))
+        },
         "wire_fraction": result.wire_fraction,
         "mean_abs_error": result.mean_abs_error,
     }
@@ -110,7 +116,7 @@ def source_table(results: Iterable[LinkFit]) -> str:
     predicted = all(result.low for result in results)
     rows: list[tuple[str, ...]] = [("source", "rows", "alpha", "bandwidth", "wire", "error", "inside")]
     for result in results:
-        alpha = "-" if result.alpha is None else fmt(result.alpha, "s")
+        alpha = "-" if result.alpha is None else say(result, "alpha", "s")
         wire = "-" if result.wire_fraction is None else f"{result.wire_fraction:.0%}"
         error, inside = f"{result.mean_abs_error:.1%}", f"{result.coverage:.0%}" if predicted else ""
         count = str(len(result.errors))

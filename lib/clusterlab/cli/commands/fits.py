@@ -6,8 +6,8 @@ import argparse
 import json
 import sys
 
-from ...parallelism import STEP_PARTS
-from ...planning import Fit, Fitting, InfeasibleError, fitting, from_inputs, not_named
+from ...parallelism import STEP_PARTS, step_kind
+from ...planning import Fit, Fitting, InfeasibleError, Training, fitting, from_inputs, not_named, not_timed
 from ...records import Json, aligned
 from ...units import fmt
 from ..command import INPUTS, Command, read_count, read_input, read_layout, say_unlikely
@@ -32,9 +32,10 @@ def _run(arguments: argparse.Namespace) -> int:
     given = {name: value for name, value in given.items() if value is not None} | read_layout(arguments.layout or "")
     inputs = {name: read_input(name, value) for name, value in given.items()}
     say_unlikely(inputs)
-    # Tokens say how large a batch is usual, and nothing else here: twenty for each parameter, as most runs began.
+    # Tokens say how large a batch is usual, and nothing else here.
     training, site = from_inputs({"tokens": 1e12, **inputs})
-    found = fitting(training, site, most=read_count("most", arguments.most, most=1000))  # type: ignore[arg-type]  # gpus are given
+    assert isinstance(training, Training)  # no rate is among the inputs
+    found = fitting(training, site, most=read_count("most", arguments.most, most=1000))
     if arguments.json:
         print(json.dumps(_object(found), indent=1, allow_nan=False))
         return 0 if found.fits else 3
@@ -43,18 +44,23 @@ def _run(arguments: argparse.Namespace) -> int:
         capacity = fmt(found.machine.hbm_capacity, "B")
         print(f"\n{found.ran:,} of {found.considered:,} layouts fit in {fmt(found.room, 'B')} of {capacity}.", end=" ")
         print("tight: the interval of its memory ends above that of the accelerator: try it before you build on it.")
+        if flag := not_timed(found.machine, step_kind(training.model, training.precision)):
+            print(flag)
         if site.software is None:
             one = found.fits[0].step
             print(not_named(float(one.spread_low), float(one.spread_high)))
     print(_host(found))
     if not found.fits:
         raise InfeasibleError(f"nothing fits: {found.short or 'no layout divides heads, layers and batch'}")
-    print(f"assumed: {training.global_batch:g} sequences of {training.sequence:g} tokens, {training.precision}", file=sys.stderr)
+    print(
+        f"assumed: {training.global_batch:g} sequences of {training.sequence:g} tokens, {training.precision}",
+        file=sys.stderr,
+    )
     return 0
 
 
 def _table(found: Fitting) -> str:
-    rows = [("layout", "step", "", "MFU", "memory", "", *_MEMORY, "other", "")]
+    rows: list[tuple[str, ...]] = [("layout", "step", "", "MFU", "memory", "", *_MEMORY, "other", "")]
     for one in found.fits:
         parts = [float(getattr(one.memory, name)) for name in _MEMORY]
         shown = [fmt(part, "B") for part in (*parts, float(one.memory.total) - sum(parts))]
@@ -93,14 +99,16 @@ def _one(one: Fit) -> dict[str, Json]:
     layout = {n: getattr(one.layout, n) for n in names}
     parts = {name: float(getattr(one.step, name)) for name in STEP_PARTS}
     held = {name: float(value) for name, value in vars(one.memory).items()}
+    low, high = float(one.step.low + one.crossing), float(one.step.high + one.crossing)
+    need = {"predicted": float(one.memory.total), "low": float(one.memory.low), "high": float(one.memory.high)}
     return {
         "layout": layout,
-        "step": {"predicted": float(one.time), "low": float(one.step.low + one.crossing), "high": float(one.step.high + one.crossing), "parts": parts},
+        "step": {"predicted": float(one.time), "low": low, "high": high, "parts": parts},
         "mfu": {"predicted": float(one.step.mfu), **_ends(one)},
-        "memory": {"predicted": float(one.memory.total), "low": float(one.memory.low), "high": float(one.memory.high), "parts": held},
+        "memory": need | {"parts": held},
         "offloaded": float(one.offloaded),
         "crossing": float(one.crossing),
-    }  # fmt: skip
+    }
 
 
 def _ends(one: Fit) -> dict[str, Json]:
@@ -110,7 +118,7 @@ def _ends(one: Fit) -> dict[str, Json]:
 
 COMMAND = Command(
     "list the layouts of a model that fit on so many accelerators, fastest first",
-    "Search TP, PP, CP, EP, ZeRO stage, microbatch, schedule and recomputation of a training run on these accelerators: "
+    "Search TP, PP, CP, EP, ZeRO stage, microbatch, schedule and recomputation of a training run on so many GPUs: "
     "of each cut the fastest, with its step and its memory by part, both with an 80 % interval; and what the optimizer "
     "on the host would cost. Exits with 3 where nothing fits, and says by how much.",
     """\

@@ -54,7 +54,12 @@ def _run(arguments: argparse.Namespace) -> int:
     near = [] if claimed is None else readings_of(claimed, ways)
     if arguments.json:
         found = {"tokens_per_second": rate, "mfu": ways[0].mfu, "ways": [_object(one) for one in ways]}
-        print(json.dumps(found | ({} if claimed is None else {"claimed": claimed, "may_be": [_object(o) for o in near]}), indent=1))
+        print(
+            json.dumps(
+                found | ({} if claimed is None else {"claimed": claimed, "may_be": [_object(o) for o in near]}),
+                indent=1,
+            )
+        )
         return 0
     print(_table(ways))
     print(*_verdict(ways, claimed, near, arguments), sep="\n")
@@ -101,10 +106,16 @@ def _verdict(
     told.append(f"As the field counts it: {fmt(usual.mfu, '%')}.")
     if claimed is not None:
         by = " or ".join(one.says for one in near[:3])
-        said = f"it is this run {by}" if near else "no usual way gives it: is the rate, the model or the number of GPUs another?"
+        said = (
+            f"it is this run {by}"
+            if near
+            else "no usual way gives it: is the rate, the model or the number of GPUs another?"
+        )
         told.append(f"{fmt(claimed, '%')}: {said}.")
     if usual.mfu > 1 or (claimed or 0) > 1:
-        told.append("More than 100 % is not possible: FLOPs are counted that weren't done, or a peak that isn't the run's.")
+        told.append(
+            "More than 100 % is not possible: FLOPs are counted that weren't done, or a peak that isn't the run's."
+        )
     if usual.mfu > _LIKELY:
         sane = [one for one in ways[1:] if 0.05 < one.mfu < _LIKELY]
         told += [f"It would be {fmt(one.mfu, '%')} {one.says}." for one in sane]
@@ -120,7 +131,7 @@ COMMAND = Command(
     """\
     %(prog)s --model "Llama 3.1 8B" --accelerator "H100 SXM" --gpus 8 --tokens-per-second-per-gpu 8000
     %(prog)s --model "Llama 3.1 8B" --accelerator H100 --gpus 8 --tokens-per-second 142k --precision fp8 --claimed 104%%
-    %(prog)s --model "DeepSeek-V3" --accelerator "H800 SXM" --gpus 2048 --sequence 4096 --step-time 19s --global-batch 15360
+    %(prog)s --model "DeepSeek-V3" --accelerator "H800 SXM" --gpus 2048 --step-time 19s --global-batch 15360
     """,
     _add_arguments,
     _run,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
+from ...parallelism import step_kind
 from ...planning import (
     PRESETS,
     Fleet,
@@ -18,6 +19,7 @@ from ...planning import (
     as_object,
     from_inputs,
     not_named,
+    not_timed,
     page,
     plan,
     preset,
@@ -26,8 +28,20 @@ from ...planning import (
 )
 from ...records import Json
 from ...units import fmt
-from ..command import AXES, DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, read_layout, say_unlikely
-from ..command import scenario_of, writable
+from ..command import (
+    AXES,
+    DRAWS,
+    INPUTS,
+    KINDS,
+    Command,
+    Progress,
+    read_count,
+    read_input,
+    read_layout,
+    say_unlikely,
+    scenario_of,
+    writable,
+)
 from ..incident_log import incidents_object, incidents_told, learned_from
 from .audit import parsed
 
@@ -95,6 +109,9 @@ def _told(made: Plan | Fleet) -> list[str]:
     told = [str(made)]
     if isinstance(made, Plan) and (need := made.design.step.memory):
         told.append(f"Memory\n{need.with_interval} of {fmt(made.design.machine.hbm_capacity, 'B')} on an accelerator")
+    if isinstance(made, Plan):
+        kind = step_kind(made.training.model, made.training.precision)
+        told += [flag] if (flag := not_timed(made.design.machine, kind)) else []
     if isinstance(made, Plan) and made.site.software is None:
         told.append(not_named(*made.design.step_ends))
     if made.binding:

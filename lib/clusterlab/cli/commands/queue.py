@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from ...evidence import JobList, parse_jobs
 from ...evidence.text import name_of, read_text
 from ...operations import Cluster, Jobs, Schedule, simulate_cluster
 from ...records import aligned
-from ...units import fmt, hour
+from ...units import day, fmt
 from ..command import Command, Progress, read_count
 
 _FEW = 500  # jobs up to which a plan for each that waits is tried too: it takes a second for a hundred
@@ -49,10 +49,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Simulate each policy, print, and return the exit status."""
-    size, most = read_count("gpus-per-node", arguments.gpus_per_node, most=1024), read_count("most", arguments.most, most=200_000)
+    size, most = (
+        read_count("gpus-per-node", arguments.gpus_per_node, most=1024),
+        read_count("most", arguments.most, most=200_000),
+    )
     found = parse_jobs(read_text(arguments.file), name_of(arguments.file), node_size=size)
     jobs, waited = _first(found, most)
-    nodes = read_count("nodes", arguments.nodes, most=100_000) if arguments.nodes else max(found.nodes, math.ceil(jobs.gpus.max() / size))
+    nodes = (
+        read_count("nodes", arguments.nodes, most=100_000)
+        if arguments.nodes
+        else max(found.nodes, math.ceil(jobs.gpus.max() / size))
+    )
     ways = [way for way in _WAYS if way.policy != "conservative" or len(jobs) <= _FEW]
     made: dict[str, Schedule] = {}
     with Progress() as progress:
@@ -67,10 +74,11 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     print(_table(waited, made, groups))
     longer = jobs.limit / jobs.duration
-    print(f"\n{len(jobs):,} jobs of {jobs.arrival[-1] / hour / 24:.3g} days on {nodes:,} nodes of {size}; "
-          f"limits are {np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten")  # fmt: skip
-    print("Mean wait, and in brackets what nine of ten stay below. Priorities, partitions and reservations aren't in a list: "
-          "hold the policy that you have against the first line before you trust another.")  # fmt: skip
+    of = f"{len(jobs):,} jobs of {jobs.arrival[-1] / day:.3g} days on {nodes:,} nodes of {size}"
+    said = f"{np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten"
+    print(f"\n{of}; limits are {said}")
+    print("Mean wait, and in brackets what nine of ten stay below. Priorities, partitions and reservations aren't in a")
+    print("list: hold the policy that you have against the first line before you trust another.")
     for why, count in found.unread.items():
         print(f"left out: {count:,} lines, {why}", file=sys.stderr)
     if found.unlimited:
@@ -103,19 +111,37 @@ def _groups(jobs: Jobs, size: int) -> dict[str, np.ndarray]:
 
 
 def _table(waited: np.ndarray, made: Mapping[str, Schedule], groups: Mapping[str, np.ndarray]) -> str:
-    rows = [("wait of jobs of", *groups, "all"), ("jobs", *(f"{of.sum():,}" for of in groups.values()), f"{len(waited):,}")]
+    rows = [
+        ("wait of jobs of", *groups, "all"),
+        ("jobs", *(f"{of.sum():,}" for of in groups.values()), f"{len(waited):,}"),
+    ]
     every = {**groups, "all": np.ones(len(waited), bool)}
     for says, waits in {"as it was": waited, **{name: one.wait for name, one in made.items()}}.items():
-        rows.append((says, *(f"{fmt(float(np.mean(waits[of])), 's')} ({fmt(float(np.quantile(waits[of], 0.9)), 's')})" for of in every.values())))
+        rows.append(
+            (
+                says,
+                *(
+                    f"{fmt(float(np.mean(waits[of])), 's')} ({fmt(float(np.quantile(waits[of], 0.9)), 's')})"
+                    for of in every.values()
+                ),
+            )
+        )
     return aligned(rows)
 
 
 def _object(
-    jobs: Jobs, waited: np.ndarray, made: Mapping[str, Schedule], groups: Mapping[str, np.ndarray], found: JobList, nodes: int
+    jobs: Jobs,
+    waited: np.ndarray,
+    made: Mapping[str, Schedule],
+    groups: Mapping[str, np.ndarray],
+    found: JobList,
+    nodes: int,
 ) -> dict[str, object]:
-    def of(waits: Sequence[float] | np.ndarray) -> dict[str, object]:
-        every = {**groups, "all": np.ones(len(jobs), bool)}
-        return {name: {"jobs": int(m.sum()), "mean": float(np.mean(np.asarray(waits)[m])), "p90": float(np.quantile(np.asarray(waits)[m], 0.9))} for name, m in every.items()}  # fmt: skip
+    every = {**groups, "all": np.ones(len(jobs), bool)}
+
+    def of(waits: np.ndarray) -> dict[str, object]:
+        means = {name: (float(np.mean(waits[m])), float(np.quantile(waits[m], 0.9))) for name, m in every.items()}
+        return {n: {"jobs": int(every[n].sum()), "mean": mean, "p90": tail} for n, (mean, tail) in means.items()}
 
     about = {"jobs": len(jobs), "nodes": nodes, "left_out": dict(found.unread), "ignored": list(found.ignored)}
     return about | {"as_it_was": of(waited), "policies": {name: of(one.wait) for name, one in made.items()}}

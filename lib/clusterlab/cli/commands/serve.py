@@ -12,24 +12,27 @@ from ... import catalogue
 from ...catalogue import SERVING, Machine, machine
 from ...evidence.naming import in_catalogue
 from ...model import PRECISIONS, Layout, Transformer, transformer
-from ...planning import quantity
+from ...planning import InfeasibleError, quantity
 from ...records import aligned
 from ...serving import Formats, Kept, Promise, Replica, Requests, largest_batch, pools_for, replicas_for, violations
 from ...units import fmt
-from ..command import Command, Progress
+from ..command import INPUTS, KINDS, Command, Progress, read_input, say_unlikely
 
 _FRAMEWORKS = ("vLLM", "TensorRT-LLM", "SGLang")
+
+
+# What is promised to whom, and what is usual; the first token has no other default here.
+_ASKED = {"rate": None, "prompt": "1000", "output": "300", "cached": "0", "first-token": "2s", "speed": "20"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", required=True, help="such as 'Llama 3.1 70B'")
     parser.add_argument("--accelerator", metavar="NAME", required=True, help="such as 'H100 SXM'")
-    parser.add_argument("--rate", metavar="N", required=True, help="requests a second at the peak")
-    parser.add_argument("--prompt", metavar="N", default="1000", help="tokens of a mean prompt (1000)")
-    parser.add_argument("--output", metavar="N", default="300", help="tokens of a mean answer (300)")
-    parser.add_argument("--cached", metavar="SHARE", default="0", help="of a prompt, that a cache has (0)")
-    parser.add_argument("--first-token", metavar="TIME", default="2s", help="promised at most (2s)")
-    parser.add_argument("--speed", metavar="N", default="20", help="tokens a second of a user, promised at least (20)")
+    for one in INPUTS:
+        if one.name in _ASKED:
+            usual = _ASKED[one.name]
+            text = one.help.replace("serve: ", "").replace("serve instead: ", "")
+            parser.add_argument(f"--{one.name}", metavar=one.kind, default=usual, required=usual is None, help=text)
     parser.add_argument("--share", metavar="SHARE", default="0.95", help="of requests for which both are kept (0.95)")
     text = "variance over mean of the number that come in a while (1: a Poisson process)"
     parser.add_argument("--burstiness", metavar="N", default="1", help=text)
@@ -42,6 +45,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Try every layout of a replica, together and apart, and print the cheapest of both."""
     number = {name: _number(name, getattr(arguments, name)) for name in _NUMBERS}
+    say_unlikely(number)
     model = _model(arguments.model)
     chip = catalogue.match_accelerator(arguments.accelerator)
     one = machine(chip.name if chip else arguments.accelerator)
@@ -60,7 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
             if progress:
                 progress((i + 1) / len(candidates), f"{_layout(replica)} of {one.name}")
     if not found:
-        raise ValueError(f"{model.name} on {one.name}: {'; '.join(whys) or 'no layout fits'}")
+        raise InfeasibleError(f"{model.name} on {one.name}: {'; '.join(whys) or 'no layout fits'}")
     best = [_best(found, apart=apart) for apart in (False, True)]
     if arguments.json:
         print(json.dumps({name: _object(two) for name, two in zip(_WAYS, best, strict=True)}, indent=1))
@@ -77,6 +81,8 @@ _Found = tuple[Replica, Kept]
 
 
 def _number(name: str, text: str) -> float:
+    if name in KINDS:
+        return float(read_input(name, text))
     try:
         return float(quantity(text))
     except ValueError:

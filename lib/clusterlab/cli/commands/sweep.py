@@ -13,9 +13,20 @@ from dataclasses import asdict
 
 from ...catalogue import find
 from ...planning import restarted, sweep
-from ..command import DRAWS, FOR_SERVING, INPUTS, KINDS, Command, Progress, read_count, read_input, read_layout
-from ..command import say_unlikely, scenario_of, writable
-
+from ..command import (
+    DRAWS,
+    FOR_SERVING,
+    INPUTS,
+    KINDS,
+    Command,
+    Progress,
+    read_count,
+    read_input,
+    read_layout,
+    say_unlikely,
+    scenario_of,
+    writable,
+)
 
 # All that a plan of a training run takes but what a sweep has many of.
 _SHARED = [one for one in INPUTS if one.name not in ("model", "accelerator", "gpus", *FOR_SERVING)]
@@ -102,7 +113,8 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
 COMMAND = Command(
     "plan many models on many machines in many sizes",
     "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
-    "a row for each; one without a plan says why. With a folder what is done is kept, and a sweep that was cut short goes on where it was.",
+    "a row for each; one without a plan says why. With a folder what is done is kept, and a sweep "
+    "that was cut short goes on where it was.",
     """\
     %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
     %(prog)s ... --folder atlas --processes 8 > atlas.csv
