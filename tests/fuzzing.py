@@ -7,12 +7,14 @@ What comes back is sorted: a ``named`` refusal, a refusal that names ``another``
 
 import importlib
 import inspect
+import io
 import math
 import random
 import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
 
 import numpy as np
@@ -161,3 +163,73 @@ def counted(seed: int = 0, of_each: int = 3) -> tuple[Counter[str], dict[str, li
         if found.split()[0] in ("leaked", "warned", "silent"):
             wrong.setdefault(found.split()[0], []).append(f"{name}({argument}={given[argument]!r:.40}): {found}")
     return counts, wrong
+
+
+# --- The command -----------------------------------------------------------------------------------------------------
+
+# A sound call of each command that needs no file, small enough to take no time where a bad value is taken after all.
+_CUT = ("--layout", "tp=1,pp=1,cp=1,zero=3,microbatch=1")
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "plan": ("--model", "Llama 3.1 8B", "--tokens", "1T", "--gpus", "64", "--accelerator", "H100 SXM", *_CUT),
+    "sweep": ("--models", "Llama 3.1 8B", "--accelerators", "H100 SXM", "--gpus", "64", "--tokens", "1T", *_CUT),
+    "fits": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "64", *_CUT),
+    "serve": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--rate", "10"),
+    "expect": ("--accelerator", "H100 SXM", "--gpus", "8"),
+    "mfu": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "8", "--tokens-per-second", "64k"),
+}
+# What somebody types in haste. Of a value that is taken nothing is asked but that it is answered.
+TYPED = (
+    "",
+    " ",
+    "x",
+    "nan",
+    "inf",
+    "-inf",
+    "-1",
+    "-1GB",
+    "1e308",
+    "-1e-9",
+    "1,5",
+    "0x10",
+    "tp=8",
+    "50%%",
+    "\N{SNOWMAN}",
+)
+TYPED += ("1e400", "--", "[]", "1 2", "1_000", "None", "=", "tp=", "pue=", "pue=nan", "0")
+_LONG = {"--dask", "--processes", "--folder", "--report", "--json", "--sharp", "--help", "--seed"}  # wait, or write
+
+
+def typed(seed: int, of_each: int) -> Iterator[tuple[str, list[str]]]:
+    """Bad calls of the command: its name, and the arguments; the last of an option counts."""
+    from clusterlab.cli import _parser
+
+    chance = random.Random(seed)
+    groups = next(one for one in _parser("clusterlab")._actions if one.choices and "plan" in one.choices).choices
+    for name, sound in COMMANDS.items():
+        options = [o for one in groups[name]._actions for o in one.option_strings if o.startswith("--")]
+        for option in sorted(set(options) - _LONG):
+            for bad in chance.sample(TYPED, of_each):
+                draws = ["--draws", "10"] if name in ("plan", "sweep") and option != "--draws" else []
+                yield name, [name, *sound, *draws, option, bad]
+
+
+def answer(arguments: list[str]) -> str:
+    """What the command makes of a call: ``refused`` by name, ``another`` refusal, ``accepted``, or what leaked."""
+    from clusterlab.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with warnings.catch_warnings(), redirect_stdout(out), redirect_stderr(err):
+            warnings.simplefilter("error")
+            status = main(arguments)
+    except SystemExit as ended:
+        status = ended.code
+    except Exception as error:  # what leaks is what is looked for
+        return f"leaked {type(error).__name__}: {error}"
+    option = arguments[-2].removeprefix("--")
+    if status == 0:
+        bad = re.search(r"\b(?:nan|inf)\b", out.getvalue(), re.IGNORECASE)
+        return "silent" if bad else "accepted"
+    if status not in (2, 3) or "Warning" in err.getvalue() or not err.getvalue().strip():
+        return f"leaked status {status}: {err.getvalue()}"
+    return "named" if re.search(re.escape(option).replace("\\-", "[-_ ]").rstrip("s"), err.getvalue()) else "another"

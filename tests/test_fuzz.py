@@ -9,7 +9,7 @@ import pytest
 
 import clusterlab as cl
 from clusterlab import planning, serving
-from fuzzing import ROOMS, counted
+from fuzzing import ROOMS, answer, calls, counted, outcome, typed
 
 RUN, EIGHT = cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8)
 
@@ -30,8 +30,6 @@ def test_a_bad_call_of_a_public_function_is_refused_and_never_leaks(seed):
 
 def test_without_the_guard_the_same_calls_leak():
     """The test above can fail: the functions themselves raise what is none of ours, hundreds of times."""
-    from fuzzing import calls, outcome
-
     bare: Counter[str] = Counter()
     for _, function, argument, given in calls(0, 3):
         if function.__module__.startswith(("clusterlab.model", "clusterlab.parallelism", "clusterlab.serving")):
@@ -86,3 +84,11 @@ def test_every_room_is_guarded_and_its_functions_are_found_where_they_say():
                 assert one.__module__ == module.__name__
                 assert inspect.getdoc(one)
     assert cl.step is cl.parallelism.step
+
+
+def test_a_bad_value_of_any_option_is_answered_in_words():
+    """Nothing leaks from the command either, and nothing is taken that ends in no number."""
+    answers = Counter(answer(arguments).split()[0] for _, arguments in typed(0, 1))
+    assert set(answers) <= {"named", "another", "accepted"}
+    assert sum(answers.values()) > 100
+    assert answers["named"] > 0.7 * sum(answers.values())

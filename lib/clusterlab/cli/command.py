@@ -198,6 +198,8 @@ class Progress:
 class Waiting:
     """A line on stderr that says how long a command works, where somebody watches and more than two seconds pass."""
 
+    first: ClassVar[float] = 2.0  # seconds, before anything is said
+
     def __init__(self, what: str) -> None:
         self.what, self.done = what, threading.Event()
         self.watched = sys.stderr is not None and sys.stderr.isatty()
@@ -207,10 +209,10 @@ class Waiting:
             threading.Thread(target=self._count, daemon=True).start()
 
     def _count(self) -> None:
-        seconds = 2
-        while not self.done.wait(2 if seconds == 2 else 1):
+        seconds = self.first
+        while not self.done.wait(self.first if seconds == self.first else 1.0):
             if not Progress.shows:
-                print(f"\r\033[K{seconds:>4} s  {self.what}", end="", file=sys.stderr, flush=True)
+                print(f"\r\033[K{seconds:>4.0f} s  {self.what}", end="", file=sys.stderr, flush=True)
             seconds += 1
 
     def __exit__(self, *_error: object) -> None:

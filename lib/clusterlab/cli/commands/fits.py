@@ -31,9 +31,9 @@ def _run(arguments: argparse.Namespace) -> int:
     given = {name.replace("-", "_"): getattr(arguments, name.replace("-", "_")) for name in _TAKEN}
     given = {name: value for name, value in given.items() if value is not None} | read_layout(arguments.layout or "")
     inputs = {name: read_input(name, value) for name, value in given.items()}
-    say_unlikely(inputs)
     # Tokens say how large a batch is usual, and nothing else here.
     training, site = from_inputs({"tokens": 1e12, **inputs})
+    say_unlikely(inputs)
     assert isinstance(training, Training)  # no rate is among the inputs
     found = fitting(training, site, most=read_count("most", arguments.most, most=1000))
     if arguments.json:

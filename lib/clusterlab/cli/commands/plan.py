@@ -80,6 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
     elif arguments.incident_gpus or arguments.incident_days:
         raise ValueError("--incident-gpus and --incident-days say what a log is of; give it as --incidents LOG")
     made = _planned(arguments, inputs, scenario)
+    say_unlikely(inputs)
     if arguments.report:
         Path(arguments.report).write_text(page(made, scenario), encoding="utf-8")
     if arguments.json:
@@ -149,9 +150,7 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
     for key in given:
         if key != "recompute":
             find("input", key, known)
-    inputs = {key: read_input(key, value) for key, value in given.items()}
-    say_unlikely(inputs)
-    return inputs
+    return {key: read_input(key, value) for key, value in given.items()}
 
 
 COMMAND = Command(

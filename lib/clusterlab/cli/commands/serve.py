@@ -45,7 +45,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Try every layout of a replica, together and apart, and print the cheapest of both."""
     number = {name: _number(name, getattr(arguments, name)) for name in _NUMBERS}
-    say_unlikely(number)
     model = _model(arguments.model)
     chip = catalogue.match_accelerator(arguments.accelerator)
     one = machine(chip.name if chip else arguments.accelerator)
@@ -65,6 +64,7 @@ def _run(arguments: argparse.Namespace) -> int:
                 progress((i + 1) / len(candidates), f"{_layout(replica)} of {one.name}")
     if not found:
         raise InfeasibleError(f"{model.name} on {one.name}: {'; '.join(whys) or 'no layout fits'}")
+    say_unlikely(number)
     best = [_best(found, apart=apart) for apart in (False, True)]
     if arguments.json:
         print(json.dumps({name: _object(two) for name, two in zip(_WAYS, best, strict=True)}, indent=1))

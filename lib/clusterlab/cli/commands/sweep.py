@@ -58,7 +58,6 @@ def _run(arguments: argparse.Namespace) -> int:
         if name != "recompute":
             find("input", name, KINDS)
     inputs = {name: read_input(name, value) for name, value in given.items()}
-    say_unlikely(inputs)
     scenario = scenario_of(arguments.assume or [])
     if restarts := inputs.pop("restarts", ""):
         scenario = restarted(scenario, str(restarts))
@@ -75,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
             scenario=scenario,
             progress=progress,
         )
+    say_unlikely(inputs)
     rows = [asdict(cell) for cell in atlas.cells]
     if arguments.json:
         plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
