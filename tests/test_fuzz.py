@@ -16,14 +16,14 @@ RUN, EIGHT = cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8)
 
 @cache
 def found(seed):
-    return counted(seed)
+    return counted(seed, of_each=2)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_bad_call_of_a_public_function_is_refused_and_never_leaks(seed):
     counts, wrong = found(seed)
     assert wrong == {}
-    assert sum(counts.values()) > 2000
+    assert sum(counts.values()) > 1500
     assert counts["named"] > 0.8 * sum(counts.values())
     assert counts["named"] + counts["another"] > 0.9 * sum(counts.values())
 
@@ -58,7 +58,7 @@ def test_names_are_taken_wherever_records_are():
         ("workload must be Workload, got a Layout", lambda: cl.footprint("Llama 3.1 8B", cl.Layout(), cl.Layout())),
         ("machine must be Machine or the name of one, got None", lambda: cl.Replica("Llama 3.1 8B", None)),
         ("job must be Job, got 3", lambda: cl.goodput(3)),
-        ("n must be 0, or from 1e-60 to 1e+60 in size; got 1e+308", lambda: cl.fmt and cl.roofline.matmul(1, 1e308, 1)),
+        ("k must be 0, or from 1e-60 to 1e+60 in size; got 1e+308", lambda: cl.matmul(1, 1e308, 1)),
         ("progress must be a function or None, got 3", lambda: cl.plan(RUN, EIGHT, progress=3)),
         ("low must be a number, got nan", lambda: cl.parallelism.wider(float("nan"), 1.1, 0)),
         ("draws must be one number here, got an array", lambda: cl.plan(RUN, EIGHT, draws=np.ones(2))),

@@ -381,8 +381,8 @@ def _kinds_of(thing: type | Callable) -> dict[str, list[_Kind]]:
 
 
 _MANY: Mapping[object, _Kind] = {
-    Sequence: _Kind("a sequence", lambda one: hasattr(one, "__len__") and not isinstance(one, str | Mapping)),
-    Iterable: _Kind("a sequence", lambda one: hasattr(one, "__iter__") and not isinstance(one, str)),
+    Sequence: _Kind("a sequence", lambda one: hasattr(one, "__len__") and not isinstance(one, str | bytes | Mapping)),
+    Iterable: _Kind("a sequence", lambda one: hasattr(one, "__iter__") and not isinstance(one, str | bytes)),
     Mapping: _Kind("a mapping", lambda one: isinstance(one, Mapping)),
     Callable: _Kind("a function", callable),
     tuple: _Kind("a pair or more", lambda one: isinstance(one, tuple | list)),

@@ -148,7 +148,8 @@ def _peers(run: Run, others: Sequence[Run]) -> tuple[str, list[Run]]:
     kind = "mixtures" if run.model.experts else "dense models"
     same = [one for one in others if _kind(one) == _kind(run)]
     here = [one for one in same if one.machine.efficiency.generation == generation]
-    looser = [rules, rules[1:], [(generation, lambda _: True), rules[2]], [(generation, lambda _: True)]]
+    anyhow: tuple[str, Callable[[Run], bool]] = (generation, lambda _: True)
+    looser = [rules, rules[1:], [anyhow, rules[2]], [rules[1]], [anyhow]]
     for asked in looser if run.stack else looser[1:]:
         found = [one for one in here if all(of(one) for _, of in asked)]
         if len(found) >= _ENOUGH and len({one.source for one in found}) > 1:
@@ -175,6 +176,9 @@ def best_layout(run: Run) -> Best | None:
     work, gpus = run.workload, int(run.layout.gpus)
     asked = Training(run.model, 1e12, work.sequence, work.global_batch, work.precision)
     _, values = axes_of_plan(asked, Site(run.machine.name, gpus=gpus), run.machine, [gpus])
+    for axis, usual in values.items():  # its own are among those that are tried
+        own = getattr(run.layout, axis)
+        values[axis] = [*usual] if own in usual else [*usual, own]
     found = search(run.model, run.machine, work, gpus=gpus, software=run.software, values=values)
     if not found.memory.size:
         return None

@@ -135,6 +135,7 @@ def _run_on(inputs: Mapping[str, Value], accelerator: str, gpus: int) -> tuple[T
     asked, site = from_inputs({**inputs, "accelerator": accelerator, "gpus": gpus})
     if not isinstance(asked, Training):
         raise ValueError("a sweep is of training runs: leave out rate")
+    site.refuse_more_memory()
     return asked, site
 
 

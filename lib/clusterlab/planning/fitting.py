@@ -116,6 +116,7 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
         raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
     if not 0 < most <= 1000:
         raise ValueError(f"most must be from 1 to 1,000, got {most}")
+    site.refuse_more_memory()
     chips = machine(site.accelerator, network=site.network)
     room = site.room(chips.hbm_capacity)
     found = _searched(training, site, chips, room, on_host=False)

@@ -292,11 +292,16 @@ class Site(Explained):
 
     def room(self, capacity: Bytes) -> float:
         """Bytes that a layout may need on an accelerator which has so many."""
-        if self.memory is not None and self.accelerator and self.memory > capacity:
-            raise ValueError(
-                f"memory must be at most the {fmt(capacity, 'B')} of {self.accelerator}, got {self.memory:g}"
-            )
-        return float(0.9 * capacity if self.memory is None else min(self.memory, capacity))
+        return float(0.9 * capacity if self.memory is None else self.memory)
+
+    def refuse_more_memory(self) -> None:
+        """Refuse more memory than the accelerator has: for what published runs alone show that the law misses."""
+        if self.memory is not None and self.accelerator:
+            most = catalogue.accelerator(self.accelerator).hbm_capacity
+            if self.memory > most:
+                raise ValueError(
+                    f"memory must be at most the {fmt(most, 'B')} of {self.accelerator}, got {self.memory:g}"
+                )
 
     def _rows(self) -> Rows:
         units = {"power": "W", "rack_power": "W", "server_power": "W", "storage_bandwidth": "B/s", "budget": "$"}

@@ -100,6 +100,7 @@ def _planned(arguments: argparse.Namespace, inputs: dict[str, str | float], scen
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
             return preset(arguments.preset, scenario=scenario, draws=draws, seed=seed, progress=progress)
         asked, site = from_inputs(inputs)
+        site.refuse_more_memory()
         if isinstance(asked, Serving):
             return serve(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
         return plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)

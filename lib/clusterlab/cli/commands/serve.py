@@ -10,6 +10,7 @@ import numpy as np
 
 from ... import catalogue
 from ...catalogue import SERVING, Machine, machine
+from ...checks import positive
 from ...evidence.naming import in_catalogue
 from ...model import PRECISIONS, Layout, Transformer, transformer
 from ...planning import InfeasibleError, quantity
@@ -48,6 +49,7 @@ def _run(arguments: argparse.Namespace) -> int:
     model = _model(arguments.model)
     chip = catalogue.match_accelerator(arguments.accelerator)
     one = machine(chip.name if chip else arguments.accelerator)
+    positive(rate=number["rate"])
     requests = Requests(number["prompt"], number["output"], number["cached"])
     promise = Promise(number["first_token"], 1 / number["speed"], number["share"], number["burstiness"])
     candidates = list(_replicas(model, one, _formats(arguments.precision, one), _software(arguments.software)))
