@@ -48,6 +48,14 @@ def test_records_within_a_record_are_dicts_within_a_dict():
     assert found["layout"]["tp"] == 1.0
 
 
+def test_a_plan_is_a_dict_without_what_it_only_works_out_when_asked():
+    made = cl.plan(cl.Training("Llama 3.1 8B", 1e11, global_batch=64), cl.Site("H100 SXM", gpus=8), draws=10)
+    found = made.as_dict()
+    assert found["training"]["model"]["name"] == "Llama 3.1 8B"
+    assert found["design"]["spares"] == 0
+    assert not {"weigh", "rank", "front", "tornado"} & set(found)
+
+
 def test_a_frame_has_a_row_for_each_element(pandas):
     many = step(dp=8, tp=[1, 2], pp=[1, 2])
     frame = many.to_frame()

@@ -131,7 +131,8 @@ class Explained:
         >>> Parts({"GPUs": 5600.0, "fans": 1020.0}).as_dict()
         {'parts': {'GPUs': 5600.0, 'fans': 1020.0}, 'total': 6620.0}
         """
-        found = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if not f.name.startswith("_")}  # type: ignore[arg-type]  # a dataclass mixes it in
+        held = {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}  # type: ignore[arg-type]  # a dataclass mixes it in
+        found = {name: _plain(value) for name, value in held.items() if not callable(value)}
         for kind in reversed(type(self).__mro__):
             for name, value in vars(kind).items():
                 if isinstance(value, property) and not name.startswith("_") and name != "with_interval":

@@ -207,7 +207,7 @@ def test_a_rate_that_nobody_has_is_said_to_be_unlikely(capsys):
     ("more", "why"),
     [
         (["--tokens-per-second", "-3"], "tokens-per-second must be above zero, got -3"),
-        (["--tokens-per-second", "many"], "cannot read 'many'"),
+        (["--tokens-per-second", "many"], "tokens-per-second: cannot read 'many'"),
         (["--tokens-per-second", "1e308"], "tokens_per_second must be 0, or from"),
         (["--step-time", "6", "--global-batch", "8"], "cannot read '6'; write it as 60d or 12h or 30s, with its unit"),
         (["--step-time", "6s"], "--step-time needs --global-batch"),
@@ -298,6 +298,13 @@ def test_what_is_no_job_list_is_said(text, why, tmp_path, capsys):
     heard = capsys.readouterr()
     assert why in heard.err
     assert heard.err.startswith(str(tmp_path / "jobs.csv"))
+
+
+def test_a_list_that_would_fill_the_memory_is_refused_before_it_does(tmp_path, capsys):
+    rows = [f"{i},{i},{i + 1},1" for i in range(3000)]
+    (tmp_path / "jobs.csv").write_text("\n".join(["Submit,Start,End,NNodes", *rows]))
+    assert main(["queue", str(tmp_path / "jobs.csv"), "--nodes", "90000"]) == 2
+    assert "3,000 jobs on 90,000 nodes would fill the memory" in capsys.readouterr().err
 
 
 def test_limits_are_read_as_slurm_prints_them():

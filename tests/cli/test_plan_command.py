@@ -324,6 +324,7 @@ def test_whatever_a_file_of_inputs_says_it_is_planned_or_refused(text, tmp_path_
         (["--oversubscription", "1e308"], "oversubscription must be 0, or from 1e-60 to 1e+60 in size"),
         (["--oversubscription", "1e30"], "oversubscription must be from 1 to 63, got 1e+30"),
         (["--servers-per-rack", "1e9"], "servers_per_rack must be from 1 to 100, got 1e+09"),
+        (["--gpus", "1e12"], "gpus must be from 1 to 10,000,000, got 1e+12"),
         (["--spares", "1e12"], "spares must be from 0 to 1,000,000, got 1e+12"),
         (["--layout", "tp=8,tp=4"], "layout has tp twice: 8 and 4"),
         (["--layout", "zero=9"], "zero must be from 0 to 3, got 9"),

@@ -61,7 +61,7 @@ def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
 def test_dask_is_asked_for_where_it_is_not_there(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 2
-    assert capsys.readouterr().err == "--dask needs the package distributed: pip install 'clusterlab[dask]'\n"
+    assert capsys.readouterr().err == "--dask needs the package distributed: pip install distributed\n"
 
 
 @pytest.mark.filterwarnings("default")  # what Dask itself warns of is its own

@@ -191,7 +191,7 @@ class Serving(Explained):
 
 _AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero", "recompute")
 # More than any has: ports of a leaf switch, units of a rack, ranks of an axis, servers.
-_MOST = {"oversubscription": 63, "servers_per_rack": 100, "zero": 3, "spares": 1_000_000}
+_MOST = {"oversubscription": 63, "servers_per_rack": 100, "zero": 3, "spares": 1_000_000, "gpus": 10_000_000}
 _MOST |= dict.fromkeys(("tp", "pp", "cp", "ep", "microbatch", "chunks"), 1_000_000)
 
 

@@ -107,10 +107,6 @@ def _run(arguments: argparse.Namespace) -> int:
     texts: dict[str, tuple[str, str | None]] = {name: (stored(name), name) for name in CATALOGUES}
     if arguments.file:
         texts = {name_of(arguments.file): (read_text(arguments.file), None)}
-        try:
-            parsed(texts[name_of(arguments.file)][0])
-        except ValueError as error:  # it can't be read: no gap, but nothing that could have one
-            raise ValueError(f"{name_of(arguments.file)}: {error}") from None
     found, gaps = {}, []
     for name, (text, known) in texts.items():
         try:

@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
         precision=arguments.precision,
         recompute=arguments.recompute,
     )
-    claimed = None if arguments.claimed is None else float(read_input("cached", arguments.claimed))
+    claimed = None if arguments.claimed is None else _read("claimed", "cached", arguments.claimed)
     if claimed is not None and not 0 < claimed < 100:
         raise ValueError(f"claimed must be a share above 0, such as 42% or 0.42; got {arguments.claimed}")
     near = [] if claimed is None else readings_of(claimed, ways)
@@ -68,16 +68,24 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _read(option: str, kind: str, text: str) -> float:
+    """A number as an input of that kind is written; a message names the option."""
+    try:
+        return float(read_input(kind, text))
+    except ValueError as why:
+        raise ValueError(str(why).replace(kind, option, 1)) from None
+
+
 def _rate(arguments: argparse.Namespace, gpus: int, sequence: int) -> float:
     if arguments.step_time is not None:
         if arguments.global_batch is None:
             raise ValueError("--step-time needs --global-batch: sequences of a step")
-        seconds = float(read_input("first_token", arguments.step_time))
+        seconds = _read("step-time", "first_token", arguments.step_time)
         if seconds <= 0:
             raise ValueError(f"step-time must be above zero, got {arguments.step_time}")
         return read_count("global-batch", arguments.global_batch) * sequence / seconds
     text = arguments.tokens_per_second or arguments.tokens_per_second_per_gpu
-    rate = float(read_input("tokens", text)) * (1 if arguments.tokens_per_second else gpus)
+    rate = _read("tokens-per-second", "tokens", text) * (1 if arguments.tokens_per_second else gpus)
     if not rate > 0:
         raise ValueError(f"tokens-per-second must be above zero, got {text}")
     return rate

@@ -19,6 +19,7 @@ from ...records import aligned
 from ...units import day, fmt
 from ..command import Command, Progress, read_count
 
+_CELLS = 200_000_000  # of a table of jobs and nodes, four bytes each
 _FEW = 500  # jobs up to which a plan for each that waits is tried too: it takes a second for a hundred
 
 
@@ -60,6 +61,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.nodes
         else max(found.nodes, math.ceil(jobs.gpus.max() / size))
     )
+    if nodes * len(jobs) > _CELLS:
+        raise ValueError(f"{len(jobs):,} jobs on {nodes:,} nodes would fill the memory: take fewer with --most")
     ways = [way for way in _WAYS if way.policy != "conservative" or len(jobs) <= _FEW]
     made: dict[str, Schedule] = {}
     with Progress() as progress:

@@ -98,7 +98,7 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
         try:
             from distributed import Client
         except ImportError:
-            raise ValueError("--dask needs the package distributed: pip install 'clusterlab[dask]'") from None
+            raise ValueError("--dask needs the package distributed: pip install distributed") from None
         with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
             yield executor
         return
