@@ -234,8 +234,8 @@ def guard(room: ModuleType) -> None:
     """Let what a room lists take names where it takes records, and refuse by name what is neither.
 
     A law checks its numbers by itself (:func:`law`); this looks at all else that the signatures of public functions
-    and the fields of public records say. Functions of the library call one another without it: :func:`inspect.unwrap`
-    gives the function itself.
+    and the fields of public records say. Modules of the library took one another's functions before, and call them
+    without it.
     """
     listed = getattr(room, "__all__", None) or [name for name in vars(room) if name[0] != "_"]
     for name in listed:
@@ -243,13 +243,17 @@ def guard(room: ModuleType) -> None:
         if not getattr(thing, "__module__", "").startswith(room.__name__):
             continue
         if inspect.isfunction(thing) and not hasattr(thing, "guarded"):
-            setattr(room, name, _guarded(thing, room.__name__))
+            made, home = _guarded(thing), sys.modules[thing.__module__]
+            setattr(room, name, made)
+            if getattr(home, name, None) is thing:  # where it is looked for by its own name, as pickle does
+                setattr(home, name, made)
         elif isinstance(thing, type) and "__post_init__" in vars(thing):
             thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"])  # type: ignore[attr-defined]
 
 
-def _guarded(function: Callable[..., R], room: str) -> Callable[..., R]:
+def _guarded(function: Callable[..., R]) -> Callable[..., R]:
     """A function that takes names for records, and says which argument is wrong where one is."""
+    is_law = hasattr(function, "quantities")
     signature: inspect.Signature | None = None  # read at the first call, when all that annotations speak of is there
     names: list[str] = []
     kinds: dict[str, list[_Kind]] = {}
@@ -263,7 +267,7 @@ def _guarded(function: Callable[..., R], room: str) -> Callable[..., R]:
             names.extend(n for n, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
             kinds.update(_kinds_of(inspect.unwrap(function)))
             records.update(_with_records(kinds))
-        _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=True)
+        _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=not is_law)
         if records and len(args) <= len(names):
             few = [_taken(name, one, records) for name, one in zip(names, args, strict=False)]
             given = {name: _taken(name, one, records) for name, one in given.items()}
@@ -279,7 +283,6 @@ def _guarded(function: Callable[..., R], room: str) -> Callable[..., R]:
             _blame(bound, kinds, {name: one.default for name, one in signature.parameters.items()}, error)
             raise
 
-    guarded.__module__ = room  # where it is found
     guarded.guarded = True  # type: ignore[attr-defined]
     return guarded
 

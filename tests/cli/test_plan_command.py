@@ -318,7 +318,7 @@ def test_whatever_a_file_of_inputs_says_it_is_planned_or_refused(text, tmp_path_
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--assume", "availability=2"], "availability must be above 0 and below 1, got 2"),
+        (["--assume", "availability=2"], "availability must be above 0 and at most 1, got 2"),
         (["--assume", "utilisation=1.5"], "utilisation must be above 0 and at most 1, got 1.5"),
         (["--server-power", "1e-9"], "server_power must be at least half of what H100 SXM alone is rated, 700 W"),
         (["--oversubscription", "1e308"], "oversubscription must be 0, or from 1e-60 to 1e+60 in size"),

@@ -87,6 +87,7 @@ from .online_validation import (
     unseen_online,
 )
 from .own_failures import Cause, OwnFailures, learn_incidents
+from .peers import Best, Peer, Standing, best_layout, run_mfu, standing
 from .protocol import (
     Protocol,
     learn_training_spreads,
@@ -96,7 +97,6 @@ from .protocol import (
     unseen_runs,
 )
 from .rows import Skipped
-from .standing import Best, Peer, Standing, best_layout, run_mfu, standing
 from .tables import published
 from .timings import Timing, by_source
 from .training_runs import Run, predict_run, predict_runs, why_refused

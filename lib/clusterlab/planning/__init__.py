@@ -3,7 +3,7 @@
 from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
-from .fitting import Fit, Fitting, fitting
+from .fits import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
 from .mixtures import mixture, mixture_interval, not_named, not_timed
 from .published import PRESETS, Preset, checks, preset, run_of

@@ -33,7 +33,6 @@ from ..quantities import (
     PositiveDollars,
     PositiveSeconds,
     PositiveShare,
-    PositiveShareBelowOne,
     PositiveWatts,
     Seconds,
     WholeAmount,
@@ -527,13 +526,13 @@ class Scenario(Explained):
     storage_per_gpu: BytesPerSecond
     storage_share: PositiveShare
     local_bandwidth: BytesPerSecond
-    spare_risk: PositiveShareBelowOne
+    spare_risk: PositiveShare
     server_overhead: Number
     servers_per_rack: Number
     air_rise: Number
     water_rise: Number
     utilisation: PositiveShare
-    availability: PositiveShareBelowOne
+    availability: PositiveShare
     step: Number = 1.0
     lost_time: Number = 1.0
     own: Own | None = None

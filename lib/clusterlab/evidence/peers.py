@@ -72,7 +72,7 @@ def run_mfu(run: Run) -> float:
     Examples
     --------
     >>> round(run_mfu(published_runs()[0][0]), 2)
-    0.44
+    0.33
     """
     peak = run.machine.peaks[PRECISIONS[run.workload.precision][0]]
     flops = training_flops(run.model, run.workload.sequence).model * run.workload.tokens
