@@ -81,6 +81,10 @@ def pool() -> dict[str, object]:
     return found
 
 
+# Machines that wear out fail ever faster: refused after 100,000 failures of a run, which takes some seconds.
+_LONG_CALLS = {("simulate_job", "shape")}
+
+
 def calls(seed: int, of_each: int) -> Iterator[tuple[str, object, str, dict[str, object]]]:
     """Bad calls: room and name, the function, the argument that is bad, and all arguments."""
     sound, chance = pool(), random.Random(seed)
@@ -93,6 +97,8 @@ def calls(seed: int, of_each: int) -> Iterator[tuple[str, object, str, dict[str,
                 continue
             given, parameters = _sound_call(f"{room}.{name}", function, sound)
             for argument in parameters:
+                if (name, argument) in _LONG_CALLS:
+                    continue
                 for bad in chance.sample(BAD, of_each):
                     yield f"{room}.{name}", function, argument, given | {argument: bad}
 
@@ -132,7 +138,7 @@ def outcome(function: object, argument: str, given: Mapping[str, object]) -> str
         return "named" if re.search(rf"\b{argument.replace('_', '[ _]')}", str(why)) else "another"
     except Exception as error:  # what leaks is what is looked for
         return f"leaked {type(error).__name__}: {error}"
-    known = function.__module__.endswith(".planning")  # what a plan doesn't know, as a price, is no number there
+    known = ".planning" in function.__module__  # what a plan doesn't know, as a price, is no number there
     return "accepted" if known or all(map(_sane, _numbers(result))) else "silent"
 
 
