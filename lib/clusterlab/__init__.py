@@ -23,12 +23,22 @@ which they build on one another:
 - ``power``: watts, heat, energy, carbon.
 - ``scaling``: what more accelerators bring, bills, the ledger of compute.
 - ``planning``: a whole cluster for a question.
-- ``evidence``: published measurements held against all of them; none of them looks at it.
+- ``evidence``: published measurements held against all of them; none looks at it. It is loaded when first asked for.
+
+``dir(clusterlab.power)`` lists what a room has, ``help(clusterlab.power)`` explains it, ``help(clusterlab.step)`` a
+law. Wherever one takes a model, a machine, an accelerator, a link, a stack of software or a price list, its name
+does: ``cl.step("Llama 3.1 70B", "H100", ...)``. What is no such record is refused by the argument's name. A result is a
+record: print it, or take ``as_dict()``, or ``to_frame()`` for pandas.
 
 **The core**, which the chapters on one accelerator, interconnect, parallelism, failures and power need, and a reader
 first: units, catalogue, model, roofline, interconnect, parallelism, failures, power.
 """
 
+from difflib import get_close_matches
+from types import ModuleType
+
+from . import catalogue as _catalogue
+from . import failures, interconnect, model, operations, parallelism, planning, power, roofline, scaling, serving
 from .catalogue import accelerator, link, machine, node, price_list, rack
 from .failures import Job, goodput, optimal_interval, spare_pool, system_mtbf
 from .interconnect import best_all_reduce, fat_tree, hierarchical_all_reduce, ring_all_reduce
@@ -37,6 +47,8 @@ from .operations import expected_wait, slowest
 from .parallelism import bubble_fraction, footprint, model_state, search, step
 from .planning import InfeasibleError, Serving, Site, Training, plan, serve, sweep
 from .power import cluster_load, energy_footprint, facility
+from .quantities import NAMED as _NAMED
+from .quantities import guard as _guard
 from .roofline import attainable, decode, kernel_time, lower_bound, matmul, ridge_point
 from .scaling import amdahl_speedup, annuity, chain, compute_optimal
 from .serving import Formats, Replica, Requests, continuous_batch, forward_pass, frontier
@@ -53,3 +65,56 @@ __all__ = [
     "optimal_interval", "parameters", "parse", "plan", "price_list", "rack", "ridge_point", "ring_all_reduce", "search",
     "serve", "slowest", "spare_pool", "step", "sweep", "system_mtbf", "training_flops", "transformer",
 ]  # fmt: skip
+
+_ROOMS = (
+    _catalogue,
+    model,
+    roofline,
+    interconnect,
+    parallelism,
+    serving,
+    failures,
+    operations,
+    power,
+    scaling,
+    planning,
+)
+
+
+def _machine(name: str) -> _catalogue.Machine:
+    """A machine by the name of its accelerator, as people write it."""
+    chip = _catalogue.match_accelerator(name)
+    return machine(chip.name if chip else name)
+
+
+# A record may be given by its name wherever a public function or record takes it.
+_NAMED |= {
+    Transformer: transformer,
+    _catalogue.Machine: _machine,
+    _catalogue.Accelerator: accelerator,
+    _catalogue.Link: link,
+    _catalogue.Software: planning.stack,
+    _catalogue.ServingSoftware: lambda name: _catalogue.find("serving software", name, _catalogue.SERVING),
+    _catalogue.PriceList: price_list,
+    _catalogue.ScalingLaw: lambda name: _catalogue.find("scaling law", name, _catalogue.SCALING_LAWS),
+}
+
+for _room in _ROOMS:
+    _guard(_room)
+    globals().update({_name: getattr(_room, _name) for _name in __all__ if hasattr(_room, _name)})
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load a room that the others do not need: ``evidence``."""
+    if name == "evidence":
+        import clusterlab.evidence as room
+
+        return room
+    near = get_close_matches(name, __dir__(), n=3, cutoff=0.5)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise AttributeError(f"module 'clusterlab' has no attribute {name!r}{hint}")
+
+
+def __dir__() -> list[str]:
+    """What a reader may type behind the dot: what is listed, and the rooms."""
+    return sorted({*__all__, "__version__", "evidence", "units", *(room.__name__.partition(".")[2] for room in _ROOMS)})

@@ -19,13 +19,17 @@ What any call may pass is a number or anything that NumPy makes an array of: arg
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import Annotated, ParamSpec, Protocol, TypeVar
+from functools import partial, wraps
+from types import ModuleType, NoneType, UnionType
+from typing import Annotated, NamedTuple, ParamSpec, Protocol, TypeVar, get_args, get_origin
+
+import numpy as np
 
 from .checks import (
     AT_LEAST_ONE,
@@ -110,6 +114,7 @@ Celsius = Annotated[Numeric, Quantity("degC", CELSIUS)]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 class Law(Protocol[P, R]):
@@ -201,3 +206,230 @@ def _with_raises(doc: str | None, asked: Mapping[str, Quantity]) -> str | None:
         if (at := doc.find(f"\n{indent}{title}")) >= 0:
             return doc[: at + 1] + section + doc[at + 1 :]
     return f"{doc.rstrip()}\n\n{section}{indent}"
+
+
+# --- What public functions take --------------------------------------------------------------------------------------
+
+
+class _Kind(NamedTuple):
+    """What an argument may be: how a message says it, whether a value is so, and which record it is, if any."""
+
+    said: str
+    holds: Callable[[object], bool]
+    record: type | None = None
+
+
+NAMED: dict[type, Callable[[str], object]] = {}  # what finds a record by its name; the package fills it
+_PLAIN: Mapping[object, _Kind] = {
+    str: _Kind("text", lambda one: isinstance(one, str)),
+    int: _Kind("a whole number", lambda one: isinstance(one, int | np.number | np.ndarray) and np.size(one) == 1),
+    float: _Kind("a number", lambda one: isinstance(one, int | float | np.number | np.ndarray) and np.size(one) == 1),
+    bool: _Kind("True or False", lambda one: isinstance(one, bool | np.bool_)),
+    None: _Kind("None", lambda one: one is None),
+    NoneType: _Kind("None", lambda one: one is None),
+}
+
+
+def guard(room: ModuleType) -> None:
+    """Let what a room lists take names where it takes records, and refuse by name what is neither.
+
+    A law checks its numbers by itself (:func:`law`); this looks at all else that the signatures of public functions
+    and the fields of public records say. Modules of the library took one another's functions before, and call them
+    without it.
+    """
+    listed = getattr(room, "__all__", None) or [name for name in vars(room) if name[0] != "_"]
+    for name in listed:
+        thing = getattr(room, name)
+        if not getattr(thing, "__module__", "").startswith(room.__name__):
+            continue
+        if inspect.isfunction(thing) and not hasattr(thing, "guarded"):
+            made, home = _guarded(thing), sys.modules[thing.__module__]
+            setattr(room, name, made)
+            if getattr(home, name, None) is thing:  # where it is looked for by its own name, as pickle does
+                setattr(home, name, made)
+        elif isinstance(thing, type) and "__post_init__" in vars(thing):
+            thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"])  # type: ignore[attr-defined]
+
+
+def _guarded(function: Callable[..., R]) -> Callable[..., R]:
+    """A function that takes names for records, and says which argument is wrong where one is."""
+    is_law = hasattr(function, "quantities")
+    signature: inspect.Signature | None = None  # read at the first call, when all that annotations speak of is there
+    names: list[str] = []
+    kinds: dict[str, list[_Kind]] = {}
+    records: dict[str, list[_Kind]] = {}
+
+    @wraps(function)
+    def guarded(*args: object, **given: object) -> R:
+        nonlocal signature
+        if signature is None:
+            signature = inspect.signature(function)
+            names.extend(n for n, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
+            kinds.update(_kinds_of(inspect.unwrap(function)))
+            records.update(_with_records(kinds))
+        _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=not is_law)
+        if records and len(args) <= len(names):
+            few = [_taken(name, one, records) for name, one in zip(names, args, strict=False)]
+            given = {name: _taken(name, one, records) for name, one in given.items()}
+            args = (*few, *args[len(few) :])
+        try:
+            with np.errstate(divide="raise", invalid="raise", over="raise"):
+                return function(*args, **given)
+        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
+            try:
+                bound = signature.bind(*args, **given).arguments
+            except TypeError:
+                raise error from None  # Python's own words for a wrong call
+            _blame(bound, kinds, {name: one.default for name, one in signature.parameters.items()}, error)
+            raise
+
+    guarded.guarded = True  # type: ignore[attr-defined]
+    return guarded
+
+
+def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable[[T], None]:
+    """What a record does after it is made: names become records, and a field that is wrong is named."""
+    kinds: dict[str, list[_Kind]] = {}
+    records: dict[str, list[_Kind]] = {}
+
+    @wraps(check_fields)
+    def guarded(self: T) -> None:
+        if not kinds:
+            kinds.update({"": []} | _kinds_of(record))
+            records.update(_with_records(kinds))
+        values = vars(self)
+        _refuse_extremes(values.items())
+        for name in records:
+            values[name] = _taken(name, values[name], records)
+        try:
+            check_fields(self)
+        except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
+            _blame(values, kinds, {name: getattr(record, name, None) for name in values}, error)
+            raise
+
+    return guarded
+
+
+def _with_records(kinds: Mapping[str, list[_Kind]]) -> dict[str, list[_Kind]]:
+    return {name: of for name, of in kinds.items() if any(one.record for one in of)}
+
+
+def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]]) -> object:
+    """An argument as the function takes it: a name of a record becomes that, and what is no such record is refused."""
+    allowed = kinds.get(name)
+    if not allowed or any(one.holds(value) for one in allowed):
+        return value
+    records = [one for one in allowed if one.record]
+    if not records:
+        return value
+    for one in records:
+        if isinstance(value, str) and (find := NAMED.get(one.record)):  # type: ignore[arg-type]  # it is there
+            return find(value)
+    hint = " or the name of one" if any(one.record in NAMED for one in records) else ""
+    raise ValueError(f"{name} must be {_said(allowed)}{hint}, got {_shown(value)}")
+
+
+_MOST = 1e60  # beyond it, and below one over it, are no bytes, no seconds and no dollars: their products overflow
+
+
+def _refuse_extremes(values: Iterable[tuple[str, object]], *, nan: bool = False) -> None:
+    """Refuse finite numbers that nothing in this library counts, and NaN; infinity is each function's own to allow."""
+    for name, value in values:
+        if isinstance(value, float):
+            if _MOST < abs(value) < np.inf or 0 < abs(value) < 1 / _MOST:
+                raise ValueError(f"{name} must be 0, or from {1 / _MOST:g} to {_MOST:g} in size; got {value:g}")
+            if nan and value != value:
+                raise ValueError(f"{name} must be a number, got nan")
+
+
+def _blame(
+    values: Mapping[str, object], kinds: Mapping[str, list[_Kind]], usual: Mapping[str, object], error: Exception
+) -> None:
+    """Raise a ValueError that names the first argument which is not what its annotation says, if there is one."""
+    for name, value in values.items():
+        allowed = kinds.get(name, ())
+        if (
+            allowed
+            and value is not usual.get(name, inspect.Parameter.empty)
+            and not any(k.holds(value) for k in allowed)
+        ):
+            raise ValueError(f"{name} must be {_said(allowed)}, got {_shown(value)}") from error
+    if isinstance(error, ArithmeticError):
+        raise ValueError(f"{', '.join(values)}: numbers leave what floats can hold ({error})") from error
+    for name, value in values.items():
+        if isinstance(value, np.ndarray) and value.ndim and isinstance(error, TypeError):
+            raise ValueError(f"{name} must be one number here, got an array of shape {value.shape}") from error
+
+
+def _said(kinds: Iterable[_Kind]) -> str:
+    return " or ".join(dict.fromkeys(one.said for one in kinds))
+
+
+def _shown(value: object) -> str:
+    """A value in a message; a record by its kind alone, whose table would fill the screen."""
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else f"a {type(value).__name__}"
+
+
+def _kinds_of(thing: type | Callable) -> dict[str, list[_Kind]]:
+    """What each argument of a function, or each field of a record, may be, as far as its annotation says it."""
+    known = {"None": None, **vars(builtins), **vars(sys.modules[thing.__module__])}
+    found = {}
+    for name, written in getattr(thing, "__annotations__", {}).items():
+        if name != "return" and isinstance(written, str):
+            each = [_kinds_in(one, known) for one in re.split(r"\s*\|\s*(?![^\[]*\])", written)]
+            if all(each):
+                found[name] = [kind for kinds in each for kind in kinds]
+    return found
+
+
+_MANY: Mapping[object, _Kind] = {
+    Sequence: _Kind("a sequence", lambda one: hasattr(one, "__len__") and not isinstance(one, str | bytes | Mapping)),
+    Iterable: _Kind("a sequence", lambda one: hasattr(one, "__iter__") and not isinstance(one, str | bytes)),
+    Mapping: _Kind("a mapping", lambda one: isinstance(one, Mapping)),
+    Callable: _Kind("a function", callable),
+    tuple: _Kind("a pair or more", lambda one: isinstance(one, tuple | list)),
+}
+
+
+def _kinds_in(written: str, known: Mapping[str, object]) -> list[_Kind]:
+    """What one alternative of an annotation allows; nothing where it says nothing that can be looked at."""
+    head, _, inside = written.partition("[")
+    thing = getattr(np, head[3:]) if head.startswith("np.") else known.get(head, inspect.Parameter.empty)
+    of = known.get(inside.removesuffix("]"))
+    if thing in (Sequence, Iterable) and isinstance(of, type) and of.__module__.startswith("clusterlab."):
+        many = _MANY[thing]
+        return [_Kind(f"{many.said} of {of.__name__}", partial(_all_are, of, many.holds))]
+    return _kinds_like(thing)
+
+
+def _kinds_like(thing: object) -> list[_Kind]:
+    """The same of what an annotation speaks of: a class, a quantity, or a name for several."""
+    if isinstance(thing, UnionType):
+        each = [_kinds_like(one) for one in get_args(thing)]
+        return [kind for kinds in each for kind in kinds] if all(each) else []
+    for one in getattr(thing, "__metadata__", ()):
+        if isinstance(one, Quantity):
+            return [_Kind(one.rule.text, partial(_is, one.rule))]
+    thing = get_origin(thing) or thing
+    for plain in (_PLAIN, _MANY):
+        if thing.__hash__ and thing in plain:
+            return [plain[thing]]
+    if not isinstance(thing, type) or thing.__module__ == "typing":
+        return []
+    ours = thing.__module__.startswith("clusterlab.")
+    return [_Kind(thing.__name__, lambda value: isinstance(value, thing), thing if ours else None)]
+
+
+def _all_are(kind: type, holds: Callable[[object], bool], values: Iterable[object]) -> bool:
+    """Whether values are a sequence of records of a kind; what can be gone through once is not looked into."""
+    looked_into = isinstance(values, list | tuple | np.ndarray)
+    return holds(values) and (not looked_into or all(isinstance(one, kind) for one in values))
+
+
+def _is(rule: Rule, value: object) -> bool:
+    try:
+        check(rule, "value", value)
+    except (TypeError, ValueError):
+        return False
+    return True

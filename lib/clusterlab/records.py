@@ -5,17 +5,21 @@ from __future__ import annotations
 import html
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
 from types import MappingProxyType
-from typing import ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeVar
 
 import numpy as np
 
 from .checks import Numeric, nonnegative
 from .units import fmt
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 T = TypeVar("T")
 
@@ -117,6 +121,39 @@ class Explained:
     def _rows(self) -> Rows:
         return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]  # type: ignore[arg-type]  # a dataclass mixes it in
 
+    def as_dict(self) -> dict[str, object]:
+        """Every number and name of the record by name, records within it as dicts: its fields, and what follows.
+
+        What a record works out only when asked, as a plan's front, is not in it.
+
+        Examples
+        --------
+        >>> Parts({"GPUs": 5600.0, "fans": 1020.0}).as_dict()
+        {'parts': {'GPUs': 5600.0, 'fans': 1020.0}, 'total': 6620.0}
+        """
+        held = {f.name: getattr(self, f.name) for f in fields(self) if not f.name.startswith("_")}  # type: ignore[arg-type]  # a dataclass mixes it in
+        found = {name: _plain(value) for name, value in held.items() if not callable(value)}
+        for kind in reversed(type(self).__mro__):
+            for name, value in vars(kind).items():
+                if isinstance(value, property) and not name.startswith("_") and name != "with_interval":
+                    try:
+                        got = getattr(self, name)
+                    except (NotImplementedError, ValueError):  # it has none
+                        continue
+                    if isinstance(got, str | bool | int | float | np.ndarray | np.generic):
+                        found[name] = _plain(got)
+        return found
+
+    def to_frame(self) -> DataFrame:
+        """The record as a frame of pandas: a row for each element of its arrays, or one; names within it by a dot.
+
+        Raises
+        ------
+        ImportError
+            There is no pandas, which the library doesn't need otherwise.
+        """
+        return _frame([self.as_dict()])
+
     def __repr__(self) -> str:
         """Return the table as aligned text."""
         return f"{type(self).__name__}\n{aligned(self._rows())}"
@@ -129,6 +166,54 @@ class Explained:
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
         return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+
+
+def _plain(value: object) -> object:
+    """A value of a record as a dict holds it: records and mappings as dicts, NumPy's own numbers as Python's."""
+    if isinstance(value, Explained):
+        return value.as_dict()
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def frame_of(records: Sequence[Explained]) -> DataFrame:
+    """Records of one kind as a frame of pandas, one under the other: see :meth:`Explained.to_frame`."""
+    return _frame([one.as_dict() for one in records])
+
+
+def _frame(dicts: Sequence[Mapping[str, object]]) -> DataFrame:
+    """A frame of the rows that dicts of numbers, arrays and dicts are."""
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError("to_frame needs pandas: install it, or take as_dict()") from None
+    rows = [_columns(one) for one in dicts]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return pandas.DataFrame({name: np.concatenate([_column(row, name) for row in rows]) for name in names})
+
+
+def _columns(values: Mapping[str, object], before: str = "") -> dict[str, np.ndarray]:
+    """The numbers and texts of nested dicts as columns of one length; what is a list or neither is left out."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found |= _columns(value, f"{before}{name}.")
+        elif isinstance(value, str | bool | int | float | np.ndarray) or value is None:
+            found[f"{before}{name}"] = np.asarray(value)
+    if before:
+        return found
+    shapes = Counter(one.shape for one in found.values() if one.shape)
+    count = shapes.most_common(1)[0][0] if shapes else (1,)  # that of most arrays: others are of something else
+    kept = {name: one for name, one in found.items() if one.shape in ((), count)}
+    return {name: np.broadcast_to(one, count).ravel() for name, one in kept.items()}
+
+
+def _column(row: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """A column of a row or more; None where they lack it."""
+    return row[name] if name in row else np.full(len(next(iter(row.values()))), None)
 
 
 def record(kind: type[T], values: Mapping[str, object]) -> T:
@@ -207,6 +292,11 @@ class Table(Explained):
 
     def _rows(self) -> Rows:
         return list(self.rows)
+
+    def to_frame(self) -> DataFrame:
+        """The rows of text under their heading as a frame of pandas."""
+        heading, *rows = self.rows
+        return _frame([dict(zip(heading, row, strict=True)) for row in rows])
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""

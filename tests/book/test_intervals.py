@@ -20,6 +20,7 @@ from clusterlab import catalogue, failures, parallelism, planning, post_training
 from clusterlab.catalogue import PREDICTION_INTERVALS, machine
 from clusterlab.cli import COMMANDS, main
 from clusterlab.evidence import (
+    expect_gemm,
     explain,
     link_prediction,
     predict_collective,
@@ -89,6 +90,7 @@ PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and o
 PLAIN["planning"] |= {"Stack"}  # data
 PLAIN["planning"] |= {"PostTraining"}  # asked for
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
+PLAIN["evidence"] |= {"MfuReading", "JobList", "Standing"}  # counted, read, and of measured runs
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 
 
@@ -191,6 +193,9 @@ PREDICTS = {
     "evidence.LinkFit": (timed, ("bandwidth",)),
     "evidence.Explanation": (lambda: explain(published_runs()[0][:10], published_runs()[0][0].row), ("predicted",)),
     "evidence.Claim": (gpu_hours, ("computed",)),
+    "evidence.Reached": (lambda: expect_gemm(machine("H100 SXM")), ("expect",)),
+    "planning.Fit": (lambda: planning.fitting(RUN, FEW, most=1).fits[0], ("step", "MFU", "memory")),
+    "planning.Fitting": (lambda: planning.fitting(RUN, FEW, most=1), ("dp 64, zero 3",)),
     "planning.Design": (lambda: plan().design, ("step", "MFU")),
     "planning.Point": (lambda: plan().front[0], ("time", "cost", "power")),
     "planning.PublishedComparison": (lambda: planning.preset("Llama 3 405B", draws=100).published[0], ("planned",)),
@@ -258,7 +263,7 @@ def wider(monkeypatch):
 
 
 FROM_SPREADS = [
-    name for name in PREDICTS if name.split(".")[0] != "planning" and name != "evidence.Claim"
+    name for name in PREDICTS if name.split(".")[0] != "planning" and name not in ("evidence.Claim", "evidence.Reached")
 ]  # remembered
 
 
@@ -299,7 +304,7 @@ def test_a_number_that_follows_the_predicted_one_has_its_interval():
 # --- Commands --------------------------------------------------------------------------------------------------------
 
 # Those that predict nothing: what is stored, and what was measured.
-PRINT = {"list", "audit", "fit"}
+PRINT = {"list", "audit", "fit", "mfu", "queue"}  # and what is simulated of a list
 SMALL = ["--model", "Llama 3.1 8B", "--tokens", "1T", "--accelerator", "H100 SXM", "--global-batch", "512"]
 SMALL += ["--deadline", "30 d", "--layout", "pp=1,cp=1,zero=3", "--draws", "50"]
 ASKED = ["--model", "Llama 3.1 8B", "--rate", "50", "--accelerator", "H100 SXM", "--draws", "50"]
@@ -310,6 +315,8 @@ CALLS = {
     "validate, serving": ["validate", "SERVING"],
     "validate, calibrated": ["validate", "TRAINING", "--calibrate", "TRAINING"],
     "explain": ["explain", "TRAINING", "--row", "T0001"],
+    "expect": ["expect", "--accelerator", "H100 SXM", "--gpus", "16"],
+    "fits": ["fits", "--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "8", "--global-batch", "64"],
     "serve": ["serve", "--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--rate", "200"],
     "validate, online": ["validate", "ONLINE"],
     "plan": ["plan", *SMALL],
@@ -321,6 +328,7 @@ CALLS = {
 NUMBERS = {"predicted": "{}", "planned": "{}", "value": "{}", "bandwidth_bytes_per_second": "bandwidth_{}"}
 NUMBERS |= {name: name + "_{}" for name in ("time", "cost", "power", "mfu", "effective_time", "site_power", "carbon")}
 INDEPENDENT = {"parts", "assumptions", "tornado", "binding", "suspects", "joints", "asked"}  # of one scenario, or given
+INDEPENDENT |= {"standing"}  # measured
 INDEPENDENT |= {"sources", "overall"}  # how many, and how far off
 
 
@@ -392,6 +400,8 @@ LINES = {
     "validate, calibrated": r"^T\d+ ",
     "explain": "^predicted",
     "plan": r"^H100 SXM",
+    "expect": r"^(GEMM|memory|[\d.]+ [kMG]B)",
+    "fits": r"^tp \d",
     "plan, published": r"^(MFU|GPU hours|effective time|interruptions per day|chip carbon) .*[+-]\S+% ",
 }
 

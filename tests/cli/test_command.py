@@ -72,6 +72,13 @@ def test_a_wrong_call_exits_with_2_and_the_usage(arguments, capsys):
     assert heard.err.startswith("usage: ")
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_help_doubles_a_percent_sign(name, capsys):
+    with pytest.raises(SystemExit):
+        main([name, "--help"], prog="clusterlab")
+    assert "%%" not in capsys.readouterr().out
+
+
 # --- audit -----------------------------------------------------------------------------------------------------------
 
 
@@ -350,3 +357,11 @@ def test_models_that_do_not_add_up_are_gaps(tmp_path, capsys):
     path.write_text(text.replace(f"layers = {llama.shape.layers}\n", "layers = 1\n"), encoding="utf-8")
     assert main(["audit", str(path)]) == 1
     assert "model Llama 3.1 405B: " in capsys.readouterr().err
+
+
+def test_a_rate_beyond_all_peaks_is_said_to_be_unlikely(tmp_path, capsys):
+    heading = "row_id,model,gpu,n_gpus,precision,isl,osl,output_tok_s_total,framework"
+    rows = "a,Llama 3.1 8B,H100,1,fp8,1000,1000,15220,vLLM", "b,Llama 3.1 8B,H100,1,fp8,1000,1000,1e11,vLLM"
+    (tmp_path / "mine.csv").write_text("\n".join([heading, *rows]))
+    assert main(["validate", str(tmp_path / "mine.csv")]) == 0
+    assert capsys.readouterr().err == "unlikely: b is faster than the peak of its accelerators allows\n"

@@ -310,3 +310,124 @@ def test_whatever_a_file_of_inputs_says_it_is_planned_or_refused(text, tmp_path_
     path = tmp_path_factory.mktemp("any") / "mine.toml"
     path.write_text(text, encoding="utf-8", newline="")
     assert main(["plan", str(path)]) == 2
+
+
+# --- Refused for what it is ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--assume", "availability=2"], "availability must be above 0 and at most 1, got 2"),
+        (["--assume", "utilisation=1.5"], "utilisation must be above 0 and at most 1, got 1.5"),
+        (["--server-power", "1e-9"], "server_power must be at least half of what H100 SXM alone is rated, 700 W"),
+        (["--oversubscription", "1e308"], "oversubscription must be 0, or from 1e-60 to 1e+60 in size"),
+        (["--oversubscription", "1e30"], "oversubscription must be from 1 to 63, got 1e+30"),
+        (["--servers-per-rack", "1e9"], "servers_per_rack must be from 1 to 100, got 1e+09"),
+        (["--gpus", "1e12"], "gpus must be from 1 to 10,000,000, got 1e+12"),
+        (["--spares", "1e12"], "spares must be from 0 to 1,000,000, got 1e+12"),
+        (["--layout", "tp=8,tp=4"], "layout has tp twice: 8 and 4"),
+        (["--layout", "zero=9"], "zero must be from 0 to 3, got 9"),
+        (["--layout", "tp=0"], "tp must be from 1 to 1,000,000, got 0"),
+        (["--layout", "tp=1e308"], "tp must be from 1 to 1,000,000, got 1e+308"),
+        (["--report", ""], "--report must name a file, got an empty text"),
+        (["--memory", "-1GB"], "memory must be positive and finite, got -1e+09"),
+        (["--memory", "2TB"], "memory must be at most the 80 GB of H100 SXM, got 2e+12"),
+        (["--deadline", "90"], "deadline: cannot read '90'; write it as 60d or 12h or 30s, with its unit"),
+        (["--tokens", "1e308"], "tokens must be 0, or from 1e-60 to 1e+60 in size"),
+        (["--tokens", "1e50"], "tokens must be at most 1e+18, got 1e+50"),
+        (["--draws", "1e9"], "draws must be a whole number from 1 to 100,000, got 1e9"),
+        (["--draws", "nan"], "draws must be a whole number from 1 to 100,000, got nan"),
+        (["--seed", "abc"], "seed must be a whole number from 0"),
+    ],
+)
+def test_what_no_machine_has_is_refused_in_a_line_by_its_name(more, why, capsys):
+    """The last of an option counts; warnings are errors here, so none is let through."""
+    assert main([*SMALL, *QUICK, *more]) == 2
+    heard = capsys.readouterr()
+    assert heard.out == ""
+    assert heard.err.startswith(why)
+    assert heard.err.count("\n") == 1
+
+
+def test_what_is_unlikely_is_said_beside_the_plan(capsys):
+    assert main([*SMALL, *QUICK, "--tokens", "1000T"]) == 0
+    assert capsys.readouterr().err == "unlikely: tokens is usually from 1B to 100T\n"
+
+
+def test_where_nothing_fits_json_is_json(capsys):
+    assert (
+        main(
+            [
+                "plan",
+                "--model",
+                "Llama 3.1 405B",
+                "--tokens",
+                "1T",
+                "--gpus",
+                "8",
+                "--accelerator",
+                "H100 SXM",
+                "--json",
+            ]
+        )
+        == 3
+    )
+    heard = capsys.readouterr()
+    found = json.loads(heard.out)
+    assert found["nearest"]["gpus"] > 8
+    assert found["infeasible"] == heard.err.strip()
+
+
+def test_a_single_server_buys_no_spare_unless_asked():
+    run = planning.Training("Llama 3.1 8B", 1e11, global_batch=512)
+    few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
+    alone, asked, two = (
+        planning.plan(run, planning.Site("H100 SXM", layout=few, **more), draws=10).design.spares
+        for more in ({"gpus": 8}, {"gpus": 8, "spares": 1}, {"gpus": 16})
+    )
+    assert (alone, asked) == (0, 1)
+    assert two > 0
+
+
+def test_a_plan_says_where_nobody_has_timed_its_accelerator(capsys):
+    asked = [*SMALL, *QUICK, "--layout", "pp=1,cp=1"]
+    assert main([*asked, "--accelerator", "MI300X"]) == 0
+    assert "MI300X: no published training run timed it" in capsys.readouterr().out
+    assert main(asked) == 0
+    assert "timed it" not in capsys.readouterr().out
+
+
+def test_draws_are_bounded_before_they_fill_the_memory():
+    with pytest.raises(ValueError, match="draws must be at most 1,000,000: more would not fit in memory"):
+        planning.samples(CENTRAL, 10**9)
+
+
+def test_every_option_says_its_unit_and_what_is_usual(capsys):
+    with pytest.raises(SystemExit):
+        main(["plan", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    for said in ("--tokens N tokens to train on; 1B to 100T", "--deadline TIME done within; 1d to 1yr"):
+        assert said in told
+    assert "--rent $ of a GPU-hour (bought, where it is not given); $0.5 to $15" in told
+
+
+def test_a_clock_is_shown_where_somebody_watches_and_it_takes_longer(monkeypatch, capsys):
+    from clusterlab.cli import command
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(command.sys, "stderr", terminal)
+    monkeypatch.setattr(command.Waiting, "first", 0.01)
+    with command.Waiting("fits"):
+        command.threading.Event().wait(0.1)
+    assert "s  fits" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\033[K")
+    quiet = io.StringIO()
+    monkeypatch.setattr(command.sys, "stderr", quiet)
+    with command.Waiting("fits"):
+        command.threading.Event().wait(0.05)
+    assert quiet.getvalue() == ""

@@ -48,12 +48,30 @@ def test_a_mixture_is_tried_rank_by_rank_too(capsys):
         (["--software", "vllmm"], "unknown serving software 'vllmm'; known: usual"),
         (["--rate", "many"], "rate: cannot read 'many'"),
         (["--rate", "-3"], "rate must be positive"),
+        (["--first-token", "200"], "first_token: cannot read '200'; write it as 60d or 12h or 30s, with its unit"),
         (["--share", "1.5"], "share must be"),
         (["--precision", "fp5"], "compute must be one of"),
+    ],
+)
+def test_what_is_wrong_is_said(capsys, more, said):
+    assert main([*ASKED, *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
         (["--speed", "100000"], "not even one request alone is served as promised: time per token is longer"),
         (["--model", "Llama 3.1 405B", "--accelerator", "A100 40GB", "--precision", "bf16"], "no layout fits"),
     ],
 )
-def test_what_cannot_be_served_is_said(capsys, more, said):
-    assert main([*ASKED, *more]) == 2
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_served_is_said_as_json_too(capsys, more, said):
+    assert main([*ASKED, *more, "--json"]) == 3
+    heard = capsys.readouterr()
+    assert said in heard.err
+    assert said in json.loads(heard.out)["infeasible"]
+
+
+def test_a_promise_that_nobody_makes_is_said_to_be_unlikely(capsys):
+    assert main([*ASKED, "--first-token", "200s"]) == 0
+    assert capsys.readouterr().err == "unlikely: first-token is usually from 50ms to 60s\n"

@@ -23,6 +23,20 @@ def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
     assert objects[1]["why"]
 
 
+def test_a_cell_that_fails_is_a_row_with_its_reason(capsys):
+    """One accelerator without a rating on record, and the others go on; all that a plan takes, a sweep does."""
+    more = ["--accelerators", "H100 SXM,TPU v5p", "--gpus", "8", "--layout", "tp=1", "--budget", "$10M"]
+    assert main([*ASKED, *more, "--network", "RoCE 400 GbE", "--rent", "$2", "--software", "NeMo 25.04"]) == 0
+    good, bad = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert float(good["time"]) > 0
+    assert good["why"] == ""
+    assert (bad["accelerator"], bad["time"]) == ("TPU v5p", "")
+    assert bad["why"]
+    assert main([*ASKED, "--accelerators", "TPU v5p", "--gpus", "8", "--server-power", "750W"]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert float(row["time"]) > 0
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -31,6 +45,9 @@ def test_the_command_prints_a_row_for_each_cell(capsys, tmp_path):
         (["--gpus", "8,many"], "gpus must be a whole number from 1"),
         (["--models", ","], "a sweep needs at least one run"),
         (["--tokens", "-1"], "tokens"),
+        (["--layout", "tp=8,tp=4"], "layout has tp twice: 8 and 4"),
+        (["--layout", "tq=8"], "unknown input 'tq'"),
+        (["--folder", ""], "--folder must name a file"),
         (["--folder", "/dev/null/atlas"], "Not a directory"),
     ],
 )
@@ -44,7 +61,7 @@ def test_what_the_command_cannot_do_is_said_in_a_line(more, why, capsys):
 def test_dask_is_asked_for_where_it_is_not_there(capsys, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     assert main([*ASKED, "--dask", "tcp://nowhere:1"]) == 2
-    assert capsys.readouterr().err == "--dask needs the package distributed: pip install 'clusterlab[dask]'\n"
+    assert capsys.readouterr().err == "--dask needs the package distributed: pip install distributed\n"
 
 
 @pytest.mark.filterwarnings("default")  # what Dask itself warns of is its own

@@ -1,6 +1,7 @@
 """Explain: faults injected on purpose are named, and a run that is explained alone says what it can't tell."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -120,11 +121,20 @@ def test_the_command_prints_a_waterfall_suspects_and_json(tmp_path, capsys):
     out = capsys.readouterr()
     assert "not explained" in out.out
     assert "One change at a time" in out.out
+    assert re.search(r"^MFU [\d.]+%, place \d+ of \d+ published runs of dense models at bf16 \(", out.out, re.MULTILINE)
+    assert re.search(r"^[\d.]+% +this run$", out.out, re.MULTILINE)
+    best = r"^(The best layout of the search, .* less than this one\.|No layout of the search )"
+    assert re.search(best, out.out, re.MULTILINE)
+    assert "next measurement" in out.out
     assert "can't tell these apart" in out.err
     assert main(["explain", str(path), "--row", "run0", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert sum(found["parts"].values()) + found["not_explained"] == pytest.approx(found["measured"])
-    assert {"name", "says", "value", "believed", "time", "error"} == set(found["suspects"][0])
+    assert {"name", "says", "value", "believed", "time", "error", "measure"} == set(found["suspects"][0])
+    assert 1 <= found["standing"]["rank"] <= found["standing"]["of"]
+    assert found["best"]["low"] < found["best"]["predicted"] < found["best"]["high"]
+    assert main(["explain", str(path), "--row", "nobody"]) == 2
+    assert "'nobody' names 0; rows: run0, run1" in capsys.readouterr().err
 
 
 def test_a_row_that_cannot_be_predicted_is_named_with_its_reason(tmp_path, capsys):

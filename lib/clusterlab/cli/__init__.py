@@ -14,7 +14,9 @@ from __future__ import annotations
 import argparse
 import codecs
 import csv
+import json
 import os
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -25,8 +27,9 @@ from ..evidence.text import UNUSABLE, name_of, read_text
 from ..own import use_hardware
 from ..own.hardware import VARIABLE
 from ..planning import InfeasibleError
+from .command import Waiting
 from .commands import audit as audit_command
-from .commands import explain, fit, names, plan, predict, serve, sweep, validate
+from .commands import expect, explain, fit, fits, mfu, names, plan, predict, queue, serve, sweep, validate
 from .commands.audit import audit
 
 __all__ = ["audit", "main"]
@@ -38,6 +41,10 @@ COMMANDS = {
     "predict": predict.COMMAND,
     "validate": validate.COMMAND,
     "explain": explain.COMMAND,
+    "expect": expect.COMMAND,
+    "mfu": mfu.COMMAND,
+    "fits": fits.COMMAND,
+    "queue": queue.COMMAND,
     "serve": serve.COMMAND,
     "plan": plan.COMMAND,
     "sweep": sweep.COMMAND,
@@ -78,6 +85,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
         )
         command.add_arguments(one)
         one.add_argument("--hardware", metavar="TOML", help=HARDWARE)
+        one._negative_number_matcher = re.compile(r"-\.?\d")  # "-1GB" is a wrong value of an option, and no option
         one.set_defaults(run=command.run)
     return parser
 
@@ -88,12 +96,14 @@ def main(argv: list[str] | None = None, *, prog: str | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a notebook's streams write anything
             stream.reconfigure(errors="clusterlab")  # type: ignore[union-attr]
+    arguments: argparse.Namespace | None = None
     try:
         try:
             arguments = _parser(prog).parse_args(argv)
             if arguments.hardware:
                 _use_hardware(arguments)
-            return arguments.run(arguments)
+            with Waiting(arguments.command):
+                return arguments.run(arguments)
         finally:
             if sys.stdout:
                 sys.stdout.flush()
@@ -104,6 +114,8 @@ def main(argv: list[str] | None = None, *, prog: str | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return 130
     except (OSError, ValueError, ArithmeticError, RecursionError, MemoryError, csv.Error) as error:
+        if isinstance(error, InfeasibleError) and arguments is not None and getattr(arguments, "json", False):
+            print(json.dumps({"infeasible": str(error), "nearest": error.nearest}, indent=1))
         print(str(error) or type(error).__name__, file=sys.stderr)
         try:
             sys.stdout.flush()

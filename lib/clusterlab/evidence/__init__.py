@@ -1,5 +1,8 @@
 """Evidence: published measurements, and your own, held against the laws. No law looks at any of it."""
 
+from sys import modules
+
+from ..quantities import guard
 from .benchmark import Rate, matmul_rate, triad_bandwidth
 from .calibration import Calibrated, calibrated, expected_misses, learn_scatter, leave_one_run_out, unreached
 from .cost import (
@@ -13,6 +16,7 @@ from .cost import (
     stated_hours,
 )
 from .efficiency_fit import fit_efficiency, leave_one_source_out, unseen_times
+from .expectation import Reached, expect_gemm, expect_memory
 from .explanation import Explanation, Suspect, explain
 from .fleet import (
     FLEET_KINDS,
@@ -48,6 +52,7 @@ from .inference_validation import (
     serving_coverage,
 )
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
+from .job_lists import JobList, parse_jobs
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
 from .link_fit import LinkFit, fit_links, how_sure
 from .link_prediction import (
@@ -69,6 +74,7 @@ from .memory_peaks import (
     published_peaks,
     reserved_share,
 )
+from .mfu import MfuReading, mfu_readings, readings_of
 from .nccl_tests import published_timings, read_timings
 from .online_runs import OnlineRun, is_online, parse_online, predict_online, published_online, read_online
 from .online_validation import (
@@ -81,6 +87,7 @@ from .online_validation import (
     unseen_online,
 )
 from .own_failures import Cause, OwnFailures, learn_incidents
+from .peers import Best, Peer, Standing, best_layout, run_mfu, standing
 from .post_training_runs import (
     PostTrainingRun,
     ScheduleGain,
@@ -138,5 +145,8 @@ __all__ = [
     "PostTrainingRun", "published_post_training", "predict_post_training", "fit_post_training", "leave_one_model_out",
     "learn_post_training_spread", "WeightUpdate", "published_weight_updates", "fit_loading_rate",
     "ScheduleGain", "published_schedule_gains", "learn_incidents", "FabricClaim", "fabric_claims", "how_sure", "Rate",
-    "matmul_rate", "triad_bandwidth",
+    "matmul_rate", "triad_bandwidth", "Reached", "expect_gemm", "expect_memory", "MfuReading", "mfu_readings",
+    "readings_of", "JobList", "parse_jobs", "Peer", "Standing", "standing", "run_mfu", "Best", "best_layout",
 ]  # fmt: skip
+
+guard(modules[__name__])  # as the package does for the rooms that it loads

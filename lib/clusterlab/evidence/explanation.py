@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import Software
+from ..catalogue import SOFTWARE, Software
 from ..model import PRECISIONS
 from ..parallelism import STEP_PARTS, Step, step
+from ..planning import plausible_stacks
 from ..records import Explained, Rows, summary
 from ..units import fmt
 from .training_runs import Run, RunBatch, batches, predict_run
@@ -42,6 +43,28 @@ class Suspect:
     believed: float | None
     time: float
     error: float
+
+    @property
+    def measure(self) -> str:
+        """What to measure next, to tell it from the others."""
+        return _MEASURE.get(self.name, _MEASURE["software"])
+
+
+# What tells a suspect from the others: one measurement of it alone.
+_MEASURE = {
+    "GEMMs": "one GEMM of a layer's shape on one GPU (clusterlab expect says what it reaches), clocks under load",
+    "memory": "a copy or a triad of memory on one GPU (clusterlab expect says what it reaches)",
+    "attention": "one layer's attention in a profiler; the name of the kernel that ran",
+    "scale-up link": "all_reduce_perf inside a node, beside clusterlab expect",
+    "network": "all_reduce_perf across the nodes of the run, beside clusterlab expect",
+    "all-to-all": "alltoall_perf on the ranks of EP, beside clusterlab expect",
+    "software": "the versions that the log prints at its start; the same run by another stack",
+    "overlap of gradients": "a timeline of one step: does the reduce-scatter run beside the backward pass?",
+    "overlap of tensor parallelism": "a timeline of one layer: do its collectives run beside its GEMMs?",
+    "overlap of transfers": "a timeline of one step: do sends between stages wait?",
+    "recomputation": "the switch in the log, and the peak of memory",
+    "waiting": "ten steps on made-up data, and the step time of every rank",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,7 +132,8 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
     ids = [run.row for run in runs]
     if ids.count(row) != 1:
         close = [] if row in ids else get_close_matches(row, ids, n=3)
-        hint = f"; did you mean {', '.join(close)}?" if close else ""
+        some = ", ".join(ids[:8]) + (", ..." if len(ids) > 8 else "")
+        hint = f"; did you mean {', '.join(close)}?" if close else f"; rows: {some}" if row not in ids else ""
         raise ValueError(f"row must name one run that can be predicted, and {row!r} names {ids.count(row)}{hint}")
     mine = runs[ids.index(row)]
     near = [run for run in runs if _alike(run, mine)]
@@ -118,6 +142,7 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
     judged = []
     for change in _changes(mine):
         _, rank, value, times = _nearest(change, questions, seconds)
+        rank += change.unlikely
         left = float(np.mean(np.abs(times / seconds - 1)))
         if left < _BETTER * error:
             found = None if change.believed is None else value
@@ -153,6 +178,7 @@ class _Change(NamedTuple):
     values: np.ndarray = np.ones(1)
     believed: float | None = None
     unit: str = ""
+    unlikely: float = 0.0  # added to its rank
 
 
 def _times(questions: Sequence[RunBatch], change: _Change, values: np.ndarray) -> np.ndarray:
@@ -203,9 +229,10 @@ _UNCHANGED = _Change("nothing", "", lambda batch, _: _step(batch))
 def _changes(mine: Run) -> Iterator[_Change]:
     """Yield all that may be otherwise with a run like this."""
     yield from _shares(mine)
-    for software, _ in mine.plausible:  # of a run that names none
+    for software in _other_stacks(mine):
         stack = f"a stack of {software.name}" if software.name.isdecimal() else software.name
-        yield _Change(f"software {software.name}", f"as if it ran on {stack}", _by(software))
+        doubt = _NAMED_STACK if mine.stack else 0.0
+        yield _Change(f"software {software.name}", f"as if it ran on {stack}", _by(software), unlikely=doubt)
     for name, what, switches in _OVERLAPS:
         if any(getattr(mine.software, switch) for switch in switches):
             yield _Change(name, f"as if {what} hid behind nothing", _without(switches))
@@ -214,6 +241,17 @@ def _changes(mine: Run) -> Iterator[_Change]:
     # Time in which a rank does nothing that the model knows: input, a slow neighbour, the host.
     values = mine.seconds * np.geomspace(1e-3, 2, len(_FACTORS))
     yield _Change("waiting", "as if every step waited for {}", lambda batch, t: _step(batch) + t, values, 0.0, "s")
+
+
+_NAMED_STACK = 0.05  # of error that another stack must save where one is named
+
+
+def _other_stacks(mine: Run) -> list[Software]:
+    """What a run may be by that names no stack; or what another stack than the one that is named does."""
+    if mine.plausible:
+        return [software for software, _ in mine.plausible]
+    names = plausible_stacks(mine.machine.name)
+    return [SOFTWARE[name] for name in names if name != mine.software.name]
 
 
 _OVERLAPS = (

@@ -115,7 +115,7 @@ def _bytes_per_parameter(
 ) -> list[Bytes]:
     """Bytes of weight, gradient and optimizer state that a rank holds for each of its parameters."""
     if np.any((zero > 3) | (zero != np.floor(zero))):
-        raise ValueError(f"zero must be 0, 1, 2 or 3, got {zero}")
+        raise ValueError(f"zero must be 0, 1, 2 or 3, got {np.max(zero):g}")
     sizes = (weight_bytes, gradient_bytes, optimizer_bytes)
     return [size / pick(zero >= first, shards, 1.0) for size, first in zip(sizes, (3, 2, 1), strict=True)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..catalogue import Machine, Software
+from ..catalogue import Machine, Software, find
 from ..checks import ceiling, floor, larger, pick
 from ..interconnect import expert_all_to_all, multi_node_ring, pipelined_time
 from ..model import PRECISIONS
@@ -87,8 +87,11 @@ def reached(machine: Machine, precision: str, software: Software | None = None) 
     faster = 1.0 if software is None else software.gemm
     row_wise = software.row_wise_gemm if software is not None and precision == "fp8-row" else 1.0
     share, links = machine.efficiency, machine.link_efficiency
-    peak_name, operand_bytes = PRECISIONS[precision]
-    peak, peak_16 = machine.peaks[peak_name], machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"]
+    peak_name, operand_bytes = find("precision", precision, PRECISIONS)
+    peak, peak_16 = (
+        find("peak of the machine", peak_name, machine.peaks),
+        machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"],
+    )
     return Rates(
         peak=peak,
         gemm=faster * row_wise * (peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4)),

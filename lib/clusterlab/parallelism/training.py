@@ -22,7 +22,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software
+from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Machine, Software, find
 from ..checks import Numeric, larger, pick, shape_of, some, total
 from ..interconnect import ring_all_gather, ring_all_reduce, ring_reduce_scatter
 from ..model import PRECISIONS, Layout, Transformer, Workload, parameters, trained
@@ -162,7 +162,7 @@ def step_kind(model: Transformer, precision: str) -> str:
     >>> step_kind(transformer("Llama 3.1 8B"), "bf16"), step_kind(transformer("DeepSeek-V3"), "fp8")
     ('dense, 16 bits', 'mixture of experts')
     """
-    return _kind(model, PRECISIONS[precision][1])
+    return _kind(model, find("precision", precision, PRECISIONS)[1])
 
 
 def _kind(model: Transformer, operand_bytes: float) -> str:

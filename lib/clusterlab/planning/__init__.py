@@ -3,9 +3,10 @@
 from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
+from .fits import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
 from .loops import LoopPlan, PostTraining, plan_loop
-from .mixtures import mixture, mixture_interval, not_named
+from .mixtures import mixture, mixture_interval, not_named, not_timed
 from .published import PRESETS, Preset, checks, preset, run_of
 from .report import as_object, page
 from .result import Binding, InfeasibleError, Move, Point, PublishedComparison, Result, Sensitivity
@@ -39,6 +40,6 @@ __all__ = [
     "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
-    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "run_of", "PostTraining", "LoopPlan",
-    "plan_loop",
+    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "run_of", "PostTraining",
+    "LoopPlan", "plan_loop", "Fit", "Fitting", "fitting",
 ]  # fmt: skip

@@ -18,16 +18,19 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..checks import whole
 from ..quantities import Count
-from ..records import Explained, Rows, Value, say, words
+from ..records import Explained, Rows, Value, frame_of, say, words
 from .choice import plan
-from .result import InfeasibleError
 from .scenario import CENTRAL, Scenario, Site, Training, from_inputs, supposed
 from .training import METRICS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
 
@@ -83,6 +86,10 @@ class Atlas(Explained):
 
     cells: tuple[Cell, ...]
 
+    def to_frame(self) -> DataFrame:
+        """A row for each cell, as a frame of pandas."""
+        return frame_of(self.cells)
+
     def column(self, name: str) -> np.ndarray:
         """One field of every cell."""
         known = [f.name for f in fields(Cell)]
@@ -128,6 +135,7 @@ def _run_on(inputs: Mapping[str, Value], accelerator: str, gpus: int) -> tuple[T
     asked, site = from_inputs({**inputs, "accelerator": accelerator, "gpus": gpus})
     if not isinstance(asked, Training):
         raise ValueError("a sweep is of training runs: leave out rate")
+    site.refuse_more_memory()
     return asked, site
 
 
@@ -145,11 +153,12 @@ def run_chunk(chunk: _Chunk) -> list[Cell]:
     """
     cells = []
     for accelerator, gpus in chunk.sizes:
-        training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
-        name = training.model.name
+        name = str(dict(chunk.inputs)["model"])
         try:
+            training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
+            name = training.model.name
             made = plan(training, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
-        except InfeasibleError as error:
+        except ValueError as error:  # of one machine or size: the others go on
             cells.append(Cell(name, accelerator, gpus, why=str(error)))
             continue
         numbers = {result: made.parts[result] for result in RESULTS}

@@ -197,6 +197,9 @@ def server_of(name: str, site: Site, scenario: Scenario) -> Server:
     record = next((one for one in records if one.power), records[0] if records else None)
     gpus = float(record.accelerators) if record else (4.0 if is_torus(name) else 8.0)  # a host of a TPU pod has four
     chip, each = catalogue.accelerator(name), site.server_power
+    if site.server_power is not None and chip.tdp and site.server_power < chip.tdp / 2:
+        why = f"at least half of what {name} alone is rated, {fmt(chip.tdp, 'W')}; got {site.server_power:g}"
+        raise ValueError(f"server_power must be {why}")
     if each is None and record and record.power:
         each = record.power / record.accelerators
     if each is None and chip.tdp:

@@ -310,7 +310,7 @@ def _designs(training: Training, site: Site, scenario: Scenario, progress: Progr
         while left:
             if progress:
                 progress((i + 1 - len(left) / len(sizes)) / len(names), f"{left[0]:,} {name}")
-            now, values = _together(training, site, chips, left)
+            now, values = axes_of_plan(training, site, chips, left)
             best += _best_layouts(training, site, chips, now, values)
             left = left[len(now) :]
         if best:
@@ -359,7 +359,7 @@ def _sizes(training: Training, site: Site, chips: Machine, scenario: Scenario) -
 _MOST_LAYOUTS = 300_000  # that one search looks at: more at once would fill the memory, fewer take longer in all
 
 
-def _together(training: Training, site: Site, chips: Machine, sizes: list[int]) -> tuple[list[int], dict[str, list]]:
+def axes_of_plan(training: Training, site: Site, chips: Machine, sizes: list[int]) -> tuple[list[int], dict[str, list]]:
     """The first of these sizes that one search takes together, and the values of its axes."""
     fused = site.stack_on(chips.name).fused_attention
     for count in (64, 16, 4, 1):
@@ -385,7 +385,7 @@ def _best_layouts(
         training.workload,
         gpus=sizes,
         software=site.stack_on(chips.name),
-        capacity=site.memory,
+        capacity=site.room(chips.hbm_capacity),
         values=values,
     )
     order = np.argsort(found.step.time, kind="stable") if found.memory.size else np.array([], int)
@@ -522,7 +522,7 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
     near = sorted(_COUNTS, key=lambda n: abs(math.log(n / site.gpus)) if site.gpus else n)
     nearest = None
     while near and nearest is None:
-        now, values = _together(training, site, chips, near[:8])
+        now, values = axes_of_plan(training, site, chips, near[:8])
         runs = {int(one.gpus) for one in _best_layouts(training, site, chips, now, values)}
         nearest = next((n for n in now if n in runs), None)
         near = near[len(now) :]
@@ -576,6 +576,6 @@ def _leanest(training: Training, site: Site, chips: Machine) -> Search:
     """The search of a site's layouts, which where none fits says the leanest."""
     assert site.gpus is not None
     gpus, software = int(site.gpus), site.stack_on(chips.name)
-    _, values = _together(training, site, chips, [gpus])
+    _, values = axes_of_plan(training, site, chips, [gpus])
     room = site.room(chips.hbm_capacity)
     return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)

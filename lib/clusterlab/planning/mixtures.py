@@ -8,6 +8,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from ..catalogue import Machine
 from ..parallelism import STEP_PARTS, Step
 from ..quantities import Amount
 
@@ -45,6 +46,8 @@ def mixture(steps: Sequence[Step]) -> Step:
     >>> print(named[0].with_interval, "by", "NeMo;", mixture(named).with_interval, "by any")
     8.46 s (7.52 to 9.52) by NeMo; 9.47 s (7.98 to 11.1) by any
     """
+    if not len(steps):
+        raise ValueError("steps must be at least one, got none")
     if len(steps) == 1:
         return steps[0]
     columns = {f.name: np.mean([getattr(one, f.name) for one in steps], axis=0) for f in fields(Step)}
@@ -61,6 +64,8 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
     >>> [round(float(end), 2) for end in mixture_interval([0.9, 1.8], [1.1, 2.2])]
     [0.93, 2.13]
     """
+    if not np.ndim(low) or np.shape(low) != np.shape(high):
+        raise ValueError(f"low and high must be arrays of one shape, got shapes {np.shape(low)} and {np.shape(high)}")
     ends = np.log([low, high])
     middle, deviation = ends.mean(axis=0), (ends[1] - ends[0]) / (2 * _TENTH)
     share = np.reshape([0.1, 0.9], (2, *(1,) * middle[0].ndim))
@@ -74,6 +79,28 @@ def mixture_interval(low: Amount, high: Amount) -> tuple[Amount, Amount]:
         least, most = np.where(below, guess, least), np.where(below, most, guess)
     low_end, high_end = np.exp(least)
     return low_end[()], high_end[()]
+
+
+def not_timed(machine: Machine, kind: str) -> str:
+    """The sentence for a plan on an accelerator that no published run of its kind has timed; nothing where one has.
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import machine
+    >>> not_timed(machine("MI300X"), "dense, 16 bits")
+    'MI300X: no published training run timed it; shares of its peaks are assumed from its generation'
+    >>> not_timed(machine("H100 SXM"), "dense, 16 bits")
+    ''
+    """
+    reached = machine.efficiency
+    if not (reached.timed_dense or reached.timed_dense_8 or reached.timed_experts):
+        return (
+            f"{machine.name}: no published training run timed it; shares of its peaks are assumed from its generation"
+        )
+    timed = {"dense, 16 bits": reached.timed_dense, "dense, 8 or 4 bits": reached.timed_dense_8}
+    if not timed.get(kind, reached.timed_experts):
+        return f"{machine.name}: no published run of this kind ({kind}) timed it; its interval is wider for that"
+    return ""
 
 
 def not_named(low: float, high: float) -> str:

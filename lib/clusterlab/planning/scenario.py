@@ -42,7 +42,7 @@ from ..quantities import (
 from ..records import Explained, Rows, Value, summary, words
 from ..scaling import critical_batch, loss
 from ..serving import Formats, Requests
-from ..units import hour, kWh, parse
+from ..units import fmt, hour, kWh, parse
 from .stacks import stack
 
 Record = TypeVar("Record")
@@ -56,6 +56,9 @@ def _refuse(record: Training | Serving | Site | Scenario) -> None:
 
 
 # --- What is asked ---------------------------------------------------------------------------------------------------
+
+
+_MOST_TOKENS = 1e18  # ten thousand times the longest run
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,6 +98,8 @@ class Training(Explained):
             object.__setattr__(self, "model", model_of(self.model))
         object.__setattr__(self, "precision", precision_of(self.precision))
         _refuse(self)
+        if self.tokens > _MOST_TOKENS:
+            raise ValueError(f"tokens must be at most {_MOST_TOKENS:g}, got {self.tokens:g}")
         if self.global_batch is None:
             least = critical_batch(loss(parameters(self.model).active, self.tokens)) / self.sequence
             object.__setattr__(self, "global_batch", float(2 ** max(round(math.log2(least)), 0)))
@@ -187,6 +192,9 @@ class Serving(Explained):
 # --- What there is ---------------------------------------------------------------------------------------------------
 
 _AXES = ("tp", "pp", "cp", "ep", "microbatch", "chunks", "zero", "recompute")
+# More than any has: ports of a leaf switch, units of a rack, ranks of an axis, servers.
+_MOST = {"oversubscription": 63, "servers_per_rack": 100, "zero": 3, "spares": 1_000_000, "gpus": 10_000_000}
+_MOST |= dict.fromkeys(("tp", "pp", "cp", "ep", "microbatch", "chunks"), 1_000_000)
 
 
 @dataclass(frozen=True, repr=False)
@@ -262,6 +270,11 @@ class Site(Explained):
             stack(self.software)
         if unknown := sorted(set(self.layout) - set(_AXES)):
             raise ValueError(f"layout has no axis {unknown[0]!r}; it has: {', '.join(_AXES)}")
+        for name, most in _MOST.items():
+            value: float | None = self.layout.get(name, 1) if name in _AXES else getattr(self, name)  # type: ignore[assignment]  # no name
+            if value is not None and not (0 <= value <= most and (value or name in ("zero", "spares"))):
+                least = int(name not in ("zero", "spares"))
+                raise ValueError(f"{name} must be from {least} to {most:,}, got {value:g}")
 
     @property
     def accelerators(self) -> list[str]:
@@ -282,6 +295,15 @@ class Site(Explained):
     def room(self, capacity: Bytes) -> float:
         """Bytes that a layout may need on an accelerator which has so many."""
         return float(0.9 * capacity if self.memory is None else self.memory)
+
+    def refuse_more_memory(self) -> None:
+        """Refuse more memory than the accelerator has: for what published runs alone show that the law misses."""
+        if self.memory is not None and self.accelerator:
+            most = catalogue.accelerator(self.accelerator).hbm_capacity
+            if self.memory > most:
+                raise ValueError(
+                    f"memory must be at most the {fmt(most, 'B')} of {self.accelerator}, got {self.memory:g}"
+                )
 
     def _rows(self) -> Rows:
         units = {"power": "W", "rack_power": "W", "server_power": "W", "storage_bandwidth": "B/s", "budget": "$"}
@@ -507,13 +529,13 @@ class Scenario(Explained):
     storage_per_gpu: BytesPerSecond
     storage_share: PositiveShare
     local_bandwidth: BytesPerSecond
-    spare_risk: Number
+    spare_risk: PositiveShare
     server_overhead: Number
     servers_per_rack: Number
     air_rise: Number
     water_rise: Number
-    utilisation: Number
-    availability: Number
+    utilisation: PositiveShare
+    availability: PositiveShare
     step: Number = 1.0
     lost_time: Number = 1.0
     own: Own | None = None
@@ -568,6 +590,7 @@ def restarted(scenario: Scenario, restarts: str) -> Scenario:
     return replace(scenario, detection=BY_HAND, own=own)
 
 
+MOST_DRAWS = 1_000_000  # scenarios: all numbers of a plan for each take some gigabytes
 _TENTH = 1.2815515655446004  # a tenth of a normal distribution is beyond so many standard deviations
 
 
@@ -600,6 +623,8 @@ def samples(scenario: Scenario, draws: Count, *, step_kind: StepEnds = "dense, 1
     [1.08, 1.18, 1.4]
     """
     count, random = int(whole(draws=draws)[0]), np.random.default_rng(seed)
+    if count > MOST_DRAWS:
+        raise ValueError(f"draws must be at most {MOST_DRAWS:,}: more would not fit in memory; got {count:,}")
     changed = {}
     for name, (low, high) in spreads(step_kind, scenario.own).items():
         z = random.normal(size=count)  # normal in the logarithm on each side

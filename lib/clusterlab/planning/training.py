@@ -154,10 +154,12 @@ def design(
 
 
 def _spares(servers: Amount, server: Server, site: Site, scenario: Scenario) -> Amount:
-    """Servers on standby: those of the site, none where servers are rented, else as many as bad months need."""
+    """Servers on standby: those of the site, none of what is rented or stands alone, else as bad months need."""
     if site.spares is not None:
         return site.spares + 0.0 * servers
-    return 0.0 * servers if site.rent is not None else spare_servers(servers, server, scenario)
+    if site.rent is not None:
+        return 0.0 * servers
+    return np.where(servers > 1, spare_servers(servers, server, scenario), 0.0)[()]  # who has one buys no second
 
 
 # --- What follows ----------------------------------------------------------------------------------------------------

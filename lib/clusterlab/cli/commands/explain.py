@@ -7,7 +7,7 @@ import json
 import sys
 from dataclasses import asdict
 
-from ...evidence import Explanation, explain, read_runs
+from ...evidence import Best, Explanation, best_layout, explain, read_runs, standing
 from ...parallelism import STEP_PARTS
 from ...planning import not_named
 from ...records import aligned
@@ -30,23 +30,53 @@ def run(arguments: argparse.Namespace) -> int:
         if row.row == arguments.row:
             raise ValueError(f"row {row.row} can't be explained: {row.why}")
     found = explain(runs, arguments.row)
+    place, best = standing(found.run), best_layout(found.run)
     if arguments.json:
         parts = {name: float(getattr(found.step, name)) for name in STEP_PARTS}
         times = {"measured": found.run.seconds, "predicted": float(found.step.time), "not_explained": found.gap}
         times |= {"low": float(found.step.low), "high": float(found.step.high)}
         about = {"row": found.run.row, "source": found.run.source, "runs": found.runs, "error": found.error}
         about |= {"software": _unnamed(found) or None}
-        suspects = [asdict(one) for one in found.suspects]
-        print(json.dumps(about | times | {"parts": parts, "suspects": suspects}, indent=1, allow_nan=False))
+        suspects = [asdict(one) | {"measure": one.measure} for one in found.suspects]
+        said = (
+            about
+            | times
+            | {"parts": parts, "suspects": suspects, "standing": asdict(place), "best": _best_object(best)}
+        )
+        print(json.dumps(said, indent=1, allow_nan=False))
         return 0
     print(found, end="\n\n")
     if unnamed := _unnamed(found):
         print(unnamed, end="\n\n")
+    print(f"{place.sentence}\n{aligned(place._rows(), left=2)}", end="\n\n")
+    print(_best_said(found, best), end="\n\n")
     print(f"{found.runs} runs of {found.run.source} on these chips, {found.error:.1%} off. One change at a time:\n")
     print(suspect_table(found))
     if found.runs == 1:
         print("\nOne time can't tell these apart: give more runs of the same machine (column group).", file=sys.stderr)
     return 0
+
+
+def _best_said(found: Explanation, best: Best | None) -> str:
+    """What the best layout of the search would give, in words."""
+    if best is None:
+        return "No layout of the search fits this run by the law of memory."
+    axes = ", ".join(f"{name} {value}" for name, value, *_ in best.layout._rows()[1:-1])
+    saved = 1 - float(best.step.time) / float(found.step.time)
+    if saved < _SAME:
+        return f"No layout of the search is predicted faster than this one by more than {_SAME:.0%}."
+    return f"The best layout of the search, {axes}: {best.step.with_interval}, {saved:.0%} less than this one."
+
+
+_SAME = 0.02  # a share of the step that no two layouts are worth changing for
+
+
+def _best_object(best: Best | None) -> dict[str, object] | None:
+    if best is None:
+        return None
+    names = ("tp", "pp", "dp", "cp", "ep", "chunks", "microbatch", "zero", "recompute")
+    ends = {"predicted": float(best.step.time), "low": float(best.step.low), "high": float(best.step.high)}
+    return {"layout": {name: getattr(best.layout, name) for name in names}, **ends}
 
 
 def _unnamed(found: Explanation) -> str:
@@ -59,14 +89,17 @@ def suspect_table(found: Explanation) -> str:
     if not found.suspects:
         return "nothing that the model knows brings its runs nearer"
     rows = [(one.says, fmt(one.time, "s"), f"{one.error:.1%}") for one in found.suspects]
-    return aligned([("suspect", "this run", "error left"), *rows])
+    table = aligned([("suspect", "this run", "error left"), *rows]).splitlines()
+    told = ["next measurement", *(one.measure for one in found.suspects)]
+    return "\n".join(f"{line.ljust(max(map(len, table)))}  {text}" for line, text in zip(table, told, strict=True))
 
 
 COMMAND = Command(
     "show where a training run's time goes, and what could hide its difference from the prediction",
     "Show one run of a table as for validate: the parts of the predicted step, what is left to the measured time, "
-    "and what could hide the difference, one change at a time. The other runs of its source (column group) tell "
-    "suspects apart.",
+    "where its MFU stands among published runs like it, what the best layout would give, and what could hide the "
+    "difference, one change at a time, with the measurement that would tell. The other runs of its source (column "
+    "group) tell suspects apart.",
     """\
     %(prog)s mine.csv --row run7
     %(prog)s --json mine.csv --row run7 | jq '.suspects[0].says'

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...catalogue import find
 from ...evidence.text import name_of, read_text
+from ...parallelism import step_kind
 from ...planning import (
     PRESETS,
     Fleet,
@@ -18,6 +19,7 @@ from ...planning import (
     as_object,
     from_inputs,
     not_named,
+    not_timed,
     page,
     plan,
     preset,
@@ -26,7 +28,20 @@ from ...planning import (
 )
 from ...records import Json
 from ...units import fmt
-from ..command import DRAWS, INPUTS, KINDS, Command, Progress, read_count, read_input, scenario_of
+from ..command import (
+    AXES,
+    DRAWS,
+    INPUTS,
+    KINDS,
+    Command,
+    Progress,
+    read_count,
+    read_input,
+    read_layout,
+    say_unlikely,
+    scenario_of,
+    writable,
+)
 from ..incident_log import incidents_object, incidents_told, learned_from
 from .audit import parsed
 
@@ -36,8 +51,8 @@ _SHOWN = 10  # plans to choose from, and assumptions, that are printed
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "a TOML file of inputs, named as the options; - is standard input; options come before it"
     parser.add_argument("file", nargs="?", help=text)
-    for name, kind, text in INPUTS:
-        parser.add_argument(f"--{name}", metavar=kind, help=text)
+    for one in INPUTS:
+        parser.add_argument(f"--{one.name}", metavar=one.kind, help=one.help)
     parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     names = ", ".join(f'"{name}"' for name in PRESETS)
@@ -53,6 +68,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Make a plan, print it, and write its page."""
+    writable("report", arguments.report)
     inputs = _inputs(arguments)
     scenario = scenario_of(arguments.assume or [])
     if restarts := inputs.pop("restarts", ""):
@@ -64,6 +80,7 @@ def _run(arguments: argparse.Namespace) -> int:
     elif arguments.incident_gpus or arguments.incident_days:
         raise ValueError("--incident-gpus and --incident-days say what a log is of; give it as --incidents LOG")
     made = _planned(arguments, inputs, scenario)
+    say_unlikely(inputs)
     if arguments.report:
         Path(arguments.report).write_text(page(made, scenario), encoding="utf-8")
     if arguments.json:
@@ -83,6 +100,7 @@ def _planned(arguments: argparse.Namespace, inputs: dict[str, str | float], scen
                 raise ValueError(f"a preset says everything itself; leave out {min(inputs)}")
             return preset(arguments.preset, scenario=scenario, draws=draws, seed=seed, progress=progress)
         asked, site = from_inputs(inputs)
+        site.refuse_more_memory()
         if isinstance(asked, Serving):
             return serve(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
         return plan(asked, site, scenario=scenario, draws=draws, seed=seed, progress=progress)
@@ -93,6 +111,9 @@ def _told(made: Plan | Fleet) -> list[str]:
     told = [str(made)]
     if isinstance(made, Plan) and (need := made.design.step.memory):
         told.append(f"Memory\n{need.with_interval} of {fmt(made.design.machine.hbm_capacity, 'B')} on an accelerator")
+    if isinstance(made, Plan):
+        kind = step_kind(made.training.model, made.training.precision)
+        told += [flag] if (flag := not_timed(made.design.machine, kind)) else []
     if isinstance(made, Plan) and made.site.software is None:
         told.append(not_named(*made.design.step_ends))
     if made.binding:
@@ -117,7 +138,7 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
             given |= parsed(read_text(arguments.file))
         except ValueError as error:
             raise ValueError(f"{name_of(arguments.file)}: {error}") from None
-    for name, *_ in INPUTS:
+    for name in (one.name for one in INPUTS):
         value = getattr(arguments, name.replace("-", "_"))
         given |= {} if value is None else {name: value}
     given = {key.replace("-", "_"): value for key, value in given.items()}
@@ -125,14 +146,11 @@ def _inputs(arguments: argparse.Namespace) -> dict[str, str | float]:
     if not isinstance(layout, Mapping):
         raise ValueError(f"layout must be a table, got {layout!r}")
     given |= layout
-    for part in arguments.layout.split(",") if arguments.layout else ():
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise ValueError(f"layout must be AXIS=NUMBER, got {part!r}")
-        given[name.strip()] = value.strip()
+    given |= read_layout(arguments.layout or "")
+    known = {key: kind for key, kind in KINDS.items() if not ("rate" in given and key in AXES)}
     for key in given:
         if key != "recompute":
-            find("input", key, KINDS)
+            find("input", key, known)
     return {key: read_input(key, value) for key, value in given.items()}
 
 

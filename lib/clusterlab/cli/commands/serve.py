@@ -10,27 +10,31 @@ import numpy as np
 
 from ... import catalogue
 from ...catalogue import SERVING, Machine, machine
+from ...checks import positive
 from ...evidence.naming import in_catalogue
 from ...model import PRECISIONS, Layout, Transformer
 from ...own import is_path, model_of
-from ...planning import quantity
+from ...planning import InfeasibleError, quantity
 from ...records import aligned
 from ...serving import Formats, Kept, Promise, Replica, Requests, largest_batch, pools_for, replicas_for, violations
 from ...units import fmt
-from ..command import Command, Progress
+from ..command import INPUTS, KINDS, Command, Progress, read_input, say_unlikely
 
 _FRAMEWORKS = ("vLLM", "TensorRT-LLM", "SGLang")
+
+
+# What is promised to whom, and what is usual; the first token has no other default here.
+_ASKED = {"rate": None, "prompt": "1000", "output": "300", "cached": "0", "first-token": "2s", "speed": "20"}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="NAME", required=True, help="such as 'Llama 3.1 70B'")
     parser.add_argument("--accelerator", metavar="NAME", required=True, help="such as 'H100 SXM'")
-    parser.add_argument("--rate", metavar="N", required=True, help="requests a second at the peak")
-    parser.add_argument("--prompt", metavar="N", default="1000", help="tokens of a mean prompt (1000)")
-    parser.add_argument("--output", metavar="N", default="300", help="tokens of a mean answer (300)")
-    parser.add_argument("--cached", metavar="SHARE", default="0", help="of a prompt, that a cache has (0)")
-    parser.add_argument("--first-token", metavar="TIME", default="2s", help="promised at most (2s)")
-    parser.add_argument("--speed", metavar="N", default="20", help="tokens a second of a user, promised at least (20)")
+    for one in INPUTS:
+        if one.name in _ASKED:
+            usual = _ASKED[one.name]
+            text = one.help.replace("serve: ", "").replace("serve instead: ", "")
+            parser.add_argument(f"--{one.name}", metavar=one.kind, default=usual, required=usual is None, help=text)
     parser.add_argument("--share", metavar="SHARE", default="0.95", help="of requests for which both are kept (0.95)")
     text = "variance over mean of the number that come in a while (1: a Poisson process)"
     parser.add_argument("--burstiness", metavar="N", default="1", help=text)
@@ -46,6 +50,7 @@ def _run(arguments: argparse.Namespace) -> int:
     model = _model(arguments.model)
     chip = catalogue.match_accelerator(arguments.accelerator)
     one = machine(chip.name if chip else arguments.accelerator)
+    positive(rate=number["rate"])
     requests = Requests(number["prompt"], number["output"], number["cached"])
     promise = Promise(number["first_token"], 1 / number["speed"], number["share"], number["burstiness"])
     candidates = list(_replicas(model, one, _formats(arguments.precision, one), _software(arguments.software)))
@@ -61,7 +66,8 @@ def _run(arguments: argparse.Namespace) -> int:
             if progress:
                 progress((i + 1) / len(candidates), f"{_layout(replica)} of {one.name}")
     if not found:
-        raise ValueError(f"{model.name} on {one.name}: {'; '.join(whys) or 'no layout fits'}")
+        raise InfeasibleError(f"{model.name} on {one.name}: {'; '.join(whys) or 'no layout fits'}")
+    say_unlikely(number)
     best = [_best(found, apart=apart) for apart in (False, True)]
     if arguments.json:
         print(json.dumps({name: _object(two) for name, two in zip(_WAYS, best, strict=True)}, indent=1))
@@ -78,6 +84,8 @@ _Found = tuple[Replica, Kept]
 
 
 def _number(name: str, text: str) -> float:
+    if name in KINDS:
+        return float(read_input(name, text))
     try:
         return float(quantity(text))
     except ValueError:
@@ -187,7 +195,7 @@ def _object(one: _Found | None) -> dict[str, object] | None:
 COMMAND = Command(
     "count the GPUs that keep a promised first token and speed",
     "Lengths, a rate of requests, and what is promised to users: the fewest GPUs that keep it, with prompts read where "
-    "answers are written and in a pool of their own, with an 80 %% interval of each count, and what binds.",
+    "answers are written and in a pool of their own, with an 80 % interval of each count, and what binds.",
     """\
     %(prog)s --model "Llama 3.1 70B" --accelerator "H200 SXM" --rate 1000
     %(prog)s --model "Qwen3 32B" --accelerator "H100 SXM" --rate 200 --prompt 8000 --first-token 1s --speed 40

@@ -11,19 +11,34 @@ from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 
-from ...planning import sweep
-from ..command import DRAWS, Command, Progress, read_count, read_input, scenario_of
+from ...catalogue import find
+from ...planning import restarted, sweep
+from ..command import (
+    DRAWS,
+    FOR_SERVING,
+    INPUTS,
+    KINDS,
+    Command,
+    Progress,
+    read_count,
+    read_input,
+    read_layout,
+    say_unlikely,
+    scenario_of,
+    writable,
+)
+
+# All that a plan of a training run takes but what a sweep has many of.
+_SHARED = [one for one in INPUTS if one.name not in ("model", "accelerator", "gpus", *FOR_SERVING)]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="NAMES", required=True, help="models of the catalogue, between commas")
     parser.add_argument("--accelerators", metavar="NAMES", required=True, help="accelerators, between commas")
     parser.add_argument("--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256")
-    parser.add_argument("--tokens", metavar="N", required=True, help="tokens to train on: 15T")
-    parser.add_argument("--sequence", metavar="N", help="tokens of a sequence (8192)")
-    parser.add_argument("--global-batch", metavar="N", help="sequences of a step (next to the critical batch)")
-    parser.add_argument("--precision", metavar="NAME", help="of the GEMMs: bf16, fp8, fp4")
-    parser.add_argument("--software", metavar="NAME", help="training stack: 'NeMo 25.04' (any that is plausible)")
+    for one in _SHARED:
+        parser.add_argument(f"--{one.name}", metavar=one.kind, help=one.help, required=one.name == "tokens")
+    parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     parser.add_argument("--draws", metavar="N", default="200", help="scenarios drawn for each interval (200)")
     parser.add_argument("--folder", metavar="DIR", help="keep what is done, and go on from it")
@@ -37,10 +52,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Plan every cell of an atlas and print it."""
-    shared = {
-        name: getattr(arguments, name) for name in ("tokens", "sequence", "global_batch", "precision", "software")
-    }
-    inputs = {name: read_input(name, value) for name, value in shared.items() if value is not None}
+    given = {one.name.replace("-", "_"): getattr(arguments, one.name.replace("-", "_")) for one in _SHARED}
+    given = {name: value for name, value in given.items() if value is not None} | read_layout(arguments.layout or "")
+    for name in given:
+        if name != "recompute":
+            find("input", name, KINDS)
+    inputs = {name: read_input(name, value) for name, value in given.items()}
+    scenario = scenario_of(arguments.assume or [])
+    if restarts := inputs.pop("restarts", ""):
+        scenario = restarted(scenario, str(restarts))
+    writable("folder", arguments.folder)
     models, chips, sizes = (_listed(text) for text in (arguments.models, arguments.accelerators, arguments.gpus))
     with _executor(arguments.processes, arguments.dask) as executor, Progress() as progress:
         atlas = sweep(
@@ -50,9 +71,10 @@ def _run(arguments: argparse.Namespace) -> int:
             executor=executor,
             folder=arguments.folder,
             draws=read_count("draws", arguments.draws, **DRAWS),
-            scenario=scenario_of(arguments.assume or []),
+            scenario=scenario,
             progress=progress,
         )
+    say_unlikely(inputs)
     rows = [asdict(cell) for cell in atlas.cells]
     if arguments.json:
         plain = [{key: None if value != value else value for key, value in row.items()} for row in rows]
@@ -76,7 +98,7 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
         try:
             from distributed import Client
         except ImportError:
-            raise ValueError("--dask needs the package distributed: pip install 'clusterlab[dask]'") from None
+            raise ValueError("--dask needs the package distributed: pip install distributed") from None
         with Client(address, timeout="10s", set_as_default=False) as client, client.get_executor() as executor:
             yield executor
         return
@@ -91,7 +113,8 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
 COMMAND = Command(
     "plan many models on many machines in many sizes",
     "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
-    "a row for each. With a folder what is done is kept, and a sweep that was cut short goes on where it was.",
+    "a row for each; one without a plan says why. With a folder what is done is kept, and a sweep "
+    "that was cut short goes on where it was.",
     """\
     %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
     %(prog)s ... --folder atlas --processes 8 > atlas.csv
