@@ -124,7 +124,10 @@ BANNERS = """() => [...document.querySelectorAll(".bd-article :is(details, .drop
   const line = fold.querySelector("summary") ?? fold, [box, own] = [fold, line].map(part => getComputedStyle(part));
   const edges = own.borderTopWidth + own.borderBottomWidth + box.borderTopWidth + box.borderBottomWidth;
   const grounds = [own.backgroundColor, box.backgroundColor].filter(colour => colour !== "rgba(0, 0, 0, 0)");
-  return !fold.closest(".widget-host") && (edges !== "0px".repeat(4) || grounds.length || box.boxShadow !== "none");
+  const [words, left] = [fold.querySelector(".sd-summary-text"), fold.getBoundingClientRect().left];
+  const aside = words?.offsetParent && words.getBoundingClientRect().left > left + 40; // far from its mark
+  const boxed = edges !== "0px".repeat(4) || grounds.length || box.boxShadow !== "none";
+  return !fold.closest(".widget-host") && (boxed || aside);
 }).map(fold => fold.textContent.trim().slice(0, 40))"""
 
 # Printed outputs that broke a line although they had no more columns than fit: [columns, height in lines, lines].
