@@ -29,7 +29,7 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
             cell.get_text(" ", strip=True) for cell in row.find_all("td")
         )
         assert all((measured, suspect, lever, before, after))
-        assert float(re.fullmatch(r"([\d.]+) times", better)[1]) > 1
+        assert float(re.fullmatch(r"([\d.]+)\stimes", better)[1]) > 1
         assert len(row.select("a")) == 2
 
 
