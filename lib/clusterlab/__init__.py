@@ -12,6 +12,7 @@ which they build on one another:
   explain themselves.
 - ``catalogue``: accelerators, links, servers and racks, software, prices, each number with its source.
 - ``model``: a transformer, how it is laid out over accelerators, its parameters, FLOPs and caches.
+- ``own``: what is on your disk in their place: a model's ``config.json``, hardware in a TOML.
 - ``roofline``: one accelerator, FLOPs against bytes.
 - ``interconnect``: collectives and the fabrics that they run on.
 - ``contention``: flows that meet on the links of a fabric, and jobs that share it.
