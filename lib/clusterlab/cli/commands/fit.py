@@ -85,16 +85,13 @@ def print_problems(problems: Iterable[str]) -> None:
 
 def summary_of(result: LinkFit) -> dict[str, object]:
     """A source as an object of JSON."""
+    ends = [*(() if result.low else ("alpha_low", "alpha_high")), "bandwidth_low", "bandwidth_high"]
     return {
         "source": result.source,
         "rows": len(result.errors),
         "alpha_seconds": result.alpha,
         "bandwidth_bytes_per_second": result.bandwidth,
-        **{
-            name: end
-            for name in ("alpha_low", "alpha_high", "bandwidth_low", "bandwidth_high")
-            if math.isfinite(end := getattr(result, name))
-        },
+        **{name: end if math.isfinite(end := getattr(result, name)) else None for name in ends},
         "wire_fraction": result.wire_fraction,
         "mean_abs_error": result.mean_abs_error,
     }
