@@ -39,7 +39,21 @@ from difflib import get_close_matches
 from types import ModuleType
 
 from . import catalogue as _catalogue
-from . import failures, interconnect, model, operations, parallelism, planning, power, roofline, scaling, serving
+from . import (
+    contention,
+    failures,
+    interconnect,
+    model,
+    operations,
+    own,
+    parallelism,
+    planning,
+    post_training,
+    power,
+    roofline,
+    scaling,
+    serving,
+)
 from .catalogue import accelerator, link, machine, node, price_list, rack
 from .failures import Job, goodput, optimal_interval, spare_pool, system_mtbf
 from .interconnect import best_all_reduce, fat_tree, hierarchical_all_reduce, ring_all_reduce
@@ -70,10 +84,13 @@ __all__ = [
 _ROOMS = (
     _catalogue,
     model,
+    own,
     roofline,
     interconnect,
+    contention,
     parallelism,
     serving,
+    post_training,
     failures,
     operations,
     power,
@@ -84,7 +101,7 @@ _ROOMS = (
 
 def _machine(name: str) -> _catalogue.Machine:
     """A machine by the name of its accelerator, as people write it."""
-    chip = _catalogue.match_accelerator(name)
+    chip = own.match_accelerator(name)
     return machine(chip.name if chip else name)
 
 

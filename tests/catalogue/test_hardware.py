@@ -12,6 +12,7 @@ import pytest
 from clusterlab import catalogue
 from clusterlab.catalogue import hardware
 from clusterlab.cli import main
+from clusterlab.own import match_accelerator
 from clusterlab.units import parse
 
 DATA = files("clusterlab.catalogue") / "data" / "hardware.toml"
@@ -265,9 +266,7 @@ LACKING += [
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_an_accelerator_is_known_by_what_people_call_it(name):
-    assert [catalogue.match_accelerator(text).name for text in (name, *WRITTEN[name])] == [name] * (
-        len(WRITTEN[name]) + 1
-    )
+    assert [match_accelerator(text).name for text in (name, *WRITTEN[name])] == [name] * (len(WRITTEN[name]) + 1)
 
 
 def test_every_accelerator_has_a_spelling():
@@ -276,12 +275,12 @@ def test_every_accelerator_has_a_spelling():
 
 @pytest.mark.parametrize("text", LACKING)
 def test_an_accelerator_that_the_catalogue_lacks_is_not_taken_for_another(text):
-    assert catalogue.match_accelerator(text) is None
+    assert match_accelerator(text) is None
 
 
 def test_of_several_accelerators_the_first_is_meant_and_sxm_overrules_a_pcie_host():
-    assert catalogue.match_accelerator("H200 (8x H100 before)").name == "H200 SXM"
-    assert catalogue.match_accelerator("H100 SXM, hosts with PCIe 5").name == "H100 SXM"
+    assert match_accelerator("H200 (8x H100 before)").name == "H200 SXM"
+    assert match_accelerator("H100 SXM, hosts with PCIe 5").name == "H100 SXM"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from clusterlab.model import (
     FeedForward,
     GatedDeltaNet,
     Gemm,
-    KimiDelta,
     LatentAttention,
     Layout,
     Mamba2,

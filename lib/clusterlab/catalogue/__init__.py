@@ -30,7 +30,6 @@ from .hardware import (
     add_hardware,
     link,
     links,
-    match_accelerator,
     memories,
     memory,
     node,
@@ -45,7 +44,7 @@ from .sources import CHECKED, KINDS, ROLES, Fact, Source, Sourced, find, read_re
 
 __all__ = [
     "KINDS", "CHECKED", "ROLES", "Source", "Fact", "Sourced", "read_records", "stored", "find", "Component",
-    "Accelerator", "Memory", "Link", "Node", "Rack", "accelerator", "match_accelerator", "memory", "link", "node",
+    "Accelerator", "Memory", "Link", "Node", "Rack", "accelerator", "memory", "link", "node",
     "rack", "accelerators", "memories", "links", "nodes", "racks", "Machine", "machine", "match_fabric", "Software",
     "SOFTWARE", "ServingSoftware", "SERVING", "Efficiency", "EFFICIENCIES", "LinkEfficiency", "LINK_EFFICIENCY",
     "NCCL", "NCCL_CONSTANTS", "Protocol", "PROTOCOLS", "FabricLatency", "FABRICS", "PredictionInterval",

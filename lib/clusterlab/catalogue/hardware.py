@@ -233,7 +233,7 @@ def add_hardware(document: Mapping) -> None:
     merged = {table: {**_document().get(table, {}), **document.get(table, {})} for table in ("sources", *_RECORDS)}
     read_hardware(merged)
     _document().update(merged)
-    for stale in (_records, _names, _written):
+    for stale in (_records, _names, aliases):
         stale.cache_clear()
 
 
@@ -243,11 +243,19 @@ def folded(name: object) -> str:
 
 
 @cache
+def aliases(table: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Each record of a table, and what people call it besides its name, as regular expressions."""
+    rows = _document()[table].items()
+    return tuple(
+        (name, tuple(filter(None, map(str.strip, str(row.get("aliases", "")).split(","))))) for name, row in rows
+    )
+
+
+@cache
 def _names(table: str) -> dict[str, str]:
     """The name of each record of a table by what people call it, folded."""
-    rows = _document()[table]
-    others = {folded(one): name for name, row in rows.items() for one in str(row.get("aliases", "")).split(",")}
-    return others | {folded(name): name for name in rows}
+    others = {folded(one): name for name, called in aliases(table) for one in called}
+    return others | {folded(name): name for name, _ in aliases(table)}
 
 
 def _called(table: str, name: str) -> str:
@@ -270,55 +278,6 @@ def accelerator(name: str) -> Accelerator:
     ValueError: unknown accelerator 'H100 SMX'; did you mean 'H100 SXM' or 'H800 SXM' or 'H200 SXM'?
     """
     return _records()["accelerator"][_called("accelerator", name)]
-
-
-# No letter or figure stands before or after ("XH100", "RTX A1000"), but for counts and boards ("8xH100", "H100SXM").
-_BEFORE, _AFTER = r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))", r"(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
-
-
-@cache
-def _written() -> dict[str, re.Pattern[str]]:
-    """What people call each accelerator, anywhere in a text."""
-    rows = _document()["accelerator"].items()
-    return {name: re.compile(f"{_BEFORE}(?:{'|'.join(_aliases(name, row))}){_AFTER}") for name, row in rows}
-
-
-def _aliases(name: str, row: Mapping) -> list[str]:
-    """What people call a record, as regular expressions, the longer first."""
-    every = [*row.get("aliases", "").split(","), re.escape(name.casefold()).replace("\\ ", " ")]
-    return sorted((one.strip().replace(" ", "[ -]?") for one in every if one.strip()), key=len, reverse=True)
-
-
-_CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
-
-
-def match_accelerator(text: str) -> Accelerator | None:
-    """Return the accelerator that a text names, written as people write it; None where the catalogue lacks it.
-
-    A name without its board is the usual one: SXM, and 80 GB of an A100. A text that names several is the first.
-
-    Examples
-    --------
-    >>> for text in ("NVIDIA H100 80GB HBM3", "8xH100", "A100-SXM4-40GB", "2x v5e-256", "H100 PCIe"):
-    ...     print(match_accelerator(text).name)
-    H100 SXM
-    H100 SXM
-    A100 40GB
-    TPU v5e
-    H100 PCIe
-    >>> print(match_accelerator("NVIDIA H100 NVL").name, match_accelerator("RTX A1000"))
-    H100 NVL None
-    """
-    text = str(text).casefold()
-    hits = {name: found.span() for name, form in _written().items() if (found := form.search(text))}
-    if not hits:
-        return None
-    name = min(hits, key=lambda name: (hits[name][0], -hits[name][1]))
-    if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
-        name = f"{name.split()[0]} {'PCIe' if card[0] == 'pcie' else 'NVL'}"
-    if name.startswith("A100") and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
-        name = "" if "PCIe" in name else "A100 40GB"
-    return _records()["accelerator"].get(name)
 
 
 def memory(name: str) -> Memory:

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import catalogue
 from ..catalogue import SERVING, Machine, ServingSoftware, machine
 from ..model import PRECISIONS, Layout, Transformer, forward_flops, parameters
+from ..own import match_accelerator
 from ..quantities import Number, Seconds
 from ..serving import (
     Batch,
@@ -262,7 +262,7 @@ def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
 @cache
 def machine_of(text: str) -> Machine:
     """Return the machine of an accelerator that a row names."""
-    chip = catalogue.match_accelerator(text)
+    chip = match_accelerator(text)
     if chip is None:
         raise SkipRow(f"no data on the accelerator {text!r}")
     return machine(chip.name)

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from .. import catalogue
+from ..own import match_accelerator
 from ..units import GB, us
 from .timings import AGREE, EXPERTS, MOST_ROWS, TESTS, Timing, bus_factor_of, is_data, operation_of, whole_count
 from .wires import SERVER, TRAY, Wires, fabric_of, near_links, network_rate, nvlink_domains, scale_up_wires, usual_port
@@ -117,7 +117,7 @@ def _timing(name: str, cells: dict[str, str], counts: dict[str, int], numbers: d
     if operation == EXPERTS:
         in_switch, network_adds = False, False
         experts, logical = _expert_fields(cells)
-    source, part = cells.get("group", ""), catalogue.match_accelerator(gpu)
+    source, part = cells.get("group", ""), match_accelerator(gpu)
     chip = re.sub(r" (SXM\d?|PCIe|\d+GB)$", "", part.name) if part else gpu
     return Timing(
         source=source or "unnamed",

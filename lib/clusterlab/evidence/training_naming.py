@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from .. import catalogue
 from ..catalogue import SOFTWARE, Machine, Software, machine
 from ..model import PRECISIONS, Recurrent, Transformer
+from ..own import match_accelerator
 from ..planning import match_stack, plausible_stacks
 from .naming import in_catalogue, model_named
 from .rows import Row, SkipRow
@@ -23,7 +24,7 @@ def row_machine(row: Row, gpus: float | None) -> Machine:
     "2.4TB/s" and "500 W cap" in the name change its memory and its clock.
     """
     text = row.text["gpu"].casefold()
-    chip = catalogue.match_accelerator(text)
+    chip = match_accelerator(text)
     if chip is None:
         raise SkipRow(f"no data on the accelerator {row.text['gpu']!r}")
     host, domain = row["gpus_per_node"], None

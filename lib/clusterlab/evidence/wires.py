@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import catalogue
 from ..catalogue import NCCL_CONSTANTS, match_fabric
+from ..own import match_accelerator
 from ..units import GB, Gbit
 
 
@@ -80,7 +81,7 @@ def _named_link(text: str, gpu: str) -> catalogue.Link | None:
         return links.get(f"NVLink {generation[2]}" if nvlink else f"PCIe {generation[2]}.0 x16")
     if (part := nvlink_gpu(gpu)) and (not text or re.match("NVLink", text, re.IGNORECASE)):
         return links.get(part.scale_up_link or "")
-    part = catalogue.match_accelerator(gpu)
+    part = match_accelerator(gpu)
     if part and part.scale_up_link in _MESHES and re.match(r"$|Infinity|xGMI|IF\b", text, re.IGNORECASE):
         return links[part.scale_up_link]
     if (architecture := re.search(r"\bSM(90|100)\b", gpu)) and re.match(r"$|NVLink", text, re.IGNORECASE):
@@ -91,7 +92,7 @@ def _named_link(text: str, gpu: str) -> catalogue.Link | None:
 @lru_cache(maxsize=1024)
 def nvlink_gpu(text: str) -> catalogue.Accelerator | None:
     """The accelerator that a text names, if the name alone says that NVLink switches join it."""
-    part = catalogue.match_accelerator(text)
+    part = match_accelerator(text)
     if part is None or part.name == "GH200":  # alone on its board, or one of four that join without switches
         return None
     return part if re.fullmatch(r"NVLink \d( \(H800\))?", part.scale_up_link or "") else None
@@ -131,7 +132,7 @@ _OLD_EFA = ("V100", "A100")
 def fabric_of(text: str, gpu: str = "") -> str:
     """The fabric that a network's name says, or none."""
     name = match_fabric(text)
-    part = catalogue.match_accelerator(gpu)
+    part = match_accelerator(gpu)
     if name == "EFA v1" and part and not part.name.startswith(_OLD_EFA):
         return "EFA"
     return name
@@ -187,7 +188,7 @@ def network_rate(text: str, gpus: int, host: int) -> float | None:
 
 def usual_port(text: str, gpu: str) -> catalogue.Link | None:
     """The port that a GPU of the reference servers has, where a text names InfiniBand or RoCE and no rate."""
-    part, fabric = catalogue.match_accelerator(gpu), fabric_of(text, gpu)
+    part, fabric = match_accelerator(gpu), fabric_of(text, gpu)
     if part is None or fabric not in ("InfiniBand", "RoCE"):
         return None
     rate = catalogue.machine(part.name).network_bandwidth if part.scale_up_link else 0.0

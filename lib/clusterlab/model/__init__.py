@@ -15,22 +15,13 @@ from .counts import (
 )
 from .feed_forwards import Experts, FeedForward
 from .layout import PRECISIONS, RECOMPUTE, Layout, Violations, Workload, block_violations, precision_of
-from .mixers import (
-    Attention,
-    GatedDeltaNet,
-    KimiDelta,
-    LatentAttention,
-    Mamba2,
-    Recurrent,
-    SlidingWindow,
-    SparseLatentAttention,
-)
+from .mixers import Attention, GatedDeltaNet, LatentAttention, Mamba2, Recurrent, SlidingWindow, SparseLatentAttention
 from .published import Entry, Published, entry, match_model, normalize_name, transformer, transformers
 from .shape import Stack, Transformer, trained
 
 __all__ = [
     "Transformer", "Stack", "transformer", "transformers", "Block", "Attention", "LatentAttention", "SlidingWindow",
-    "FeedForward", "Experts", "Recurrent", "Mamba2", "GatedDeltaNet", "KimiDelta",
+    "FeedForward", "Experts", "Recurrent", "Mamba2", "GatedDeltaNet",
     "MultiToken", "Embedding", "Output",
     "ParameterCount", "parameters", "ForwardFlops", "forward_flops", "TrainingFlops", "training_flops", "trained",
     "alternate_share", "kv_bytes_per_token", "kv_cache_bytes", "state_bytes", "Workload", "Layout", "Violations",

@@ -1,10 +1,13 @@
-"""Names of models: as people write them, as Hugging Face has them, or the path of a ``config.json``."""
+"""Names of models, as people or Hugging Face write them or by their ``config.json``, and of accelerators."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
+from ..catalogue import Accelerator, accelerator
+from ..catalogue.hardware import aliases
 from ..model import Entry, Transformer, entry, match_model, normalize_name
 from .config import read_config_file
 
@@ -110,3 +113,54 @@ def model_of(written: str) -> Transformer:
         return read_config_file(written)
     found = find_model(str(written))
     return found.shape if found else entry(written).shape  # which says the nearest names
+
+
+# --- Accelerators ----------------------------------------------------------------------------------------------------
+
+# No letter or figure stands before or after ("XH100", "RTX A1000"), but for counts and boards ("8xH100", "H100SXM").
+_BEFORE, _AFTER = r"(?:(?<![a-z0-9])|(?<=\dx)|(?<=[dh]gx))", r"(?=[^a-z0-9]|$|sxm|pcie|nvl|x\d|s(?![a-z0-9]))"
+
+
+@lru_cache(maxsize=2)
+def _written(called: tuple[tuple[str, tuple[str, ...]], ...]) -> dict[str, re.Pattern[str]]:
+    """What people call each accelerator, anywhere in a text, the longer before the shorter."""
+    found = {}
+    for name, others in called:
+        every = [*others, re.escape(name.casefold()).replace("\\ ", " ")]
+        forms = sorted((one.replace(" ", "[ -]?") for one in every), key=len, reverse=True)
+        found[name] = re.compile(f"{_BEFORE}(?:{'|'.join(forms)}){_AFTER}")
+    return found
+
+
+_CARD = re.compile(r"pcie|nvl(?![a-z0-9])")  # boards whose NVLink, if any, is a bridge; "NVL72" is a rack
+
+
+def match_accelerator(text: str) -> Accelerator | None:
+    """Return the accelerator that a text names, written as people write it; None where the catalogue lacks it.
+
+    A name without its board is the usual one: SXM, and 80 GB of an A100. A text that names several is the first.
+
+    Examples
+    --------
+    >>> for text in ("NVIDIA H100 80GB HBM3", "8xH100", "A100-SXM4-40GB", "2x v5e-256", "H100 PCIe"):
+    ...     print(match_accelerator(text).name)
+    H100 SXM
+    H100 SXM
+    A100 40GB
+    TPU v5e
+    H100 PCIe
+    >>> print(match_accelerator("NVIDIA H100 NVL").name, match_accelerator("RTX A1000"))
+    H100 NVL None
+    """
+    text = str(text).casefold()
+    hits = {
+        name: found.span() for name, form in _written(aliases("accelerator")).items() if (found := form.search(text))
+    }
+    if not hits:
+        return None
+    name = min(hits, key=lambda name: (hits[name][0], -hits[name][1]))
+    if name.startswith(("A100", "B", "H", "V")) and "sxm" not in text and (card := _CARD.search(text)):
+        name = f"{name.split()[0]} {'PCIe' if card[0] == 'pcie' else 'NVL'}"
+    if name.startswith("A100") and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
+        name = "" if "PCIe" in name else "A100 40GB"
+    return accelerator(name) if name in dict(aliases("accelerator")) else None

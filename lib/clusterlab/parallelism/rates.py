@@ -88,10 +88,8 @@ def reached(machine: Machine, precision: str, software: Software | None = None) 
     row_wise = software.row_wise_gemm if software is not None and precision == "fp8-row" else 1.0
     share, links = machine.efficiency, machine.link_efficiency
     peak_name, operand_bytes = find("precision", precision, PRECISIONS)
-    peak, peak_16 = (
-        find("peak of the machine", peak_name, machine.peaks),
-        machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"],
-    )
+    peak = find("peak of the machine", peak_name, machine.peaks)
+    peak_16 = machine.peaks["bf16" if "bf16" in machine.peaks else "fp16"]
     return Rates(
         peak=peak,
         gemm=faster * row_wise * (peak * {2.0: share.gemm, 1.0: share.gemm_8}.get(operand_bytes, share.gemm_4)),

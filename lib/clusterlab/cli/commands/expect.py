@@ -13,6 +13,7 @@ from ... import catalogue
 from ...catalogue import Machine, machine
 from ...evidence import Reached, TimedCollective, Timing, expect_gemm, expect_memory, predict_collective, read_timings
 from ...model import Layout
+from ...own import match_accelerator
 from ...parallelism import Step
 from ...planning import fitting, from_inputs
 from ...records import Json, aligned, with_interval
@@ -67,7 +68,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _chip(name: str) -> str:
-    return (catalogue.match_accelerator(name) or catalogue.accelerator(name)).name
+    return (match_accelerator(name) or catalogue.accelerator(name)).name
 
 
 def _collective(

@@ -11,6 +11,7 @@ from ... import catalogue
 from ...evidence import MfuReading, mfu_readings, readings_of
 from ...evidence.naming import in_catalogue
 from ...model import RECOMPUTE, Transformer, transformer
+from ...own import match_accelerator
 from ...records import aligned
 from ...units import fmt
 from ..command import Command, read_count, read_input
@@ -37,7 +38,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Count, print, and return the exit status."""
     gpus, sequence = read_count("gpus", arguments.gpus), read_count("sequence", arguments.sequence)
-    chip = catalogue.match_accelerator(arguments.accelerator) or catalogue.accelerator(arguments.accelerator)
+    chip = match_accelerator(arguments.accelerator) or catalogue.accelerator(arguments.accelerator)
     rate = _rate(arguments, gpus, sequence)
     ways = mfu_readings(
         _model(arguments.model),

@@ -13,7 +13,7 @@ from ...catalogue import SERVING, Machine, machine
 from ...checks import positive
 from ...evidence.naming import in_catalogue
 from ...model import PRECISIONS, Layout, Transformer
-from ...own import is_path, model_of
+from ...own import is_path, match_accelerator, model_of
 from ...planning import InfeasibleError, quantity
 from ...records import aligned
 from ...serving import Formats, Kept, Promise, Replica, Requests, largest_batch, pools_for, replicas_for, violations
@@ -48,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> int:
     """Try every layout of a replica, together and apart, and print the cheapest of both."""
     number = {name: _number(name, getattr(arguments, name)) for name in _NUMBERS}
     model = _model(arguments.model)
-    chip = catalogue.match_accelerator(arguments.accelerator)
+    chip = match_accelerator(arguments.accelerator)
     one = machine(chip.name if chip else arguments.accelerator)
     positive(rate=number["rate"])
     requests = Requests(number["prompt"], number["output"], number["cached"])
