@@ -34,7 +34,7 @@ from clusterlab.model import (
     training_flops,
     transformer,
 )
-from clusterlab.model.mixers import SparseLatentAttention
+from clusterlab.model.mixers import KimiDelta, SparseLatentAttention
 from clusterlab.model.published import read_models
 from clusterlab.parallelism import STEP_PARTS, footprint, step
 from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch, replica_footprint
