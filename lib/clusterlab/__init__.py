@@ -107,7 +107,7 @@ def _machine(name: str) -> _catalogue.Machine:
 
 # A record may be given by its name wherever a public function or record takes it.
 _NAMED |= {
-    Transformer: transformer,
+    Transformer: own.model_of,
     _catalogue.Machine: _machine,
     _catalogue.Accelerator: accelerator,
     _catalogue.Link: link,

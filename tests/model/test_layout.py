@@ -29,7 +29,7 @@ def test_a_count_that_is_none_is_refused_by_name(name, value):
         ({"zero": 4}, "zero must be 0, 1, 2 or 3, got 4"),
         ({"zero": 1.5}, "zero must be 0, 1, 2 or 3, got 1.5"),
         ({"zero": -1}, "zero must be zero or more and finite, got -1"),
-        ({"zero": [1, 4]}, r"zero must be 0, 1, 2 or 3, got \[1, 4\]"),
+        ({"zero": [1, 1.5, 4]}, "zero must be 0, 1, 2 or 3, got 1.5"),
         ({"zero": "1"}, "zero must be zero or more and finite, got '1'"),
         ({"zero": True}, "zero must be zero or more and finite, got True"),
         ({"recompute": "some"}, "recompute must be one of none, selective, alternate, full; got 'some'"),

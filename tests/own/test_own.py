@@ -19,7 +19,7 @@ def catalogue_as_it_was(monkeypatch):
     monkeypatch.setattr(os, "environ", dict(os.environ))
     yield
     hardware._document().update(before)
-    for stale in (hardware._records, hardware._names, hardware._written):
+    for stale in (hardware._records, hardware._names, hardware.aliases):
         stale.cache_clear()
 
 

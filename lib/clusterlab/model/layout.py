@@ -153,8 +153,8 @@ class Layout(Explained):
             if value is not None or name not in _MAY_BE_NONE:
                 values[name] = check(WHOLE, name, value)
         zero = values["zero"] = check(NONNEGATIVE, "zero", self.zero)
-        if some((zero > 3) | (zero % 1 != 0)):
-            raise ValueError(f"zero must be 0, 1, 2 or 3, got {np.max(zero):g}")
+        if some(wrong := (zero > 3) | (zero % 1 != 0)):
+            raise ValueError(f"zero must be 0, 1, 2 or 3, got {np.extract(wrong, zero)[0]:g}")
         if not isinstance(self.recompute, str) or self.recompute not in RECOMPUTE:
             choose(dict.fromkeys(RECOMPUTE, 0), recompute=self.recompute)
             values["recompute"] = np.asarray(self.recompute)

@@ -130,6 +130,8 @@ def _entry(name: str, facts: Mapping[str, Fact]) -> Entry:
         raise ValueError(f"year must be a whole number above zero, got {year!r}")
     if tolerance is not None and not (type(tolerance) is float and 0 < tolerance < 1):
         raise ValueError(f"tolerance must be a share above 0 and below 1, got {tolerance!r}")
+    if lists := [key for key, value in values.items() if isinstance(value, list)]:
+        raise ValueError(f"{lists[0]} must be one number, got {values[lists[0]]!r}")
     shape = Transformer(**values, others=others, name=name)
     total, active = (
         _published(key, facts[key], tolerance) if key in facts else None for key in ("parameters", "active_parameters")

@@ -114,8 +114,8 @@ def _bytes_per_parameter(
     shards: Count, zero: Amount, weight_bytes: Bytes, gradient_bytes: Bytes, optimizer_bytes: Bytes
 ) -> list[Bytes]:
     """Bytes of weight, gradient and optimizer state that a rank holds for each of its parameters."""
-    if np.any((zero > 3) | (zero != np.floor(zero))):
-        raise ValueError(f"zero must be 0, 1, 2 or 3, got {np.max(zero):g}")
+    if np.any(wrong := (zero > 3) | (zero != np.floor(zero))):
+        raise ValueError(f"zero must be 0, 1, 2 or 3, got {np.extract(wrong, zero)[0]:g}")
     sizes = (weight_bytes, gradient_bytes, optimizer_bytes)
     return [size / pick(zero >= first, shards, 1.0) for size, first in zip(sizes, (3, 2, 1), strict=True)]
 

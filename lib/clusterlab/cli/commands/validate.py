@@ -21,7 +21,6 @@ from ...evidence import (
     Run,
     Score,
     Skipped,
-    at_peak,
     calibrated,
     inference_kind,
     is_incidents,
@@ -338,9 +337,6 @@ def _run_inference(arguments: argparse.Namespace, text: str, output: Mapping[str
         print(json.dumps(errors, indent=1) if arguments.json else error_table(errors))
         return 0 if errors else UNUSABLE
     times = predict_inference(runs)
-    for run in runs:
-        if run.seconds < at_peak(run):
-            print(f"unlikely: {run.row} is faster than the peak of its accelerators allows", file=sys.stderr)
     scores, overall = score_inference(runs, skipped, times)
     if arguments.json:
         spreads = [PREDICTION_INTERVALS[inference_kind(one)] for one in runs]
