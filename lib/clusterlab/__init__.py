@@ -39,6 +39,7 @@ from types import ModuleType
 
 from . import catalogue as _catalogue
 from . import failures, interconnect, model, operations, parallelism, planning, power, roofline, scaling, serving
+from . import own as _own
 from .catalogue import accelerator, link, machine, node, price_list, rack
 from .failures import Job, goodput, optimal_interval, spare_pool, system_mtbf
 from .interconnect import best_all_reduce, fat_tree, hierarchical_all_reduce, ring_all_reduce
@@ -83,18 +84,17 @@ _ROOMS = (
 
 def _machine(name: str) -> _catalogue.Machine:
     """A machine by the name of its accelerator, as people write it."""
-    chip = _catalogue.match_accelerator(name)
-    return machine(chip.name if chip else name)
+    return machine(_own.accelerator_of(name).name)
 
 
 # A record may be given by its name wherever a public function or record takes it.
 _NAMED |= {
-    Transformer: transformer,
+    Transformer: _own.model_of,
     _catalogue.Machine: _machine,
-    _catalogue.Accelerator: accelerator,
+    _catalogue.Accelerator: _own.accelerator_of,
     _catalogue.Link: link,
     _catalogue.Software: planning.stack,
-    _catalogue.ServingSoftware: lambda name: _catalogue.find("serving software", name, _catalogue.SERVING),
+    _catalogue.ServingSoftware: _own.serving_software_of,
     _catalogue.PriceList: price_list,
     _catalogue.ScalingLaw: lambda name: _catalogue.find("scaling law", name, _catalogue.SCALING_LAWS),
 }
