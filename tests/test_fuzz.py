@@ -47,7 +47,8 @@ def test_names_are_taken_wherever_records_are():
     assert repr(named) == repr(same)
     assert cl.parameters("Llama 3.1 70B").total == cl.parameters(cl.transformer("Llama 3.1 70B")).total
     assert cl.Replica("Llama 3.1 8B", "H200").machine == cl.machine("H200 SXM")
-    assert cl.Replica("Llama 3.1 8B", "H200", software="vLLM").software.name == "vLLM"
+    assert cl.Replica("Llama 3.1 8B", "H200", software="vllm").software.name == "vLLM"
+    assert cl.parameters("meta-llama/Llama-3.1-70B-Instruct") == cl.parameters("Llama 3.1 70B")
     assert serving.violations(model="Llama 3.1 8B", layout=layout).valid
 
 
@@ -55,11 +56,13 @@ def test_names_are_taken_wherever_records_are():
     ("why", "call"),
     [
         ("unknown model 'Lama 3 8B'; did you mean 'Llama 3 8B'", lambda: cl.parameters("Lama 3 8B")),
+        ("unknown accelerator 'H1000'; did you mean", lambda: cl.Replica("Llama 3.1 8B", "H1000")),
+        ("unknown serving software 'vllmm'; did you mean", lambda: cl.Replica("GPT-2 8B", "H100", software="vllmm")),
         ("model must be Transformer or the name of one, got 3", lambda: cl.parameters(3)),
         ("workload must be Workload, got a Layout", lambda: cl.footprint("Llama 3.1 8B", cl.Layout(), cl.Layout())),
         ("machine must be Machine or the name of one, got None", lambda: cl.Replica("Llama 3.1 8B", None)),
         ("job must be Job, got 3", lambda: cl.goodput(3)),
-        ("k must be 0, or from 1e-60 to 1e+60 in size; got 1e+308", lambda: cl.matmul(1, 1e308, 1)),
+        ("k must be at most 1e+60 in size; got 1e+308", lambda: cl.matmul(1, 1e308, 1)),
         ("progress must be a function or None, got 3", lambda: cl.plan(RUN, EIGHT, progress=3)),
         ("low must be a number, got nan", lambda: cl.parallelism.wider(float("nan"), 1.1, 0)),
         ("draws must be one number here, got an array", lambda: cl.plan(RUN, EIGHT, draws=np.ones(2))),

@@ -101,18 +101,17 @@ _ROOMS = (
 
 def _machine(name: str) -> _catalogue.Machine:
     """A machine by the name of its accelerator, as people write it."""
-    chip = own.match_accelerator(name)
-    return machine(chip.name if chip else name)
+    return machine(own.accelerator_of(name).name)
 
 
 # A record may be given by its name wherever a public function or record takes it.
 _NAMED |= {
     Transformer: own.model_of,
     _catalogue.Machine: _machine,
-    _catalogue.Accelerator: accelerator,
+    _catalogue.Accelerator: own.accelerator_of,
     _catalogue.Link: link,
     _catalogue.Software: planning.stack,
-    _catalogue.ServingSoftware: lambda name: _catalogue.find("serving software", name, _catalogue.SERVING),
+    _catalogue.ServingSoftware: own.serving_software_of,
     _catalogue.PriceList: price_list,
     _catalogue.ScalingLaw: lambda name: _catalogue.find("scaling law", name, _catalogue.SCALING_LAWS),
 }

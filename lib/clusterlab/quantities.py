@@ -329,15 +329,15 @@ def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]]) -> object
     raise ValueError(f"{name} must be {_said(allowed)}{hint}, got {_shown(value)}")
 
 
-_MOST = 1e60  # beyond it, and below one over it, are no bytes, no seconds and no dollars: their products overflow
+_MOST = 1e60  # beyond it are no bytes, no seconds and no dollars: their products overflow
 
 
 def _refuse_extremes(values: Iterable[tuple[str, object]], *, nan: bool = False) -> None:
     """Refuse finite numbers that nothing in this library counts, and NaN; infinity is each function's own to allow."""
     for name, value in values:
         if isinstance(value, float):
-            if _MOST < abs(value) < np.inf or 0 < abs(value) < 1 / _MOST:
-                raise ValueError(f"{name} must be 0, or from {1 / _MOST:g} to {_MOST:g} in size; got {value:g}")
+            if _MOST < abs(value) < np.inf:
+                raise ValueError(f"{name} must be at most {_MOST:g} in size; got {value:g}")
             if nan and value != value:
                 raise ValueError(f"{name} must be a number, got nan")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterlab.cli import main
-from clusterlab.evidence import parse_jobs
+from clusterlab.evidence import parse_jobs, queued
 from clusterlab.operations import Cluster, Jobs, draw_jobs, simulate_cluster
 from clusterlab.planning import Site, Training, fitting
 
@@ -233,14 +233,14 @@ def as_sacct(jobs: Jobs, start, limits) -> str:
     def time(seconds: float) -> str:
         return str(np.datetime64("2025-03-01T00:00:00") + np.timedelta64(int(seconds), "s"))
 
-    lines = ["JobID|User|Submit|Start|End|Timelimit|AllocNodes|AllocTRES"]
+    lines = ["JobID|User|Partition|Submit|Start|End|Timelimit|AllocNodes|AllocTRES"]
     for i, (limit, begin) in enumerate(zip(limits, start, strict=True)):
         tres = f"billing=8,gres/gpu={jobs.gpus[i]},node=1"
         times = "|".join(map(time, (jobs.arrival[i], begin, begin + jobs.duration[i])))
         minutes, rest = divmod(int(limit), 60)
         said = f"{minutes // 1440}-{minutes % 1440 // 60:02d}:{minutes % 60:02d}:{rest:02d}"
-        lines += [f"{i}|me|{times}|{said}|1|{tres}", f"{i}.batch||{times}||1|"]
-    return "\n".join([*lines, "999|me|2025-03-09T00:00:00|Unknown|Unknown|UNLIMITED|1|gres/gpu=8"])
+        lines += [f"{i}|me|gpu|{times}|{said}|1|{tres}", f"{i}.batch|||{times}||1|"]
+    return "\n".join([*lines, "999|me|gpu|2025-03-09T00:00:00|Unknown|Unknown|UNLIMITED|1|gres/gpu=8"])
 
 
 @pytest.fixture(scope="module")
@@ -253,10 +253,12 @@ def listed():
 
 def test_a_list_of_sacct_is_read_and_its_own_policy_found_again(listed):
     text, jobs, made = listed
-    found = parse_jobs(text, "jobs.txt")
-    assert found.unread == {"steps of a job": 150, "no start or no end": 1}
+    read = parse_jobs(text, "jobs.txt")
+    assert read.ignored == ("Partition",)
+    assert read.users == ("me",) * 151
+    found = queued(read)
+    assert found.unread == {"steps of jobs": 150, "jobs without a start or an end": 1}
     assert found.nodes == 8
-    assert found.ignored == ("user",)
     first = jobs.arrival[0]
     np.testing.assert_array_equal(found.jobs.arrival, np.sort(jobs.arrival) - first)
     np.testing.assert_allclose(np.sort(found.waited), np.sort(np.floor(made.wait)), atol=1)
@@ -277,19 +279,22 @@ def test_the_command_prints_waits_by_size_under_each_policy(listed, tmp_path, ca
     assert heard.out.startswith("wait of jobs of")
     assert "limits are 3 times the run (median)" in heard.out
     assert "the first 40 of 150 jobs" in heard.err
-    assert "left out: 150 lines, steps of a job" in heard.err
+    assert "left out: 150 steps of jobs" in heard.err
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "the file is empty"),
-        ("JobID|Start|End\n1|2|3", "no column submit, nodes (AllocNodes or NNodes) in its heading"),
+        ("JobID|Start|End\n1|2|3", "a list of Slurm without Submit says nothing of waits: sacct -a -X"),
+        ("JobID|Submit|Start|End\n1|2|3|4", "says neither GPUs nor nodes (AllocNodes or NNodes); print it with sacct"),
         ("Submit,Start,End,NNodes\n1,2,3,some", "line 2: nodes must be a whole number, got 'some'"),
         ("Submit,Start,End,NNodes\nyesterday,2,3,1", "line 2: cannot read the time 'yesterday'"),
         ("Submit,Start,End,NNodes,Timelimit\n1,2,3,1,long", "line 2: cannot read the limit 'long'"),
-        ("Submit,Start,End,NNodes\n1,Unknown,Unknown,1", "no job that ran (1 no start or no end)"),
-        ("Submit,Start,End,NNodes\n", "no job that ran (no rows)"),
+        ("Submit,Start,End,NNodes\n\n# mine\n1,2,3,1\n1,2,soon,1", "line 5: cannot read the time 'soon'"),
+        ("Submit,Start,End,NNodes\n1,Unknown,Unknown,1", "no job that ran (1 jobs without a start or an end)"),
+        ("Submit,Start,End,NNodes\n", "no jobs of Slurm in it"),
+        ("JobID State\n1 RUNNING", "a table of Slurm without its line of dashes: print it with --parsable2"),
     ],
 )
 def test_what_is_no_job_list_is_said(text, why, tmp_path, capsys):
@@ -298,6 +303,53 @@ def test_what_is_no_job_list_is_said(text, why, tmp_path, capsys):
     heard = capsys.readouterr()
     assert why in heard.err
     assert heard.err.startswith(str(tmp_path / "jobs.csv"))
+
+
+def test_what_did_not_run_is_left_out_by_its_reason():
+    rows = ["0,9,Unknown,1", "0,9,9,1", "9,8,12,1", "0,1,9,", "0,1,9,2"]
+    found = queued(parse_jobs("\n".join(["created,started,ended,nodes", *rows]), "x"), node_size=4)
+    assert found.unread == {
+        "jobs without a start or an end": 1,
+        "jobs without GPUs": 1,
+        "jobs that ended as they started, or before": 1,
+        "jobs that started before they were submitted": 1,
+    }
+    assert (found.jobs.gpus.tolist(), found.waited.tolist(), found.nodes) == ([8], [1.0], 2)
+    heading = "JobID|Submit|Start|End|Elapsed|NNodes"
+    found = queued(parse_jobs(f"{heading}\n1|0|9|Unknown|00:00:07|1\n2|0|9|19|00:00:10|1", "x"))
+    assert found.unread == {"jobs that still run": 1}  # however long so far
+
+
+def test_more_jobs_than_are_simulated_are_refused():
+    read = parse_jobs("Submit,Start,End,NNodes\n1,2,3,1", "x")
+    arrays = {name: np.repeat(one, 200_001) for name, one in vars(read).items() if isinstance(one, np.ndarray)}
+    read = replace(read, state=("",) * 200_001, **arrays)
+    with pytest.raises(ValueError, match="200,001 jobs that ran, and no more than 200,000 are simulated: split"):
+        queued(read)
+
+
+def test_a_list_of_kubernetes_is_queued_and_who_has_no_limit_has_the_longest(tmp_path, capsys):
+    def job(name: str, start: int, end: int, **spec) -> dict:
+        limits = {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "8"}}}]}
+        return {
+            "kind": "Job",
+            "metadata": {"name": name, "creationTimestamp": "2025-01-01T00:00:00Z"},
+            "spec": {"template": {"spec": limits}, **spec},
+            "status": {"startTime": f"2025-01-01T0{start}:00:00Z", "completionTime": f"2025-01-01T0{end}:00:00Z"},
+        }
+
+    items = [job("a", 0, 2, parallelism=2), job("b", 2, 3), job("c", 2, 3)]
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+    found = queued(parse_jobs(text, "x"))
+    assert (found.jobs.gpus.tolist(), found.waited.tolist(), found.nodes) == ([16, 8, 8], [0, 7200, 7200], 2)
+    assert found.jobs.limit.tolist() == [7200] * 3  # no job has one: the longest run
+    assert found.unlimited == 3
+    limited = json.dumps({"apiVersion": "v1", "items": [job("a", 0, 2, activeDeadlineSeconds=9000), *items[1:]]})
+    assert queued(parse_jobs(limited, "x")).jobs.limit.tolist() == [9000] * 3
+    (tmp_path / "jobs.json").write_text(text)
+    assert main(["queue", str(tmp_path / "jobs.json"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["as_it_was"]["all"]["mean"] == found["policies"]["first come, first served"]["all"]["mean"] == 4800
 
 
 def test_a_list_that_would_fill_the_memory_is_refused_before_it_does(tmp_path, capsys):
@@ -311,6 +363,6 @@ def test_limits_are_read_as_slurm_prints_them():
     rows = ["10", "90:30", "1:00:00", "2-0:00:00", "1-12", "UNLIMITED"]
     lines = [f"{i},{i},{i + 1},1,{row}" for i, row in enumerate(rows)]
     text = "\n".join(["Submit,Start,End,NNodes,Timelimit", *lines])
-    found = parse_jobs(text, "jobs.csv")
+    found = queued(parse_jobs(text, "jobs.csv"))
     assert found.jobs.limit.tolist() == [600, 5430, 3600, 172800, 129600, 172800]  # who has none, the longest
     assert found.unlimited == 1

@@ -45,7 +45,7 @@ def test_a_mixture_is_tried_rank_by_rank_too(capsys):
     [
         (["--model", "Lama 3.1 8B"], "did you mean 'Llama 3.1 8B'"),
         (["--accelerator", "H1000"], "unknown accelerator 'H1000'"),
-        (["--software", "vllmm"], "unknown serving software 'vllmm'; known: usual"),
+        (["--software", "vllmm"], "unknown serving software 'vllmm'; did you mean 'vLLM'"),
         (["--rate", "many"], "rate: cannot read 'many'"),
         (["--rate", "-3"], "rate must be positive"),
         (["--first-token", "200"], "first_token: cannot read '200'; write it as 60d or 12h or 30s, with its unit"),

@@ -291,13 +291,24 @@ JobID|User|State|Submit|Start|End|Elapsed|Timelimit|AllocTRES
 def test_a_list_of_slurm_has_waits_spans_and_gpus():
     jobs = read_output(SACCT, "x")
     assert (jobs.names, jobs.users) == (("1", "2", "3"), ("ann", "bob", "bob"))
-    np.testing.assert_array_equal(jobs.gpus, [8, 0, 2])
+    np.testing.assert_array_equal(jobs.gpus, [8, np.nan, 2])
+    assert [row[:2] for row in jobs.by_size()[1:]] == [("0", "1"), ("2 to 7", "1"), ("8", "1")]
     np.testing.assert_array_equal(jobs.wait, [3600, np.nan, 30])
     np.testing.assert_array_equal(jobs.duration, [7200, 0, 600])
     np.testing.assert_array_equal(jobs.limit, [86400, np.nan, 3600])
     assert jobs.state == ("COMPLETED", "PENDING", "CANCELLED")
-    assert jobs.unread == ("1 steps of jobs",)
+    assert jobs.unread == {"steps of jobs": 1}
     assert jobs.gpu_seconds == 8 * 7200 + 2 * 600
+
+
+def test_a_table_of_columns_and_other_separators_say_the_same():
+    rows = [[cell.split(" ")[0] for cell in line.split("|")] for line in SACCT.splitlines()]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    table = "\n".join(" ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    assert repr(read_output(table, "x")) == repr(read_output(SACCT, "x"))
+    assert read_output(table, "x").by_size() == read_output(SACCT, "x").by_size()
+    assert repr(read_output(SACCT.replace("|", ";"), "x")) == repr(read_output(SACCT, "x"))
 
 
 def test_a_list_of_slurm_without_times_says_what_to_print():
@@ -327,4 +338,7 @@ def test_a_list_of_kubernetes_multiplies_pods():
     jobs = read_output(json.dumps({"apiVersion": "v1", "kind": "List", "items": [job, {"kind": "Service"}]}), "x")
     assert (jobs.program, jobs.users, float(jobs.gpus[0])) == ("Kubernetes", ("team",), 32.0)
     assert (float(jobs.wait[0]), float(jobs.duration[0]), float(jobs.limit[0])) == (60, 3600, 7200)
-    assert jobs.unread == ("1 objects that are neither jobs nor pods",)
+    assert jobs.unread == {"objects that are neither jobs nor pods": 1}
+    job["spec"]["activeDeadlineSeconds"] = "long"
+    with pytest.raises(ValueError, match=r"job j: .*'long'"):
+        read_output(json.dumps(job), "x")

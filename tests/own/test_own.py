@@ -213,6 +213,9 @@ def test_a_file_is_held_against_the_weights_beside_it_and_the_name_of_its_folder
         ("allenai/OLMo-2-0325-32B", "OLMo 2 32B"),
         ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Llama 4 Scout"),
         ("nobody/Lama-3-8B", None),
+        ("GPT 70B", "GPT 70B (Megatron-Core)"),
+        ("GLM4.5 355B", "GLM-4.5"),  # its size behind its name
+        ("GLM4.5 35B", None),
     ],
 )
 def test_a_hugging_face_id_is_known_where_its_model_is(written, name):

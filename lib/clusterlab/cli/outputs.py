@@ -77,7 +77,7 @@ def as_table(reading: Reading, name: str, arguments: argparse.Namespace) -> Told
 
 def jobs_told(jobs: JobList) -> str:
     """A list of jobs: in all, and by size."""
-    notes = [f"left out: {line}" for line in jobs.unread]
+    notes = [f"left out: {line}" for line in _left_out(jobs)]
     return "\n\n".join(filter(None, [repr(jobs), aligned(jobs.by_size()), "\n".join(notes)]))
 
 
@@ -86,4 +86,8 @@ def jobs_object(jobs: JobList) -> dict[str, Json]:
     heading, *rows = jobs.by_size()
     sizes: list[Json] = [dict(zip(heading, row, strict=True)) for row in rows]
     used = jobs.gpu_seconds
-    return {"jobs": len(jobs.names), "gpu_seconds": used, "sizes": sizes, "unread": list(jobs.unread)}
+    return {"jobs": len(jobs.names), "gpu_seconds": used, "sizes": sizes, "unread": _left_out(jobs)}
+
+
+def _left_out(jobs: JobList) -> list[str]:
+    return [f"{count:,} {what}" for what, count in jobs.unread.items()]

@@ -52,7 +52,7 @@ from .inference_validation import (
     serving_coverage,
 )
 from .intervals import further_source_interval, quantile_interval, student_quantile, symmetric_interval
-from .job_lists import JobList, parse_jobs
+from .job_lists import Queued, queued
 from .link_efficiency import LinkEfficiencyFit, fit_link_efficiency
 from .link_fit import LinkFit, fit_links, how_sure
 from .link_prediction import (
@@ -109,6 +109,7 @@ from .protocol import (
     training_protocol,
     unseen_runs,
 )
+from .readers.jobs import JobList, parse_jobs
 from .rows import Skipped
 from .shared_fabrics import FabricClaim, fabric_claims
 from .tables import published
@@ -146,7 +147,8 @@ __all__ = [
     "learn_post_training_spread", "WeightUpdate", "published_weight_updates", "fit_loading_rate",
     "ScheduleGain", "published_schedule_gains", "learn_incidents", "FabricClaim", "fabric_claims", "how_sure", "Rate",
     "matmul_rate", "triad_bandwidth", "Reached", "expect_gemm", "expect_memory", "MfuReading", "mfu_readings",
-    "readings_of", "JobList", "parse_jobs", "Peer", "Standing", "standing", "run_mfu", "Best", "best_layout",
+    "readings_of", "JobList", "parse_jobs", "Queued", "queued", "Peer", "Standing", "standing", "run_mfu", "Best",
+    "best_layout",
 ]  # fmt: skip
 
 guard(modules[__name__])  # as the package does for the rooms that it loads

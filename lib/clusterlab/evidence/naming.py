@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from ..model import Entry, Transformer, match_model, normalize_name, parameters, transformer, transformers
-from ..own import is_path, model_of, nickname, spellings
+from ..own import called, is_path, model_of, near_size, sized, spellings
 from .rows import SkipRow
 
 Shape = tuple[tuple[str, int], ...]  # what a row says of a model: ("layers", 32) ...
@@ -52,7 +52,7 @@ def model_named(
     made, how = _made(written, given, size)
     if how:
         note.append(how)
-    if size and not lacking and "ffn" in given and not _near_size(made, size):
+    if size and not lacking and "ffn" in given and not near_size(made, size):
         counted = parameters(made).total / 1e9
         raise SkipRow(f"params_b {size:g} contradicts the row's shape, which has {counted:.3g} billion parameters")
     if other:
@@ -141,29 +141,22 @@ def in_catalogue(written: str, shape: Shape, size: float | None) -> Entry | None
     given = dict(shape)
     bare = spellings(written)
     # "Grok-1 314B": a size behind the name, which must be that of the row, if it has one.
-    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", bare[-1], re.IGNORECASE)
-    if found and 0.75 < float(found[2]) / (size or float(found[2])) < 1.25:
-        bare, size = [*bare, found[1]], size or float(found[2])
-    guesses = [*bare, *map(nickname, bare)]
-    guesses += [*(f"{name} (Megatron-Core)" for name in bare), *(f"MaxText {name}" for name in bare)]
-    for known in filter(None, map(match_model, guesses)):
+    name, behind = sized(bare[-1])
+    if behind and 0.75 < behind / (size or behind) < 1.25:
+        bare, size = [*bare, name], size or behind
+    for known in filter(None, map(match_model, called(bare))):
         asked = [key for key in ("layers", "hidden", "heads") if key in given]
         agrees: dict[str, bool] = {key: given[key] == getattr(known.shape, key) for key in asked}
         if not agrees and size:
-            agrees["size"] = _near_size(known.shape, size)
+            agrees["size"] = near_size(known.shape, size)
         if all(agrees.values()):
             return known
         if agrees.keys() & {"layers"} and all(agree for key, agree in agrees.items() if key != "layers"):
             # A proxy: some of the layers of a known model.
             proxy = replace(known.shape, layers=given["layers"])
-            if given["layers"] < known.shape.layers and (not size or len(agrees) > 1 or _near_size(proxy, size)):
+            if given["layers"] < known.shape.layers and (not size or len(agrees) > 1 or near_size(proxy, size)):
                 return replace(known, shape=proxy)
     return None
-
-
-def _near_size(shape: Transformer, size: float) -> bool:
-    """Whether a shape has that many billion parameters, within a quarter."""
-    return bool(0.75 < parameters(shape).total / (size * 1e9) < 1.25)
 
 
 @lru_cache(maxsize=4096)

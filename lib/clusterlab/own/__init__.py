@@ -1,12 +1,23 @@
-"""Own: what a reader has on disk instead of the catalogue, a model's ``config.json`` or hardware in a TOML."""
+"""Own: what a reader has on disk instead of the catalogue, and the names that people write for what is in it."""
 
 from .config import read_config, read_config_file
 from .hardware import use_hardware, use_hardware_of_environment
-from .names import find_model, is_path, match_accelerator, model_of, nickname, spellings
+from .names import (
+    accelerator_of,
+    called,
+    find_model,
+    is_path,
+    match_accelerator,
+    model_of,
+    near_size,
+    serving_software_of,
+    sized,
+    spellings,
+)
 
 __all__ = [
-    "find_model", "is_path", "match_accelerator", "model_of", "nickname", "read_config", "read_config_file",
-    "spellings", "use_hardware", "use_hardware_of_environment",
+    "accelerator_of", "called", "find_model", "is_path", "match_accelerator", "model_of", "near_size", "read_config",
+    "read_config_file", "serving_software_of", "sized", "spellings", "use_hardware", "use_hardware_of_environment",
 ]  # fmt: skip
 
 use_hardware_of_environment()  # once, for this process

@@ -1,14 +1,15 @@
-"""Names of models, as people or Hugging Face write them or by their ``config.json``, and of accelerators."""
+"""Names as people write them: of models, also as Hugging Face has them or a ``config.json``, and of what runs them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from ..catalogue import Accelerator, accelerator
+from ..catalogue import SERVING, Accelerator, ServingSoftware, accelerator, find
 from ..catalogue.hardware import aliases
-from ..model import Entry, Transformer, entry, match_model, normalize_name
+from ..model import Entry, Transformer, entry, match_model, normalize_name, parameters
 from .config import read_config_file
 
 # Words around the name of a model that do not change its shape.
@@ -59,9 +60,27 @@ def spellings(written: str) -> list[str]:
     return [*dict.fromkeys([written, short, whole, *bare])]
 
 
-def nickname(name: str) -> str:
-    """Return the name in the catalogue of what people call otherwise, or ``""``."""
-    return _OTHER_NAMES.get(normalize_name(name), "")
+def called(names: Sequence[str]) -> list[str]:
+    """Return names of the catalogue that some names may stand for: themselves, what they're short for, with a maker."""
+    short = [known for name in names if (known := _OTHER_NAMES.get(normalize_name(name)))]
+    return [*names, *short, *(f"{name} (Megatron-Core)" for name in names), *(f"MaxText {name}" for name in names)]
+
+
+def sized(name: str) -> tuple[str, float | None]:
+    """Return a name without the size behind it, and that size in billions; or the name and None.
+
+    Examples
+    --------
+    >>> sized("Grok-1 314B"), sized("Grok-1")
+    (('Grok-1', 314.0), ('Grok-1', None))
+    """
+    found = re.fullmatch(r"(.*?)[ _-]+(\d+(?:\.\d+)?)B", name, re.IGNORECASE)
+    return (found[1], float(found[2])) if found else (name, None)
+
+
+def near_size(shape: Transformer, size: float) -> bool:
+    """Return whether a shape has that many billion parameters, within a quarter."""
+    return bool(0.75 < parameters(shape).total / (size * 1e9) < 1.25)
 
 
 def find_model(written: str) -> Entry | None:
@@ -74,10 +93,15 @@ def find_model(written: str) -> Entry | None:
     Llama 3.1 70B
     Qwen3 30B-A3B
     DeepSeek-V3
+    >>> find_model("Grok-1 314B").name, find_model("Grok-1 31B")
+    ('Grok-1', None)
     """
     names = spellings(str(written))
-    found = (match_model(name) for name in [*names, *filter(None, map(nickname, names))])
-    return next(filter(None, found), None)
+    if found := next(filter(None, map(match_model, called(names))), None):
+        return found
+    name, size = sized(names[-1])
+    near = (found for found in map(match_model, called([name])) if found and size and near_size(found.shape, size))
+    return next(near, None)
 
 
 def is_path(written: str) -> bool:
@@ -164,3 +188,26 @@ def match_accelerator(text: str) -> Accelerator | None:
     if name.startswith("A100") and re.search(r"(?<![a-z0-9.])40 ?gb?(?![a-z0-9/])", text):
         name = "" if "PCIe" in name else "A100 40GB"
     return accelerator(name) if name in dict(aliases("accelerator")) else None
+
+
+def accelerator_of(written: str) -> Accelerator:
+    """Return the accelerator that a text names, as people write it; else a ValueError that says the nearest names.
+
+    Examples
+    --------
+    >>> accelerator_of("NVIDIA H100 80GB HBM3").name
+    'H100 SXM'
+    """
+    return match_accelerator(written) or accelerator(written)
+
+
+def serving_software_of(written: str) -> ServingSoftware:
+    """Return the serving software of that name in any case; else a ValueError that says the nearest names.
+
+    Examples
+    --------
+    >>> serving_software_of("vllm").name
+    'vLLM'
+    """
+    known = {name.casefold(): name for name in SERVING}
+    return find("serving software", known.get(str(written).casefold(), written), SERVING)

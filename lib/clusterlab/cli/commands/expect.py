@@ -13,7 +13,7 @@ from ... import catalogue
 from ...catalogue import Machine, machine
 from ...evidence import Reached, TimedCollective, Timing, expect_gemm, expect_memory, predict_collective, read_timings
 from ...model import Layout
-from ...own import match_accelerator
+from ...own import accelerator_of
 from ...parallelism import Step
 from ...planning import fitting, from_inputs
 from ...records import Json, aligned, with_interval
@@ -41,7 +41,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Predict, print, and return the exit status."""
-    name = _chip(arguments.accelerator)
+    name = accelerator_of(arguments.accelerator).name
     chips, gpus = machine(name, network=arguments.network), read_count("gpus", arguments.gpus)
     operation = arguments.collective.strip().casefold().replace("_", "-").replace("alltoall", "all-to-all")
     if operation.replace("-", "") in {one.replace("-", "") for one in _OPERATIONS}:
@@ -65,10 +65,6 @@ def _run(arguments: argparse.Namespace) -> int:
         told.append(f"A step of {arguments.model} on {gpus:,} {name} ({axes})\n{step.with_interval}: {rate}")
     print("\n\n".join(told))
     return 0
-
-
-def _chip(name: str) -> str:
-    return (match_accelerator(name) or catalogue.accelerator(name)).name
 
 
 def _collective(

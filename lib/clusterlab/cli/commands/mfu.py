@@ -7,11 +7,9 @@ import json
 import sys
 from collections.abc import Sequence
 
-from ... import catalogue
 from ...evidence import MfuReading, mfu_readings, readings_of
-from ...evidence.naming import in_catalogue
-from ...model import RECOMPUTE, Transformer, transformer
-from ...own import match_accelerator
+from ...model import RECOMPUTE
+from ...own import accelerator_of, model_of
 from ...records import aligned
 from ...units import fmt
 from ..command import Command, read_count, read_input
@@ -38,11 +36,10 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Count, print, and return the exit status."""
     gpus, sequence = read_count("gpus", arguments.gpus), read_count("sequence", arguments.sequence)
-    chip = match_accelerator(arguments.accelerator) or catalogue.accelerator(arguments.accelerator)
     rate = _rate(arguments, gpus, sequence)
     ways = mfu_readings(
-        _model(arguments.model),
-        chip,
+        model_of(arguments.model),
+        accelerator_of(arguments.accelerator),
         tokens_per_second=rate,
         gpus=gpus,
         sequence=sequence,
@@ -90,11 +87,6 @@ def _rate(arguments: argparse.Namespace, gpus: int, sequence: int) -> float:
     if not rate > 0:
         raise ValueError(f"tokens-per-second must be above zero, got {text}")
     return rate
-
-
-def _model(name: str) -> Transformer:
-    known = in_catalogue(name, (), None)
-    return known.shape if known else transformer(name)  # which says the nearest names
 
 
 def _object(one: MfuReading) -> dict[str, str | float]:

@@ -6,13 +6,13 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from ...evidence import JobList, parse_jobs
+from ...evidence import Queued, parse_jobs, queued
 from ...evidence.text import name_of, read_text
 from ...operations import Cluster, Jobs, Schedule, simulate_cluster
 from ...records import aligned
@@ -41,7 +41,7 @@ _WAYS = (
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", help="what sacct -P prints, or a CSV with its columns; - is standard input")
+    parser.add_argument("file", help="what sacct prints, a CSV like it, or kubectl's JSON; - is standard input")
     parser.add_argument("--nodes", metavar="N", help="of the cluster (as many as ran at once)")
     parser.add_argument("--gpus-per-node", metavar="N", default="8", help="GPUs of a node (8)")
     parser.add_argument("--most", metavar="N", default="5000", help="jobs that are simulated, the first of them (5000)")
@@ -54,7 +54,12 @@ def _run(arguments: argparse.Namespace) -> int:
         read_count("gpus-per-node", arguments.gpus_per_node, most=1024),
         read_count("most", arguments.most, most=200_000),
     )
-    found = parse_jobs(read_text(arguments.file), name_of(arguments.file), node_size=size)
+    name = name_of(arguments.file)
+    listed = parse_jobs(read_text(arguments.file), name)
+    try:
+        found = queued(listed, node_size=size)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     jobs, waited = _first(found, most)
     nodes = (
         read_count("nodes", arguments.nodes, most=100_000)
@@ -73,7 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
             made[way.says] = simulate_cluster(asked, Cluster(nodes, size, rack=1), policy=way.policy, order=way.order)
     groups = _groups(jobs, size)
     if arguments.json:
-        print(json.dumps(_object(jobs, waited, made, groups, found, nodes), indent=1))
+        print(json.dumps(_object(jobs, waited, made, groups, found, nodes, listed.ignored), indent=1))
         return 0
     print(_table(waited, made, groups))
     longer = jobs.limit / jobs.duration
@@ -83,17 +88,17 @@ def _run(arguments: argparse.Namespace) -> int:
     print("Mean wait, and in brackets what nine of ten stay below. Priorities, partitions and reservations aren't in a")
     print("list: hold the policy that you have against the first line before you trust another.")
     for why, count in found.unread.items():
-        print(f"left out: {count:,} lines, {why}", file=sys.stderr)
+        print(f"left out: {count:,} {why}", file=sys.stderr)
     if found.unlimited:
         print(f"{found.unlimited:,} jobs without a limit have the longest", file=sys.stderr)
     if len(jobs) < len(found.jobs):
         print(f"the first {len(jobs):,} of {len(found.jobs):,} jobs; more with --most", file=sys.stderr)
-    if found.ignored:
-        print(f"columns that were not used: {', '.join(found.ignored)}", file=sys.stderr)
+    if listed.ignored:
+        print(f"columns that were not used: {', '.join(listed.ignored)}", file=sys.stderr)
     return 0
 
 
-def _first(found: JobList, most: int) -> tuple[Jobs, np.ndarray]:
+def _first(found: Queued, most: int) -> tuple[Jobs, np.ndarray]:
     jobs = found.jobs
     if len(jobs) <= most:
         return jobs, found.waited
@@ -137,8 +142,9 @@ def _object(
     waited: np.ndarray,
     made: Mapping[str, Schedule],
     groups: Mapping[str, np.ndarray],
-    found: JobList,
+    found: Queued,
     nodes: int,
+    ignored: Sequence[str],
 ) -> dict[str, object]:
     every = {**groups, "all": np.ones(len(jobs), bool)}
 
@@ -146,18 +152,20 @@ def _object(
         means = {name: (float(np.mean(waits[m])), float(np.quantile(waits[m], 0.9))) for name, m in every.items()}
         return {n: {"jobs": int(every[n].sum()), "mean": mean, "p90": tail} for n, (mean, tail) in means.items()}
 
-    about = {"jobs": len(jobs), "nodes": nodes, "left_out": dict(found.unread), "ignored": list(found.ignored)}
+    about = {"jobs": len(jobs), "nodes": nodes, "left_out": dict(found.unread), "ignored": list(ignored)}
     return about | {"as_it_was": of(waited), "policies": {name: of(one.wait) for name, one in made.items()}}
 
 
 COMMAND = Command(
     "hold a job list against other policies: waits by size, with the limits that users asked for",
-    "Read what sacct -P prints (Submit, Start, End, Timelimit, AllocNodes or AllocTRES), run the same jobs through the "
-    "cluster under other policies, and print how long jobs of each size wait, beside how long they did.",
+    "Read what sacct prints (Submit, Start, End, Timelimit, AllocNodes or AllocTRES), or kubectl get jobs -o json, run "
+    "the same jobs through the cluster under other policies, and print how long jobs of each size wait, beside how "
+    "long they did.",
     """\
     sacct -aP -X -S 2025-03-01 -o JobID,Submit,Start,End,Timelimit,AllocNodes,AllocTRES > jobs.txt
     %(prog)s jobs.txt --nodes 128
     %(prog)s jobs.txt --gpus-per-node 4 --json
+    kubectl get jobs -A -o json | %(prog)s - --nodes 16
     """,
     _add_arguments,
     _run,

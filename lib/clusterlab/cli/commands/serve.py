@@ -8,12 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ... import catalogue
-from ...catalogue import SERVING, Machine, machine
+from ...catalogue import Machine, ServingSoftware, machine
 from ...checks import positive
-from ...evidence.naming import in_catalogue
 from ...model import PRECISIONS, Layout, Transformer
-from ...own import is_path, match_accelerator, model_of
+from ...own import accelerator_of, model_of, serving_software_of
 from ...planning import InfeasibleError, quantity
 from ...records import aligned
 from ...serving import Formats, Kept, Promise, Replica, Requests, largest_batch, pools_for, replicas_for, violations
@@ -47,13 +45,13 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     """Try every layout of a replica, together and apart, and print the cheapest of both."""
     number = {name: _number(name, getattr(arguments, name)) for name in _NUMBERS}
-    model = _model(arguments.model)
-    chip = match_accelerator(arguments.accelerator)
-    one = machine(chip.name if chip else arguments.accelerator)
+    model = model_of(arguments.model)
+    one = machine(accelerator_of(arguments.accelerator).name)
     positive(rate=number["rate"])
     requests = Requests(number["prompt"], number["output"], number["cached"])
     promise = Promise(number["first_token"], 1 / number["speed"], number["share"], number["burstiness"])
-    candidates = list(_replicas(model, one, _formats(arguments.precision, one), _software(arguments.software)))
+    formats, software = _formats(arguments.precision, one), serving_software_of(arguments.software)
+    candidates = list(_replicas(model, one, formats, software))
     found: list[_Found] = []
     whys: dict[str, None] = {}
     with Progress() as progress:
@@ -92,27 +90,13 @@ def _number(name: str, text: str) -> float:
         raise ValueError(f"{name}: cannot read {text!r}; write it as a number, with its unit if it has one") from None
 
 
-def _model(name: str) -> Transformer:
-    known = None if is_path(name) else in_catalogue(name, (), None)
-    return known.shape if known else model_of(name)  # which says the nearest names
-
-
 def _formats(precision: str | None, one: Machine) -> Formats:
     usual = next(name for name in ("fp8", "bf16", "fp16") if PRECISIONS[name][0] in one.peaks)
     name = precision or usual
     return Formats(name, cache_bytes=1.0 if PRECISIONS.get(name, ("", 2.0))[1] < 2 else 2.0)
 
 
-def _software(text: str) -> catalogue.ServingSoftware:
-    known = {name.casefold(): name for name in SERVING}
-    if text.casefold() not in known:
-        raise ValueError(f"unknown serving software {text!r}; known: {', '.join(SERVING)}")
-    return SERVING[known[text.casefold()]]
-
-
-def _replicas(
-    model: Transformer, one: Machine, formats: Formats, software: catalogue.ServingSoftware
-) -> Iterator[Replica]:
+def _replicas(model: Transformer, one: Machine, formats: Formats, software: ServingSoftware) -> Iterator[Replica]:
     """Replicas of up to eight GPUs, of more where nothing else fits; mixtures also with attention rank by rank."""
     some = False
     for size in 2 ** np.arange(int(np.log2(one.domain)) + 1):

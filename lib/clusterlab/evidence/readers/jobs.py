@@ -1,8 +1,9 @@
 """Job lists: what a scheduler says of jobs that it ran, as one record of arrays.
 
-Slurm: ``sacct --parsable2`` (fields between bars) or its table of columns, whose ``JobID`` and ``State`` there must be;
-``Submit``, ``Start``, ``End`` or ``Elapsed``, ``Timelimit``, ``AllocTRES`` or ``ReqTRES`` (``gres/gpu=8``) and ``User``
-are taken where they are. Steps of a job (``123.batch``) are left out. Source: Slurm's manual, ``sacct``.
+Slurm: ``sacct --parsable2`` (fields between bars), its table of columns, or a CSV of the same columns. ``Submit`` and
+``Start`` there must be; ``End`` or ``Elapsed``, ``Timelimit``, ``AllocTRES`` or ``ReqTRES`` (``gres/gpu=8``),
+``AllocNodes``, ``JobID``, ``State`` and ``User`` are taken where they are. Steps of a job (``123.batch``) are left out.
+Source: Slurm's manual, ``sacct``.
 
 Kubernetes: ``kubectl get jobs -o json``, or ``pods``: ``metadata.creationTimestamp``, ``status.startTime``,
 ``status.completionTime``, limits of ``nvidia.com/gpu`` times ``parallelism``, ``activeDeadlineSeconds``. Source:
@@ -12,17 +13,19 @@ Kubernetes' API reference, ``batch/v1 Job``, ``v1 Pod``.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 
 from ...records import Explained, Json, Rows
 from ...units import day, fmt, hour, minute
+
+PRINT = "sacct -a -X --parsable2 -o JobID,User,State,Submit,Start,End,Timelimit,AllocNodes,AllocTRES"
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,19 +33,22 @@ class JobList(Explained):
     """Jobs of a scheduler, one array a field, in seconds; NaN where the list does not say.
 
     ``submitted`` counts from the first of all. ``wait`` is from there to the start, ``duration`` from the start to the
-    end, ``limit`` what its user asked for. ``state`` is the scheduler's word. ``unread`` says what was left out.
+    end, or so far; ``limit`` is what its user asked for. ``state`` is the scheduler's word. ``unread`` counts what was
+    left out, by what it is; ``ignored`` are columns that nothing here reads.
     """
 
     program: str
     names: tuple[str, ...]
     users: tuple[str, ...]
     gpus: np.ndarray
+    nodes: np.ndarray
     submitted: np.ndarray
     wait: np.ndarray
     duration: np.ndarray
     limit: np.ndarray
     state: tuple[str, ...]
-    unread: tuple[str, ...] = ()
+    unread: Mapping[str, int]
+    ignored: tuple[str, ...] = ()
 
     @property
     def gpu_seconds(self) -> float:
@@ -69,8 +75,9 @@ class JobList(Explained):
     def by_size(self) -> list[tuple[str, ...]]:
         """A heading, and a line for each size: jobs, GPU-hours, median wait, median duration."""
         rows: list[tuple[str, ...]] = [("GPUs", "jobs", "GPU-hours", "median wait", "median time")]
+        gpus = np.nan_to_num(self.gpus)  # of whom the list says none, none
         for low, high in ((0, 0), (1, 1), (2, 7), (8, 8), (9, 64), (65, 512), (513, 10**9)):
-            some = (self.gpus >= low) & (self.gpus <= high)
+            some = (gpus >= low) & (gpus <= high)
             if not some.any():
                 continue
             middle = [_median(values[some]) for values in (self.wait, self.duration)]
@@ -91,11 +98,97 @@ def reads(text: str) -> bool:
 
 
 def read(text: str) -> JobList:
-    """The jobs of a list, or a ValueError that says what it lacks."""
+    """The jobs of a list, or a ValueError that says what it lacks, or that its times run backwards."""
+    jobs = _parsed(text)
+    if backwards := int(np.sum((jobs.wait < 0) | (jobs.duration < 0))):
+        raise ValueError(
+            f"{backwards} jobs of {jobs.program} start before they are submitted, or end before they start"
+        )
+    return jobs
+
+
+def parse_jobs(text: str, name: str) -> JobList:
+    """Read a job list, times that run backwards too.
+
+    Parameters
+    ----------
+    text
+        As ``sacct`` prints it, a CSV with its columns, or what ``kubectl get jobs -o json`` prints.
+    name
+        In messages.
+
+    Returns
+    -------
+    JobList
+
+    Raises
+    ------
+    ValueError
+        A column is missing, or a line or a job says what can't be read.
+
+    Examples
+    --------
+    >>> text = '''JobID|Submit|Start|End|Timelimit|AllocNodes
+    ... 7|2025-03-01T08:00:00|2025-03-01T08:30:00|2025-03-01T10:30:00|04:00:00|2
+    ... 7.batch|2025-03-01T08:30:00|2025-03-01T08:30:00|2025-03-01T10:30:00||1'''
+    >>> found = parse_jobs(text, "jobs.txt")
+    >>> found.nodes.tolist(), found.wait.tolist(), found.limit.tolist(), dict(found.unread)
+    ([2.0], [1800.0], [14400.0], {'steps of jobs': 1})
+    """
+    try:
+        return _parsed(text)
+    except ValueError as why:
+        raise ValueError(f"{name}: {why}") from None
+
+
+def _parsed(text: str) -> JobList:
     return _kubernetes(text) if _is_kubernetes(text) else _slurm(text)
 
 
+class _Job(NamedTuple):
+    """A job as its list has it: moments in seconds of one epoch, NaN where it does not say."""
+
+    name: str
+    user: str
+    state: str
+    gpus: float
+    nodes: float
+    submit: float
+    start: float
+    duration: float
+    limit: float
+
+
+def _list(program: str, jobs: Sequence[_Job], unread: Mapping[str, int], ignored: tuple[str, ...] = ()) -> JobList:
+    """The arrays of the jobs that say when they were submitted."""
+    known = [job for job in jobs if np.isfinite(job.submit)]
+    if not known:
+        raise ValueError(f"no job of {program} says when it was submitted" if jobs else f"no jobs of {program} in it")
+    if len(known) < len(jobs):
+        unread = {**unread, "jobs that don't say when they were submitted": len(jobs) - len(known)}
+    names, users, state, *numbers = zip(*known, strict=True)
+    gpus, nodes, submit, start, duration, limit = np.array(numbers, float)
+    first = submit.min()
+    return JobList(
+        program, names, users, gpus, nodes, submit - first, start - submit, duration, limit, state, unread, ignored
+    )
+
+
 # --- Slurm -----------------------------------------------------------------------------------------------------------
+
+_COLUMNS = {  # what sacct and people call them, without case and punctuation; the first that says something is taken
+    "id": ("jobid", "jobidraw", "id", "job"),
+    "user": ("user",),
+    "state": ("state",),
+    "submit": ("submit", "eligible", "submitted", "created"),
+    "start": ("start", "started"),
+    "end": ("end", "ended", "finished"),
+    "elapsed": ("elapsed",),
+    "limit": ("timelimit", "timelimitraw", "limit", "walltime"),
+    "nodes": ("allocnodes", "nnodes", "reqnodes", "nodes"),
+    "tres": ("alloctres", "reqtres", "allocgres", "reqgres"),
+    "gpus": ("gpus", "ngpus", "gpucount"),
+}
 
 
 def _is_slurm(text: str) -> bool:
@@ -104,66 +197,88 @@ def _is_slurm(text: str) -> bool:
 
 
 def _slurm(text: str) -> JobList:
-    lines = [line for line in text.splitlines() if line.strip()]
-    if "|" in lines[0] or "," in lines[0]:
-        rows = list(csv.DictReader(io.StringIO("\n".join(lines)), delimiter="|" if "|" in lines[0] else ","))
-    else:
-        rows = _columns(lines)
-    rows = [{str(key).casefold(): (value or "").strip() for key, value in row.items() if key} for row in rows]
-    lacking = [name for name in ("submit", "start") if name not in rows[0]] if rows else []
-    if lacking:
-        raise ValueError(
-            f"a list of Slurm without {' and '.join(name.capitalize() for name in lacking)} says nothing of waits: "
-            "sacct -a -X --parsable2 -o JobID,User,State,Submit,Start,End,Timelimit,AllocTRES"
-        )
-    jobs = [row for row in rows if "." not in _id(row)]
-    unread = [f"{len(rows) - len(jobs)} steps of jobs"] if len(jobs) < len(rows) else []
-    return _list(
-        "Slurm",
-        jobs,
-        unread,
-        name=_id,
-        user=lambda row: row.get("user", ""),
-        gpus=_slurm_gpus,
-        moments=lambda row: (row["submit"], row["start"], row.get("end", "")),
-        duration=lambda row: _span(row.get("elapsed", "")),
-        limit=lambda row: _span(row.get("timelimit", "")),
-        state=lambda row: row.get("state", "").split(" ")[0],
-    )
+    every = enumerate(text.splitlines(), 1)
+    lines = [(number, line) for number, line in every if line.strip() and not line.startswith("#")]
+    if not lines:
+        raise ValueError("the file is empty; it needs a heading and rows")
+    (_, heading), *rows = _cells(lines)
+    folded = [re.sub(r"[^a-z]", "", cell.casefold()) for cell in heading]
+    at = {key: [folded.index(name) for name in names if name in folded] for key, names in _COLUMNS.items()}
+    if lacking := [key.capitalize() for key in ("submit", "start") if not at[key]]:
+        raise ValueError(f"a list of Slurm without {' and '.join(lacking)} says nothing of waits: {PRINT}")
+    jobs, steps = [], 0
+    for number, cells in rows:
+        said = {key: next((cells[i] for i in places if i < len(cells) and cells[i]), "") for key, places in at.items()}
+        if "." in said["id"]:
+            steps += 1
+            continue
+        try:
+            jobs.append(_slurm_job(said))
+        except ValueError as why:
+            raise ValueError(f"line {number}: {why}") from None
+    used = {place for places in at.values() for place in places}
+    ignored = tuple(cell for place, cell in enumerate(heading) if place not in used and cell)
+    return _list("Slurm", jobs, {"steps of jobs": steps} if steps else {}, ignored)
 
 
-def _columns(lines: list[str]) -> list[dict[str, str]]:
-    """Rows of a table whose columns a line of dashes marks; sacct cuts what is too long for its column."""
-    marks = next((line for line in lines if re.fullmatch(r"[- ]+", line)), None)
+def _cells(lines: Sequence[tuple[int, str]]) -> list[tuple[int, list[str]]]:
+    """Cells of each line between its separators, or in columns that a line of dashes marks, as sacct prints them."""
+    first = lines[0][1]
+    separator = max("|,;\t", key=first.count)
+    if separator in first:  # sacct quotes nothing: a quote between bars is of a name that somebody gave
+        if separator == "|":
+            return [(number, [cell.strip() for cell in line.split("|")]) for number, line in lines]
+        rows = ((number, next(csv.reader([line], delimiter=separator))) for number, line in lines)
+        return [(number, [cell.strip() for cell in row]) for number, row in rows]
+    marks = next((line for _, line in lines if re.fullmatch(r"[- ]+", line)), None)
     if marks is None:
         raise ValueError("a table of Slurm without its line of dashes: print it with --parsable2")
     spans = [found.span() for found in re.finditer(r"-+", marks)]
-    names = [lines[0][start:end].strip() for start, end in spans]
-    body = lines[lines.index(marks) + 1 :]
-    return [dict(zip(names, (line[start:end].strip() for start, end in spans), strict=True)) for line in body]
+    return [(number, [line[a:b].strip() for a, b in spans]) for number, line in lines if line != marks]
 
 
-def _id(row: Mapping[str, str]) -> str:
-    return row.get("jobid") or row.get("jobidraw", "")
+def _slurm_job(said: Mapping[str, str]) -> _Job:
+    submit, start, end = (_moment(said[key]) for key in ("submit", "start", "end"))
+    nodes = _whole("nodes", said["nodes"])
+    duration = end - start if np.isfinite(end - start) else _span("elapsed time", said["elapsed"])
+    running = "RUNNING" if said["end"] and np.isfinite(start) and not np.isfinite(end) else ""
+    return _Job(
+        said["id"],
+        said["user"],
+        said["state"].split(" ")[0] or running,
+        _whole("gpus", said["gpus"]) if said["gpus"] else _slurm_gpus(said["tres"], nodes),
+        nodes,
+        submit,
+        start,
+        duration,
+        _span("limit", said["limit"]),
+    )
 
 
-def _slurm_gpus(row: Mapping[str, str]) -> float:
-    text = row.get("alloctres") or row.get("reqtres") or row.get("allocgres") or row.get("reqgres") or ""
+def _whole(name: str, text: str) -> float:
+    if text and not text.isdecimal():
+        raise ValueError(f"{name} must be a whole number, got {text!r}")
+    return float(text or "nan")
+
+
+def _slurm_gpus(text: str, nodes: float) -> float:
+    """GPUs of ``AllocTRES`` and the like; NaN where it names none, as Slurm does unless told to account for them."""
     # gres/gpu=8 stands for all of them, gres/gpu:h100=8 for those of a kind, gpu:8 for each node.
-    found = re.search(r"gres/gpu=(\d+)", text) or re.search(r"gres/gpu:\w+=(\d+)", text)
-    if found:
-        return float(found[1])
-    each = re.search(r"gpu(?::\w+)?:(\d+)", text)
-    return float(each[1]) * float(row.get("nnodes") or row.get("allocnodes") or 1) if each else 0.0
+    if found := re.findall(r"gres/gpu=(\d+)", text) or re.findall(r"gres/gpu:[\w.-]+=(\d+)", text):
+        return float(sum(map(int, found)))
+    each = re.search(r"gpu(?::[\w.-]+)?:(\d+)", text)
+    return float(each[1]) * (nodes if np.isfinite(nodes) else 1.0) if each else float("nan")
 
 
-def _span(text: str) -> float:
-    """A duration as Slurm prints it: ``[D-]HH:MM:SS``; NaN for UNLIMITED and the like."""
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)(?:\.\d+)?", text)
-    if not found:
+def _span(name: str, text: str) -> float:
+    """A duration, ``1-12:00:00``; a number alone is minutes, as Slurm has it. NaN for UNLIMITED and the like."""
+    if re.fullmatch(r"|unlimited|partition\S*|unknown|none|invalid|n/a|-", text, re.IGNORECASE):
         return float("nan")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
-    return days * day + hours * hour + minutes * minute + seconds
+    found = re.fullmatch(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?(?:\.\d+)?", text)
+    if not found:
+        raise ValueError(f"cannot read the {name} {text!r}; sacct prints 1-12:00:00")
+    days, a, b, c = (int(part or 0) for part in found.group("d", "a", "b", "c"))
+    return days * day + a * hour + b * minute + c if found["d"] or found["c"] else a * minute + b
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -176,24 +291,32 @@ def _is_kubernetes(text: str) -> bool:
 def _kubernetes(text: str) -> JobList:
     found = json.loads(text)
     items = found.get("items", [found])
-    jobs = [one for one in items if one.get("kind", "Job") in ("Job", "Pod", "PyTorchJob", "MPIJob")]
-    unread = [f"{len(items) - len(jobs)} objects that are neither jobs nor pods"] if len(jobs) < len(items) else []
-    return _list(
-        "Kubernetes",
-        jobs,
-        unread,
-        name=lambda one: _text(_at(one, "metadata", "name")),
-        user=lambda one: _text(_at(one, "metadata", "namespace")),
-        gpus=_kubernetes_gpus,
-        moments=lambda one: (
-            _text(_at(one, "metadata", "creationTimestamp")),
-            _text(_at(one, "status", "startTime")),
-            _text(_at(one, "status", "completionTime")),
-        ),
-        duration=lambda _: float("nan"),
-        limit=lambda one: float(_text(_at(one, "spec", "activeDeadlineSeconds")) or "nan"),
-        state=_kubernetes_state,
-    )
+    if not isinstance(items, list):
+        raise ValueError("items must be a list of jobs or pods, as kubectl get jobs -o json prints")
+    kinds = ("Job", "Pod", "PyTorchJob", "MPIJob")
+    jobs = [one for one in items if isinstance(one, dict) and one.get("kind", "Job") in kinds]
+    others = len(items) - len(jobs)
+    unread = {"objects that are neither jobs nor pods": others} if others else {}
+    return _list("Kubernetes", [_kubernetes_job(one) for one in jobs], unread)
+
+
+def _kubernetes_job(one: Json) -> _Job:
+    name = _text(_at(one, "metadata", "name"))
+    try:
+        start, end = (_moment(_text(_at(one, "status", key))) for key in ("startTime", "completionTime"))
+        return _Job(
+            name,
+            _text(_at(one, "metadata", "namespace")),
+            _kubernetes_state(one),
+            _kubernetes_gpus(one),
+            float("nan"),
+            _moment(_text(_at(one, "metadata", "creationTimestamp"))),
+            start,
+            end - start,
+            float(_text(_at(one, "spec", "activeDeadlineSeconds")) or "nan"),
+        )
+    except ValueError as why:
+        raise ValueError(f"job {name}: {why}") from None
 
 
 def _at(value: Json, *path: str) -> Json:
@@ -226,50 +349,14 @@ def _kubernetes_state(one: Json) -> str:
 # --- Both ------------------------------------------------------------------------------------------------------------
 
 
-def _list(
-    program: str,
-    jobs: Iterable[Json],
-    unread: list[str],
-    *,
-    name: Callable[..., str],
-    user: Callable[..., str],
-    gpus: Callable[..., float],
-    moments: Callable[..., tuple[str, str, str]],
-    duration: Callable[..., float],
-    limit: Callable[..., float],
-    state: Callable[..., str],
-) -> JobList:
-    """The arrays of the jobs that were submitted at a time that can be read."""
-    jobs = list(jobs)
-    times = np.array([[_moment(text) for text in moments(job)] for job in jobs], float).reshape(-1, 3)
-    known = np.isfinite(times[:, 0])
-    if not known.any():
-        raise ValueError(f"no job of {program} says when it was submitted")
-    if not known.all():
-        unread = [*unread, f"{int((~known).sum())} jobs that don't say when they were submitted"]
-    jobs, times = [job for job, there in zip(jobs, known, strict=True) if there], times[known]
-    submit, start, end = times.T
-    lasted = np.where(np.isfinite(end - start), end - start, [duration(job) for job in jobs])
-    if backwards := int(np.sum((start < submit) | (end < start))):
-        raise ValueError(f"{backwards} jobs of {program} start before they are submitted, or end before they start")
-    return JobList(
-        program=program,
-        names=tuple(name(job) for job in jobs),
-        users=tuple(user(job) for job in jobs),
-        gpus=np.array([gpus(job) for job in jobs]),
-        submitted=submit - submit.min(),
-        wait=start - submit,
-        duration=lasted,
-        limit=np.array([limit(job) for job in jobs]),
-        state=tuple(state(job) for job in jobs),
-        unread=tuple(unread),
-    )
-
-
 def _moment(text: str) -> float:
-    """Seconds of a moment in ISO 8601; without a zone all are of one. NaN for Unknown, None and the like."""
-    try:
-        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+    """Seconds of a moment in ISO 8601, or of any epoch; without a zone all are of one. NaN for Unknown and the like."""
+    if re.fullmatch(r"|unknown|none|n/a|-", text, re.IGNORECASE):
         return float("nan")
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        return float(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"cannot read the time {text!r}; sacct prints 2025-03-01T08:00:00") from None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
