@@ -309,6 +309,9 @@ def test_a_table_of_columns_and_other_separators_say_the_same():
     assert repr(read_output(table, "x")) == repr(read_output(SACCT, "x"))
     assert read_output(table, "x").by_size() == read_output(SACCT, "x").by_size()
     assert repr(read_output(SACCT.replace("|", ";"), "x")) == repr(read_output(SACCT, "x"))
+    assert read_output(SACCT.replace("|ann|", '|"ann|'), "x").users == ('"ann', "bob", "bob")  # sacct quotes nothing
+    commas = SACCT.replace("billing=8,cpu=64,gres/gpu=8,node=1", '"cpu=64,gres/gpu=8"').replace("|", ",")
+    assert repr(read_output(commas, "x")) == repr(read_output(SACCT, "x"))
 
 
 def test_a_list_of_slurm_without_times_says_what_to_print():

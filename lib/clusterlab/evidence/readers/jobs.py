@@ -225,9 +225,9 @@ def _cells(lines: Sequence[tuple[int, str]]) -> list[tuple[int, list[str]]]:
     """Cells of each line between its separators, or in columns that a line of dashes marks, as sacct prints them."""
     first = lines[0][1]
     separator = max("|,;\t", key=first.count)
-    if separator in first:  # sacct quotes nothing: a quote between bars is of a name that somebody gave
-        if separator == "|":
-            return [(number, [cell.strip() for cell in line.split("|")]) for number, line in lines]
+    if "|" in first and separator == "|":  # sacct quotes nothing: a quote is of a name that somebody gave
+        return [(number, [cell.strip() for cell in line.split("|")]) for number, line in lines]
+    if separator in first:
         rows = ((number, next(csv.reader([line], delimiter=separator))) for number, line in lines)
         return [(number, [cell.strip() for cell in row]) for number, row in rows]
     marks = next((line for _, line in lines if re.fullmatch(r"[- ]+", line)), None)
