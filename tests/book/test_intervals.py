@@ -79,6 +79,7 @@ PLAIN = {
     },
 }
 PLAIN["interconnect"] |= {"Hierarchy", "FatTree", "Torus", "ScaleUp"}  # of a fabric as it is built
+PLAIN["contention"] = {"Exchange", "Fabric", "Clos", "Dragonfly", "TorusLinks", "EcnBalance"}  # fluid, and as built
 PLAIN["parallelism"] |= {"ModelState", "LayerActivations", "Timeline", "CriticalStage"}  # counted
 PLAIN["serving"] |= {"Pools", "Drafts", "Promise", "Day", "Tier"}  # asked for
 PLAIN["serving"] |= {"Prefixes", "PipelinedDecode", "Split", "Queue", "Impatient"}  # of given times and rates
@@ -90,6 +91,7 @@ PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and o
 PLAIN["planning"] |= {"Stack"}  # data
 PLAIN["planning"] |= {"PostTraining"}  # asked for
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
+PLAIN["evidence"] |= {"FabricClaim"}  # published beside a range that a law gives
 PLAIN["evidence"] |= {"MfuReading", "JobList", "Standing"}  # counted, read, and of measured runs
 ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
 

@@ -58,7 +58,7 @@ FORM = Form(
     hints={"framework": "software", "dp": "attention_dp", "ep": "moe_ep"},
     required=("model", "gpu", "isl", "osl", "concurrency"),
 )
-_OFFLINE_ALONE = set(OFFLINE.columns) - set(FORM.columns) - set(FORM.aliases)
+_OFFLINE_ALONE = set(OFFLINE.columns) - set(FORM.columns) - set(FORM.aliases) - set(FORM.hints)
 
 
 @dataclass(frozen=True, eq=False)
