@@ -64,6 +64,7 @@ COLUMNS = {
     "spread": {"low": "From", "high": "To"},
     "assumption": {"value": "Value", "low": "From", "high": "To"},
     "switch": {"link": "Link", "ports": "Ports", "power": "Rated"},
+    "signal": {"where": "Where", "meaning": "Meaning", "cause": "Cause", "action": "What to do"},
 }
 COLUMNS["rack"] = COLUMNS["node"] | {"nodes": "Trays"}
 # What people call an accelerator where several boards share the name.
@@ -197,7 +198,8 @@ def section(table: str) -> str:
     names = list(dict.fromkeys(value.record.name for value in values(table)))
     compared = _table(["Name", *columns.values()], (_record(table, name) for name in names), f"records-{table}")
     count = len(values(table))
-    fold = f"<summary>Each of the {count} numbers, with its kind, its date and its source</summary>"
+    things = "texts" if table == "signal" else "numbers"
+    fold = f"<summary>Each of the {count} {things}, with its kind, its date and its source</summary>"
     return f'{compared}<details class="facts">{fold}{facts}</details>'
 
 
@@ -253,7 +255,7 @@ def _facts(table: str) -> Iterator[str]:
         yield (
             f'<tr{first} data-record="{html.escape(name)}" data-field="{value.field}"><th scope="row">'
             f"{html.escape(name)}</th><td>{html.escape(what)}</td>{_cell(fact.printed)}<td>{fact.kind}</td>"
-            f"<td>{fact.source.date}</td><td>{source}{checked}{note}{role}</td></tr>"
+            f"<td>{fact.source.date}</td><td><span>{source}{checked}{note}{role}</span></td></tr>"
         )
 
 

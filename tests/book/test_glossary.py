@@ -11,8 +11,9 @@ GLOSSARY = ROOT / "book" / "glossary.md"
 # Two capitals that are no term of the field, by why they need none.
 NO_TERMS = {
     "units, and what counts FLOPs": "EB EFLOP GB GFLOP GJ GW MB MFLOP MJ MW PB PFLOP TB TFLOP",
-    "names of firms, countries and licences": "AMD AWS ASHRAE BY CC LMSYS MIT NVIDIA US",
-    "names of chips and models": "BERT BLOOM GH GLM GPT HLAT OPT PRO RTX",
+    "names of firms, schools, countries and licences": "AMD AWS ASHRAE BY CC CMU LMSYS MIT NVIDIA US",
+    "names of chips and models": "BERT BLOOM GH GLM GPT HLAT INTELLECT OPT PRO RTX",
+    "names of methods, where their page says what they do": "CASSINI DAPO MLTCP",
     "names of clusters and traces": "PAI RSC WSC",
     "everyday words": "AI IT ML",
 }

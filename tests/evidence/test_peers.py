@@ -13,6 +13,7 @@ from clusterlab.evidence import (
     expect_memory,
     explain,
     fit_links,
+    how_sure,
     predict_run,
     predict_runs,
     published,
@@ -117,7 +118,7 @@ def test_a_fit_says_how_far_its_rows_leave_latency_and_bandwidth_open():
     for _ in range(40):
         noise = np.exp(0.05 * random.standard_normal(len(rows)))
         made = [replace(row, seconds=t * e) for row, t, e in zip(rows, true.times, noise, strict=True)]
-        found = fit_links(made, pipelined=true.pipelined)
+        found = how_sure(fit_links(made), made)
         assert found.alpha_low <= found.alpha_high
         held += [
             found.alpha_low <= true.alpha <= found.alpha_high,
@@ -129,6 +130,6 @@ def test_a_fit_says_how_far_its_rows_leave_latency_and_bandwidth_open():
 
 def test_few_rows_say_nothing_of_how_sure_they_are():
     rows = by_source(published_timings())["h200_bucketing"]
-    found = fit_links(rows)
+    found = how_sure(fit_links(rows), rows)
     assert len(rows) < 4
     assert np.isnan([found.bandwidth_low, found.bandwidth_high, found.alpha_low, found.alpha_high]).all()

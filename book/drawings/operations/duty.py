@@ -36,7 +36,7 @@ class Signals:
                 text = html.escape(said.get(name, name))
                 buttons.append(f'<label><input type="radio" name="cl-{group}" id="{key}"{checked}> {text}</label>')
                 if i:
-                    rules.append(f".cl-signals:has(#{key}:checked) details:not(.{key}) {{ display: none; }}")
+                    rules.append(f".cl-signals:has(#{key}:checked) .cl-list > div:not(.{key}) {{ display: none; }}")
             buttons.append("</fieldset>")
         lines = "".join(_line(signal, URGENCIES, places) for signal in self.signals.values())
         listed = f'<div class="cl-list" tabindex="0" role="region" aria-label="Signals">{lines}</div>'
@@ -48,7 +48,7 @@ _STYLE = """
 .cl-signals legend { float: left; padding: 0; margin: 0 0.9em 0 0; font-size: 1em; width: auto; font-weight: 600; }
 .cl-signals label { white-space: nowrap; margin: 0; }
 .cl-signals .cl-list { max-height: 34rem; overflow: auto; padding-right: 0.4em; }
-.cl-signals details { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: 0.25em 0; }
+.cl-signals .cl-list > div { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: 0.25em 0; }
 .cl-signals summary { cursor: pointer; overflow-wrap: anywhere; }
 .cl-signals summary b { margin-right: 0.5em; }
 .cl-signals summary i { float: right; margin-left: 1em; font-style: normal; color: var(--cl-u); font-weight: 600; }
@@ -80,7 +80,8 @@ def _line(signal: Signal, urgencies: Sequence[str], places: Sequence[str]) -> st
     told = "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in rows.items())
     name = html.escape(signal.name)
     mark = f'<i class="cl-urgency-{urgencies.index(signal.urgency)}">{_SAID[signal.urgency]}</i>'
-    return f'<details class="{keys}"><summary>{mark}<b>{name}</b> {say["meaning"]}</summary><dl>{told}</dl></details>'
+    line = f"<summary>{mark}<b>{name}</b> {say['meaning']}</summary>"
+    return f'<div class="{keys}"><details>{line}<dl>{told}</dl></details></div>'
 
 
 def signal_table(signals: Mapping[str, Signal]) -> Signals:

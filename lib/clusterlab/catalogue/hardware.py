@@ -229,7 +229,7 @@ def _records() -> Tables:
 
 
 def add_hardware(document: Mapping) -> None:
-    """Add tables in the form of ``hardware.toml`` to the catalogue, or refuse them as :func:`read_hardware` does."""
+    """Add tables in the form of ``hardware.toml`` to the catalogue, or refuse them as ``read_hardware`` does."""
     merged = {table: {**_document().get(table, {}), **document.get(table, {})} for table in ("sources", *_RECORDS)}
     read_hardware(merged)
     _document().update(merged)

@@ -177,7 +177,7 @@ def _shape(config: Config) -> Transformer:
         fields["kv_heads"] = 1
     if family in ("gpt2", "opt", "gpt_neo", "gpt_bigcode"):
         fields["positions"] = config.get("n_positions") or config.get("max_position_embeddings") or 0
-    fields |= _experts(config, sizes) | _attention(config)
+    fields |= _experts(config, sizes) | _mixer_of(config)
     others = _others(config, sizes["layers"])
     return Transformer(**{**fields, "others": others})  # type: ignore[arg-type]  # each is of its field's kind
 
@@ -211,7 +211,7 @@ def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
     return found | {"dense_layers": dense or (len(only) if isinstance(only, list) else 0)}
 
 
-def _attention(config: Config) -> dict[str, Json]:
+def _mixer_of(config: Config) -> dict[str, Json]:
     """Sizes of heads, and the latents where keys and values come from one."""
     if not config.get("kv_lora_rank"):
         return {"head_dim": config["head_dim"]} if config.get("head_dim") else {}

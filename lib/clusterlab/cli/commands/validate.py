@@ -8,7 +8,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -158,7 +158,7 @@ def _run_collectives(arguments: argparse.Namespace) -> int:
 
 
 def _print_unused(arguments: argparse.Namespace, text: str, form: Form) -> None:
-    if unused := unused_columns(text, name_of(arguments.file), form):
+    if unused := unused_columns(text, name_of(arguments.file), replace(form, measured=False)):
         print(f"columns that were not used: {', '.join(unused)}", file=sys.stderr)
 
 
