@@ -164,6 +164,6 @@ def test_the_list_of_signals_has_every_signal_and_a_rule_for_every_button():
     assert text.count("<details") == len(SIGNALS)
     buttons = set(re.findall(r'id="(cl-[uw]\d+)"', text)) - {"cl-u0", "cl-w0"}
     assert buttons == set(re.findall(r":has\(#(cl-[uw]\d+):checked\)", text))
-    used = {key for keys in re.findall(r'<details class="([^"]*)"', text) for key in keys.split()}
+    used = {key for keys in re.findall(r'<div class="([^"]*)"><details>', text) for key in keys.split()}
     assert used == buttons
     assert "http" not in re.sub(r'href="[^"]*"', "", text)  # nothing is loaded
