@@ -100,6 +100,15 @@ OTHER_FACES = f"""() => {TEXTS}.filter(element =>
   !element.closest("pre, code, kbd, dt.sig") && !getComputedStyle(element).fontFamily.startsWith('"Source Serif"')
 ).map(element => element.textContent)"""
 
+# Texts in the very colour of what they stand on, which axe passes over; those of a drawing are filled, not coloured.
+UNSEEN = f"""() => {TEXTS}.filter(element => {{
+  if (element.closest("svg")) return false;
+  const clear = "rgba(0, 0, 0, 0)", ground = box => getComputedStyle(box).backgroundColor;
+  let under = element;
+  while (under && ground(under) === clear) under = under.parentElement;
+  return under && getComputedStyle(element).color === ground(under);
+}}).map(element => element.textContent)"""
+
 # What does not begin at the left edge of the text and end at its right edge: blocks, what a cell shows, drawings. A
 # wide cell ends at the right edge of the margin, and a picture of matplotlib only begins with the others.
 OFF_THE_EDGES = """() => {
@@ -332,6 +341,7 @@ def test_every_text_has_contrast_and_every_link_is_told_from_it(wide, violations
     looks, new, found = dict(LOOKS), {}, set()
     for scheme in ("light", "dark"):
         in_scheme(wide, scheme)
+        assert wide.evaluate(UNSEEN) == []
         new[scheme] = wide.evaluate(NEW_LOOKS, [[*looks], scheme])
         assert looks or len(new[scheme]) > 3
         looks.update(dict.fromkeys(new[scheme]))

@@ -45,7 +45,7 @@ class Signals:
 
 _STYLE = """
 .cl-signals fieldset { display: flex; flex-wrap: wrap; gap: 0.2em 1.1em; border: 0; margin: 0 0 0.5em; padding: 0; }
-.cl-signals { background: var(--pst-color-background); }
+html[data-theme] .bd-content div.cell_output .text_html:has(div.cl-signals) { background: none; color: inherit; padding: 0; }
 .cl-signals legend { float: left; padding: 0; margin: 0 0.9em 0 0; font-size: 1em; width: auto; font-weight: 600; }
 .cl-signals label { white-space: nowrap; margin: 0; }
 .cl-signals .cl-list { max-height: 34rem; overflow: auto; padding-right: 0.4em; }
