@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -243,21 +244,19 @@ def guard(room: ModuleType) -> None:
         if not getattr(thing, "__module__", "").startswith(room.__name__):
             continue
         if inspect.isfunction(thing) and not hasattr(thing, "guarded"):
-            made, home = _guarded(thing), sys.modules[thing.__module__]
-            setattr(room, name, made)
-            if getattr(home, name, None) is thing:  # where it is looked for by its own name, as pickle does
-                setattr(home, name, made)
+            setattr(room, name, _guarded(thing))
+            getattr(room, name).__module__ = room.__name__  # where pickle finds it
         elif isinstance(thing, type) and "__post_init__" in vars(thing):
             thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"])  # type: ignore[attr-defined]
 
 
 def _guarded(function: Callable[..., R]) -> Callable[..., R]:
     """A function that takes names for records, and says which argument is wrong where one is."""
-    is_law = hasattr(function, "quantities")
+    nan = not hasattr(function, "quantities")
     signature: inspect.Signature | None = None  # read at the first call, when all that annotations speak of is there
     names: list[str] = []
     kinds: dict[str, list[_Kind]] = {}
-    records: dict[str, list[_Kind]] = {}
+    records: dict[str, _Records] = {}
 
     @wraps(function)
     def guarded(*args: object, **given: object) -> R:
@@ -267,11 +266,12 @@ def _guarded(function: Callable[..., R]) -> Callable[..., R]:
             names.extend(n for n, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
             kinds.update(_kinds_of(inspect.unwrap(function)))
             records.update(_with_records(kinds))
-        _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan=not is_law)
-        if records and len(args) <= len(names):
-            few = [_taken(name, one, records) for name, one in zip(names, args, strict=False)]
-            given = {name: _taken(name, one, records) for name, one in given.items()}
-            args = (*few, *args[len(few) :])
+        few = zip(names, args, strict=False) if len(args) <= len(names) else ()  # too many are Python's to refuse
+        for at, (name, value) in enumerate(few):
+            if (taken := _taken(name, value, records, nan)) is not value:
+                args = (*args[:at], taken, *args[at + 1 :])
+        for name, value in given.items():
+            given[name] = _taken(name, value, records, nan)
         try:
             with np.errstate(divide="raise", invalid="raise", over="raise"):
                 return function(*args, **given)
@@ -290,7 +290,7 @@ def _guarded(function: Callable[..., R]) -> Callable[..., R]:
 def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable[[T], None]:
     """What a record does after it is made: names become records, and a field that is wrong is named."""
     kinds: dict[str, list[_Kind]] = {}
-    records: dict[str, list[_Kind]] = {}
+    records: dict[str, _Records] = {}
 
     @wraps(check_fields)
     def guarded(self: T) -> None:
@@ -298,9 +298,8 @@ def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable
             kinds.update({"": []} | _kinds_of(record))
             records.update(_with_records(kinds))
         values = vars(self)
-        _refuse_extremes(values.items())
-        for name in records:
-            values[name] = _taken(name, values[name], records)
+        for name, value in values.items():
+            values[name] = _taken(name, value, records, False)
         try:
             check_fields(self)
         except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
@@ -310,36 +309,45 @@ def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable
     return guarded
 
 
-def _with_records(kinds: Mapping[str, list[_Kind]]) -> dict[str, list[_Kind]]:
-    return {name: of for name, of in kinds.items() if any(one.record for one in of)}
+class _Records(NamedTuple):
+    """What an argument that may be a record is allowed to be, and the types of which that has been seen."""
+
+    allowed: list[_Kind]
+    seen: set[type]
 
 
-def _taken(name: str, value: object, kinds: Mapping[str, list[_Kind]]) -> object:
+def _with_records(kinds: Mapping[str, list[_Kind]]) -> dict[str, _Records]:
+    return {name: _Records(of, set()) for name, of in kinds.items() if any(one.record for one in of)}
+
+
+def _taken(name: str, value: object, records: Mapping[str, _Records], nan: bool) -> object:
     """An argument as the function takes it: a name of a record becomes that, and what is no such record is refused."""
-    allowed = kinds.get(name)
-    if not allowed or any(one.holds(value) for one in allowed):
+    kind = type(value)
+    if isinstance(value, float) and not -_MOST <= value <= _MOST:
+        _refuse_extreme(name, value, nan)
+    if name not in records or kind in records[name].seen:
         return value
-    records = [one for one in allowed if one.record]
-    if not records:
+    allowed, seen = records[name]
+    if any(one.holds(value) for one in allowed):
+        if any(one.record and isinstance(value, one.record) for one in allowed) or value is None:
+            seen.add(kind)  # of a type that is allowed whatever its value
         return value
-    for one in records:
-        if isinstance(value, str) and (find := NAMED.get(one.record)):  # type: ignore[arg-type]  # it is there
+    for one in allowed:
+        if isinstance(value, str) and one.record and (find := NAMED.get(one.record)):
             return find(value)
-    hint = " or the name of one" if any(one.record in NAMED for one in records) else ""
+    hint = " or the name of one" if any(one.record in NAMED for one in allowed) else ""
     raise ValueError(f"{name} must be {_said(allowed)}{hint}, got {_shown(value)}")
 
 
 _MOST = 1e60  # beyond it are no bytes, no seconds and no dollars: their products overflow
 
 
-def _refuse_extremes(values: Iterable[tuple[str, object]], *, nan: bool = False) -> None:
-    """Refuse finite numbers that nothing in this library counts, and NaN; infinity is each function's own to allow."""
-    for name, value in values:
-        if isinstance(value, float):
-            if _MOST < abs(value) < np.inf:
-                raise ValueError(f"{name} must be at most {_MOST:g} in size; got {value:g}")
-            if nan and value != value:
-                raise ValueError(f"{name} must be a number, got nan")
+def _refuse_extreme(name: str, value: float, nan: bool) -> None:
+    """Refuse a finite number that nothing in this library counts, and NaN; infinity is each function's own to allow."""
+    if math.isfinite(value):
+        raise ValueError(f"{name} must be at most {_MOST:g} in size; got {value:g}")
+    if nan and math.isnan(value):
+        raise ValueError(f"{name} must be a number, got nan")
 
 
 def _blame(
