@@ -229,6 +229,6 @@ def test_every_public_function_is_a_law_or_is_tried_by_hand():
         public = getattr(importlib.import_module(f"clusterlab.{room}"), "__all__", None)  # a module has nothing else
         for name, function in inspect.getmembers(importlib.import_module(one.name), inspect.isfunction):
             listed = name[0] != "_" if public is None else name in public
-            if listed and inspect.unwrap(function).__module__ == one.name and not hasattr(function, "quantities"):
+            if listed and function.__module__ == one.name and not hasattr(function, "quantities"):
                 found.setdefault(room, set()).add(name)
     assert found == {room: set(names.split()) for room, names in BY_HAND.items()}

@@ -244,8 +244,10 @@ def guard(room: ModuleType) -> None:
         if not getattr(thing, "__module__", "").startswith(room.__name__):
             continue
         if inspect.isfunction(thing) and not hasattr(thing, "guarded"):
-            setattr(room, name, _guarded(thing))
-            getattr(room, name).__module__ = room.__name__  # where pickle finds it
+            made, home = _guarded(thing), sys.modules[thing.__module__]
+            setattr(room, name, made)
+            if getattr(home, name, None) is thing:  # where it is looked for by its own name, as pickle does
+                setattr(home, name, made)
         elif isinstance(thing, type) and "__post_init__" in vars(thing):
             thing.__post_init__ = _guarded_record(thing, vars(thing)["__post_init__"])  # type: ignore[attr-defined]
 
@@ -266,12 +268,13 @@ def _guarded(function: Callable[..., R]) -> Callable[..., R]:
             names.extend(n for n, one in signature.parameters.items() if one.kind is one.POSITIONAL_OR_KEYWORD)
             kinds.update(_kinds_of(inspect.unwrap(function)))
             records.update(_with_records(kinds))
-        few = zip(names, args, strict=False) if len(args) <= len(names) else ()  # too many are Python's to refuse
-        for at, (name, value) in enumerate(few):
-            if (taken := _taken(name, value, records, nan)) is not value:
-                args = (*args[:at], taken, *args[at + 1 :])
-        for name, value in given.items():
-            given[name] = _taken(name, value, records, nan)
+        for value in (*args, *given.values()):
+            if isinstance(value, float) and not -_MOST <= value <= _MOST:
+                _refuse_extremes([*zip(names, args, strict=False), *given.items()], nan)
+        if records and len(args) <= len(names):
+            args = tuple([_taken(name, one, records) for name, one in zip(names, args, strict=False)])
+            for name in given:
+                given[name] = _taken(name, given[name], records)
         try:
             with np.errstate(divide="raise", invalid="raise", over="raise"):
                 return function(*args, **given)
@@ -298,8 +301,9 @@ def _guarded_record(record: type, check_fields: Callable[[T], None]) -> Callable
             kinds.update({"": []} | _kinds_of(record))
             records.update(_with_records(kinds))
         values = vars(self)
-        for name, value in values.items():
-            values[name] = _taken(name, value, records, False)
+        _refuse_extremes(values.items(), False)
+        for name in records:
+            values[name] = _taken(name, values[name], records)
         try:
             check_fields(self)
         except (ArithmeticError, AttributeError, IndexError, KeyError, TypeError) as error:
@@ -320,11 +324,9 @@ def _with_records(kinds: Mapping[str, list[_Kind]]) -> dict[str, _Records]:
     return {name: _Records(of, set()) for name, of in kinds.items() if any(one.record for one in of)}
 
 
-def _taken(name: str, value: object, records: Mapping[str, _Records], nan: bool) -> object:
+def _taken(name: str, value: object, records: Mapping[str, _Records]) -> object:
     """An argument as the function takes it: a name of a record becomes that, and what is no such record is refused."""
     kind = type(value)
-    if isinstance(value, float) and not -_MOST <= value <= _MOST:
-        _refuse_extreme(name, value, nan)
     if name not in records or kind in records[name].seen:
         return value
     allowed, seen = records[name]
@@ -342,12 +344,14 @@ def _taken(name: str, value: object, records: Mapping[str, _Records], nan: bool)
 _MOST = 1e60  # beyond it are no bytes, no seconds and no dollars: their products overflow
 
 
-def _refuse_extreme(name: str, value: float, nan: bool) -> None:
-    """Refuse a finite number that nothing in this library counts, and NaN; infinity is each function's own to allow."""
-    if math.isfinite(value):
-        raise ValueError(f"{name} must be at most {_MOST:g} in size; got {value:g}")
-    if nan and math.isnan(value):
-        raise ValueError(f"{name} must be a number, got nan")
+def _refuse_extremes(values: Iterable[tuple[str, object]], nan: bool) -> None:
+    """Refuse finite numbers that nothing in this library counts, and NaN; infinity is each function's own to allow."""
+    for name, value in values:
+        if isinstance(value, float) and not -_MOST <= value <= _MOST:
+            if math.isfinite(value):
+                raise ValueError(f"{name} must be at most {_MOST:g} in size; got {value:g}")
+            if nan and math.isnan(value):
+                raise ValueError(f"{name} must be a number, got nan")
 
 
 def _blame(
