@@ -25,7 +25,7 @@ from explorable import Question, check, explorer
 from explorable._widget import escape
 from explorable.explorer._markup import Figure
 
-CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "contention", "parallelism", "step", "serving")
+CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving")
 CHAPTERS += ("fleet", "post_training", "failures", "operations", "on_call", "power", "scaling", "cost", "plan")
 ROOT = Path(__file__).parents[1]
 _HERE = Path(__file__)

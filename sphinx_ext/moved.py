@@ -11,7 +11,14 @@ import json
 # Of each page: anchors that it had, and where they are now, as a link on that page.
 MOVED = {
     "book/parallelism": {
-        "one-layer-on-four-gpus": "#what-a-cut-leaves-pending",
+        "one-layer-on-four-gpus": "#the-layer-and-what-a-cut-leaves-pending",
+        "what-a-cut-leaves-pending": "sharding.html#four-cases-and-no-fifth",
+        "who-holds-what": "sharding.html#who-holds-what",
+        "four-cases": "sharding.html#four-cases-and-no-fifth",
+        "a-collective-edits-a-subscript": "sharding.html#a-collective-edits-a-subscript",
+        "each-axis-is-summed-once": "sharding.html#training-sums-each-axis-once",
+        "a-layer-of-two-products": "sharding.html#two-products-in-a-row",
+        "in-numpy": "#the-layer-and-what-a-cut-leaves-pending",
         "cut-the-batch-data-parallelism-and-zero": "#cut-the-batch-data-parallelism",
         "replicas": "#cut-the-batch-data-parallelism",
         "zero-shards-the-copies": "#cut-the-copies-zero",

@@ -44,7 +44,7 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
     "interconnect": ["interconnect", "contention"],
-    "parallelism": ["parallelism", "step"],
+    "parallelism": ["sharding", "parallelism", "step"],
     "serving": ["serving", "fleet", "post_training"],
     "operations": ["operations", "on_call"],
     "scaling": ["scaling", "cost"],
@@ -93,8 +93,8 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (12, 19)
-    assert "some twelve hours, nineteen with the exercises" in text
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (13, 20)
+    assert "some thirteen hours, twenty with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -188,6 +188,11 @@ MISCONCEPTIONS = {
         "More uplinks would help": "A leaf has 32 uplinks, and 16 flows",
         "2:1 makes everything": "128 GPUs, eight under each leaf",
         "Two jobs on one cable": "Three equal jobs share an uplink",
+    },
+    "sharding": {
+        "Eight GPUs, so an eighth": "Sixteen GPUs on one NVLink network",
+        "A bigger batch hides every exchange": "Neither a gather of weights nor a sum",
+        "A pending sum can wait": "X is cut along D, and W1",
     },
     "parallelism": {
         "The network is only nine times slower": "TP8 fills a server. You double it",

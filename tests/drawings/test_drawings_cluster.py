@@ -11,7 +11,7 @@ from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
 CHAPTERS = [
-    "roofline", "interconnect", "contention", "parallelism", "step", "serving", "fleet", "post_training",
+    "roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving", "fleet", "post_training",
     "failures", "operations", "power", "scaling", "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design

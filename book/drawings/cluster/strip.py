@@ -35,6 +35,7 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
     "roofline": ({"GPU": ("die", "stack")}, "one GPU and its memory"),
     "interconnect": (_WIRES, "the wires, in the server and between the racks"),
     "contention": ({"fabric": ("leaf", "spine", "web", "down")}, "the fabric, and the flows that share it"),
+    "sharding": ({"server": ("gpu", "nvlink", "nvswitch")}, "eight GPUs that share two matrices"),
     "parallelism": (
         {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server",)},
         "a model cut over GPUs and racks",

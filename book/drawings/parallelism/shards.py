@@ -123,7 +123,7 @@ def product(case: str, sizes: Sizes) -> Scene:
         parts += [Box(*piece, "X", "activations", solid=True) for piece in _pieces(at["X"], cut.x, rank, 2)]
         parts += [Box(*piece, "W", "weights", solid=True) for piece in _pieces(at["W"], cut.w, rank, 2)]
         if cut.gathered:
-            parts += [Box(*piece, "W", "wire", solid=True) for piece in _pieces(at["W"], cut.w, 1 - rank, 2)]
+            parts += [Box(*piece, "W, gathered", "wire", solid=True) for piece in _pieces(at["W"], cut.w, 1 - rank, 2)]
         columns = _pieces(at["H"], cut.w if cut.w == "columns" else None, rank, 2)
         found = [piece for place in columns for piece in _pieces(place, cut.x if cut.forbidden else None, rank, 2)]
         parts += [Box(*piece, "+ part of H" if cut.pending else "H", "compute", solid=True) for piece in found]
@@ -133,8 +133,6 @@ def product(case: str, sizes: Sizes) -> Scene:
                 (block,) = _pieces(column, "rows", 1 - other, 2)
                 parts.append(Box(*block, "nobody", "waste"))
         parts.append(Label(x, 148, f"({shapes[0]}) ({shapes[1]}) → {shapes[2]}", anchor="start"))
-    kinds = [("weights", "weights", True), ("activations", "activations", True), ("computed", "compute", True)]
-    parts += legend(0, 176, [*kinds, ("gathered first", "wire", True)], 12)
     ends = {
         "nobody cuts D": "its own columns of H",
         "both cut D": "a part of every sum of H",
@@ -143,7 +141,7 @@ def product(case: str, sizes: Sizes) -> Scene:
     }
     x_, w_ = (f"{rows} by {columns}" for rows, columns in cut.shapes(sizes)[:2])
     said = f"{case[0].upper()}{case[1:]}: a rank has X as {x_} and W as {w_}, and so {ends[case]}."
-    return Scene(400, 188, parts, alt=said)
+    return Scene(400, 156, parts, alt=said)
 
 
 def layer(way: str, step: int, sizes: Sizes) -> Scene:
