@@ -21,8 +21,8 @@ _CHECKED = (
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _IMPORTS = (
     "import numpy as np\n\n"
-    "from clusterlab import catalogue, contention, failures, interconnect, model, operations, parallelism\n"
-    "from clusterlab import post_training, power, roofline, scaling, serving\n"
+    "from clusterlab import catalogue, contention, failures, interconnect, model, operations\n"
+    "from clusterlab import parallelism, post_training, power, roofline, scaling, serving\n"
     "from clusterlab.model import Layout, Workload, transformer\n"
     "from clusterlab.units import *"
 )
@@ -119,15 +119,14 @@ def told(number: int, problem: Problem, key: bytes) -> str:
             text += "\n\n" + "\n".join(f"- **{letter})** {choice}" for letter, choice in lettered(drawn, key).items())
         elif isinstance(drawn, Flaw):
             text += '\n\nAnswer with the line and what it should say, within 2 %, such as `"4: 3.35 ms"`.'
-        elif isinstance(drawn, Estimate):
-            text += (
-                " By hand, without `clusterlab`: a factor of two either way is right. Write the unit, and your sum in"
-            )
-            text += " the cell."
         elif drawn.unit == "%":
             text += ' Answer as a share (0.42) or in percent ("42 %").'
         elif drawn.unit:
             text += f" A bare number is read in {base(drawn.unit)}."
+        if isinstance(drawn, Estimate):
+            text += " By hand, without `clusterlab`: right is within a factor of two. Show your sum in the cell."
+        if problem.before:
+            text += f" Go on from your answer to problem {number - 1}: it counts in full even if that one was wrong."
         return text.replace("$", r"\$")  # else two prices make a formula
     rubric = "\n".join(f"| {criterion} | {points} |" for criterion, points in problem.rubric.items())
     return f"{text}{drawn}".replace("$", r"\$") + f"\n\n| What counts | points |\n|---|---|\n{rubric}"

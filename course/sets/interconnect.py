@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from clusterlab import contention, interconnect
 from clusterlab.units import GB, MB, fmt, us
 from course.kinds import Estimate, Flaw, Line, flawed, rough
@@ -107,6 +109,34 @@ def bus(draw: Draw) -> Question:
         },
         hints=["Size over time is the algorithm bandwidth.", "For an all-reduce multiply it by 2 (n - 1) / n."],
         way=f"{fmt(rate, 'GB/s')} x 2 x {n - 1} / {n} = {fmt(right, 'GB/s')}.",
+    )
+
+
+@SET.problem("Ring or tree")
+def crossover(draw: Draw) -> Question:
+    """The size at which a ring overtakes a tree."""
+    n, label = draw.one_of((64, 128, 256, 512, 1024)), draw.one_of((200, 400, 800))
+    port, latency = label * GB / 8, draw.number(3, 25) * us
+    link, rounds = {"bandwidth": port, "latency": latency}, math.log2(n)
+    ring, doubling = (
+        interconnect.ring_all_reduce(1.0, n, **link),
+        interconnect.recursive_doubling_all_reduce(1.0, n, **link),
+    )
+    right = float(interconnect.crossover_size(doubling, ring))
+    return Question(
+        f"{n} ranks with ports of {label} Gbit/s and {fmt(latency, 's')} a message. Recursive doubling sends the whole buffer"
+        " in log2(n) rounds; a ring sends 2 (n - 1) chunks of an n-th. From which buffer on is the ring faster?",
+        right,
+        "B",
+        mistakes={
+            "Bits for bytes: the port's label counts bits.": 8 * right,
+            "A ring all-reduce has two passes of n - 1 steps, not one.": float(
+                interconnect.crossover_size(doubling, interconnect.ring_all_gather(1.0, n, **link))
+            ),
+        },
+        hints=["Write both times as steps x latency + bytes / bandwidth.", "Set them equal and solve for the buffer."],
+        way=f"{fmt(latency, 's')} x (2 x {n - 1} - {rounds:.0f}) saved against"
+        f" ({rounds:.0f} - 2 x {n - 1}/{n}) buffers of time: {fmt(right, 'B')}.",
     )
 
 
