@@ -2,6 +2,7 @@
 
 import base64
 import csv
+import doctest
 import json
 import math
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
-from course import notebooks, roster
+from course import kinds, notebooks, progress, roster
 from course.__main__ import main, sheet
 from course.kinds import Estimate, Flaw
 from course.marking import KEY, judge, lettered, mark, mark_here
@@ -372,7 +373,7 @@ def test_a_plain_notebook_cannot_be_read_back(checking):
             continue
         question = problem.question(ALICE)
         secrets = [*question.hints, *question.choices.values()]
-        secrets += [] if question.choices else [question.way, *question.mistakes, f"{question.answer:.6g}00"[:8]]
+        secrets += [] if question.choices else [question.way, *question.mistakes, f"{question.answer:.6g}"]
         assert not [secret for secret in secrets if len(secret) > 5 and any(secret in text for text in texts)]
 
 
@@ -382,6 +383,24 @@ def test_a_sheet_for_who_sits_beside_a_student_has_all_answers_and_mistakes():
         question = problem.question(ALICE)
         assert all(why in told for why in question.mistakes)
         assert question.choices or question.shown in told
+
+
+def test_one_student_s_answers_are_printed_with_the_folder_s_secret_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("course.__main__.SETS", ("failures",))
+    asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path), "--answers"]
+    (tmp_path / "secret.check").write_text(student_key(SECRET, "").hex()[:16])
+    assert main([*asked, "ada", "--secret", SECRET]) == 0
+    assert capsys.readouterr().out.startswith("Answers of Ada Example (ada)")
+    assert main([*asked, "zoe", "--secret", SECRET]) == main([*asked, "ada", "--secret", SECRET + "."]) == 2
+    assert "no student has the id 'zoe'" in (said := capsys.readouterr().err)
+    assert "not the secret" in said
+
+
+@pytest.mark.parametrize("module", [kinds, progress], ids=lambda module: module.__name__)
+def test_the_examples_of_the_course_hold(module):
+    failed, tried = doctest.testmod(module)
+    assert tried
+    assert failed == 0
 
 
 # --- The roster ------------------------------------------------------------------------------------------------------
