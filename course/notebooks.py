@@ -6,18 +6,23 @@ import json
 
 import nbformat
 
-from explorable import Check  # noqa: F401, the notebooks below import it: fail here if it is gone
 from explorable.question import Question, base
+from explorable.sealed import COST, Sealed
 
+from .kinds import Estimate, Flaw
 from .marking import lettered
 from .problems import Problem, ProblemSet
 from .roster import Student
 
+_CHECKED = (
+    "The cell below each answer checks it: it names a known mistake, and shows the way to who has found the answer. A"
+    " second step is checked against the right first one; when it is marked, it counts from yours."
+)
 _KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _IMPORTS = (
     "import numpy as np\n\n"
-    "from clusterlab import catalogue, failures, interconnect, model, operations, parallelism\n"
-    "from clusterlab import power, roofline, scaling, serving\n"
+    "from clusterlab import catalogue, contention, failures, interconnect, model, operations\n"
+    "from clusterlab import parallelism, post_training, power, roofline, scaling, serving\n"
     "from clusterlab.model import Layout, Workload, transformer\n"
     "from clusterlab.units import *"
 )
@@ -37,7 +42,8 @@ def template(problems: ProblemSet, sample: bytes) -> nbformat.NotebookNode:
         answer = f"answer_{problem.name}"
         cells.append(_graded(f"### BEGIN SOLUTION\n### END SOLUTION\n{answer} = None", answer, 0, solution=True))
         question = problem.question(sample)
-        asked = "'a'" if question.choices else repr(question.unit)
+        asked = repr("a" if question.choices else getattr(question, "units", question.unit))
+        before = f", globals().get('answer_{problem.before}')" if problem.before else ""
         cells.append(
             _graded(
                 "# Says how your answer reads. It is marked when you have handed it in.\n"
@@ -45,7 +51,7 @@ def template(problems: ProblemSet, sample: bytes) -> nbformat.NotebookNode:
                 f"reads({answer}, {asked})\n"
                 "### BEGIN HIDDEN TESTS\n"
                 "from course.marking import mark_here\n\n"
-                f"mark_here({answer}, '{problem.full_name}')\n"
+                f"mark_here({answer}, '{problem.full_name}'{before})\n"
                 "### END HIDDEN TESTS",
                 f"mark_{problem.name}",
                 problem.points,
@@ -67,22 +73,28 @@ def personal(
     return notebook
 
 
-def plain(problems: ProblemSet, student: Student, key: bytes) -> nbformat.NotebookNode:
-    """A notebook that checks itself, for courses without nbgrader. Its sealed answers are hidden, not secret."""
-    cells = [
-        nbformat.v4.new_markdown_cell(opening(problems, student)),
-        nbformat.v4.new_code_cell(_IMPORTS + "\nfrom explorable import Check, Question"),
-    ]
+def plain(problems: ProblemSet, student: Student, key: bytes, cost: int = COST) -> nbformat.NotebookNode:
+    """A notebook that checks itself, for courses without nbgrader. Its answers lie under slow hashes of themselves."""
+    cells, seals = [], []
     for number, problem in enumerate(problems.problems, 1):
         cells.append(nbformat.v4.new_markdown_cell(told(number, problem, key)))
         if problem.rubric:
             cells.append(nbformat.v4.new_markdown_cell("Write here."))
             continue
         question = problem.question(key)
-        sealed = question.seal()
-        cells.append(nbformat.v4.new_code_cell(f"answer_{problem.name} = None  # for your marks"))
-        cells.append(nbformat.v4.new_code_cell(f"Check(Question.unseal({sealed!r}))"))
-    return _notebook(cells)
+        seals.append(
+            f"    {problem.name!r}: Sealed({Sealed.of(question, letters=lettered(question, key), cost=cost)!r}),"
+        )
+        cells.append(nbformat.v4.new_code_cell(f"answer_{problem.name} = None"))
+        cells.append(nbformat.v4.new_code_cell(f"check[{problem.name!r}](answer_{problem.name})"))
+    sealed = "# What your answers are checked with. Nothing to read here: run it, and go on.\n"
+    sealed += "from explorable.sealed import Sealed\n\ncheck = {\n" + "\n".join(seals) + "\n}"
+    head = [
+        nbformat.v4.new_markdown_cell(opening(problems, student) + " " + _CHECKED),
+        nbformat.v4.new_code_cell(_IMPORTS),
+        nbformat.v4.new_code_cell(sealed, metadata={"jupyter": {"source_hidden": True}}),
+    ]
+    return _notebook(head + cells)
 
 
 def opening(problems: ProblemSet, student: Student) -> str:
@@ -92,7 +104,8 @@ def opening(problems: ProblemSet, student: Student) -> str:
         f"# {problems.title}\n\nProblem set for **{student.name or student.id}** ({student.id}), {points} points."
         " The numbers are yours alone; the way is everybody's.\n\nGive each answer as a number in SI base units or as a"
         ' text with its unit, such as `"3.35 ms"`, and a choice by its letter. A known mistake is named and gives half'
-        " the points. `clusterlab` may be used throughout; show in the cell how you found the answer."
+        " the points. `clusterlab` may be used, except where *by hand* is asked; show in the cell how you found the"
+        " answer."
     )
 
 
@@ -104,13 +117,19 @@ def told(number: int, problem: Problem, key: bytes) -> str:
         text += drawn.text
         if drawn.choices:
             text += "\n\n" + "\n".join(f"- **{letter})** {choice}" for letter, choice in lettered(drawn, key).items())
+        elif isinstance(drawn, Flaw):
+            text += '\n\nAnswer with the line and what it should say, within 2 %, such as `"4: 3.35 ms"`.'
         elif drawn.unit == "%":
             text += ' Answer as a share (0.42) or in percent ("42 %").'
         elif drawn.unit:
             text += f" A bare number is read in {base(drawn.unit)}."
-        return text
+        if isinstance(drawn, Estimate):
+            text += " By hand, without `clusterlab`: right is within a factor of two. Show your sum in the cell."
+        if problem.before:
+            text += f" Go on from your answer to problem {number - 1}: it counts in full even if that one was wrong."
+        return text.replace("$", r"\$")  # else two prices make a formula
     rubric = "\n".join(f"| {criterion} | {points} |" for criterion, points in problem.rubric.items())
-    return f"{text}{drawn}\n\n| What counts | points |\n|---|---|\n{rubric}"
+    return f"{text}{drawn}".replace("$", r"\$") + f"\n\n| What counts | points |\n|---|---|\n{rubric}"
 
 
 def _text(source: str, name: str) -> nbformat.NotebookNode:

@@ -47,6 +47,7 @@ class Plain:
             for student in self.students:
                 own = self.folder / "handout" / student.id / f"{name}-{student.id}.ipynb"
                 if not own.exists():
+                    print(f"sealing {name}-{student.id}", file=sys.stderr)
                     own.parent.mkdir(parents=True, exist_ok=True)
                     nbformat.write(notebooks.plain(load(name), student, self.keys[student.id]), own)
                     written += 1
@@ -78,7 +79,7 @@ class Plain:
                 continue
             rows = self._rows[name, student] = []
             for p in problems:
-                m = mark(p, self.keys[student], answers.get(p.name))
+                m = mark(p, self.keys[student], answers.get(p.name), answers.get(p.before))
                 to_read = "yes" if m.points is None else ""
                 failed = "" if p.name in answers else failure(cells, f"answer_{p.name}")
                 rows.append([student, name, p.name, m.points or 0, m.most, to_read, failed or m.remark])

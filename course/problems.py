@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from explorable import Question
 
@@ -27,6 +27,10 @@ SETS = (
     "capstone",
 )
 _MOST_DRAWS = 60
+
+
+# A design: its first question, its second, and the answer to the second from whatever was found in the first.
+Step = tuple[Question, Question, Callable[[float], float]]
 
 
 class DegenerateDrawError(ValueError):
@@ -81,6 +85,8 @@ class Problem:
     make: Callable[[Draw], Question] | Callable[[Draw], str]
     points: int
     rubric: Mapping[str, int] = field(default_factory=dict)
+    before: str = ""  # of the second step of a design: the problem whose answer it goes on from
+    design: Callable[[Draw], Step] | None = None
 
     @property
     def full_name(self) -> str:
@@ -97,13 +103,31 @@ class Problem:
         """
         for attempt in range(_MOST_DRAWS):
             try:
-                return self.make(Draw(key, self.full_name, attempt)), attempt + 1
+                return self.make(self._parameters(key, attempt)), attempt + 1
             except DegenerateDrawError:
                 continue
             except ValueError as wrong:
                 if "cannot be told" not in str(wrong):  # two mistakes meet, or one meets the answer
                     raise
         raise RuntimeError(f"{self.full_name}: no plausible draw in {_MOST_DRAWS}")
+
+    def _parameters(self, key: bytes, attempt: int) -> Draw:
+        """Both steps of a design have the same."""
+        return Draw(key, f"{self.set}/{self.design.__name__}" if self.design else self.full_name, attempt)
+
+    def onward(self, key: bytes, value_before: float) -> Question:
+        """The second step of a design, from what a student found in the first.
+
+        Raises
+        ------
+        ValueError
+            It is no second step, or nothing follows from this value.
+        """
+        if not self.before or not self.design:
+            raise ValueError(f"{self.full_name} goes on from no other problem")
+        _, attempts = self.draw(key)
+        _, second, value = self.design(self._parameters(key, attempts - 1))
+        return replace(second, answer=value(value_before), mistakes={})
 
     def question(self, key: bytes) -> Question:
         """The student's question of a problem that is judged by machine."""
@@ -130,6 +154,19 @@ class ProblemSet:
 
         def add(make: Callable[[Draw], Question]):
             self.problems.append(Problem(self.name, make.__name__, title, make, points))
+            return make
+
+        return add
+
+    def design(self, first: str, second: str, points: tuple[int, int] = (2, 2)):
+        """Decorate a function from a draw to a design: two problems with the same parameters."""
+
+        def add(make: Callable[[Draw], Step]):
+            name, one, two = make.__name__, points[0], points[1]
+            self.problems += [
+                Problem(self.name, f"{name}_first", first, lambda draw: make(draw)[0], one, design=make),
+                Problem(self.name, f"{name}_then", second, lambda draw: make(draw)[1], two, {}, f"{name}_first", make),
+            ]
             return make
 
         return add

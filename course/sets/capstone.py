@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clusterlab import failures, power, scaling
 from clusterlab.units import GB, TFLOP, billion, day, fmt, hour, kWh, trillion
+from course.kinds import Flaw, Line, flawed
 from course.problems import Draw, ProblemSet
 from explorable import Question
 
@@ -144,6 +145,53 @@ def rent(draw: Draw) -> Question:
         mistakes={"The backward pass is missing.": right / 3, "Lost hours are paid too.": right * p.good},
         hints=["GPU-hours do not depend on the number of GPUs at one MFU."],
         way=f"{fmt(float(p.run.gpu_time) / hour / 1e6, 'million')} GPU-hours.",
+    )
+
+
+@SET.problem("A colleague's plan, with a mistake", points=3)
+def colleague(draw: Draw) -> Flaw:
+    """The run as somebody else has planned it."""
+    p = _Plan(draw.common)
+    work, peak = 6 * p.parameters * p.tokens, 989 * TFLOP
+    gap = float(failures.system_mtbf(p.life, p.gpus))
+    return flawed(
+        draw,
+        f"A colleague has planned this run: {p.model}, {p.cluster}, MFU {fmt(p.mfu, '%')}, goodput {fmt(p.good, '%')}, storage of {fmt(p.storage, 'GB/s')}, an MTTF of"
+        f" {fmt(p.life, 'h', 5)} a GPU, {p.watts:,} W each with all that belongs to it, and a PUE of {p.pue:g}.",
+        (
+            Line("Work", "FLOP", lambda _: work, {"The backward pass is missing.": lambda _: work / 3}),
+            Line(
+                "Time on the calendar",
+                "s",
+                lambda v: v[0] / (p.gpus * peak * p.mfu * p.good),
+                {"The MFU is missing.": lambda v: v[0] / (p.gpus * peak * p.good)},
+            ),
+            Line(
+                "MTBF of the job", "s", lambda _: gap, {"The MTTF is of a GPU; a server has eight.": lambda _: 8 * gap}
+            ),
+            Line(
+                "Interruptions", "failures", lambda v: v[1] / v[2], {"Days have 24 hours.": lambda v: v[1] / v[2] / 24}
+            ),
+            Line(
+                "A checkpoint",
+                "B",
+                lambda _: float(failures.checkpoint_size(p.parameters)),
+                {"Master weights and Adam's moments belong to it.": lambda _: 2 * p.parameters},
+            ),
+            Line(
+                "Its write",
+                "s",
+                lambda v: v[4] / p.storage,
+                {"Storage is rated in bytes, not in bits.": lambda v: 8 * v[4] / p.storage},
+            ),
+            Line(
+                "Energy at the meter",
+                "MWh",
+                lambda v: p.gpus * p.watts * p.pue * v[1],
+                {"A server has eight GPUs, and each draws that.": lambda v: p.gpus * p.watts * p.pue * v[1] / 8},
+            ),
+        ),
+        ["Do each line again, from the ones before it."],
     )
 
 

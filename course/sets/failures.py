@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from clusterlab import failures
 from clusterlab.units import GB, billion, day, fmt, hour, minute
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("failures", "Failures: MTBF, checkpoints, goodput")
@@ -31,6 +32,26 @@ def mtbf(draw: Draw) -> Question:
     )
 
 
+@SET.problem("Interruptions, by hand")
+def stops(draw: Draw) -> Estimate:
+    """GPU-hours over the MTTF of a GPU."""
+    gpus, life, days = 1024 * draw.number(2, 32), draw.number(20, 80, 5) * 1000, draw.number(10, 90, 5)
+    right = gpus * days * 24 / life
+    draw.require(right > 4)
+    return Estimate(
+        f"A job runs on {gpus:,} GPUs for {days} days. A GPU with all that belongs to it fails every {life:,} hours. How many"
+        " interruptions are to be expected?",
+        right,
+        "failures",
+        mistakes={
+            "You counted servers; the MTTF is a GPU's.": right / 8,
+            "The MTTF counts hours; a day has 24.": right / 24,
+        },
+        hints=["GPU-hours over hours between failures of one."],
+        way=f"{gpus:,} x {24 * days:,} h is about {rough(gpus * days * 24.0)} GPU-hours, over {rough(life)}: {rough(right)}.",
+    )
+
+
 @SET.problem("A quiet night")
 def night(draw: Draw) -> Question:
     """Probability of no failure in a window."""
@@ -51,36 +72,6 @@ def night(draw: Draw) -> Question:
         },
         hints=["Failures at a constant rate: the gaps are exponential.", "P(none) = exp(-t / M)."],
         way=f"exp(-{fmt(window, 'h')} / {fmt(gap, 'h')}) = {fmt(1 - some, '%')}.",
-    )
-
-
-@SET.problem("The best interval")
-def interval(draw: Draw) -> Question:
-    """Checkpoint size, write time, Young's rule."""
-    parameters, storage = draw.number(30, 1200, 5) * billion, draw.number(20, 400, 5) * GB
-    gap = draw.number(15, 120) * hour / 10
-    size = float(failures.checkpoint_size(parameters))
-    write = float(failures.checkpoint(size, storage_bandwidth=storage).stall)
-    right = float(failures.young_interval(write, gap))
-    draw.require(write > 2 and right > 4 * write)
-    thin = float(failures.checkpoint(2 * parameters, storage_bandwidth=storage).stall)
-    return Question(
-        f"A model of {fmt(parameters / 1e9, 'billion', 4)} parameters checkpoints 14 bytes a parameter to storage of"
-        f" {fmt(storage, 'GB/s')}; training stops meanwhile. The job's MTBF is {fmt(gap, 'h')}. How much work should lie"
-        " between two checkpoints, by Young's rule?",
-        right,
-        "s",
-        tolerance=0.03,
-        mistakes={
-            "Weights alone: master weights and Adam's moments belong to the checkpoint.": float(
-                failures.young_interval(thin, gap)
-            ),
-            "Bits for bytes: storage is rated in bytes.": float(failures.young_interval(8 * write, gap)),
-            "The 2 under the root is missing.": right / 2**0.5,
-            "That is the write, not the interval.": write,
-        },
-        hints=["How long does a write take?", "sqrt(2 x write x MTBF)."],
-        way=f"{fmt(size, 'TB')} in {fmt(write, 's')}; sqrt(2 x {fmt(write, 's')} x {fmt(gap, 'h')}) = {fmt(right, 's')}.",
     )
 
 
@@ -124,29 +115,6 @@ def goodput(draw: Draw) -> Question:
         way="By part: "
         + ", ".join(f"{name} {fmt(float(part), '%')}" for name, part in parts.items() if part > 0)
         + ".",
-    )
-
-
-@SET.problem("What a faster restart buys")
-def restart(draw: Draw) -> Question:
-    """Points of goodput, in GPU-hours a day."""
-    job, gpus = _job(draw), 512 * draw.number(4, 64)
-    better = replace(job, restart=job.restart / 2)
-    gain = float(failures.goodput(better).useful - failures.goodput(job).useful)
-    right = gain * gpus * 24
-    draw.require(gain > 0.004 and failures.goodput(job).useful > 0.5)
-    return Question(
-        f"{gpus:,} GPUs run a job with {_told(job)}. Halving the restart gives back how many useful GPU-hours a day?",
-        right,
-        "GPU-hours",
-        tolerance=0.05,
-        mistakes={
-            "That is the whole restart, not half of it.": 2 * right,
-            "GPU-hours are asked for, not hours of servers of eight.": right / 8,
-            "That is a week.": 7 * right,
-        },
-        hints=["Goodput before and after.", "The difference x GPUs x 24."],
-        way=f"{fmt(gain, '%')} of {gpus:,} GPUs for 24 h.",
     )
 
 
@@ -194,6 +162,107 @@ def memoryless(draw: Draw) -> Question:
         },
         hints=["What does a constant rate remember?"],
     )
+
+
+@SET.problem("A budget with a mistake", points=3)
+def budget(draw: Draw) -> Flaw:
+    """From the MTTF of a GPU to the calendar."""
+    gpus, life, size = (
+        1024 * draw.number(4, 24),
+        draw.number(25, 70, 5) * 1000 * hour,
+        draw.number(60, 600, 10) * billion,
+    )
+    storage, away, days = draw.number(40, 300, 10) * GB, draw.number(5, 25) * minute, draw.number(20, 90)
+    gap = life / gpus
+    draw.require(failures.young_interval(14 * size / storage, gap) < gap / 3)
+    return flawed(
+        draw,
+        f"{gpus:,} GPUs train {fmt(size / 1e9, 'billion')} parameters, which takes {days} days of useful work. A GPU fails every"
+        f" {fmt(life, 'h', 5)}; a checkpoint has 14 bytes a parameter, blocks, and goes to storage of {fmt(storage, 'GB/s')}; to notice"
+        f" and restart takes {fmt(away, 'min')}.",
+        (
+            Line(
+                "MTBF of the job",
+                "s",
+                lambda _: float(failures.system_mtbf(life, gpus)),
+                {"The MTTF is of a GPU; a server has eight.": lambda _: 8 * gap},
+            ),
+            Line(
+                "A checkpoint",
+                "B",
+                lambda _: float(failures.checkpoint_size(size)),
+                {"Master weights and Adam's moments belong to it.": lambda _: 2 * size},
+            ),
+            Line(
+                "Its write",
+                "s",
+                lambda v: float(failures.checkpoint(v[1], storage_bandwidth=storage).stall),
+                {"Storage is rated in bytes, not in bits.": lambda v: 8 * v[1] / storage},
+            ),
+            Line(
+                "Work between two, by Young's rule",
+                "s",
+                lambda v: float(failures.young_interval(v[2], v[0])),
+                {
+                    "The 2 under the root is missing.": lambda v: (v[2] * v[0]) ** 0.5,
+                    "The job's MTBF belongs there, not a GPU's.": lambda v: float(failures.young_interval(v[2], life)),
+                },
+            ),
+            Line(
+                "Share lost, to first order",
+                "%",
+                lambda v: v[2] / v[3] + (v[3] / 2 + away) / v[0],
+                {
+                    "The writes are missing.": lambda v: (v[3] / 2 + away) / v[0],
+                    "Work since the last checkpoint is lost too.": lambda v: v[2] / v[3] + away / v[0],
+                },
+            ),
+            Line("On the calendar", "s", lambda v: days * day / (1 - v[4])),
+        ),
+        [
+            "Rates add, so the job's MTBF is a GPU's over their number.",
+            "Lost: write / interval + (interval / 2 + restart) / MTBF.",
+        ],
+    )
+
+
+@SET.design("How long a write stops it", "How often to write")
+def save(draw: Draw) -> Step:
+    """Checkpoint size and write time, then Young's rule."""
+    size, storage, gap = (
+        draw.number(30, 1200, 5) * billion,
+        draw.number(20, 400, 5) * GB,
+        draw.number(15, 120) * hour / 10,
+    )
+    write = float(failures.checkpoint(failures.checkpoint_size(size), storage_bandwidth=storage).stall)
+    right = float(failures.young_interval(write, gap))
+    draw.require(write > 2 and right > 4 * write)
+    first = Question(
+        f"A model of {fmt(size / 1e9, 'billion', 4)} parameters checkpoints 14 bytes a parameter to storage of"
+        f" {fmt(storage, 'GB/s')}; training stops meanwhile. How long does it stop?",
+        write,
+        "s",
+        mistakes={
+            "Weights alone: master weights and Adam's moments belong to the checkpoint.": write / 7,
+            "Bits for bytes: storage is rated in bytes.": 8 * write,
+        },
+        hints=["Bytes of the checkpoint over bytes a second."],
+        way=f"{fmt(14 * size, 'TB')} / {fmt(storage, 'GB/s')} = {fmt(write, 's')}.",
+    )
+    second = Question(
+        f"The job's MTBF is {fmt(gap, 'h')}. How much work should lie between two checkpoints, by Young's rule?",
+        right,
+        "s",
+        tolerance=0.03,
+        mistakes={
+            "The 2 under the root is missing.": right / 2**0.5,
+            "Write and MTBF stand under the root together.": 2 * write * gap,
+            "That is the MTBF: by then a failure is likely.": gap,
+        },
+        hints=["sqrt(2 x write x MTBF)."],
+        way=f"sqrt(2 x {fmt(write, 's')} x {fmt(gap, 'h')}) = {fmt(right, 's')}.",
+    )
+    return first, second, lambda found: float(failures.young_interval(found, gap))
 
 
 @SET.essay(

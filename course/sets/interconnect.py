@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from clusterlab import interconnect
+from clusterlab import contention, interconnect
 from clusterlab.units import GB, MB, fmt, us
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("interconnect", "Interconnect: what it costs to exchange")
@@ -36,6 +37,26 @@ def copy(draw: Draw) -> Question:
         },
         hints=["How many bytes pass in a second?"],
         way=f"{label} Gbit/s is {fmt(port, 'GB/s')}; {fmt(size, 'GB')} take {fmt(right, 's')}.",
+    )
+
+
+@SET.problem("Gradients, by hand")
+def gradients(draw: Draw) -> Estimate:
+    """Twice the buffer over the port."""
+    size, n = draw.one_of((7, 13, 30, 70)), draw.one_of((64, 128, 256, 512))
+    label, port = _gbit(draw)
+    right = 2 * 4 * size * 1e9 / port
+    return Estimate(
+        f"{n} servers all-reduce the gradients of {size} billion parameters, 4 bytes each, on one ring of a port of {label} Gbit/s"
+        " a server. How long does it take?",
+        right,
+        "s",
+        mistakes={
+            "Bits for bytes: the port's label counts bits.": right / 8,
+            "A step of the ring moves a chunk, not the whole buffer.": n * right,
+        },
+        hints=["A large ring sends the buffer twice, and nearly nothing depends on its size."],
+        way=f"Twice {4 * size} GB at {label / 8:g} GB/s: about {rough(right)} s.",
     )
 
 
@@ -150,28 +171,94 @@ def levels(draw: Draw) -> Question:
     )
 
 
-@SET.problem("A fat tree")
-def tree(draw: Draw) -> Question:
-    """How many hosts two tiers connect."""
-    radix, times = draw.one_of((32, 36, 40, 48, 64, 72, 80, 96, 128, 144)), draw.one_of((1, 3))
-    tiers = draw.one_of((2, 3))
-    right = float(interconnect.fat_tree_capacity(radix, tiers=tiers, oversubscription=times))
-    other = float(interconnect.fat_tree_capacity(radix, tiers=5 - tiers, oversubscription=times))
-    draw.require(radix % 4 == 0 and right < 2e6)
-    return Question(
-        f"Switches of {radix} ports make a fat tree of {tiers} tiers, oversubscribed {times}:1 at the leaves. How many hosts"
-        " does it take at most?",
-        right,
-        "hosts",
-        tolerance=0.005,
-        mistakes={
-            f"That is a tree of {5 - tiers} tiers.": other,
-            "Half of a leaf's ports lead up.": 2 * right,
-            "Half of that: the core's ports all lead down.": right / 2,
-        },
-        hints=["How many of a leaf's ports are for hosts?", "Each tier below the core gives half its ports upwards."],
-        way=f"{fmt(right, 'hosts', 6)}, by the law of `topology.fat_tree_capacity`.",
+@SET.problem("A fabric with a mistake", points=3)
+def fabric(draw: Draw) -> Flaw:
+    """Leaves, cables, spines, halves."""
+    radix, size = draw.one_of((32, 64, 128)), draw.number(2, 40) * GB
+    label, port = _gbit(draw)
+    hosts = radix * draw.one_of([half for half in (4, 8, 16, 32) if half <= radix // 4])
+    return flawed(
+        draw,
+        f"A fabric of {hosts:,} GPUs with a port of {label} Gbit/s each: switches of {radix} ports in two tiers, as many cables up"
+        " as down.",
+        (
+            Line(
+                "GPUs under a leaf", "GPUs", lambda _: radix / 2, {"Half of a leaf's ports lead up.": lambda _: radix}
+            ),
+            Line("Leaves", "leaves", lambda v: hosts / v[0]),
+            Line(
+                "Cables from leaves to spines",
+                "cables",
+                lambda v: v[1] * v[0],
+                {"Every GPU has its cable up, not every server of eight.": lambda v: v[1] * v[0] / 8},
+            ),
+            Line(
+                "Spines",
+                "spines",
+                lambda v: v[2] / radix,
+                {"A spine has nothing above it: all of its ports lead down.": lambda v: v[2] / (radix / 2)},
+            ),
+            Line(
+                "Bandwidth from one half of the GPUs to the other",
+                "B/s",
+                lambda _: hosts / 2 * port,
+                {
+                    "The port's label counts bits.": lambda _: hosts / 2 * port * 8,
+                    "Half of the GPUs send, the other half receives.": lambda _: hosts * port,
+                },
+            ),
+            Line(
+                f"Ring all-reduce of {fmt(size, 'GB')} over all, latency aside",
+                "s",
+                lambda _: float(interconnect.ring_all_reduce(size, hosts, bandwidth=port, latency=0).time),
+                {"An all-reduce goes around twice.": lambda _: size / port},
+            ),
+        ),
+        ["Count ports: a leaf's go half down and half up, a spine's all go down."],
     )
+
+
+@SET.design("The fullest uplink", "What it does to a copy")
+def collide(draw: Draw) -> Step:
+    """Flows that draw their uplinks, and the time of the slowest."""
+    links, flows = draw.one_of((8, 16, 32)), draw.one_of((8, 12, 16, 24, 32, 64))
+    label, port = _gbit(draw)
+    size = draw.number(2, 60) * GB
+    most = float(contention.fullest_link(flows, links))
+    draw.require(flows >= links)
+    time = most * size / port
+    first = Question(
+        f"{flows} flows leave a leaf switch, and each draws one of its {links} uplinks by a hash. How many flows are on the fullest"
+        " uplink, on average?",
+        most,
+        "flows",
+        mistakes={
+            "That is the mean uplink; the collective waits for the fullest.": flows / links,
+            "All on one uplink is the worst draw, not the mean one.": float(flows),
+            "That is the share of uplinks that carry anything.": float(contention.busy_share(flows, links)),
+        }
+        if flows > links
+        else {
+            "That is the mean uplink; the collective waits for the fullest.": flows / links,
+            "All on one uplink is the worst draw, not the mean one.": float(flows),
+        },
+        hints=["Balls in bins: `contention.fullest_link`."],
+        way=f"{most:.3g} of {flows}, where the mean uplink has {flows / links:g}.",
+    )
+    second = Question(
+        f"Each flow carries {fmt(size, 'GB')}; an uplink and a port have {label} Gbit/s, and flows on one uplink share it evenly. When is"
+        " the slowest flow done, on average?",
+        time,
+        "s",
+        mistakes={
+            "That is a flow that has an uplink for itself.": size / port,
+            "Bits for bytes: the label counts bits.": time / 8,
+            "The uplink carries its flows side by side, not all flows of the leaf.": flows * size / port,
+        },
+        hints=["The fullest uplink must carry all its flows."],
+        way=f"{most:.3g} x {fmt(size, 'GB')} / {fmt(port, 'GB/s')} = {fmt(time, 's')}.",
+    )
+    return first, second, lambda found: found * size / port
 
 
 @SET.essay(

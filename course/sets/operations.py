@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from clusterlab import operations
-from clusterlab.units import GB, fmt, hour, minute
-from course.problems import Draw, ProblemSet
+from clusterlab import failures, operations
+from clusterlab.units import GB, day, fmt, hour, minute
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("operations", "Operations: feed it, share it, watch it")
@@ -33,29 +34,24 @@ def reads(draw: Draw) -> Question:
     )
 
 
-@SET.problem("What a file system takes")
-def files(draw: Draw) -> Question:
-    """Writes of a parallel file system with copies."""
-    servers, drives, copies = draw.number(8, 240, 4), draw.one_of((8, 12, 16, 24)), draw.one_of((2, 3))
-    write, gbit = draw.number(15, 60) / 10 * GB, draw.one_of((100, 200, 400))
-    ports = draw.one_of((1, 2))
-    port = ports * gbit * 1e9 / 8
-    kept = {"drives": drives, "drive_read": 7 * GB, "drive_write": write, "drive_capacity": 15e12}
-    one = operations.file_system(servers, **kept, network=port, copies=copies)
-    right = float(one.write)
-    return Question(
-        f"A file system has {servers} servers of {drives} drives, which write {fmt(write, 'GB/s')} each, and {ports}"
-        f" port{'s' * (ports > 1)} of {gbit} Gbit/s a server. It keeps {copies} copies of each byte. How fast does it write?",
+@SET.problem("What a pause costs, by hand")
+def pause(draw: Draw) -> Estimate:
+    """Minutes that all GPUs wait, in dollars a month."""
+    gpus, rent = 1024 * draw.number(2, 24), draw.one_of((2, 2.5, 3, 4))
+    minutes, every = draw.number(10, 40, 5), draw.number(3, 12)
+    right = gpus * rent * 720 * minutes / (60 * every)
+    return Estimate(
+        f"{gpus:,} GPUs at ${rent:g} an hour stand still for {minutes} minutes every {every} hours. What does that cost in a month of 30"
+        " days?",
         right,
-        "B/s",
+        "$",
         mistakes={
-            "Every copy passes a port and a drive: the copies are missing.": copies * right,
-            "The slower of ports and drives decides.": float(max(one.writes.values())),
-            "That is a single server.": right / servers,
+            "That is a day.": right / 30,
+            "You counted servers: every GPU waits.": right / 8,
+            "They stand still for a part of the time, not all of it.": gpus * rent * 720.0,
         },
-        hints=["What do all drives write, what do all ports pass?", "The smaller of them, over the copies."],
-        way=f"Drives {fmt(one.writes['drives'], 'GB/s', 4)}, ports {fmt(one.writes['network'], 'GB/s', 4)}, after"
-        f" {copies} copies.",
+        hints=["Rent of a month, times the share of the time."],
+        way=f"{gpus:,} x ${rent:g} x 720 h is about ${rough(gpus * rent * 720)}; of it {rough(minutes / (60 * every))}.",
     )
 
 
@@ -141,26 +137,6 @@ def timeout(draw: Draw) -> Question:
     )
 
 
-@SET.problem("Empty a rack")
-def drain(draw: Draw) -> Question:
-    """How long a group of nodes takes to become free."""
-    nodes, length = draw.number(2, 96), draw.number(2, 30) * hour / 2
-    right = float(operations.drain(nodes, length).time)
-    return Question(
-        f"{nodes} servers run a job each; jobs last {fmt(length, 'h')} on average, and a constant rate ends them. You stop new"
-        " ones. How long until the last is done, on average?",
-        right,
-        "s",
-        mistakes={
-            "That is one job's mean: you wait for the longest of them.": length,
-            "The mean of the last is no worst case: it grows with the harmonic sum, not with n.": nodes * length,
-            "ln n alone forgets 0.58 of it: Euler's constant.": length * float(np.log(nodes)),
-        },
-        hints=["The first of n ends after L / n, the next after L / (n - 1) more ...", "L x (1 + 1/2 + ... + 1/n)."],
-        way=f"{fmt(length, 'h')} x {right / length:.3f} = {fmt(right, 'h')}.",
-    )
-
-
 @SET.problem("Read the symptom", points=1)
 def symptom(draw: Draw) -> Question:
     """A choice: what slows an all-reduce."""
@@ -179,6 +155,95 @@ def symptom(draw: Draw) -> Question:
         },
         hints=["What grows with the bytes, what with the hops, what with neither?"],
     )
+
+
+@SET.problem("A repair shop with a mistake", points=3)
+def shop(draw: Draw) -> Flaw:
+    """From failures of servers to what a job loses."""
+    servers, life, repair = draw.number(200, 3000, 20), draw.number(2000, 9000, 100), draw.number(2, 10)
+    false, hands, stop = draw.one_of((0.5, 0.6, 0.7, 0.75, 0.8)), draw.number(5, 30) / 10, draw.number(15, 60, 5)
+    share = draw.number(20, 70, 5)
+    used = servers * share // 100
+    draw.require(servers * 24 / life * stop * minute * share / 100 < 0.5 * day)
+    return flawed(
+        draw,
+        f"A cluster of {servers:,} servers of eight GPUs; one fails every {life:,} hours of its own and is away for {repair} days."
+        f" {fmt(false, '%')} of the alarms are false. Looking after an alarm takes a technician {hands:g} h. A job on {used:,} of the servers"
+        f" stops for {stop} minutes when one of its own fails.",
+        (
+            Line(
+                "Failures a day",
+                "failures",
+                lambda _: servers * 24 / life,
+                {"The rate is a server's, not a GPU's.": lambda _: 8 * servers * 24 / life},
+            ),
+            Line(
+                "Servers away, on average",
+                "servers",
+                lambda v: v[0] * repair,
+                {"Each stays away for days, not for one: Little's law.": lambda v: v[0]},
+            ),
+            Line(
+                "Alarms a day",
+                "alarms",
+                lambda v: v[0] / (1 - false),
+                {"The false ones come on top of the true ones.": lambda v: v[0]},
+            ),
+            Line(
+                "Hours of technicians a day",
+                "hours",
+                lambda v: v[2] * hands,
+                {"A false alarm takes as long as a true one.": lambda v: v[0] * hands},
+            ),
+            Line(
+                "Share of the time that the job stands",
+                "%",
+                lambda v: v[0] * used / servers * stop * minute / day,
+                {"The job stops for its own servers alone.": lambda v: v[0] * stop * minute / day},
+            ),
+            Line(
+                "GPUs' worth of work lost to that",
+                "GPUs",
+                lambda v: v[4] * 8 * used,
+                {"A server has eight GPUs.": lambda v: v[4] * used},
+            ),
+        ),
+        ["Servers away = failures a day x days away."],
+    )
+
+
+@SET.design("What a canary can see", "The chance that it sees nothing")
+def canary(draw: Draw) -> Step:
+    """A slow bug in new firmware: expected strikes, then the chance of none."""
+    bug, servers, soak = draw.number(500, 6000, 50), draw.number(4, 64, 2), draw.number(6, 96, 2)
+    strikes = servers * soak / bug
+    draw.require(0.1 < strikes < 3)
+    right = float(1 - failures.failure_probability(servers * soak * hour, bug * hour))
+    first = Question(
+        f"New firmware has a bug that strikes once in {bug:,} server-hours. A canary of {servers} servers runs it for {soak} hours. How many"
+        " strikes are to be expected?",
+        strikes,
+        "strikes",
+        mistakes={
+            "That is one server's share.": soak / bug,
+            "That is upside down.": bug / (servers * soak),
+            "Server-hours are counted, not GPU-hours.": 8 * strikes,
+        },
+        hints=["Server-hours that ran, over server-hours of a strike."],
+        way=f"{servers} x {soak} / {bug:,} = {fmt(strikes)}.",
+    )
+    second = Question(
+        "The bug strikes at a constant rate. What is the chance that the canary sees nothing of it, and the firmware goes everywhere?",
+        right,
+        "%",
+        mistakes={
+            "That is the chance to see it.": 1 - right,
+            "A chance doesn't fall in a straight line: e^-x, not 1 - x.": 1 - strikes if strikes != 1 else 3.0,
+        },
+        hints=["No strike at all: e to the minus of what is expected."],
+        way=f"e^-{strikes:.3g} = {fmt(right, '%')}.",
+    )
+    return first, second, lambda found: float(np.exp(-found))
 
 
 @SET.essay(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from clusterlab import interconnect, parallelism, scaling
-from clusterlab.model import Layout, Workload, parameters, transformer
+from clusterlab.model import transformer
 from clusterlab.units import GB, TFLOP, billion, day, fmt, trillion
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("parallelism", "Parallelism: one model on many GPUs")
@@ -33,6 +34,26 @@ def run(draw: Draw) -> Question:
         },
         hints=["FLOPs: 6 N D, backward included.", "FLOP/s: GPUs x peak x MFU."],
         way=f"6 N D = {6 * parameters * tokens:.3g} FLOP at {fmt(gpus * peak * mfu, 'EFLOP/s')} take {fmt(right, 's')}.",
+    )
+
+
+@SET.problem("Room for a model, by hand")
+def room(draw: Draw) -> Estimate:
+    """State over memory."""
+    size, memory = draw.one_of((13, 30, 70, 120, 180, 400)), draw.one_of((40, 80, 141, 192))
+    right = 18 * size / memory
+    draw.require(right > 4)
+    return Estimate(
+        f"A dense model of {size} billion parameters trains in BF16 with FP32 gradients and Adam, in the usual mixed precision; its"
+        f" state is cut evenly over GPUs of {memory} GB. How many GPUs does the state alone fill?",
+        right,
+        "GPUs",
+        mistakes={
+            "Those are the weights alone: gradients and the optimizer take most.": right / 9,
+            "Bytes are counted, not bits.": 8 * right,
+        },
+        hints=["Bytes a parameter: 2 of weight, 4 of gradient, 12 of the optimizer."],
+        way=f"18 x {size} = {18 * size:,} GB, over {memory}: about {rough(right)}.",
     )
 
 
@@ -144,53 +165,100 @@ def tensor(draw: Draw) -> Question:
     )
 
 
-@SET.problem("Microbatches of a layout")
-def microbatches(draw: Draw) -> Question:
-    """Count the ranks, then the microbatches."""
-    tp, pp, dp, each = draw.one_of((2, 4, 8)), draw.one_of((4, 8, 16)), draw.number(2, 32), draw.one_of((1, 2))
-    count = draw.number(2, 24)
-    layout, workload = (
-        Layout(tp=tp, pp=pp, dp=dp, microbatch=each),
-        Workload(sequence=8192, global_batch=dp * each * count),
-    )
-    right = float(layout.microbatches(workload))
-    gpus = int(layout.gpus)
-    return Question(
-        f"{gpus:,} GPUs run TP{tp} and PP{pp}, the rest is data parallelism. The global batch is"
-        f" {dp * each * count * 8192:,} tokens of sequences of 8,192, and a microbatch holds {each} sequence"
-        f"{'s' * (each > 1)}. How many microbatches does each pipeline work through in a step?",
-        right,
-        "microbatches",
-        tolerance=0,
-        mistakes={
-            "TP ranks share a sequence: they are no replicas.": right / tp,
-            "The stages of a pipeline share a sequence: they are no replicas.": right / pp,
-            **({"Those are sequences: divide by the microbatch.": right * each} if each > 1 else {}),
-        },
-        hints=["How many replicas are there?", "GPUs / (TP x PP) replicas share the batch."],
-        way=f"{gpus:,} / ({tp} x {pp}) = {dp} replicas; {dp * each * count:,} sequences / {dp} / {each} = {right:.0f}.",
+@SET.problem("A layout with a mistake", points=3)
+def layout(draw: Draw) -> Flaw:
+    """From replicas to the MFU."""
+    size, tp, pp = draw.number(30, 400, 10) * billion, draw.one_of((2, 4, 8)), draw.one_of((4, 8, 16))
+    replicas, each, share = draw.number(4, 32), pp * draw.number(1, 5), draw.number(50, 65) / 100
+    gpus, peak, batch = tp * pp * replicas, 989 * TFLOP, replicas * each
+    draw.require(gpus >= 128)
+    return flawed(
+        draw,
+        f"{fmt(size / 1e9, 'billion')} parameters train on {gpus:,} GPUs of 989 TFLOP/s with TP{tp} and PP{pp}, the rest data"
+        f" parallelism: {batch} sequences of 8,192 tokens a step, one a microbatch, 1F1B. A stage that works reaches"
+        f" {fmt(share, '%')} of the peak; exchanges are hidden.",
+        (
+            Line(
+                "Replicas",
+                "replicas",
+                lambda _: gpus / (tp * pp),
+                {
+                    "TP ranks share a sequence: they are no replicas.": lambda _: gpus / pp,
+                    "Stages of a pipeline share a sequence: they are no replicas.": lambda _: gpus / tp,
+                },
+            ),
+            Line("Microbatches of a pipeline", "microbatches", lambda v: batch / v[0]),
+            Line(
+                "Bubble over work",
+                "%",
+                lambda v: (pp - 1) / v[1],
+                {"The bubble shrinks with microbatches, not with replicas.": lambda v: (pp - 1) / v[0]},
+            ),
+            Line(
+                "Work of a step",
+                "FLOP",
+                lambda _: 6 * size * batch * 8192,
+                {"The backward pass is missing.": lambda _: 2 * size * batch * 8192},
+            ),
+            Line(
+                "Time of a step",
+                "s",
+                lambda v: v[3] / (gpus * peak * share) * (1 + v[2]),
+                {"GPUs are counted, not servers of eight.": lambda v: 8 * v[3] / (gpus * peak * share) * (1 + v[2])},
+            ),
+            Line(
+                "MFU",
+                "%",
+                lambda v: v[3] / (v[4] * gpus * peak),
+                {"That is the share while a stage works; it also waits.": lambda _: share},
+            ),
+        ),
+        ["How many GPUs make one replica?", "Bubble over work: (p - 1) / m."],
     )
 
 
-@SET.problem("A mixture's FLOPs")
-def mixture(draw: Draw) -> Question:
-    """Active against total parameters."""
-    model = transformer(draw.one_of(("DeepSeek-V3", "Mixtral 8x7B", "Qwen3 235B-A22B", "gpt-oss 120B", "Kimi K2")))
-    count, tokens = parameters(model), draw.number(20, 300) * trillion / 10
-    right = 6 * float(count.active) * tokens
-    return Question(
-        f"{model.name} has {fmt(count.total / 1e9, 'billion', 4)} parameters, of which a token uses"
-        f" {fmt(count.active / 1e9, 'billion', 4)}. How many FLOPs does training on {fmt(tokens / 1e12, 'trillion')} tokens"
-        " take, attention scores aside?",
-        right,
-        "FLOP",
+@SET.design("A step that computes", "A step that waits")
+def whole_step(draw: Draw) -> Step:
+    """Compute time of a step, then its MFU with a bubble and what shows of the exchanges."""
+    size, gpus, share = draw.number(20, 420, 5) * billion, 256 * draw.number(1, 32), draw.number(50, 65) / 100
+    tokens, bubble, shows = draw.number(2, 16), draw.number(8, 35) / 100, draw.number(8, 30) / 100
+    work, peak = 6 * size * tokens * 1e6, gpus * 989 * TFLOP
+    compute = work / (peak * share)
+    draw.require(0.5 < compute < 60)
+    exposed = float(f"{shows * compute:.2g}")
+
+    def mfu(found: float) -> float:
+        return work / peak / (found * (1 + bubble) + exposed)
+
+    right = mfu(compute)
+    first = Question(
+        f"{fmt(size / 1e9, 'billion')} parameters, {tokens} million tokens a step, {gpus:,} GPUs of 989 TFLOP/s (dense), which reach"
+        f" {fmt(share, '%')} of that while they compute. How long would a step take if it did nothing but compute?",
+        compute,
+        "s",
         mistakes={
-            "A token passes through the active parameters alone.": 6 * float(count.total) * tokens,
-            "The backward pass is missing.": right / 3,
+            "The backward pass is missing.": compute / 3,
+            "That is at the full peak.": compute * share,
+            "8 N D counts recomputation, which isn't asked for.": compute * 8 / 6,
         },
-        hints=["Which parameters does a token meet?", "6 FLOPs for each of those and each token."],
-        way=f"6 x {fmt(count.active / 1e9, 'billion', 4)} x {fmt(tokens / 1e12, 'trillion')} = {right:.3g} FLOP.",
+        hints=["6 N D over what the GPUs reach."],
+        way=f"{work:.3g} FLOP / {fmt(peak * share, 'EFLOP/s')} = {fmt(compute, 's')}.",
     )
+    second = Question(
+        f"A pipeline's bubble adds {fmt(bubble, '%')} to that, and exchanges that nothing hides take {fmt(exposed, 's', 2)} a step. What is"
+        " the MFU of the whole step?",
+        right,
+        "%",
+        tolerance=0.015,
+        mistakes={
+            "That is while it computes; it also waits.": share,
+            "The exchanges are missing.": share / (1 + bubble),
+            "The bubble is missing.": work / peak / (compute + exposed),
+        },
+        hints=["The step is longer by both.", "MFU = 6 N D / (peak of all GPUs x time of the step)."],
+        way=f"A step takes {fmt(compute * (1 + bubble) + exposed, 's')}.",
+    )
+    return first, second, mfu
 
 
 @SET.essay(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from clusterlab import power, scaling, serving
+from clusterlab import power, scaling
 from clusterlab.units import TFLOP, billion, day, fmt, hour, kW, trillion
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("plan", "A plan: what to build, and how sure")
@@ -34,6 +35,31 @@ def joint(draw: Draw) -> Question:
         },
         hints=["How many steps are there?", "Time over steps."],
         way=f"{fmt(steps)} steps in {days} days.",
+    )
+
+
+@SET.problem("Days of a run, by hand")
+def days(draw: Draw) -> Estimate:
+    """A plan on the back of an envelope."""
+    size, tokens, gpus = (
+        draw.one_of((8, 30, 70, 120, 400)),
+        draw.one_of((2, 5, 10, 15)),
+        1000 * draw.one_of((1, 2, 4, 8, 16)),
+    )
+    work, rate = 6 * size * billion * tokens * trillion, gpus * 4e14
+    right = work / rate
+    draw.require(day < right < 300 * day)
+    return Estimate(
+        f"{size} billion parameters, {tokens} trillion tokens, {gpus:,} GPUs that usefully do 400 TFLOP/s each. How long is the run?",
+        right,
+        "s",
+        mistakes={
+            "The backward pass is missing.": right / 3,
+            "You counted servers; those are GPUs.": 8 * right,
+            "A day has 86,400 seconds, not 3,600.": 24 * right,
+        },
+        hints=["6 N D, over all GPUs; a day has about 1e5 seconds."],
+        way=f"{rough(work)} FLOP / {rough(rate)} a second is {rough(right)} s, over 1e5 s a day.",
     )
 
 
@@ -117,59 +143,6 @@ def sure(draw: Draw) -> Question:
     )
 
 
-@SET.problem("Own or rent")
-def own(draw: Draw) -> Question:
-    """The utilisation from which owning wins."""
-    capital, running = draw.number(38, 78) * 1000, draw.number(20, 60) * 100
-    rate, life, rent = draw.number(6, 14) / 100, draw.number(4, 6), draw.number(220, 420, 5) / 100
-    year = 365.25 * day
-    yearly = float(scaling.annuity(capital, rate=rate, life=life * year)) + running
-    hours = year / hour
-    right = float(scaling.break_even_utilisation(yearly / hours, rent))
-    draw.require(0.3 < right < 0.98)
-    straight = float(scaling.break_even_utilisation((capital / life + running) / hours, rent))
-    return Question(
-        f"A GPU with its server, network and hall costs ${capital:,} and ${running:,} a year to run. It lasts {life} years;"
-        f" money costs {fmt(rate, '%')} a year. Renting costs ${rent:.2f} an hour, only when you need it. From which utilisation"
-        " on is owning cheaper?",
-        right,
-        "%",
-        mistakes={
-            "Interest is missing: an annuity, not a straight line.": straight,
-            "What it costs to run is missing.": float(scaling.break_even_utilisation((yearly - running) / hours, rent)),
-            "That is how much cheaper owning is when it's always used.": 1 - right,
-        },
-        hints=["What does owning cost a year? `economics.annuity`.", "A year has 8,766 hours. Over the rent of one."],
-        way=f"${yearly:,.0f} a year, ${yearly / hours:.2f} an hour, of ${rent:.2f}.",
-    )
-
-
-@SET.problem("A fleet for a promise")
-def fleet(draw: Draw) -> Question:
-    """Replicas: peak traffic by Little's law, spares on top."""
-    rate, answer, pace = draw.number(20, 400, 5), draw.number(200, 900, 50), draw.number(20, 60, 5)
-    batch, gpus = draw.number(80, 400, 10), draw.one_of((4, 8, 16))
-    load = draw.number(70, 90, 5) / 100
-    users = float(serving.little_law(rate, answer / pace))
-    replicas = math.ceil(users / (load * batch))
-    draw.require(8 < replicas < 2000)
-    right = gpus * replicas
-    return Question(
-        f"At the peak {rate} requests come a second, with answers of {answer} tokens that users read at {pace} tokens a second."
-        f" A replica of {gpus} GPUs holds {batch} users, and you fill it to {fmt(load, '%')}. How many GPUs, in whole replicas?",
-        right,
-        "GPUs",
-        tolerance=0.004,
-        mistakes={
-            "Those are replicas.": replicas,
-            "Filled to the last place, the promise breaks: the load is missing.": gpus * math.ceil(users / batch),
-            "Requests stay for a whole answer: users = rate x time.": gpus * math.ceil(rate / (load * batch)),
-        },
-        hints=["How many users are there at once? Little's law.", "Over the places that you fill, rounded up."],
-        way=f"{users:,.0f} users at once, {replicas} replicas.",
-    )
-
-
 @SET.problem("A tighter date", points=1)
 def tighter(draw: Draw) -> Question:
     """A choice: what narrows which interval."""
@@ -187,6 +160,102 @@ def tighter(draw: Draw) -> Question:
         },
         hints=["Which assumption of the plan multiplies its time?"],
     )
+
+
+@SET.problem("A plan with a mistake", points=3)
+def whole(draw: Draw) -> Flaw:
+    """From the model to the bill, with one joint that doesn't hold."""
+    size, tokens = draw.number(30, 500, 5) * billion, draw.number(20, 160) * trillion / 10
+    gpus, mfu, good = 256 * draw.number(8, 96), draw.number(33, 46) / 100, draw.number(70, 88) / 100
+    watts, ratio, rent = draw.number(1150, 1500, 10), draw.number(126, 160) / 100, draw.number(160, 380, 5) / 100
+    work, peak = 6 * size * tokens, 989 * TFLOP
+    draw.require(3 * day < work / (gpus * peak * mfu) < 300 * day)
+    return flawed(
+        draw,
+        f"{fmt(size / 1e9, 'billion')} parameters, {fmt(tokens / 1e12, 'trillion')} tokens, {gpus:,} GPUs of 989 TFLOP/s (dense). MFU"
+        f" {fmt(mfu, '%')}, goodput {fmt(good, '%')}, {watts:,} W of IT a GPU, a PUE of {ratio:g}, ${rent:.2f} a GPU-hour.",
+        (
+            Line("Work", "FLOP", lambda _: work, {"The backward pass is missing.": lambda _: work / 3}),
+            Line(
+                "Useful time",
+                "s",
+                lambda v: v[0] / (gpus * peak * mfu),
+                {
+                    "That is a sparse peak; training is dense.": lambda v: v[0] / (2 * gpus * peak * mfu),
+                    "The MFU is missing.": lambda v: v[0] / (gpus * peak),
+                },
+            ),
+            Line(
+                "Time on the calendar",
+                "s",
+                lambda v: v[1] / good,
+                {"Lost time comes on top of the useful.": lambda v: v[1] * good},
+            ),
+            Line(
+                "GPU-hours",
+                "GPU-hours",
+                lambda v: gpus * v[2] / hour,
+                {"GPUs are paid for, not servers of eight.": lambda v: gpus * v[2] / hour / 8},
+            ),
+            Line(
+                "Power at the meter",
+                "W",
+                lambda _: gpus * watts * ratio,
+                {
+                    "The PUE is missing.": lambda _: gpus * watts,
+                    "The PUE multiplies what IT draws.": lambda _: gpus * watts / ratio,
+                },
+            ),
+            Line("Energy at the meter", "MWh", lambda v: v[4] * v[2]),
+            Line("Rent", "$", lambda v: v[3] * rent, {"Rent is of an hour, not of a day.": lambda v: v[3] * rent / 24}),
+        ),
+        ["6 N D, then over GPUs x peak x MFU, then over the goodput."],
+    )
+
+
+@SET.design("GPUs for a date", "What they cost, spares included")
+def date(draw: Draw) -> Step:
+    """GPUs for a deadline, then their rent with spares."""
+    size, tokens, time = draw.number(30, 420, 5) * billion, draw.number(20, 160) * trillion / 10, draw.number(25, 120)
+    mfu, good, spare = draw.number(33, 46) / 100, draw.number(80, 95) / 100, draw.number(3, 12) / 100
+    rent = draw.number(160, 380, 5) / 100
+    work, peak = 6 * size * tokens, 989 * TFLOP
+    gpus = work / (peak * mfu * good * time * day)
+    draw.require(500 < gpus < 40_000)
+
+    def paid(found: float) -> float:
+        return found * (1 + spare) * time * 24 * rent
+
+    right = paid(gpus)
+    first = Question(
+        f"{fmt(size / 1e9, 'billion')} parameters on {fmt(tokens / 1e12, 'trillion')} tokens must be done in {time} days, at an MFU of"
+        f" {fmt(mfu, '%')} of 989 TFLOP/s and a goodput of {fmt(good, '%')}. How many GPUs must work?",
+        gpus,
+        "GPUs",
+        mistakes={
+            "The backward pass is missing.": gpus / 3,
+            "Goodput is missing: some of the days are lost.": gpus * good,
+            "The MFU is missing.": gpus * mfu,
+            "Those are servers of eight.": gpus / 8,
+        },
+        hints=["6 N D over what a GPU usefully does in that time."],
+        way=f"{work:.3g} FLOP / ({fmt(peak * mfu * good, 'TFLOP/s')} x {time} d) = {gpus:,.0f}.",
+    )
+    second = Question(
+        f"{fmt(spare, '%')} more GPUs stand by as spares, and all of them are paid for all {time} days at ${rent:.2f} an hour. What does it"
+        " cost?",
+        right,
+        "$",
+        tolerance=0.01,
+        mistakes={
+            "Spares are paid too.": right / (1 + spare),
+            "That is a day.": right / time,
+            "Those are servers: each GPU is paid.": right / 8,
+        },
+        hints=["GPUs that are paid x hours x rent."],
+        way=f"{gpus * (1 + spare):,.0f} GPUs for {24 * time:,} hours.",
+    )
+    return first, second, paid
 
 
 @SET.essay(

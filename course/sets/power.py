@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from clusterlab import catalogue, power
-from clusterlab.units import MW, TFLOP, MWh, day, fmt, hour, kW, kWh, minute
-from course.problems import Draw, ProblemSet
+from clusterlab.units import MW, TFLOP, MWh, billion, day, fmt, hour, kW, minute, trillion
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("power", "Power: from the chip to the grid")
@@ -45,6 +46,25 @@ def site(draw: Draw) -> Question:
     )
 
 
+@SET.problem("A year of electricity, by hand")
+def year(draw: Draw) -> Estimate:
+    """Megawatts to dollars."""
+    it, ratio, price = draw.number(5, 120, 5), draw.number(110, 150, 5) / 100, draw.number(4, 14) / 100
+    right = it * 1000 * ratio * 8760 * price
+    return Estimate(
+        f"{it} MW of IT run all year at a PUE of {ratio:g}; a kWh costs ${price:g}. What does the electricity cost in a year?",
+        right,
+        "$",
+        mistakes={
+            "That is a month.": right / 12,
+            "A megawatt is a thousand kilowatts.": right / 1000,
+            "That is an hour.": right / 8760,
+        },
+        hints=["kW x hours x price; a year has about 9,000 hours."],
+        way=f"{rough(it * ratio * 1000)} kW x 9e3 h x ${price:g}: about ${rough(right)}.",
+    )
+
+
 @SET.problem("Servers in a rack")
 def rack(draw: Draw) -> Question:
     """Whole servers within power and space."""
@@ -72,29 +92,6 @@ def rack(draw: Draw) -> Question:
     )
 
 
-@SET.problem("A year's energy")
-def energy(draw: Draw) -> Question:
-    """kWh, dollars."""
-    it, ratio, share = draw.number(2, 80) * MW / 2, draw.number(108, 150) / 100, draw.number(55, 90) / 100
-    price = draw.number(40, 140) / 1000
-    used = power.energy_footprint(share * it, 365 * day, pue=ratio, price=price / kWh)
-    right = float(used.cost)
-    return Question(
-        f"An IT load rated at {fmt(it, 'MW')} draws {fmt(share, '%')} of it on average; the PUE is {ratio:g}; a kWh costs"
-        f" ${price:g}. What does a year of 365 days cost?",
-        right,
-        "$",
-        mistakes={
-            "That is at the rating, not at the mean draw.": right / share,
-            "The PUE is missing.": right / ratio,
-            "That is a month of 30 days.": right * 30 / 365,
-            "That is one hour: a year has 8,760.": right / (365 * 24),
-        },
-        hints=["Mean draw x PUE x hours.", "8,760 hours."],
-        way=f"{fmt(used.energy, 'MWh', 4)} at ${price:g} a kWh: {fmt(right, '$')}.",
-    )
-
-
 @SET.problem("Water through a rack")
 def coolant(draw: Draw) -> Question:
     """Litres a minute."""
@@ -114,29 +111,6 @@ def coolant(draw: Draw) -> Question:
         },
         hints=["Heat = flow x density x heat capacity x rise.", "A cubic metre has 1,000 litres, a minute 60 seconds."],
         way=f"{flow:.3g} m³/s, or {fmt(right, 'l/min')}.",
-    )
-
-
-@SET.problem("Energy of a token")
-def token(draw: Draw) -> Question:
-    """Joules of training a token, at the meter."""
-    parameters, watts = draw.number(7, 450) * 1e9, draw.number(900, 2200, 20)
-    mfu, ratio, peak = draw.number(28, 52) / 100, draw.number(108, 140) / 100, 989 * TFLOP
-    right = 6 * parameters * float(power.energy_per(watts * ratio, mfu * peak))
-    return Question(
-        f"Training runs at an MFU of {fmt(mfu, '%')} on GPUs of {fmt(peak, 'TFLOP/s')}; each draws {watts:,} W with its share of"
-        f" server and network, and the PUE is {ratio:g}. How much energy does a token take, for a dense model of"
-        f" {fmt(parameters / 1e9, 'billion')} parameters?",
-        right,
-        "J",
-        mistakes={
-            "The backward pass is missing: 6 FLOPs a parameter, not 2.": right / 3,
-            "That is at the full peak: the MFU is missing.": right * mfu,
-            "The PUE is missing.": right / ratio,
-            "That is a sparse peak; training is dense.": right / 2,
-        },
-        hints=["Joules a FLOP: watts over FLOP/s reached.", "Times 6 N."],
-        way=f"{fmt(watts * ratio, 'W', 4)} / {fmt(mfu * peak, 'TFLOP/s')} x 6 N = {fmt(right, 'J')}.",
     )
 
 
@@ -187,6 +161,94 @@ def ride(draw: Draw) -> Question:
         hints=["Energy that arrives over the power of the whole site."],
         way=f"{eta:g} x {fmt(stored, 'MWh')} / {fmt(ratio * it, 'MW')} = {fmt(right, 'min')}.",
     )
+
+
+@SET.problem("A hall with a mistake", points=3)
+def hall(draw: Draw) -> Flaw:
+    """From the meter to servers, water and the bill."""
+    meter, ratio, server = draw.number(4, 60) * MW / 2, draw.number(126, 165) / 100, draw.number(98, 150) * kW / 10
+    rise, busy, price = draw.number(6, 14), draw.number(60, 90, 5) / 100, draw.number(40, 140, 5) / 1000
+    return flawed(
+        draw,
+        f"A hall has {fmt(meter, 'MW')} at the meter and a PUE of {ratio:g}. A server of eight GPUs of 700 W draws {fmt(server, 'kW')}, its"
+        f" share of the network included. Water (1 kg a litre, 4,180 J/(kg K)) takes the heat of the IT and warms by {rise} K. On"
+        f" average {fmt(busy, '%')} of the power is drawn; a kWh costs ${price:g}.",
+        (
+            Line(
+                "Power for IT",
+                "W",
+                lambda _: meter / ratio,
+                {"Cooling and distribution take their share of the meter's.": lambda _: meter},
+            ),
+            Line(
+                "Servers, before rounding down",
+                "servers",
+                lambda v: v[0] / server,
+                {"A server draws more than its eight chips.": lambda v: v[0] / 5600},
+            ),
+            Line("GPUs", "GPUs", lambda v: 8 * v[1], {"A server has eight GPUs.": lambda v: v[1]}),
+            Line(
+                "Water at full load",
+                "l/min",
+                lambda v: v[0] / (4180 * rise) * 60,
+                {"A minute has sixty seconds.": lambda v: v[0] / (4180 * rise)},
+            ),
+            Line(
+                "Energy of a year, at the meter",
+                "MWh",
+                lambda _: busy * meter * 8760 * hour,
+                {
+                    "The meter counts cooling as well.": lambda v: busy * v[0] * 8760 * hour,
+                    "A year has 8,760 hours.": lambda _: busy * meter * 720 * hour,
+                },
+            ),
+            Line("Its price", "$", lambda v: v[4] / 3.6e6 * price),
+        ),
+        ["The PUE is what the meter shows over what IT draws.", "Heat = flow x heat capacity x rise."],
+    )
+
+
+@SET.design("GPUs that the megawatts feed", "A run on them")
+def feed(draw: Draw) -> Step:
+    """GPUs of a site, then the days of a run."""
+    meter, ratio, watts = draw.number(10, 160) * MW / 2, draw.number(112, 150) / 100, draw.number(1150, 1900, 10)
+    size, tokens, mfu = (
+        draw.number(30, 420, 5) * billion,
+        draw.number(20, 200) * trillion / 10,
+        draw.number(33, 48) / 100,
+    )
+    gpus = meter / ratio / watts
+    work, peak = 6 * size * tokens, 989 * TFLOP
+    time = work / (gpus * peak * mfu)
+    draw.require(day < time < 400 * day and gpus > 2000)
+    first = Question(
+        f"A site has {fmt(meter, 'MW')} at the meter and a PUE of {ratio:g}. A GPU draws {watts:,} W with its share of server and network. How"
+        " many GPUs does the site feed?",
+        gpus,
+        "GPUs",
+        tolerance=0.01,
+        mistakes={
+            "The PUE is missing: cooling takes its share.": gpus * ratio,
+            "The PUE divides the megawatts; it doesn't add to them.": gpus * ratio**2,
+            "Those are servers of eight.": gpus / 8,
+        },
+        hints=["Megawatts for IT first."],
+        way=f"{fmt(meter / ratio, 'MW')} / {watts:,} W = {gpus:,.0f}.",
+    )
+    second = Question(
+        f"On all of them, {fmt(size / 1e9, 'billion')} parameters train on {fmt(tokens / 1e12, 'trillion')} tokens, at an MFU of"
+        f" {fmt(mfu, '%')} of 989 TFLOP/s. How long does it take?",
+        time,
+        "s",
+        mistakes={
+            "The backward pass is missing.": time / 3,
+            "The MFU is missing.": time * mfu,
+            "A sparse peak is twice too high.": time / 2,
+        },
+        hints=["6 N D over GPUs x peak x MFU."],
+        way=f"{work:.3g} FLOP / {fmt(gpus * peak * mfu, 'EFLOP/s')} = {fmt(time, 'd')}.",
+    )
+    return first, second, lambda found: work / (found * peak * mfu)
 
 
 @SET.essay(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from clusterlab import roofline
 from clusterlab.model import kv_cache_bytes, parameters, transformer
-from clusterlab.units import GB, TB, TFLOP, fmt
-from course.problems import Draw, ProblemSet
+from clusterlab.units import GB, PFLOP, TB, TFLOP, billion, fmt
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("roofline", "Roofline: what one accelerator can do")
@@ -38,6 +39,28 @@ def ridge(draw: Draw) -> Question:
             "The roof bends where peak / bandwidth FLOPs meet a byte.",
         ],
         way=f"{fmt(peak, 'TFLOP/s', 4)} / {fmt(bandwidth, 'TB/s')} = {fmt(right, 'FLOP/byte')}.",
+    )
+
+
+@SET.problem("A prompt, by hand")
+def prompt(draw: Draw) -> Estimate:
+    """FLOPs over what the GPUs do, with round numbers."""
+    size, tokens = draw.one_of((8, 32, 70, 120, 400)), 1000 * draw.number(2, 30)
+    gpus, peak, share = draw.one_of((8, 16)), draw.one_of((1, 2, 2.5)), draw.number(35, 60, 5) / 100
+    work, rate = 2 * size * billion * tokens, gpus * peak * PFLOP * share
+    right = work / rate
+    return Estimate(
+        f"A dense model of {size} billion parameters reads a prompt of {tokens:,} tokens on {gpus} GPUs of {peak:g} PFLOP/s"
+        f" (dense) each, at {fmt(share, '%')} of that. How long does it take?",
+        right,
+        "s",
+        mistakes={
+            "That is training: to read a token takes 2 FLOPs a parameter, not 6.": 3 * right,
+            "All GPUs work on it at the same time.": gpus * right,
+            "That is one token; the prompt has thousands.": right / tokens,
+        },
+        hints=["2 FLOPs a parameter and token."],
+        way=f"2 x {size:g}e9 x {tokens:,} is about {rough(work)} FLOP; {gpus} x {peak:g}e15 x {share:g} is about {rough(rate)} a second.",
     )
 
 
@@ -120,37 +143,6 @@ def batch(draw: Draw) -> Question:
     )
 
 
-@SET.problem("Room for the cache")
-def cache(draw: Draw) -> Question:
-    """How many users fit beside the weights."""
-    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Qwen3 32B", "Qwen3 14B", "Mistral 7B")))
-    context, gpus = 1000 * draw.number(4, 64), draw.one_of((1, 2, 4, 8))
-    capacity = draw.number(80, 288, 4) * GB
-    weights = 2 * parameters(model).total
-    each = float(kv_cache_bytes(model, context))
-    free = gpus * capacity - weights
-    draw.require(free / each > 30)
-    right = free / each
-    assert model.kv_heads
-    ungrouped = each * model.heads / model.kv_heads
-    return Question(
-        f"{model.name} ({model.layers} layers, {model.heads} heads, {model.kv_heads} KV heads of {model.head_dim}) runs on"
-        f" {gpus} GPU{'s' * (gpus > 1)} of {fmt(capacity, 'GB')} in BF16, weights {fmt(weights, 'GB', 4)}, cache in BF16 too."
-        f" How many users with {context:,} tokens of context fit, if nothing else takes memory?",
-        right,
-        "users",
-        tolerance=0.03,
-        mistakes={
-            "GQA caches the KV heads, not all heads.": free / ungrouped,
-            "A factor of two is missing: keys and values, two bytes each.": 2 * free / each,
-            "The weights take their share first.": gpus * capacity / each,
-            "A BF16 element has two bytes, not four.": free / each / 2,
-        },
-        hints=["Bytes of cache a token: 2 (K and V) x layers x KV heads x head size x 2 bytes.", "Weights first."],
-        way=f"{fmt(each, 'GB')} a user into {fmt(free, 'GB')}.",
-    )
-
-
 @SET.problem("Experts that must be read")
 def experts(draw: Draw) -> Question:
     """Distinct experts touched by a small batch."""
@@ -171,6 +163,95 @@ def experts(draw: Draw) -> Question:
         hints=["How likely is it that one given expert is chosen by none of the tokens?", "E (1 - (1 - k/E)^b)."],
         way=f"{count} x (1 - (1 - {used}/{count})^{tokens}) = {fmt(right)}.",
     )
+
+
+@SET.problem("A replica with a mistake", points=3)
+def replica(draw: Draw) -> Flaw:
+    """From the bytes of the weights to tokens a second."""
+    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Qwen3 32B", "Qwen3 14B", "Mistral 7B")))
+    gpus, memory = draw.one_of((2, 4, 8)), draw.number(80, 288, 4) * GB
+    bandwidth, context = draw.number(140, 800, 5) * TB / 100, 1000 * draw.number(4, 40)
+    count, each = float(parameters(model).total), float(kv_cache_bytes(model, context))
+    draw.require(gpus * memory > 2 * count + 40 * each)
+    grouped = model.heads / (model.kv_heads or model.heads)
+    return flawed(
+        draw,
+        f"{model.name} ({fmt(count / 1e9, 'billion')} parameters, {model.layers} layers, {model.heads} heads, {model.kv_heads} KV"
+        f" heads of {model.head_dim}) decodes in BF16, cache too, on {gpus} GPUs of {fmt(memory, 'GB')} and"
+        f" {fmt(bandwidth, 'TB/s')} each. Users have {context:,} tokens of context.",
+        (
+            Line("Weights", "B", lambda _: 2 * count, {"BF16 has two bytes.": lambda _: count}),
+            Line(
+                "Room for caches",
+                "B",
+                lambda v: gpus * memory - v[0],
+                {"The weights take their share of the memory first.": lambda _: gpus * memory},
+            ),
+            Line(
+                "Cache of a user",
+                "B",
+                lambda _: each,
+                {
+                    "Keys and values are two.": lambda _: each / 2,
+                    "GQA caches the KV heads, not all heads.": lambda _: grouped * each,
+                },
+            ),
+            Line("Users at once", "users", lambda v: v[1] / v[2]),
+            Line(
+                "A decoding step, which reads weights and caches",
+                "s",
+                lambda v: (v[0] + v[3] * v[2]) / (gpus * bandwidth),
+                {
+                    "The caches are read too.": lambda v: v[0] / (gpus * bandwidth),
+                    "All GPUs read their shares at the same time.": lambda v: (v[0] + v[3] * v[2]) / bandwidth,
+                },
+            ),
+            Line("All users together", "tokens/s", lambda v: v[3] / v[4]),
+        ),
+        ["Do each line again from the ones before it: bytes first, then their quotients."],
+    )
+
+
+@SET.design("A crowd to remember", "The pace that it gets")
+def crowd(draw: Draw) -> Step:
+    """Bytes of weights and caches, then the tokens a second that they allow."""
+    model = transformer(draw.one_of(("Llama 3.1 8B", "Llama 3.1 70B", "Qwen3 32B", "Qwen3 14B")))
+    users, context, gpus = draw.number(16, 160, 4), 500 * draw.number(4, 40), draw.one_of((4, 8, 16))
+    bandwidth = draw.number(200, 800, 10) * TB / 100
+    weights, cache = 2 * float(parameters(model).total), users * float(kv_cache_bytes(model, context))
+    draw.require(0.2 < cache / weights < 10)
+    held = weights + cache
+    pace = gpus * bandwidth / held
+    assert model.kv_heads
+    first = Question(
+        f"{model.name} ({fmt(weights / 2e9, 'billion')} parameters, {model.layers} layers, {model.heads} heads, {model.kv_heads} KV"
+        f" heads of {model.head_dim}) serves {users} users with {context:,} tokens of context each; weights and cache are in"
+        " BF16. How many bytes do weights and caches take together?",
+        held,
+        "B",
+        mistakes={
+            "That is the weights alone.": weights,
+            "That is the caches alone.": cache,
+            "GQA caches the KV heads, not all heads.": weights + cache * model.heads / model.kv_heads,
+            "Keys and values are two.": weights + cache / 2,
+        },
+        hints=["A token's cache: 2 x layers x KV heads x head size x 2 bytes."],
+        way=f"{fmt(weights, 'GB')} of weights and {fmt(cache, 'GB')} of caches.",
+    )
+    second = Question(
+        f"All of that is read for each token, from {gpus} GPUs of {fmt(bandwidth, 'TB/s')} that read at the same time; nothing else"
+        " takes time. How many tokens a second does each user get?",
+        pace,
+        "tokens/s",
+        mistakes={
+            "That is for all users together.": users * pace,
+            "All GPUs read at the same time.": pace / gpus,
+            "Each user needs a step, not a turn: they share it.": pace / users,
+        },
+        hints=["A step reads it all once, and gives each user a token."],
+        way=f"{fmt(gpus * bandwidth, 'TB/s')} / {fmt(held, 'GB')} = {fmt(pace, 'tokens/s')}.",
+    )
+    return first, second, lambda found: gpus * bandwidth / found
 
 
 @SET.essay(

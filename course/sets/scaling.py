@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from clusterlab import scaling
 from clusterlab.units import TFLOP, billion, day, fmt, hour, million, trillion
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("scaling", "Scaling: what more GPUs bring")
@@ -29,34 +30,26 @@ def amdahl(draw: Draw) -> Question:
     )
 
 
-@SET.problem("From two measurements")
-def doubling(draw: Draw) -> Question:
-    """Carry an efficiency to a larger size."""
-    small, first = draw.one_of((64, 96, 128, 256)), draw.number(440, 560) / 1000
-    large = small * draw.one_of((8, 16, 32))
-    second = first * (1 - draw.number(40, 220) / 1000)
-    target = large * draw.one_of((4, 8))
-    kept = float(scaling.kept_per_doubling((small, first), (large, second)))
-    right = float(scaling.geometric_efficiency(target, at=small, efficiency=first, kept=kept))
-    draw.require(right < 0.97 * second)
-    drop = first - second
-    straight = first - drop * (target - small) / (large - small)
-    return Question(
-        f"A stack reaches an MFU of {fmt(first, '%')} on {small} GPUs and {fmt(second, '%', 4)} on {large:,}. If each doubling"
-        f" keeps the same share, what does it reach on {target:,}?",
+@SET.problem("The rent of a run, by hand")
+def rent(draw: Draw) -> Estimate:
+    """FLOPs to GPU-hours to dollars."""
+    size, tokens, price = draw.one_of((8, 30, 70, 120, 400)), draw.one_of((1, 2, 5, 10, 15)), draw.one_of((2, 2.5, 3))
+    work = 6 * size * billion * tokens * trillion
+    hours = work / (4e14 * hour)
+    right = hours * price
+    draw.require(right > 2e4)
+    return Estimate(
+        f"A dense model of {size} billion parameters trains on {tokens} trillion tokens, on GPUs that reach 400 TFLOP/s each, goodput"
+        f" included, and cost ${price:g} an hour. What does the run cost?",
         right,
-        "%",
-        tolerance=0.006,
+        "$",
         mistakes={
-            "That is the efficiency of the larger measurement.": second,
-            "That loses the same once more, not the same share a doubling.": first - 2 * drop,
-            "A straight line in GPUs: efficiency falls with doublings.": straight,
+            "The backward pass is missing.": right / 3,
+            "GPUs are rented by the hour, not by the second.": 3600 * right,
+            "You counted servers of eight.": right / 8,
         },
-        hints=[
-            "How many doublings lie between the two measurements?",
-            "The share a doubling keeps, then on from there.",
-        ],
-        way=f"A doubling keeps {fmt(kept, '%', 4)}; at {target:,} GPUs {fmt(right, '%')} are left.",
+        hints=["6 N D, over what a GPU does in an hour."],
+        way=f"6 x {size:g}e9 x {tokens:g}e12 = {rough(work)} FLOP; an hour of a GPU does 1.4e18: {rough(hours)} GPU-hours.",
     )
 
 
@@ -139,30 +132,6 @@ def gpus(draw: Draw) -> Question:
     )
 
 
-@SET.problem("The bill")
-def bill(draw: Draw) -> Question:
-    """GPU-hours and dollars."""
-    parameters, tokens = draw.number(7, 420) * billion, draw.number(10, 160) * trillion / 10
-    count, mfu, good = 512 * draw.number(2, 48), draw.number(33, 48) / 100, draw.number(84, 97) / 100
-    rent = draw.number(150, 400, 5) / 100
-    run = scaling.training_run(6 * parameters * tokens, count, peak=989 * TFLOP, efficiency=mfu, goodput=good)
-    right = float(run.gpu_time) / hour * rent
-    return Question(
-        f"{fmt(parameters / 1e9, 'billion')} parameters, {fmt(tokens / 1e12, 'trillion')} tokens, {count:,} GPUs of 989 TFLOP/s at"
-        f" {fmt(mfu, '%')} MFU and {fmt(good, '%')} goodput, ${rent:.2f} a GPU-hour. What does the run cost?",
-        right,
-        "$",
-        mistakes={
-            "The backward pass is missing.": right / 3,
-            "Goodput is missing: lost hours are paid too.": right * good,
-            "Those are hours of a server of eight.": right / 8,
-            "That is a single GPU's hours at the full peak.": right * mfu,
-        },
-        hints=["GPU-seconds: FLOPs over what one GPU usefully does.", "Divide by 3,600, times the rent."],
-        way=f"{fmt(float(run.gpu_time) / hour / 1e6, 'million')} GPU-hours.",
-    )
-
-
 @SET.problem("Strong or weak", points=1)
 def kind(draw: Draw) -> Question:
     """A choice: what doubling means."""
@@ -180,6 +149,108 @@ def kind(draw: Draw) -> Question:
         },
         hints=["What grew, and what stayed?"],
     )
+
+
+@SET.problem("A GPU of your own, with a mistake", points=3)
+def owned(draw: Draw) -> Flaw:
+    """What an hour of use costs who owns it."""
+    server, hall, rate = draw.number(24, 60) * 1000, draw.number(12, 40) * 1000, draw.number(9, 14) / 100
+    watts, price, staff = draw.number(1200, 1900, 20), draw.number(40, 120, 5) / 1000, draw.number(8, 40) * 100
+    used, run = draw.number(50, 78) / 100, draw.number(2, 60)
+    year, hours = 365.25 * day, 365.25 * 24
+
+    def yearly(capital: float, life: int) -> float:
+        return float(scaling.annuity(capital, rate=rate, life=life * year))
+
+    return flawed(
+        draw,
+        f"A GPU of your own: ${server:,} for its share of server and network, which lasts 5 years, ${hall:,} for its share of the hall, which"
+        f" lasts 14; money costs {fmt(rate, '%')} a year. It draws {watts:,} W at the meter all year, at ${price:g} a kWh; staff and repairs"
+        f" take ${staff:,} a year. It's used {fmt(used, '%')} of its 8,766 hours.",
+        (
+            Line(
+                "Server, a year",
+                "$",
+                lambda _: yearly(server, 5),
+                {
+                    "Interest is missing.": lambda _: server / 5,
+                    "A server doesn't last as long as a hall.": lambda _: yearly(server, 14),
+                },
+            ),
+            Line(
+                "Hall, a year",
+                "$",
+                lambda _: yearly(hall, 14),
+                {
+                    "A hall outlives the servers: it is paid off over its own life.": lambda _: yearly(hall, 5),
+                    "Interest is missing.": lambda _: hall / 14,
+                },
+            ),
+            Line(
+                "Electricity, a year",
+                "$",
+                lambda _: watts / 1000 * hours * price,
+                {"It draws day and night.": lambda _: watts / 1000 * hours / 2 * price},
+            ),
+            Line(
+                "All, a year",
+                "$",
+                lambda v: v[0] + v[1] + v[2] + staff,
+                {"The hall is missing.": lambda v: v[0] + v[2] + staff},
+            ),
+            Line(
+                "An hour of use",
+                "$",
+                lambda v: v[3] / (hours * used),
+                {"Idle hours are paid too: the used ones carry them.": lambda v: v[3] / hours},
+            ),
+            Line(f"A run of {run} million GPU-hours", "$", lambda v: v[4] * run * million),
+        ),
+        ["A capital costs an annuity each year of its own life: `scaling.annuity`."],
+    )
+
+
+@SET.design("The efficiency at four times the size", "The days that it leaves")
+def onward(draw: Draw) -> Step:
+    """Carry an efficiency to a larger size, then the time of a run there."""
+    small, first_mfu = draw.one_of((128, 256, 512)), draw.number(440, 560) / 1000
+    large = small * draw.one_of((4, 8, 16))
+    second_mfu, target = first_mfu * (1 - draw.number(60, 220) / 1000), 4 * large
+    size, tokens = draw.number(30, 400, 5) * billion, draw.number(10, 120) * trillion / 10
+    kept = float(scaling.kept_per_doubling((small, first_mfu), (large, second_mfu)))
+    right = float(scaling.geometric_efficiency(target, at=small, efficiency=first_mfu, kept=kept))
+    work, peak = 6 * size * tokens, target * 989 * TFLOP
+    time = work / (peak * right)
+    draw.require(right < 0.97 * second_mfu and day < time < 300 * day)
+    first = Question(
+        f"A stack reaches an MFU of {fmt(first_mfu, '%')} on {small} GPUs and {fmt(second_mfu, '%', 4)} on {large:,}. If each doubling keeps"
+        f" the same share, what does it reach on {target:,}?",
+        right,
+        "%",
+        tolerance=0.006,
+        mistakes={
+            "That is the efficiency of the larger measurement.": second_mfu,
+            "That loses the same once more, not the same share a doubling.": 2 * second_mfu - first_mfu,
+            "A straight line in GPUs: efficiency falls with doublings.": first_mfu
+            - (first_mfu - second_mfu) * (target - small) / (large - small),
+        },
+        hints=["How many doublings lie between the two measurements?"],
+        way=f"A doubling keeps {fmt(kept, '%', 4)}; at {target:,} GPUs {fmt(right, '%')} are left.",
+    )
+    second = Question(
+        f"At that MFU, {target:,} GPUs of 989 TFLOP/s train {fmt(size / 1e9, 'billion')} parameters on {fmt(tokens / 1e12, 'trillion')}"
+        " tokens. How long does it take?",
+        time,
+        "s",
+        mistakes={
+            "The backward pass is missing.": time / 3,
+            "The MFU is missing.": time * right,
+            "A sparse peak is twice too high.": time / 2,
+        },
+        hints=["6 N D over GPUs x peak x MFU."],
+        way=f"{work:.3g} FLOP / {fmt(peak * right, 'EFLOP/s')} = {fmt(time, 'd')}.",
+    )
+    return first, second, lambda found: work / (peak * found)
 
 
 @SET.essay(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from clusterlab import catalogue, roofline, serving
+from clusterlab import catalogue, post_training, roofline, serving
 from clusterlab.model import kv_bytes_per_token, parameters, transformer
 from clusterlab.units import day, fmt, hour, million
-from course.problems import Draw, ProblemSet
+from course.kinds import Estimate, Flaw, Line, flawed, rough
+from course.problems import Draw, ProblemSet, Step
 from explorable import Question
 
 SET = ProblemSet("serving", "Serving: users, speed and price")
@@ -36,6 +37,28 @@ def ridge(draw: Draw) -> Question:
     )
 
 
+@SET.problem("Users at once, by hand")
+def online(draw: Draw) -> Estimate:
+    """Little's law for a product."""
+    people, asks = draw.one_of((1, 2, 5, 10, 20, 50)), draw.number(2, 12)
+    answer, pace = draw.number(300, 900, 50), draw.one_of((20, 25, 30, 40, 50))
+    rate, stay = people * million * asks / day, answer / pace
+    draw.require(stay >= 8)
+    right = rate * stay
+    return Estimate(
+        f"{people} million people ask {asks} questions a day each, and read answers of {answer} tokens at {pace} tokens a second. How many"
+        " of them are being answered at any moment, on average?",
+        right,
+        "users",
+        mistakes={
+            "Those are requests a second; each stays for a whole answer.": rate,
+            "A day has 86,400 seconds, not 3,600.": 24 * right,
+        },
+        hints=["Users = requests a second x seconds that an answer takes."],
+        way=f"{people * asks} million a day is about {rough(rate)} a second; an answer takes about {rough(stay)} s.",
+    )
+
+
 @SET.problem("A prompt that all share")
 def shared(draw: Draw) -> Question:
     """Users beside the weights, with a common beginning."""
@@ -58,53 +81,6 @@ def shared(draw: Draw) -> Question:
         },
         hints=["What is left beside the weights and the shared cache?", "Over the bytes of one user's own tokens."],
         way=f"({fmt(free, 'GB', 4)} - {fmt(common * each, 'GB')}) / {fmt(own * each, 'GB')} = {right:,.0f}.",
-    )
-
-
-@SET.problem("A train of stages")
-def train(draw: Draw) -> Question:
-    """Tokens a second of one user in a pipeline."""
-    stages, microbatches = draw.number(2, 8), draw.number(2, 14)
-    stage, hand = draw.number(4, 40) / 1000, draw.number(2, 30) / 10_000
-    draw.require(microbatches != stages)
-    right = 1 / float(serving.pipelined_decode(stages, microbatches, stage_time=stage, hand_off=hand).token_time)
-    return Question(
-        f"A model is cut into {stages} stages. A microbatch takes {fmt(stage, 'ms')} in each, and {fmt(hand, 'ms')} from one to"
-        f" the next and back to the first. {microbatches} microbatches are on their way. How many tokens a second does a user"
-        " read?",
-        right,
-        "tokens/s",
-        mistakes={
-            "A microbatch passes all stages for a token, not one.": 1 / (stage + hand),
-            "Look which is longer: one's way through all stages, or a stage's work for all microbatches.": 1
-            / min(stages * (stage + hand), microbatches * stage),
-            "Both are not waited for one after the other.": 1 / (stages * (stage + hand) + microbatches * stage),
-        },
-        hints=["A token's way: stages x (time + hand-off).", "A stage serves all microbatches before its next turn."],
-        way=f"max({fmt(stages * (stage + hand), 'ms')}, {fmt(microbatches * stage, 'ms')}) a token.",
-    )
-
-
-@SET.problem("Traffic that fills it")
-def traffic(draw: Draw) -> Question:
-    """Little's law, in requests a day."""
-    users, answer, pace = draw.number(200, 9000, 50), draw.number(200, 2000, 50), draw.number(15, 90)
-    stay = answer / pace
-    right = users / stay * day / million
-    return Question(
-        f"A replica holds {users:,} users. Each reads an answer of {answer:,} tokens at {pace} tokens a second; ignore the"
-        " prompts. How many million requests a day keep it full?",
-        right,
-        "million requests",
-        mistakes={
-            "Each user stays for a whole answer, not for a token.": users * pace * day / million,
-            "That is an hour.": right / 24,
-            "Users times time is no rate: Little's law divides.": float(serving.little_law(users, stay))
-            * day
-            / million,
-        },
-        hints=["Little's law: users = rate x time of an answer.", "Time of an answer = tokens / pace."],
-        way=f"{stay:.1f} s an answer: {users / stay:,.1f} requests a second.",
     )
 
 
@@ -186,6 +162,88 @@ def domain(draw: Draw) -> Question:
         },
         hints=["Capacity scales out over any network. What doesn't?"],
     )
+
+
+@SET.problem("A fleet with a mistake", points=3)
+def fleet(draw: Draw) -> Flaw:
+    """From requests to the price of a token."""
+    rate, answer, pace = draw.number(50, 600, 5), draw.number(200, 900, 50), draw.one_of((20, 25, 40, 50))
+    batch, gpus, load = draw.number(60, 300, 10), draw.one_of((4, 8, 16)), draw.number(55, 75, 5) / 100
+    rent, mean = draw.number(180, 500, 10) / 100, draw.number(40, 70, 5) / 100
+    tokens = mean * rate * answer * day / million
+    return flawed(
+        draw,
+        f"At the peak {rate} requests come a second, on average {fmt(mean, '%')} of that. Answers have {answer} tokens and are read at"
+        f" {pace} a second. A replica of {gpus} GPUs holds {batch} users and is filled to {fmt(load, '%')}; a GPU costs ${rent:.2f} an"
+        " hour. The fleet is built for the peak.",
+        (
+            Line("Time of an answer", "s", lambda _: answer / pace),
+            Line(
+                "Users at the peak",
+                "users",
+                lambda v: rate * v[0],
+                {"The fleet is built for the peak, not for the mean.": lambda v: mean * rate * v[0]},
+            ),
+            Line(
+                "Replicas, before rounding up",
+                "replicas",
+                lambda v: v[1] / (batch * load),
+                {"Filled to less than the last place, it takes more of them.": lambda v: v[1] / batch},
+            ),
+            Line("GPUs", "GPUs", lambda v: v[2] * gpus, {f"A replica has {gpus} GPUs.": lambda v: v[2]}),
+            Line(
+                "A day of them",
+                "$",
+                lambda v: v[3] * rent * 24,
+                {"GPUs built for the peak are paid all day.": lambda v: v[3] * rent * 24 * mean},
+            ),
+            Line(
+                "A million tokens",
+                "$",
+                lambda v: v[4] / tokens,
+                {"The peak doesn't last all day: fewer tokens share the bill.": lambda v: v[4] / (tokens / mean)},
+            ),
+        ),
+        ["Users = rate x time: Little's law.", "Which of the numbers belong to the peak, and which to the mean?"],
+    )
+
+
+@SET.design("The longest attempt", "The round that waits for it")
+def longest(draw: Draw) -> Step:
+    """Post-training: the longest of many answers, and the time of a batch that waits for it."""
+    samples, mean = 2 ** draw.number(6, 12), draw.number(500, 4000, 100)
+    spread, floor = draw.number(50, 100, 5) / 100, draw.number(60, 300, 5) / 10
+    most = float(post_training.expected_longest(mean, spread, samples=samples))
+    draw.require(most > 2.5 * mean)
+    time = most * floor / 1000
+    first = Question(
+        f"A round of reinforcement learning writes {samples:,} attempts. Their lengths are lognormal, {mean:,} tokens on average, with a"
+        f" standard deviation of {spread:g} of the logarithm. How long is the longest, on average?",
+        most,
+        "tokens",
+        tolerance=0.03,
+        mistakes={
+            "That is the mean attempt, not the longest.": float(mean),
+            "Those are the tokens of all attempts.": float(samples * mean),
+            "One standard deviation above is a common attempt, not the longest of many.": mean * 2.718281828**spread,
+        },
+        hints=["`post_training.expected_longest`.", "About m e^(s sqrt(2 ln n) - s²/2), from above."],
+        way=f"{most / mean:.3g} times the mean.",
+    )
+    second = Question(
+        f"All attempts start together, a pass adds a token to each, and takes {floor:g} ms whatever it holds. How long does the round"
+        " write?",
+        time,
+        "s",
+        tolerance=0.03,
+        mistakes={
+            "That is the mean attempt: the batch waits for the longest.": mean * floor / 1000,
+            "A pass adds a token to all of them, not to one.": samples * mean * floor / 1000,
+        },
+        hints=["A pass for each token of the longest."],
+        way=f"{most:,.0f} passes of {floor:g} ms: {fmt(time, 's')}.",
+    )
+    return first, second, lambda found: found * floor / 1000
 
 
 @SET.essay(

@@ -47,11 +47,14 @@ function all() {
   return [...new Set([...keys, ...Object.keys(here)])].filter(load);
 }
 const cell = (value) => `"${String(value ?? "").replace(/^[=+@-]/, "'$&").replaceAll('"', '""')}"`;
+// FNV-1a over the characters: it tells a file that was edited, or saved again by a spreadsheet. It proves nothing.
+export const checksum = (text) => [...text].reduce((sum, c) => Math.imul(sum ^ c.codePointAt(0), 16777619) >>> 0, 2166136261).toString(16).padStart(8, "0");
 function save() {
   const rows = all().map((key) => load(key)).sort((a, b) => (a.at < b.at ? -1 : 1));
-  const lines = [["question", "state", "tries", "hints", "answer", "last"], ...rows.map((r) => [r.text, r.state, r.tries, r.hints, r.given, r.at])];
-  const csv = lines.map((line) => line.map(cell).join(",")).join("\r\n") + "\r\n";
-  const url = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
+  const made = (r) => Object.entries(r.made ?? {}).map(([why, times]) => `${times} x ${why}`).join(" | ");
+  const lines = [["question", "state", "tries", "hints", "answer", "mistakes", "last"], ...rows.map((r) => [r.text, r.state, r.tries, r.hints, r.given, made(r), r.at])];
+  const csv = lines.map((line) => line.map(cell).join(",") + "\r\n").join("");
+  const url = URL.createObjectURL(new Blob([`${csv}"checksum","${checksum(csv)}"\r\n`], { type: "text/csv" }));
   make("a", { href: url, download: "clusterlab-progress.csv" }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
@@ -79,9 +82,10 @@ function render({ model, el }) {
     e.preventDefault();
     const given = (fields.length ? fields.find((f) => f.checked)?.value : field.value.trim()) ?? "";
     if (!given) { said.textContent = "Type an answer first; a wrong one teaches more than none."; return; }
-    const was = told(), { kind } = judge(given, spec);
+    const was = told(), { kind, text } = judge(given, spec), made = { ...was.made };
+    if (kind === "mistake") made[text] = (made[text] ?? 0) + 1;
     const state = was.state === "right" || was.state === "shown" ? was.state : kind === "right" ? "right" : "open";
-    note({ given, state, tries: was.tries + (kind === "unread" ? 0 : 1) });
+    note({ given, state, made, tries: was.tries + (kind === "unread" ? 0 : 1) });
     tell(given);
   } }, entry, make("div", { class: "cl-do" }, button("Check", () => {}, "submit"), more, again));
   const score = make("summary"), progress = make("details", { class: "cl-progress" }, score,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -234,30 +233,16 @@ class Question:
             "shifts": _SHIFTS,
         }
 
-    def seal(self) -> str:
-        """The question as a line of text that does not show its answer at a glance. It is no secret."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        plain = fields | {"mistakes": dict(self.mistakes), "choices": dict(self.choices), "hints": list(self.hints)}
-        return hide(json.dumps(plain, ensure_ascii=False, default=float))
-
-    @classmethod
-    def unseal(cls, sealed: str) -> Question:
-        """Return the question that :meth:`seal` wrote.
-
-        Raises
-        ------
-        ValueError
-            The text is not complete.
+    def span(self, target: float) -> tuple[float, float]:
+        """From where to where a value passes for the answer, or for a known mistake.
 
         Examples
         --------
-        >>> Question.unseal(Question("How many GPUs does a DGX H100 have?", 8, "GPUs", tolerance=0).seal()).judge("8")
-        ✓ Right: 8 GPUs.
+        >>> Question("How many GPUs?", 200, tolerance=0.05).span(200)
+        (189.9999998, 210.0000002)
         """
-        try:
-            return cls(**json.loads(bytes(byte ^ _KEY for byte in base64.b64decode(sealed, validate=True))))
-        except (TypeError, UnicodeDecodeError, json.JSONDecodeError) as wrong:
-            raise ValueError(f"this is no sealed question, or not all of it: {sealed[:20]!r}...") from wrong
+        slack = (self.tolerance + _SLACK) * abs(target)
+        return target - slack, target + slack
 
     def __repr__(self) -> str:
         """Name what is asked and how it is judged, and not the answer."""
@@ -268,7 +253,8 @@ class Question:
         return f"Question: {self.text}\n  {how}; {_count(len(self.mistakes), 'known mistake')}, {hints}"
 
     def _near(self, value: float, target: float) -> bool:
-        return abs(value - target) <= (self.tolerance + _SLACK) * abs(target)
+        low, high = self.span(target)
+        return low <= value <= high
 
     @property
     def _label(self) -> bool:
@@ -299,16 +285,35 @@ class Question:
         }
 
 
-def reads(answer: object, unit: str) -> str:
-    """Say how an answer reads, before anybody judges it.
+def line_and_value(answer: object) -> tuple[int, str] | None:
+    """The line of a plan that an answer names, and what it should say; None where it names none.
+
+    Examples
+    --------
+    >>> line_and_value("4: 3.35 ms"), line_and_value("line 2, 1,024 GPUs"), line_and_value("4,096 GPUs")
+    ((4, '3.35 ms'), (2, '1,024 GPUs'), None)
+    """
+    found = re.fullmatch(r"\s*(?:line\s*)?(\d{1,2})(?:\s*[:;)]\s*|,?\s+)(\S.*?)\s*", str(answer), re.IGNORECASE)
+    return (int(found[1]), found[2]) if found else None
+
+
+def reads(answer: object, unit: str | Sequence[str]) -> str:
+    """Say how an answer reads, before anybody judges it. Several units are those of a plan's lines.
 
     Examples
     --------
     >>> reads("3.35 ms", "s"), reads(0.00335, "s"), reads("3,35 ms", "s"), reads(None, "s")
     ('reads as 3.35 ms', 'reads as 3.35 ms', 'cannot be read: a number, and a unit such as s', 'no answer yet')
+    >>> reads("2: 3.35 ms", ("GPUs", "s"))
+    'line 2, reads as 3.35 ms'
     """
     if answer is None:
         return "no answer yet"
+    if not isinstance(unit, str):
+        line, said = line_and_value(answer) or (0, "")
+        if not 1 <= line <= len(unit):
+            return 'cannot be read: a line and what it should say, such as "4: 3.35 ms"'
+        return f"line {line}, {reads(said, unit[line - 1])}"
     if unit == "a":  # a choice has a letter
         return (
             f"reads as {answer}" if str(answer).strip().lower() in set("abcdefgh") else "cannot be read: give a letter"

@@ -1,6 +1,9 @@
-"""The course: a thousand students' draws, marks, rosters, and the round that needs no nbgrader."""
+"""The course: hundreds of students' draws, marks, rosters, and the round that needs no nbgrader."""
 
+import base64
 import csv
+import doctest
+import json
 import math
 import re
 from pathlib import Path
@@ -8,26 +11,35 @@ from pathlib import Path
 import nbformat
 import numpy as np
 import pytest
-from course import notebooks, roster
-from course.__main__ import main
+from course import kinds, notebooks, progress, roster
+from course.__main__ import main, sheet
+from course.kinds import Estimate, Flaw
 from course.marking import KEY, judge, lettered, mark, mark_here
 from course.plain import Plain
 from course.problems import SETS, DegenerateDrawError, Draw, Problem, load, student_key
 from course.roster import Student
 
 from clusterlab.units import parse
-from explorable import Check, Question
+from explorable import Question
 
 SECRET = "correct horse battery"
-STUDENTS = [f"student{number}" for number in range(1000)]
+STUDENTS = [f"student{number}" for number in range(300)]
 PROBLEMS = [problem for name in SETS for problem in load(name).problems]
 TYPED = [problem for problem in PROBLEMS if not problem.rubric]
 EXAMPLE = Path(roster.__file__).with_name("roster.csv")
 ALICE = student_key(SECRET, "alice")
 
 
+STEPS = [problem for problem in TYPED if problem.before]
+
+
 def by_name(problem):
     return problem.full_name
+
+
+def typed(question):
+    """What who has it right types."""
+    return f"{question.line}: {question.answer:.4g}" if isinstance(question, Flaw) else f"{question.answer:.4g}"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +48,7 @@ def keys():
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_thousand_students_get_sets_of_their_own_that_can_be_solved(name, keys):
+def test_hundreds_of_students_get_sets_of_their_own_that_can_be_solved(name, keys):
     """A question is built only of a finite answer, and of mistakes that differ from it and from each other."""
     problems, sets, tries = load(name).problems, set(), 0
     for key in keys:
@@ -45,7 +57,7 @@ def test_a_thousand_students_get_sets_of_their_own_that_can_be_solved(name, keys
         tries += sum(attempts for _, attempts in drawn)
         for question, _ in drawn:
             if isinstance(question, Question) and not question.choices:
-                assert question.judge(f"{question.answer:.4g}").right
+                assert question.judge(typed(question)).right
     assert len(sets) == len(STUDENTS)
     assert tries < 1.7 * len(STUDENTS) * len(problems)
 
@@ -53,17 +65,18 @@ def test_a_thousand_students_get_sets_of_their_own_that_can_be_solved(name, keys
 @pytest.mark.parametrize("problem", TYPED, ids=by_name)
 def test_a_problem_draws_widely_names_its_mistakes_and_hides_its_answer(problem, keys):
     questions = [problem.question(key) for key in keys[:60]]
-    assert len({question.text for question in questions}) >= 6
+    assert len({question.answer if problem.before else question.text for question in questions}) >= 6
     for question in questions:
         if question.choices:
             assert len(question.choices) >= 3
             continue
-        assert len(question.mistakes) >= 2
+        assert len(question.mistakes) >= 2 or isinstance(question, Flaw)
         assert len(question.hints) >= 1
         assert question.way
         for why, value in question.mistakes.items():
             assert question.judge(float(value)).text == why
-        assert question.unit == questions[0].unit, "the released notebook names the unit, for all students"
+        asked = [getattr(one, "units", one.unit) for one in (question, questions[0])]
+        assert asked[0] == asked[1], "the released notebook names the unit, for all students"
 
 
 # What an answer may be, by its unit: a law called for the wrong thing gives a share where a count belongs.
@@ -84,6 +97,18 @@ PLAUSIBLE = {
     "": (0.3, 2000),
     "million requests": (0.1, 1000),
     "serving/price": (0.05, 100),  # dollars, of a million tokens
+    "flows": (2, 40),
+    "strikes": (0.1, 3),
+    # A line of a plan, by its unit: dollars of a million tokens or of an hour, up to those of a run.
+    "a line in $": (0.1, 1e9),
+    "a line in MWh": (1e11, 1e16),
+    "a line in W": (1e5, 1e9),
+    "a line in B/s": (1e11, 1e15),
+    "a line in GPU-hours": (1e5, 1e9),
+    "a line in l/min": (100, 1e5),
+    "a line in GPUs": (1, 1e6),
+    "a line in FLOP": (1e16, 1e27),
+    "a line in B": (1e8, 1e14),
 }
 
 
@@ -91,7 +116,8 @@ PLAUSIBLE = {
 def test_an_answer_is_plausible(problem, keys):
     for question in map(problem.question, keys[:60]):
         if not question.choices:
-            low, high = PLAUSIBLE.get(problem.full_name, PLAUSIBLE.get(question.unit, (1, 1e7)))  # what is counted
+            kind = f"a line in {question.unit}" if isinstance(question, Flaw) else problem.full_name
+            low, high = PLAUSIBLE.get(kind, PLAUSIBLE.get(question.unit, (1, 1e7)))  # what is counted
             assert low <= question.answer <= high, question.text
 
 
@@ -118,7 +144,7 @@ def test_two_levels_are_what_their_three_stages_sum_to(keys):
 def test_a_problem_reads_well(problem):
     text = problem.text(ALICE)
     assert text[0].isupper() or text[0].isdigit()
-    assert len(text) < 620
+    assert len(text) < 650
     assert "  " not in text
     assert not re.search(r"\binf\b|\bnan\b|\d{5,}\.\d", text)
     assert problem.points > 0
@@ -127,8 +153,13 @@ def test_a_problem_reads_well(problem):
 @pytest.mark.parametrize("name", SETS)
 def test_a_set_goes_from_a_warm_up_to_an_open_end(name):
     problems = load(name).problems
-    assert 6 <= len(problems) <= 8
+    assert 8 <= len(problems) <= 10
     assert problems[-1].rubric
+    drawn = [problem.draw(ALICE)[0] for problem in problems]
+    assert sum(isinstance(question, Flaw) for question in drawn) == 1
+    if name != "capstone":
+        assert sum(isinstance(question, Estimate) for question in drawn) == 1
+        assert sum(bool(problem.before) for problem in problems) == 1
     assert len({problem.name for problem in problems}) == len(problems)
     assert name == "capstone" or problems[0].points == 1
 
@@ -175,6 +206,52 @@ def test_an_implausible_draw_is_drawn_again_and_an_impossible_problem_is_an_erro
     assert issubclass(DegenerateDrawError, ValueError)
 
 
+def test_an_estimate_is_right_within_a_factor_of_two_and_its_way_shows_the_sum(keys):
+    for problem in TYPED:
+        question = problem.question(ALICE)
+        if isinstance(question, Estimate):
+            judged = {f: question.judge(f * question.answer).right for f in (0.49, 0.51, 1, 1.96, 2.04)}
+            assert list(judged.values()) == [False, True, True, True, False]
+            assert re.search(r"\d.*(x|/|over|Twice|about)", question.way)
+            assert "By hand" in notebooks.told(1, problem, ALICE)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_one_line_of_a_plan_is_wrong_and_the_lines_after_it_go_on_from_it(name, keys):
+    """Whoever mends the wrong line gets its value from those before; no line is always the wrong one."""
+    (problem,) = [problem for problem in load(name).problems if isinstance(problem.draw(ALICE)[0], Flaw)]
+    plans = [problem.question(key) for key in keys[:60]]
+    assert len({plan.line for plan in plans}) >= 3
+    assert len({plan.slip for plan in plans}) >= 5
+    for plan in plans:
+        lines = re.findall(r"^\d\. .*: (.+)\.$", plan.text, re.MULTILINE)
+        assert len(lines) == len(plan.units)
+        said = plan.read(re.sub(r"e(\d)", r"e+\1", lines[plan.line - 1]))
+        assert said is not None, "a line says what can be read"
+        assert not plan.judge(f"{plan.line}: {said.value!r}").right
+        assert [plan.judge(f"line {n}, 1").kind for n in range(1, len(lines) + 1)].count("line") == len(lines) - 1
+        assert plan.judge(f"{plan.line}: {1.03 * plan.answer!r}").kind == "mistake"
+        assert plan.judge("7").kind == plan.judge(7.0).kind == "unread"
+
+
+@pytest.mark.parametrize("problem", STEPS, ids=by_name)
+def test_a_second_step_counts_from_the_first_that_its_author_found(problem, keys):
+    for key in keys[:20]:
+        first, second = load(problem.set)[problem.before].question(key), problem.question(key)
+        assert problem.onward(key, first.answer).answer == pytest.approx(second.answer, rel=1e-12)
+        wrong = next(value for value in first.mistakes.values() if 1e-3 < value / first.answer < 1e3)
+        follows = problem.onward(key, wrong).answer
+        assert mark(problem, key, second.answer, wrong).points == problem.points, "right is right, whatever came before"
+        if second.judge(follows).right or second.judge(follows).kind == "mistake":
+            continue
+        given = mark(problem, key, follows, wrong)
+        assert given.points == problem.points
+        assert "step before" in given.remark
+        assert mark(problem, key, follows, f"{wrong!r}").points == problem.points
+        for before in (None, "", "much", first.answer, 0.0, -1.0, float("inf"), [1], 1e-300):
+            assert mark(problem, key, follows, before).points < problem.points
+
+
 # --- Marks -----------------------------------------------------------------------------------------------------------
 
 
@@ -189,7 +266,11 @@ def test_right_is_full_a_known_mistake_half_and_anything_else_nothing(problem):
             assert mark(problem, ALICE, letter).points == expected
             assert mark(problem, ALICE, f" {letter.upper()}) ").points == expected
         return
-    assert mark(problem, ALICE, question.shown).points == problem.points
+    right = f"{question.line}: {question.shown}" if isinstance(question, Flaw) else question.shown
+    assert mark(problem, ALICE, right).points == problem.points
+    if isinstance(question, Flaw):
+        assert mark(problem, ALICE, f"{question.line}: 1e-30").points == problem.points / 2
+        assert mark(problem, ALICE, f"{question.line % len(question.units) + 1}: {question.shown}").points == 0
     for why, value in question.mistakes.items():
         given = mark(problem, ALICE, value)
         assert given.points == problem.points / 2
@@ -197,7 +278,7 @@ def test_right_is_full_a_known_mistake_half_and_anything_else_nothing(problem):
         assert given.remark.endswith(question.hints[0])
         assert question.shown not in given.remark
     assert mark(problem, ALICE, 12345.678 * question.answer).points == 0
-    for nonsense in ("much", "", [1, 2], object(), float("nan"), True and "3 apples"):
+    for nonsense in ("much", "", [1, 2], object(), float("nan"), "apples, 3"):
         assert mark(problem, ALICE, nonsense).points == 0
 
 
@@ -238,30 +319,88 @@ def test_the_template_holds_no_parameter_and_a_student_reads_each_problem(name):
     own = notebooks.personal(template, problems, Student("alice", "Alice <A>"), ALICE)
     text = "\n".join(cell.source for cell in own.cells)
     for problem in problems.problems:
-        assert problem.text(ALICE) in text
+        assert problem.text(ALICE).replace("$", r"\$") in text, "two prices make no formula"
         for criterion in problem.rubric:
             assert criterion in text
     assert len({cell.id for cell in own.cells}) == len(own.cells)
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_a_plain_notebook_checks_itself_and_shows_no_answer(name):
-    notebook = notebooks.plain(load(name), Student("alice"), ALICE)
+@pytest.fixture(scope="module", params=SETS)
+def checking(request):
+    """A set, its plain notebook for Alice, and the checks that its cells make; hashed lightly."""
+    problems = load(request.param)
+    notebook = notebooks.plain(problems, Student("alice"), ALICE, cost=2)
     nbformat.validate(notebook)
-    text = "\n".join(cell.source for cell in notebook.cells)
-    scope = {"Check": Check, "Question": Question}
-    for problem in load(name).problems:
+    (cell,) = [cell for cell in notebook.cells if cell.source.startswith("# What your answers")]
+    scope = {}
+    exec(cell.source, scope)
+    return problems, notebook, scope["check"]
+
+
+def test_a_plain_notebook_checks_itself(checking):
+    problems, notebook, check = checking
+    asked = [cell.source for cell in notebook.cells if cell.source.startswith("check[")]
+    kept = [problem for problem in problems.problems if not problem.rubric]
+    assert asked == [f"check[{problem.name!r}](answer_{problem.name})" for problem in kept]
+    for problem in kept:
+        question, judged = problem.question(ALICE), check[problem.name]
+        assert judged(None).kind == "unread"
+        if question.choices:
+            letters = lettered(question, ALICE)
+            assert {letters[letter]: judged(letter).kind for letter in letters} == {
+                choice: "right" if choice == question.answer else "mistake" for choice in question.choices
+            }
+            continue
+        right = judged(typed(question))
+        assert right.right
+        assert right.text.endswith(question.way)
+        for why, value in question.mistakes.items():
+            assert judged(float(value)) == ("mistake", f"{why} Hint: {question.hints[0]}")
+        assert judged(f"{question.line}: 1e-30" if isinstance(question, Flaw) else 1e-30).kind == "wrong"
+
+
+def test_a_plain_notebook_cannot_be_read_back(checking):
+    """Neither the file, nor what its seals decode to, holds an answer, a mistake, a hint or a way."""
+    problems, notebook, _ = checking
+    whole = json.dumps(notebook, ensure_ascii=False)
+    outer = [base64.b64decode(text) for text in re.findall(r"Sealed\(\\?['\"]([\w+/=]+)", whole)]
+    inner = [base64.b64decode(one) for text in outer for one in json.loads(text)["kept"]]
+    assert len(outer) == sum(not problem.rubric for problem in problems.problems)
+    turned = [data.translate(bytes(other ^ byte for other in range(256))) for data in outer for byte in (0, 42, 255)]
+    texts = [whole, *(data.decode("latin-1") for data in (*turned, *inner))]
+    for problem in problems.problems:
         if problem.rubric:
             continue
         question = problem.question(ALICE)
-        if not question.choices:
-            assert question.way not in text
-            assert not any(why in text for why in question.mistakes)
-        assert not any(hint in text for hint in question.hints)
-    checks = [eval(c.source, scope) for c in notebook.cells if c.source.startswith("Check(")]
-    typed = [problem for problem in load(name).problems if not problem.rubric]
-    for check, problem in zip(checks, typed, strict=True):
-        assert check(problem.question(ALICE).answer).right
+        secrets = [*question.hints, *question.choices.values()]
+        secrets += [] if question.choices else [question.way, *question.mistakes, f"{question.answer:.6g}"]
+        assert not [secret for secret in secrets if len(secret) > 5 and any(secret in text for text in texts)]
+
+
+def test_a_sheet_for_who_sits_beside_a_student_has_all_answers_and_mistakes():
+    told = sheet(Student("alice", "Alice"), SECRET)
+    for problem in TYPED:
+        question = problem.question(ALICE)
+        assert all(why in told for why in question.mistakes)
+        assert question.choices or question.shown in told
+
+
+def test_one_student_s_answers_are_printed_with_the_folder_s_secret_alone(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("course.__main__.SETS", ("failures",))
+    asked = ["--students", str(EXAMPLE), "--folder", str(tmp_path), "--answers"]
+    (tmp_path / "secret.check").write_text(student_key(SECRET, "").hex()[:16])
+    assert main([*asked, "ada", "--secret", SECRET]) == 0
+    assert capsys.readouterr().out.startswith("Answers of Ada Example (ada)")
+    assert main([*asked, "zoe", "--secret", SECRET]) == main([*asked, "ada", "--secret", SECRET + "."]) == 2
+    assert "no student has the id 'zoe'" in (said := capsys.readouterr().err)
+    assert "not the secret" in said
+
+
+@pytest.mark.parametrize("module", [kinds, progress], ids=lambda module: module.__name__)
+def test_the_examples_of_the_course_hold(module):
+    failed, tried = doctest.testmod(module)
+    assert tried
+    assert failed == 0
 
 
 # --- The roster ------------------------------------------------------------------------------------------------------
@@ -301,7 +440,7 @@ def test_a_short_secret_and_a_missing_nbgrader_are_said_in_words(tmp_path, capsy
 
 
 def test_a_folder_is_of_one_secret_and_does_not_tell_it(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("course.plain.SETS", ())
+    monkeypatch.setattr(Plain, "release", lambda _: 0)
     asked = ["--plain", "--students", str(EXAMPLE), "--folder", str(tmp_path / "out"), "--secret"]
     assert main([*asked, SECRET]) == main([*asked, SECRET]) == 0
     before = {path: path.read_text() for path in (tmp_path / "out").rglob("*") if path.is_file()}
@@ -343,7 +482,8 @@ def test_the_example_roster_is_right():
 # --- The round without nbgrader --------------------------------------------------------------------------------------
 
 
-def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys):
+def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(notebooks.plain, "__defaults__", (2,))  # a light hash
     students = [Student("alice", "Alice"), Student("bob"), Student("carol"), Student("dave")]
     course = Plain(tmp_path, students, SECRET)
     assert course.release(["failures"]) == 4
@@ -367,7 +507,11 @@ def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys):
     trouble = course.grade(course.collect())
     heard = capsys.readouterr()
     assert "holiday.ipynb" in heard.out
-    assert heard.err.splitlines() == [f"marking {n} of 4: failures-{s.id}" for n, s in enumerate(students, 1)]
+    sealing = [f"sealing failures-{s.id}" for s in students]
+    assert heard.err.splitlines() == [
+        *sealing,
+        *(f"marking {n} of 4: failures-{s.id}" for n, s in enumerate(students, 1)),
+    ]
     assert [line.split(":")[0] for line in trouble] == ["failures-carol"]
     rows = list(csv.DictReader(course.marks().read_text().splitlines()))
     remarks = {row["problem"]: row["remark"] for row in rows if row["student"] == "dave"}
@@ -383,7 +527,9 @@ def submitted(problem, student, how):
     """What a made-up student hands in."""
     question = problem.question(student_key(SECRET, student))
     if how == "right":
-        return question.answer
+        return f"{question.line}: {question.answer!r}" if isinstance(question, Flaw) else question.answer
+    if isinstance(question, Flaw):
+        return f"{question.line}: 0"
     if question.choices:
         return next(choice for choice in question.choices if choice != question.answer)
     return float(next(iter(question.mistakes.values())))
@@ -400,7 +546,7 @@ def expect(rows, problems):
         question = problem.question(student_key(SECRET, "bob"))
         assert (float(alice["points"]), alice["remark"]) == (problem.points, "Right.")
         assert float(bob["points"]) == (0 if question.choices else problem.points / 2)
-        if not question.choices:
+        if question.mistakes:
             assert bob["remark"] == f"{next(iter(question.mistakes))} Hint: {question.hints[0]}"
     assert [row["student"] for row in rows if row["to read"]] == ["alice", "bob"]
     (carol,) = [row for row in rows if row["student"] == "carol"]
