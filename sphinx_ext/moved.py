@@ -12,9 +12,9 @@ import json
 MOVED = {
     "book/parallelism": {
         "one-layer-on-four-gpus": "#the-layer-and-what-a-cut-leaves-pending",
-        "what-a-cut-leaves-pending": "sharding.html#four-cases-and-no-fifth",
+        "what-a-cut-leaves-pending": "sharding.html#who-cuts-the-summed-axis",
         "who-holds-what": "sharding.html#who-holds-what",
-        "four-cases": "sharding.html#four-cases-and-no-fifth",
+        "four-cases": "sharding.html#who-cuts-the-summed-axis",
         "a-collective-edits-a-subscript": "sharding.html#a-collective-edits-a-subscript",
         "each-axis-is-summed-once": "sharding.html#training-sums-each-axis-once",
         "a-layer-of-two-products": "sharding.html#two-products-in-a-row",

@@ -94,6 +94,7 @@ PRODUCTS = {
     "both cut D": Product("columns", "rows"),
     "one cuts D": Product(None, "rows"),
     "B, F over one axis": Product("rows", "columns"),
+    "the tokens are cut too": Product("rows", "rows"),
 }
 
 
@@ -125,7 +126,7 @@ def product(case: str, sizes: Sizes) -> Scene:
         if cut.gathered:
             parts += [Box(*piece, "W, gathered", "wire", solid=True) for piece in _pieces(at["W"], cut.w, 1 - rank, 2)]
         columns = _pieces(at["H"], cut.w if cut.w == "columns" else None, rank, 2)
-        found = [piece for place in columns for piece in _pieces(place, cut.x if cut.forbidden else None, rank, 2)]
+        found = [piece for place in columns for piece in _pieces(place, "rows" if cut.x == "rows" else None, rank, 2)]
         parts += [Box(*piece, "+ part of H" if cut.pending else "H", "compute", solid=True) for piece in found]
         if cut.forbidden:
             for other in range(2):
@@ -138,6 +139,7 @@ def product(case: str, sizes: Sizes) -> Scene:
         "both cut D": "a part of every sum of H",
         "one cuts D": "all of H, once it has gathered W",
         "B, F over one axis": "one block of H; two others nobody has",
+        "the tokens are cut too": "its own tokens' rows of H, once it has gathered W",
     }
     x_, w_ = (f"{rows} by {columns}" for rows, columns in cut.shapes(sizes)[:2])
     said = f"{case[0].upper()}{case[1:]}: a rank has X as {x_} and W as {w_}, and so {ends[case]}."
