@@ -77,7 +77,7 @@ def answers() -> dict[str, str]:
     fitted = fit_links(source)
     alpha, beta = float(fitted.alpha or 0), float(fitted.bandwidth)
     small, large = sample["all_reduces"][0], sample["all_reduces"][-1]
-    by_hand = SIZES[-1] / float(large)
+    by_hand, mid_by_hand = SIZES[-1] / float(large), SIZES[-2] / float(sample["all_reduces"][-2])
 
     # 5. Tokens that hide the gradients of a layer: four bytes each, six FLOPs for a parameter and token.
     one, two = sample["one"], sample["two"]
@@ -104,6 +104,8 @@ def answers() -> dict[str, str]:
         "large": fmt(float(large), "s", digits=2),
         "large_size": f"{SIZES[-1] / 1e6:.1f} MB",
         "by_hand": fmt(by_hand, "B/s", digits=2),
+        "mid_size": f"{SIZES[-2] / 1e6:.1f} MB",
+        "mid_by_hand": fmt(mid_by_hand, "B/s", digits=2),
         "of_memory": f"{memory / beta:.0f}",
         "half_size": fmt(alpha * beta, "B", digits=2),
         "gradient": f"{4 * WIDTH**2 / 1e6:.1f} MB",

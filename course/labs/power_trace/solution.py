@@ -61,7 +61,8 @@ def answers() -> dict[str, str]:
     # 5. Many servers at once.
     swing = power_swing(np.array([busy, idle]), np.array([0.8, 0.2]))
     rating = catalogue.accelerator("A100 80GB").tdp
-    at = {"pue": 1.25, "price": 0.08 / kWh}
+    pue = 1.25
+    at = {"pue": pue, "price": 0.08 / kWh}
     year, free_year = (energy_footprint(watts_, 365 * 24 * 3600.0, **at).cost for watts_ in (busy, uncapped))
     speed = capped / free  # a capped server pays off below this cost a year: (c + year) / speed = c + free_year
     even = (speed * free_year - year) / (1 - speed)
@@ -116,6 +117,7 @@ def answers() -> dict[str, str]:
         "fleet_free_rate": f"{fleet['free'] * free / 1e6:.2f} million",
         "fleet_gain": f"{100 * (fleet['capped'] * capped / (fleet['free'] * free) - 1):.0f} %",
         "year": f"{year:,.0f} dollars",
+        "pue": f"{pue}",
         "even": f"{even:,.0f} dollars",
         "rise_from": f"{watts[start - 1]:,.0f} W",
         "rise_to": f"{watts[start + 1]:,.0f} W",
