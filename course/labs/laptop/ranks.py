@@ -34,9 +34,9 @@ class Ring:
 
     def exchange(self, out: np.ndarray, into: np.ndarray) -> None:
         """Send one piece on while another comes in: both directions at once."""
-        sender = threading.Thread(target=self.next.sendall, args=(memoryview(out).cast("B"),))
+        sender = threading.Thread(target=self.next.sendall, args=(out.data.cast("B"),))
         sender.start()
-        view, got = memoryview(into).cast("B"), 0
+        view, got = into.data.cast("B"), 0
         while got < len(view):
             got += self.before.recv_into(view[got:])
         sender.join()

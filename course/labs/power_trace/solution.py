@@ -75,7 +75,7 @@ def answers() -> dict[str, str]:
         "jitter": f"{watts[(seconds > 60) & (watts > 3500)].std():.1f} W",
         "idle_share": fmt(idle / busy, "%", digits=2),
         "of_rated": fmt(busy / RATED, "%", digits=2),
-        "rating": f"{GPUS * rating:,.0f} W",
+        "rating": f"{GPUS * (rating or 0):,.0f} W",
         "guess": fmt(mean_draw(RATED, utilisation=2 / 3).power, "W", digits=2),
         "duration": f"{duration:.0f} s",
         "rate": f"{capped:,.0f}",

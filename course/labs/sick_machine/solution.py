@@ -80,7 +80,7 @@ def answers() -> dict[str, str]:
         "time": f"{largest.seconds * 1e3:.2f} ms",
         "by_hand": f"{by_hand / GB:.1f} GB/s",
         "fitted": fmt(fitted.bandwidth, "B/s"),
-        "alpha": fmt(fitted.alpha, "s", digits=2),
+        "alpha": fmt(fitted.alpha or 0, "s", digits=2),
         "bits": f"{usual[1] * 8:.0f} Gbit/s",
         "ndr": f"{ndr / GB:.0f} GB/s",
         "of_ndr": fmt(usual[1] * GB / ndr, "%", digits=2),

@@ -38,7 +38,7 @@ def answers() -> dict[str, str]:
     # 3. The log counts a second forward pass, and attention, and the logits over 250,880 words.
     recomputed = 8 * 176e9 * tokens / before / GPUS
     layers, hidden, words = 70, 14336, 250_880
-    megatron = 96 * SEQUENCES * TOKENS * layers * hidden**2
+    megatron = 96.0 * SEQUENCES * TOKENS * layers * hidden**2
     megatron *= 1 + TOKENS / (6 * hidden) + words / (16 * layers * hidden)
     megatron /= before * GPUS
     mfu = training_flops(model, TOKENS).model * tokens / before / GPUS / peak
