@@ -105,7 +105,7 @@ def test_what_a_student_gets_is_clean_and_runs(name, tmp_path, monkeypatch, caps
     monkeypatch.setattr(ranks, "step_times", lambda _: [1e-3, 1e-2])
     scope: dict = {}
     for cell in code:
-        command = cell.source.removeprefix("!clusterlab ")
+        command = cell.source.removeprefix("%run -m clusterlab ")
         if command != cell.source:
             assert clusterlab(shlex.split(command)) == 0, capsys.readouterr().err
             assert capsys.readouterr().out
