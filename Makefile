@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadscope --no-loadscope-r
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test library course course-plain slides round lab refresh lint bench lock clean
+.PHONY: help book test library course course-plain slides labs round lab refresh lint bench lock clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ course-plain: $(VENV)/book  ## The same without nbgrader: notebooks that check t
 
 slides: $(VENV)/book  ## Write slides of the chapters' drawings and questions, to show without a network: _build/slides
 	@$(BIN)/python -m course.slides
+
+labs: $(VENV)/book  ## Write the labs, for students and for the teacher: _build/labs
+	@$(BIN)/python -m course.labs
 
 round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test leaves out
 	$(BIN)/pytest tests/book/test_course_round.py

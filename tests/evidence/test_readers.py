@@ -154,6 +154,11 @@ using world size: 64, data-parallel size: 4
 """
 
 
+def test_a_fork_of_megatron_that_writes_seconds_is_read_in_seconds():
+    line = " iteration  42780/ 115311 | elapsed time per iteration (s): 105.16 | global batch size:  2048 |\n"
+    assert read_output(f"DeepSpeed\n{line}", "mine.log").rows[0]["step_time_s"] == "105.16"
+
+
 def test_arguments_of_megatron_say_the_whole_run_but_its_chip():
     found = read_output(ARGUMENTS, "mine.log")
     assert found.lacking == ("gpu",)

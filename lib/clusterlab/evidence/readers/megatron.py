@@ -13,7 +13,8 @@ import re
 from .reading import TRAINING, Cells, Reading, cells, dotted, first, steady
 
 _LINE = re.compile(r"\biteration[ =]\s*(\d+)\s*/\s*\d+\s*\|(.*elapsed[ _]time[ _]per[ _]iteration.*)")
-_TIME = re.compile(r"elapsed[ _]time[ _]per[ _]iteration[ _]\(?ms\)?\s*[:=]\s*([\d.]+)")
+_TIME = re.compile(r"elapsed[ _]time[ _]per[ _]iteration[ _]\(?(m?s)\)?\s*[:=]\s*([\d.]+)")
+_UNIT = {"ms": 1e-3, "s": 1.0}  # BigScience's Megatron-DeepSpeed writes seconds
 _BATCH = re.compile(r"global[ _]batch[ _]size\s*[:=]\s*(\d+)")
 _WORLD = re.compile(r"using world size: (\d+)|world_size\s*[=:]\s*(\d+)")
 
@@ -45,7 +46,7 @@ def read(text: str) -> Reading:
     batches = [int(found[1]) if (found := _BATCH.search(line)) else None for _, line in lines]
     batch = batches[-1]
     kept = [entry for entry, own in zip(lines, batches, strict=True) if own == batch]
-    steps = [(step, float(found[1]) / 1e3) for step, line in kept if (found := _TIME.search(line))]
+    steps = [(step, float(found[2]) * _UNIT[found[1]]) for step, line in kept if (found := _TIME.search(line))]
     seconds, sentence = steady(steps)
     said = [f"step: {sentence}"]
     if len(kept) < len(lines):
