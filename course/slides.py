@@ -26,7 +26,7 @@ from explorable._widget import escape
 from explorable.explorer._markup import Figure
 
 CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving")
-CHAPTERS += ("fleet", "post_training", "failures", "operations", "on_call", "power", "scaling", "cost", "plan")
+CHAPTERS += ("rack", "fleet", "post_training", "failures", "operations", "on_call", "power", "scaling", "cost", "plan")
 ROOT = Path(__file__).parents[1]
 _HERE = Path(__file__)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")

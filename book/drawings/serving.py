@@ -295,3 +295,56 @@ def pools(readers: float, writers: float, *, cache: float, rate: float, passes: 
         f"A cache of {fmt(cache, 'B')} goes from one to the other in {fmt(cache / rate, 's')}."
     )
     return Scene(400, top + 78, parts, alt=alt)
+
+
+class Pool(NamedTuple):
+    """Racks that do one thing: what, how many of them work at this hour, how many are built, and what one is fed."""
+
+    name: str
+    busy: int
+    built: int
+    note: str
+
+
+def hall(clock: str, pools: Sequence[Pool], *, comes: str, between: str, goes: str) -> Scene:
+    """Racks that read prompts over racks that write answers at an hour of the day: who works, and who stands idle.
+
+    Parameters
+    ----------
+    clock : str
+        The hour.
+    pools : sequence of Pool
+        Those that read, then those that write.
+    comes, between, goes : str
+        What arrives, what one pool hands to the other for each request, and what leaves.
+
+    Examples
+    --------
+    >>> read, write = Pool("read", 2, 3, "rack: 380 requests/s"), Pool("write", 3, 4, "rack: 350 requests/s")
+    >>> hall("15:00", [read, write], comes="700 requests/s", between="141 MB", goes="700,000 tokens/s").alt
+    '15:00: 700 requests/s come. 2 of 3 racks read, 3 of 4 racks write; 700,000 tokens/s leave.'
+    """
+    most = max(pool.built for pool in pools)
+    step = min(30.0, 316 / most)
+    left, high, row = 84.0, 46.0, 106.0
+    parts: list[Part] = [
+        Label(0, 9, clock, "start", strong=True),
+        Label(400, 9, comes, "end", strong=True),
+        Arrow(left + 40, 16, left + 40, 32, kind="ink"),
+    ]
+    for i, pool in enumerate(pools):
+        y = 36 + i * row
+        parts.append(Label(0, y + 14, pool.name, "start", strong=True))
+        parts.append(Label(0, y + 32, f"{pool.busy} of {pool.built}", "start"))
+        for n in range(pool.built):
+            x, works = left + n * step, n < pool.busy
+            kind = ("compute", "cache")[i] if works else "grey"
+            parts.append(Box(x, y, step - 6, high, kind=kind, solid=works))
+        parts.append(Label(left, y + high + 11, f"each {pool.note}", "start"))
+    x, y = left + 40, 36 + high
+    parts.append(Arrow(x, y + 18, x, 36 + row - 3, kind="network"))
+    parts.append(Label(x + 10, y + 40, between, "start"))
+    y = 36 + row + high
+    parts += [Arrow(x, y + 18, x, y + 36, kind="ink"), Label(x + 10, y + 34, goes, "start", strong=True)]
+    done = ", ".join(f"{pool.busy} of {pool.built} racks {pool.name}" for pool in pools)
+    return Scene(400, y + 44, parts, alt=f"{clock}: {comes} come. {done}; {goes} leave.")

@@ -45,7 +45,7 @@ def test_every_set_has_its_week_and_every_session_its_parts():
 PAGES = {
     "interconnect": ["interconnect", "contention"],
     "parallelism": ["sharding", "parallelism", "step"],
-    "serving": ["serving", "fleet", "post_training"],
+    "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "on_call"],
     "scaling": ["scaling", "cost"],
     "capstone": [],
@@ -209,10 +209,15 @@ MISCONCEPTIONS = {
         "The mean is what a reader": "A batch of 40 users, answers of 400",
         "Twice the users, twice": "A replica has places for 50 users",
     },
-    "fleet": {
+    "rack": {
         "A trillion parameters need a rack": "A trillion parameters in 8 bits fit",
+        "Twice the speed costs twice": "A pass takes 10 ms, and 0.1 ms more",
         "A bigger machine makes every user faster": "A dense 70B model, and 64 GPUs",
+    },
+    "fleet": {
         "Output tokens cost more": "On the rack, a token out costs",
+        "Half the traffic, half": "A pass takes 10 ms, and 0.02 ms more",
+        "A cache of prompts": "A prompt of 8,000 tokens, of which",
     },
     "post_training": {
         "RL is slow because": "A round writes for 180 s",

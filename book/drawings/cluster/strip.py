@@ -50,7 +50,8 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         "the whole job, from the GPU's memory to the fabric",
     ),
     "serving": ({"server": ("gpu", "nvlink", "nvswitch")}, "a server that answers"),
-    "fleet": ({"rack": ("gpu", "switch")}, "a rack that answers"),
+    "rack": ({"rack": ("gpu", "switch")}, "a rack that answers"),
+    "fleet": ({"fabric": ("server",)}, "racks that answer together"),
     "post_training": (
         {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server", "leaf", "spine", "web", "down")},
         "servers that answer beside servers that learn, and the fabric between them",

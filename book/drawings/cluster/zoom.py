@@ -46,7 +46,7 @@ _FRAMES = {
 _CHAPTERS = {
     "GPU": {"Roofline": "roofline"},
     "server": {"Interconnect": "interconnect", "Parallelism": "parallelism"},
-    "rack": {"Serving": "fleet"},
+    "rack": {"Serving": "rack"},
     "fabric": {"Training step": "step", "Operations": "operations"},
     "site": {"Failures": "failures", "Power": "power", "Cost": "cost"},
 }
