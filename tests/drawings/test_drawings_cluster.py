@@ -44,7 +44,8 @@ def test_the_strips_light_what_their_chapters_are_about():
     assert lit(draw.here("roofline")) == ["GPU"]
     assert lit(draw.here("interconnect")) == lit(draw.here("parallelism")) == ["server", "fabric"]
     assert lit(draw.here("serving")) == ["server"]
-    assert lit(draw.here("fleet")) == ["rack"]
+    assert lit(draw.here("rack")) == ["rack"]
+    assert lit(draw.here("fleet")) == ["fabric"]
     assert (
         lit(draw.here("failures"))
         == lit(draw.here("power"))
