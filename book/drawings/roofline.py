@@ -7,15 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterlab.catalogue import Accelerator, Link, Memory
 from clusterlab.model import Transformer, kv_cache_bytes, parameters
-from clusterlab.roofline import (
-    Work,
-    attainable,
-    attention,
-    decode,
-    lower_bound,
-    matmul,
-    ridge_point,
-)
+from clusterlab.roofline import Work, attainable, attention, decode, lower_bound, matmul, ridge_point
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 

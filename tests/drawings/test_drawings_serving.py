@@ -35,6 +35,15 @@ def pools(readers, writers):
     )
 
 
+def hall(working):
+    pools = [
+        draw.Pool("read", working, 9, "rack: 72 GPUs, 380 requests/s"),
+        draw.Pool("write", working, 10, "rack: 72 GPUs, 351 requests/s"),
+    ]
+    comes, goes = "3,000 requests/s, 4,000 tokens each", "3 million tokens/s"
+    return draw.hall("15:00", pools, comes=comes, between="a cache of 141 MB for each request", goes=goes)
+
+
 SCENES = {
     "memory": lambda: draw.memory(RACKS),
     "memory of two": lambda: draw.memory(RACKS[:2]),
@@ -46,7 +55,14 @@ SCENES = {
     "six microbatches": lambda: racks(6, 12),
     "pools": lambda: pools(95, 131),
     "pools, few that read": lambda: pools(10, 200),
+    "hall by day": lambda: hall(8),
+    "hall by night": lambda: hall(2),
 }
+
+
+def test_a_hall_fills_as_many_racks_as_work():
+    boxes = [part for part in hall(3).parts if isinstance(part, Box)]
+    assert [box.kind for box in boxes] == 3 * ["compute"] + 6 * ["grey"] + 3 * ["cache"] + 7 * ["grey"]
 
 
 def test_memories_are_drawn_to_one_scale():

@@ -4,17 +4,7 @@ What computes is blue, what is stored is green, what moves is orange, and what w
 """
 
 from .duty import blocks, load_test, rack, signal_table, waves
-from .sharing import (
-    MIXES,
-    POLICIES,
-    burst,
-    losses,
-    pipe,
-    profile,
-    ranks,
-    search,
-    timeline,
-)
+from .sharing import MIXES, POLICIES, burst, losses, pipe, profile, ranks, search, timeline
 
 __all__ = [
     "MIXES",

@@ -5,18 +5,7 @@ matrices; ``exchanges`` draws who talks to whom under a layout, keys and values 
 their way to experts.
 """
 
-from .cuts import (
-    GPUS,
-    PHASES,
-    WAYS,
-    Move,
-    Phase,
-    Sizes,
-    Way,
-    kept_bytes,
-    sent_bytes,
-    sent_so_far,
-)
+from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
 from .exchanges import experts, key_value_ring, peers, placement
 from .shards import PRODUCTS, Product, layer, overview, product
 

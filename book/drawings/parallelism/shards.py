@@ -8,19 +8,7 @@ from typing import NamedTuple
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene, legend
 
-from .cuts import (
-    GPUS,
-    PHASES,
-    WAYS,
-    Move,
-    Phase,
-    Sizes,
-    Way,
-    kept_bytes,
-    of_gpu_0,
-    sent_bytes,
-    sent_so_far,
-)
+from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, of_gpu_0, sent_bytes, sent_so_far
 
 _B, _D, _F = (32.0, 20.0, 40.0)  # of a GPU's tile: tokens, width and hidden width; a schema, not to scale
 _GAP = 4.0
