@@ -84,7 +84,7 @@ def test_a_prediction_and_a_check_ask_before_they_tell():
 
 
 def test_every_chapter_with_a_set_has_slides_and_a_wrong_name_is_said(capsys):
-    second = {"contention", "step", "rack", "fleet", "post_training", "on_call", "cost"}
+    second = {"contention", "sharding", "step", "rack", "fleet", "post_training", "on_call", "cost"}
     assert set(slides.CHAPTERS) == set(SETS) - {"capstone"} | second
     assert all((ROOT / "book" / f"{name}.ipynb").exists() for name in slides.CHAPTERS)
     assert slides.main(["rooflines"]) == 2
