@@ -38,8 +38,8 @@ def circle(loop: Loop, found: Iteration, size: float) -> Scene:
     answers, tokens = f"{loop.samples:,.0f} answers", f"{fmt(found.tokens, digits=2)} tokens"
     times = {"write": found.generation, "learn": found.log_probs + found.training}
     parts: list[Part] = [
-        Box(4, 30, 116, 58, f"write\n{fmt(times['write'], 's')}", "cache"),
-        Box(280, 30, 116, 58, f"learn\n{fmt(times['learn'], 's')}", "compute"),
+        Box(4, 30, 116, 58, f"write\n{times['write']:.0f} s", "cache"),
+        Box(280, 30, 116, 58, f"learn\n{times['learn']:.0f} s", "compute"),
         Box(150, 84, 100, 40, "score\n(CPUs)", "grey"),
         Label(62, 12, f"{loop.prompts:,.0f} prompts", "middle"),
         Label(338, 12, "one update", "middle"),
@@ -50,8 +50,8 @@ def circle(loop: Loop, found: Iteration, size: float) -> Scene:
         Arrow(278, 44, 122, 44, kind="network", bend=0.05),
         Label(200, 26, f"weights, {fmt(size, 'B')}", "middle"),
     ]
-    said = f"One iteration: {answers} are written in {fmt(times['write'], 's')}, scored, and learned from in "
-    return Scene(400, 138, parts, alt=f"{said}{fmt(times['learn'], 's')}; then {fmt(size, 'B')} of weights go back.")
+    said = f"One iteration: {answers} are written in {times['write']:.0f} s, scored, and learned from in "
+    return Scene(400, 138, parts, alt=f"{said}{times['learn']:.0f} s; then {fmt(size, 'B')} of weights go back.")
 
 
 def attempts(tokens: Sequence[float], floor: float) -> Scene:
@@ -81,11 +81,11 @@ def attempts(tokens: Sequence[float], floor: float) -> Scene:
             parts.append(Box(left + width, y, wide - width, 21, empty, "waste"))
     low = 18 + len(tokens) * row + 8
     parts.append(Arrow(left, low, left + wide, low, kind="weights", heads=1))
-    took = f"{longest:,.0f} passes, each with a floor of {fmt(floor, 's')}: {fmt(longest * floor, 's')}"
+    took = f"{longest:,.0f} passes, each with a floor of {fmt(floor, 's', 2)}: {longest * floor:.0f} s"
     parts.append(Label(200, low + 16, took, "middle"))
     alone = 1 - sorted(tokens)[-2] / longest
     said = f"{len(tokens)} attempts of {', '.join(f'{one:,.0f}' for one in tokens)} tokens: {longest:,.0f} passes, in "
-    said += f"{alone:.0%} of which one writes alone. At {fmt(floor, 's')} each they take {fmt(longest * floor, 's')}."
+    said += f"{alone:.0%} of which one writes alone. At {fmt(floor, 's', 2)} each they take {longest * floor:.0f} s."
     return Scene(400, low + 26, parts, alt=said)
 
 
