@@ -121,7 +121,10 @@ class LoopPlan(Predicted):
         rows = [("", "value", ""), ("GPUs", summary(self.gpus), loop.schedule)]
         rows += [("write", summary(loop.generators), f"replicas of {summary(loop.replica.gpus)}")]
         axes = ", ".join(f"{name} {value}" for name, value, *_ in loop.layout._rows()[1:-1])
-        rows += [("learn", summary(loop.trainers), axes), ("answers", summary(self.staleness), "versions old, on a mean")]
+        rows += [
+            ("learn", summary(loop.trainers), axes),
+            ("answers", summary(self.staleness), "versions old, on a mean"),
+        ]
         rows += [("iteration", *self._cells("iteration_time")), ("time", *self._cells())]
         return [*rows, ("cost", *self._cells("cost"))] if self.rent else rows
 
@@ -183,7 +186,12 @@ def plan_loop(
 
 
 def loops_by_size(
-    asked: PostTraining, accelerator: Machine | str, *, rent: Amount = 0.0, most: Count = 1024, schedule: str | None = None
+    asked: PostTraining,
+    accelerator: Machine | str,
+    *,
+    rent: Amount = 0.0,
+    most: Count = 1024,
+    schedule: str | None = None,
 ) -> tuple[LoopPlan, ...]:
     """The quickest loop on one server, on two, on four and so on: what more GPUs buy, and what they cost.
 

@@ -53,5 +53,7 @@ def read_loops(document: Mapping) -> dict[str, dict[str, LoopConstant]]:
     return read_records(document, "loop", {"constant": of})
 
 
-LOOP_CONSTANTS: Mapping[str, LoopConstant] = MappingProxyType(read_loops(tomllib.loads(stored("loops.toml")))["constant"])
+LOOP_CONSTANTS: Mapping[str, LoopConstant] = MappingProxyType(
+    read_loops(tomllib.loads(stored("loops.toml")))["constant"]
+)
 """Constants of software by name; those that were fitted, by :mod:`clusterlab.evidence`."""
