@@ -180,6 +180,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "sweep": ("--models", "Llama 3.1 8B", "--accelerators", "H100 SXM", "--gpus", "64", "--tokens", "1T", *_CUT),
     "fits": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "64", *_CUT),
     "serve": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--rate", "10"),
+    "post-training": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--output", "500", "--gpus", "8"),
     "expect": ("--accelerator", "H100 SXM", "--gpus", "8"),
     "mfu": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "8", "--tokens-per-second", "64k"),
 }

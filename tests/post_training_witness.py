@@ -1,4 +1,4 @@
-"""Witnesses of post-training: a batch run pass by pass with drawn lengths, and two pools run event by event."""
+"""Witnesses of post-training: batches and replicas run pass by pass with drawn lengths, and pools event by event."""
 
 import numpy as np
 
@@ -16,6 +16,21 @@ def run_batch(lengths, places, pass_time, prompt=0.0):
             one[0] += 1
         running = [one for one in running if one[0] < one[1]]
     return seconds, len(held), np.array(held)
+
+
+def run_replicas(passes, *, replicas, in_flight, pass_time, length, random):
+    """Replicas that share the answers in flight and never empty, pass by pass: seconds, and answers that were done."""
+    left = np.array_split(np.array([length(random) for _ in range(in_flight)]), replicas)
+    left = [np.ceil(some * random.random(len(some))) for some in left]  # as if they'd written for long
+    clock, done = np.zeros(replicas), 0
+    for _ in range(passes):
+        for i, some in enumerate(left):
+            clock[i] += pass_time(len(some))
+            some -= 1
+            ended = np.flatnonzero(some <= 0)
+            some[ended] = [length(random) for _ in ended]
+            done += len(ended)
+    return clock.mean(), done
 
 
 def run_pools(steps, *, batch, slots, write, learn, random):

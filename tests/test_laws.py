@@ -211,7 +211,7 @@ BY_HAND = {
     "reached scan_time wider axes search",
     "serving": "violations forward_pass reading saturation frontier balanced_loads serving_kind simulate_queue "
     "batch_queue slo_attainment replicas_for pools_for scale_over prefix_hits",
-    "post_training": "empty_batch rollout forward_time iterate",
+    "post_training": "empty_batch rollout pass_line forward_time iterate",
     "failures": "series_mtbf first_order_goodput goodput expected_run_time simulate_job burstiness posterior_loss",
     "operations": "fair_shares feed find_bad simulate_cluster replay draw_jobs compare_policies rollout",
     "power": "load power_swing capacity outside_envelope",

@@ -1,4 +1,4 @@
-"""Drawings of post-training: the loop, who waits in it, the ways of new weights, and two roles in one memory.
+"""Drawings of post-training: the loop, attempts that wait for the longest, the ways of new weights, two roles in a GPU.
 
 What generates reads memory, what trains computes, what travels is wire, and who waits is waste.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clusterlab.post_training import Iteration, Loop, WeightRoutes
 from clusterlab.units import fmt
-from explorable import Arrow, Box, Label, Part, Scene, legend
+from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
 
 def circle(loop: Loop, found: Iteration, size: float) -> Scene:
@@ -38,8 +38,8 @@ def circle(loop: Loop, found: Iteration, size: float) -> Scene:
     answers, tokens = f"{loop.samples:,.0f} answers", f"{fmt(found.tokens, digits=2)} tokens"
     times = {"write": found.generation, "learn": found.log_probs + found.training}
     parts: list[Part] = [
-        Box(4, 30, 116, 58, f"write\n{fmt(times['write'], 's')}", "cache"),
-        Box(280, 30, 116, 58, f"learn\n{fmt(times['learn'], 's')}", "compute"),
+        Box(4, 30, 116, 58, f"write\n{times['write']:.0f} s", "cache"),
+        Box(280, 30, 116, 58, f"learn\n{times['learn']:.0f} s", "compute"),
         Box(150, 84, 100, 40, "score\n(CPUs)", "grey"),
         Label(62, 12, f"{loop.prompts:,.0f} prompts", "middle"),
         Label(338, 12, "one update", "middle"),
@@ -50,8 +50,43 @@ def circle(loop: Loop, found: Iteration, size: float) -> Scene:
         Arrow(278, 44, 122, 44, kind="network", bend=0.05),
         Label(200, 26, f"weights, {fmt(size, 'B')}", "middle"),
     ]
-    said = f"One iteration: {answers} are written in {fmt(times['write'], 's')}, scored, and learned from in "
-    return Scene(400, 138, parts, alt=f"{said}{fmt(times['learn'], 's')}; then {fmt(size, 'B')} of weights go back.")
+    said = f"One iteration: {answers} are written in {times['write']:.0f} s, scored, and learned from in "
+    return Scene(400, 138, parts, alt=f"{said}{times['learn']:.0f} s; then {fmt(size, 'B')} of weights go back.")
+
+
+def attempts(tokens: Sequence[float], floor: float) -> Scene:
+    """Attempts of one replica, each as long as its tokens, and the passes that go on until the longest is done.
+
+    Parameters
+    ----------
+    tokens : sequence of float
+        Of each, from the top down.
+    floor : float
+        Seconds of a pass, whatever it holds.
+
+    Examples
+    --------
+    >>> attempts([1000, 7000], 10e-3).alt
+    '2 attempts of 1,000, 7,000 tokens: 7,000 passes, in 86% of which one writes alone. At 10 ms each they take 70 s.'
+    """
+    row, left, wide, longest = 25.0, 52.0, 346.0, max(tokens)
+    first = tokens.index(longest)
+    parts: list[Part] = [Label(0, 7, "tokens of each attempt, one written in each pass", "start", strong=True)]
+    for i, one in enumerate(tokens):
+        y, width = 18 + i * row, wide * one / longest
+        parts.append(Label(left - 6, y + 11, f"{one:,.0f}", "end"))
+        parts.append(Box(left, y, width, 21, "the longest: the batch ends with it" if i == first else "", "cache"))
+        if width < wide - 1:
+            empty = "its place is empty" if one == min(tokens) else ""
+            parts.append(Box(left + width, y, wide - width, 21, empty, "waste"))
+    low = 18 + len(tokens) * row + 8
+    parts.append(Arrow(left, low, left + wide, low, kind="weights", heads=1))
+    took = f"{longest:,.0f} passes, each with a floor of {fmt(floor, 's', 2)}: {longest * floor:.0f} s"
+    parts.append(Label(200, low + 16, took, "middle"))
+    alone = 1 - sorted(tokens)[-2] / longest
+    said = f"{len(tokens)} attempts of {', '.join(f'{one:,.0f}' for one in tokens)} tokens: {longest:,.0f} passes, in "
+    said += f"{alone:.0%} of which one writes alone. At {fmt(floor, 's', 2)} each they take {longest * floor:.0f} s."
+    return Scene(400, low + 26, parts, alt=said)
 
 
 ROUTES = {"one source": "one_source", "broadcast": "broadcast", "shards": "shards"}
@@ -151,14 +186,16 @@ def roles(held: Sequence[Role], capacity: float) -> Scene:
     most = max(capacity, *(sum(one.parts.values()) for one in held))
     unit, row, high = 396 / most, 58.0, 26.0
     parts: list[Part] = []
-    said = []
+    said, named = [], set()
     for i, one in enumerate(held):
         y, x, total = i * row, 2.0, sum(one.parts.values())
         parts.append(Label(0, y + 8, f"{one.name}: {fmt(total, 'B')}", "start", strong=True))
         parts.append(Box(2, y + 20, capacity * unit, high, kind="waste" if total > capacity else "ink"))
         for kind, size in one.parts.items():
             if size * unit >= 0.5:
-                parts.append(Box(x, y + 20, size * unit, high, kind=_KINDS[kind], solid=True))
+                room = size * unit > breadth(kind) + 6
+                named |= {kind} if room else set()
+                parts.append(Box(x, y + 20, size * unit, high, kind if room else "", _KINDS[kind], solid=True))
             x += size * unit
         listed = ", ".join(f"{kind} {fmt(size, 'B')}" for kind, size in one.parts.items())
         said.append(f"{one.name} keeps {fmt(total, 'B')}: {listed}")
@@ -166,9 +203,8 @@ def roles(held: Sequence[Role], capacity: float) -> Scene:
     edge = 2 + capacity * unit
     parts.append(Arrow(edge, 14, edge, low - 6, kind="ink", heads=0))
     shown = dict.fromkeys(kind for one in held for kind in one.parts)
-    y = low + 4
-    names = list(shown)
+    names = [name for name in shown if name not in named]  # which no mark has room for
     for start in range(0, len(names), 3):
-        parts += legend(1, y, [(name, _KINDS[name], True) for name in names[start : start + 3]])
-        y += 20
-    return Scene(400, y - 6, parts, alt=f"Of {fmt(capacity, 'B')}, {'; '.join(said)}.")
+        shades = [(name, _KINDS[name], True) for name in names[start : start + 3]]
+        parts += legend(1, low + 4 + 20 * (start // 3), shades)
+    return Scene(400, low - 2 + 20 * -(-len(shown) // 3), parts, alt=f"Of {fmt(capacity, 'B')}, {'; '.join(said)}.")

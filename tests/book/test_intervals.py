@@ -86,6 +86,7 @@ PLAIN["serving"] |= {"Prefixes", "PipelinedDecode", "Split", "Queue", "Impatient
 PLAIN["serving"] |= {"SimulatedRequests"}  # the same
 PLAIN["post_training"] = {"Lengths", "Loop"}  # asked for
 PLAIN["post_training"] |= {"Emptying", "PoolBalance", "ScheduleTimes", "WeightRoutes"}  # of given times and rates
+PLAIN["post_training"] |= {"PassLine", "LoopConstant"}  # between two passes, and data between its ends
 PLAIN["failures"] |= {"TimeEstimate", "SimulatedRuns", "Burstiness"}  # luck alone, of a count and run by run
 PLAIN["planning"] |= {"_Row", "Building", "Supply", "Outcome"}  # decided, and of one scenario
 PLAIN["planning"] |= {"Stack"}  # data
@@ -320,6 +321,7 @@ CALLS = {
     "expect": ["expect", "--accelerator", "H100 SXM", "--gpus", "16"],
     "fits": ["fits", "--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "8", "--global-batch", "64"],
     "serve": ["serve", "--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--rate", "200"],
+    "post-training": ["post-training", *SMALL[:2], *SMALL[4:6], "--output", "500", "--gpus", "8"],
     "validate, online": ["validate", "ONLINE"],
     "plan": ["plan", *SMALL],
     "plan, serving": ["plan", *ASKED],

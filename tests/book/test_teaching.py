@@ -222,7 +222,7 @@ MISCONCEPTIONS = {
     "post_training": {
         "RL is slow because": "A round writes for 180 s",
         "More GPUs make the rollout": "A pass takes 10 ms, and 0.05 ms more",
-        "Asynchronous training overlaps": "Writing a batch costs 6,000 GPU-seconds",
+        "Asynchronous training overlaps": "Writing a batch takes 40 s",
     },
     "failures": {
         "5.7 years each": "640 servers of eight GPUs",

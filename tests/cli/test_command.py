@@ -58,7 +58,7 @@ def test_the_help_says_which_columns_of_nccl_tests_are_read(name, capsys):
 def test_the_commands_and_the_version_are_told():
     done = run("--help", text=True)
     assert done.stdout.startswith("usage: python -m clusterlab ")
-    assert all(re.search(rf"^    {name} ", done.stdout, re.MULTILINE) for name in COMMANDS)
+    assert all(re.search(rf"^    {name}( |$)", done.stdout, re.MULTILINE) for name in COMMANDS)
     assert "exit status: 0 done; 1 an audit found a gap; 2 called wrongly" in " ".join(done.stdout.split())
     assert run("--version", text=True).stdout == f"clusterlab {version('clusterlab')}\n"
 
@@ -170,7 +170,7 @@ values = st.recursive(
 
 
 KINDS_OF_GAPS = tuple(
-    f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner", "stack", "signal")
+    f"{kind} data:\n" for kind in ("hardware", "model", "efficiency", "economics", "planner", "stack", "signal", "loop")
 )
 
 

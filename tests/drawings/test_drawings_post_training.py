@@ -8,7 +8,7 @@ from clusterlab.model import Layout, transformer
 from clusterlab.post_training import Lengths, Loop, iterate, weight_routes
 from clusterlab.serving import Replica
 from drawings import post_training as draw
-from explorable import Box
+from explorable import Box, Label
 
 REPLICA = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
 LOOP = Loop(REPLICA, 8, Layout(dp=8), Lengths(500, limit=2000), 64, 16)
@@ -25,6 +25,7 @@ def routes(route):
 
 
 SCENES = {f"route: {route}": (lambda route=route: routes(route)) for route in draw.ROUTES}
+SCENES |= {"attempts": lambda: draw.attempts([1800, 7300, 900, 16384, 3000], 9.6e-3)}
 SCENES |= {"circle": lambda: draw.circle(LOOP, iterate(LOOP), 16e9), "roles": lambda: draw.roles(ROLES, 80e9)}
 
 
@@ -35,6 +36,21 @@ def test_roles_are_drawn_to_one_scale():
     filled = [box.width / frames[0].width * 80e9 for box in boxes if box.solid]
     sizes = [size for role in ROLES for size in role.parts.values()]
     np.testing.assert_allclose(filled, sizes)
+
+
+def test_attempts_are_as_long_as_their_tokens_and_all_end_with_the_longest():
+    boxes = [part for part in draw.attempts([1000, 7000, 3500], 10e-3).parts if isinstance(part, Box)]
+    wrote = [box.width for box in boxes if box.kind == "cache"]
+    np.testing.assert_allclose(np.array(wrote) / wrote[1], [1 / 7, 1, 1 / 2])
+    assert {round(box.x + box.width, 6) for box in boxes if box.kind == "waste"} == {round(boxes[0].x + wrote[1], 6)}
+
+
+def test_a_part_is_named_on_itself_where_it_has_room():
+    parts = draw.roles(ROLES, 80e9).parts
+    on_marks = {part.text for part in parts if isinstance(part, Box) and part.solid} - {""}
+    beside = {part.text for part in parts if isinstance(part, Label) and not part.strong}
+    assert on_marks == {"weights", "caches"}
+    assert beside == {"gradients", "optimizer", "activations"}  # nowhere wide enough
 
 
 @pytest.mark.parametrize("route", draw.ROUTES)

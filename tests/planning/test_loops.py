@@ -3,7 +3,7 @@
 import pytest
 
 from clusterlab.evidence import predict_post_training, published_post_training
-from clusterlab.planning import InfeasibleError, PostTraining, plan_loop
+from clusterlab.planning import InfeasibleError, PostTraining, loops_by_size, plan_loop
 from clusterlab.post_training import SCHEDULES, Lengths
 from clusterlab.units import hour
 
@@ -30,6 +30,16 @@ def test_a_planned_loop_is_no_slower_than_a_published_one():
     asked = PostTraining("Qwen3 32B", 64, 32, run.loop.lengths, iterations=1, prompt=110)
     ours = plan_loop(asked, "H100 SXM", gpus=32, schedule="synchronous")
     assert ours.time < theirs.time
+
+
+def test_more_gpus_are_never_slower_and_the_cheapest_is_neither_the_fewest_nor_the_most():
+    """Floors of passes don't shrink with GPUs, and one server's GPUs must take turns: the bill has a bottom."""
+    found = loops_by_size(ASKED, "H100 SXM", rent=2 / hour, most=256)
+    times, costs = [one.time for one in found], [one.cost for one in found]
+    assert [one.gpus for one in found] == [16, 32, 64, 128, 256]  # 32 billion don't fit on one server
+    assert times == sorted(times, reverse=True)
+    assert 0 < costs.index(min(costs)) < len(costs) - 1
+    assert [one.staleness for one in found] == [0, 2, 2, 2, 2]
 
 
 def test_what_cannot_be_is_said():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clusterlab.catalogue import SERVING, machine
 from clusterlab.model import Layout, parameters, transformer
 from clusterlab.post_training import (
+    LOOP_CONSTANTS,
     Lengths,
     Loop,
     adapter_parameters,
@@ -20,13 +21,14 @@ from clusterlab.post_training import (
     expected_longest,
     forward_time,
     iterate,
+    pass_line,
     rollout,
     schedule_times,
     versions_behind,
     weight_routes,
 )
 from clusterlab.serving import Batch, Formats, Replica, forward_pass
-from post_training_witness import run_batch, run_pools
+from post_training_witness import run_batch, run_pools, run_replicas
 
 VLLM = replace(SERVING["vLLM"], memory_share=0.6)
 REPLICA = Replica(transformer("Qwen3 32B"), machine("H100 SXM"), Layout(tp=4), software=VLLM)
@@ -143,12 +145,41 @@ def test_pools_in_balance_are_the_quickest_split_there_is(generating, training, 
     assert found.generators + found.trainers == pytest.approx(gpus)
 
 
-@given(st.floats(10, 1e5), st.floats(10, 1e5), st.floats(0, 500), st.integers(2, 1000))
-def test_schedules_stand_in_order_and_asynchrony_saves_the_floor_alone(generating, training, floor, gpus):
-    found = schedule_times(gpus, generating=generating, training=training, floor=floor)
+@given(st.floats(10, 1e5), st.floats(10, 1e5), st.floats(0, 500), st.floats(0, 1), st.integers(2, 1000))
+def test_schedules_stand_in_order_and_without_floors_they_are_one(generating, training, emptying, share, gpus):
+    work = {"generating": generating, "training": training}
+    found = schedule_times(gpus, **work, emptying=emptying, steady=share * emptying)
     assert found.asynchronous <= found.one_step_off * (1 + 1e-9)
     assert found.one_step_off <= found.synchronous * (1 + 1e-9)
-    assert found.synchronous - found.asynchronous == pytest.approx(floor, abs=1e-6)
+    assert found.asynchronous >= (generating + training) / gpus * (1 - 1e-9)
+    even = schedule_times(gpus, **work, emptying=0.0)
+    assert even.synchronous == pytest.approx(even.asynchronous, rel=1e-6)
+
+
+@pytest.mark.parametrize("replicas", [2, 4, 8])
+def test_replicas_that_share_the_answers_write_as_the_law_of_pools_says(replicas):
+    """Of 64 in flight, with the same two numbers however many GPUs write: floors as often, the rest shared."""
+    floor, each, lengths = 10e-3, 0.5e-3, Lengths(50.0, 0.8)
+    seconds, done = run_replicas(
+        1500,
+        replicas=replicas,
+        in_flight=64,
+        pass_time=lambda n: floor + each * n,
+        length=lambda r: lengths.draw(1, r)[0],
+        random=np.random.default_rng(8),
+    )
+    law = floor * 64 * lengths.written / 64 + each * 64 * lengths.written / replicas  # of 64 answers
+    assert seconds / done * 64 == pytest.approx(law, rel=0.04)
+
+
+def test_two_numbers_of_a_pass_give_rollouts_on_half_and_on_twice_the_gpus():
+    """What pools take as fixed, the GPU-seconds of sequences and the floors of passes, from 16 to 64 GPUs."""
+    line = pass_line(REPLICA, WRITTEN, sequences=100, prompt=100)
+    for replicas in (4, 8, 16):
+        found = rollout(REPLICA, WRITTEN, samples=800, prompt=100, replicas=replicas, group=16)
+        work = line.each * 800 * WRITTEN.written / replicas
+        assert line.floor * WRITTEN.longest(800) + work == pytest.approx(found.time, rel=0.04)
+        assert line.floor * WRITTEN.written + work == pytest.approx(found.steady, rel=0.08)
 
 
 def test_staleness_and_time_are_those_of_pools_run_event_by_event():
@@ -237,3 +268,19 @@ def test_a_loop_is_refused_by_what_is_wrong_with_it():
         loop(schedule="never")
     with pytest.raises(ValueError, match="kept must be at most 1"):
         rollout(REPLICA, WRITTEN, samples=8, kept=2)
+    with pytest.raises(ValueError, match="sequences must be at least 2, got 1"):
+        pass_line(REPLICA, WRITTEN, sequences=1)
+
+
+def test_packed_answers_attend_to_themselves_alone():
+    """A sequence that training works through is as long as answers all alike that attend as much, and not the pack."""
+    found, packed = loop(pack=None).workload(), loop().workload()
+    answers = loop().lengths.draw(200_000, np.random.default_rng(9)) + 110
+    assert found.sequence == pytest.approx((answers**2).sum() / answers.sum(), rel=0.05)
+    assert found.sequence < packed.sequence
+
+
+def test_constants_of_software_rest_on_something_and_lie_between_their_ends():
+    assert {fact.kind for one in LOOP_CONSTANTS.values() for fact in one.facts.values()} == {"fitted", "specified"}
+    with pytest.raises(ValueError, match="value must lie from low to high, got 45 of 50 and 50"):
+        replace(LOOP_CONSTANTS["turns"], low=50.0)

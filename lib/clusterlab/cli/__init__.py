@@ -29,7 +29,21 @@ from ..own.hardware import VARIABLE
 from ..planning import InfeasibleError
 from .command import Waiting
 from .commands import audit as audit_command
-from .commands import expect, explain, fit, fits, mfu, names, plan, predict, queue, serve, sweep, validate
+from .commands import (
+    expect,
+    explain,
+    fit,
+    fits,
+    mfu,
+    names,
+    plan,
+    post_training,
+    predict,
+    queue,
+    serve,
+    sweep,
+    validate,
+)
 from .commands.audit import audit
 
 __all__ = ["audit", "main"]
@@ -47,6 +61,7 @@ COMMANDS = {
     "queue": queue.COMMAND,
     "serve": serve.COMMAND,
     "plan": plan.COMMAND,
+    "post-training": post_training.COMMAND,
     "sweep": sweep.COMMAND,
 }
 

@@ -95,13 +95,13 @@ _FORMS = {
 }
 
 
-def read_input(key: str, value: Json) -> str | float:
-    """One input as a plan takes it: a name, or a quantity in SI units."""
+def read_input(key: str, value: Json, kind: str = "") -> str | float:
+    """One input as a plan takes it: a name, or a quantity in SI units; ``kind`` is of one that plans don't have."""
     if key in _WORDS:
         if not isinstance(value, str | int) or isinstance(value, bool):
             raise ValueError(f"{key} must be text, got {value!r}")
         return str(value)
-    unit, example = _FORMS[kind := KINDS[key]]
+    unit, example = _FORMS[kind := kind or KINDS[key]]
     currency = r"\$?" if kind == "$" else ""
     if isinstance(value, str) and not re.fullmatch(rf"\s*[-+]?{currency}[\d.,]+(e[-+]?\d+)?\s*{unit}\s*", value):
         raise ValueError(f"{key}: cannot read {value!r}; write it as {example}")
@@ -112,12 +112,12 @@ def read_input(key: str, value: Json) -> str | float:
     return number / 3600 if key == "rent" and " per " not in str(value) else number
 
 
-def say_unlikely(values: Mapping[str, Json]) -> None:
+def say_unlikely(values: Mapping[str, Json], inputs: Iterable[Input] = INPUTS) -> None:
     """Say on stderr which inputs lie beyond what anybody has: a slip of the unit, most likely."""
-    for one in INPUTS:
+    for one in inputs:
         value = values.get(one.name.replace("-", "_"))
         if one.usual and isinstance(value, float | int):
-            low, high = (float(read_input(one.name.replace("-", "_"), end)) for end in one.usual)
+            low, high = (float(read_input(one.name.replace("-", "_"), end, one.kind)) for end in one.usual)
             if not low <= value <= high:
                 print(f"unlikely: {one.name} is usually from {one.usual[0]} to {one.usual[1]}", file=sys.stderr)
 

@@ -12,6 +12,7 @@ from importlib.resources import files
 import numpy as np
 
 from ..catalogue import SERVING, machine
+from ..checks import choose
 from ..model import Layout, transformer
 from ..post_training import Iteration, Lengths, Loop, iterate
 from ..quantities import Amount, Bytes, Seconds
@@ -30,20 +31,26 @@ class PostTrainingRun:
 
 
 @cache
-def published_post_training() -> tuple[PostTrainingRun, ...]:
+def published_post_training(role: str = "fitted") -> tuple[PostTrainingRun, ...]:
     """Return the iterations that come with the library.
 
     Of lengths a row has the mean and the limit; how they spread between is that of :class:`Lengths`. Training packs
     answers into sequences as long as the limit.
 
+    Parameters
+    ----------
+    role : str
+        ``"fitted"``: those that constants were fitted to. ``"held"``: those that no constant has seen.
+
     Examples
     --------
-    >>> runs = published_post_training()
-    >>> len(runs), runs[0].seconds
-    (28, 97.7)
+    >>> runs, held = published_post_training(), published_post_training("held")
+    >>> len(runs), len(held), runs[0].seconds
+    (28, 23, 97.7)
     """
     text = (files("clusterlab.evidence") / "data" / "post_training.csv").read_text(encoding="utf-8")
-    return tuple(_run(row) for row in csv.DictReader(io.StringIO(text)))
+    choose({"fitted": 0, "held": 0}, role=role)
+    return tuple(_run(row) for row in csv.DictReader(io.StringIO(text)) if row["role"] == role)
 
 
 def _run(row: dict[str, str]) -> PostTrainingRun:
@@ -101,8 +108,8 @@ def fit_post_training(runs: Sequence[PostTrainingRun]) -> tuple[float, float]:
 
     Examples
     --------
-    >>> from clusterlab.post_training import PACE, TURNS
-    >>> fit_post_training(published_post_training()) == (PACE, TURNS)
+    >>> from clusterlab.post_training import LOOP_CONSTANTS
+    >>> fit_post_training(published_post_training()) == tuple(LOOP_CONSTANTS[n].value for n in ("pace", "turns"))
     True
     """
     counted, turning, seconds = _counted(runs)
@@ -245,9 +252,9 @@ def fit_loading_rate(updates: Sequence[WeightUpdate]) -> float:
 
     Examples
     --------
-    >>> from clusterlab.post_training import LOADING_RATE
+    >>> from clusterlab.post_training import LOOP_CONSTANTS
     >>> broadcasts = [one for one in published_weight_updates() if one.source == "checkpoint-engine"]
-    >>> round(fit_loading_rate(broadcasts) / 1e9) == round(LOADING_RATE / 1e9)
+    >>> round(fit_loading_rate(broadcasts) / 1e9) == round(LOOP_CONSTANTS["loading rate"].value / 1e9)
     True
     """
     return float(np.exp(np.mean([np.log(one.size / one.seconds) for one in updates])))

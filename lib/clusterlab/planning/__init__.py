@@ -5,7 +5,7 @@ from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
 from .fits import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
-from .loops import LoopPlan, PostTraining, plan_loop
+from .loops import LoopPlan, PostTraining, loops_by_size, plan_loop
 from .mixtures import mixture, mixture_interval, not_named, not_timed
 from .published import PRESETS, Preset, checks, preset, run_of
 from .report import as_object, page
@@ -41,5 +41,5 @@ __all__ = [
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
     "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "run_of", "PostTraining",
-    "LoopPlan", "plan_loop", "Fit", "Fitting", "fitting",
+    "LoopPlan", "plan_loop", "loops_by_size", "Fit", "Fitting", "fitting",
 ]  # fmt: skip

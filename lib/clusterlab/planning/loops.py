@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,13 +14,11 @@ from ..catalogue import SERVING, Machine, machine
 from ..checks import Numeric, nonnegative, positive, whole
 from ..model import PRECISIONS, Layout, Transformer, Workload, transformer
 from ..parallelism import search
-from ..post_training import SCHEDULES, Iteration, Lengths, Loop, iterate
+from ..post_training import LOOP_CONSTANTS, SCHEDULES, Iteration, Lengths, Loop, iterate
 from ..quantities import Amount, Count, Dollars, Number, Seconds
 from ..records import Explained, Predicted, Rows, summary
 from ..serving import Formats, Replica, Requests, saturation
 from .result import InfeasibleError
-
-_ASLEEP = 0.6  # of the memory: what an engine gets beside a learner that sleeps, as NeMo RL sets it
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +32,7 @@ class PostTraining(Explained):
     prompts, group
         Prompts of an iteration, and samples of each.
     lengths : Lengths
-        Of the answers; with a limit, to which training packs them.
+        Of the answers, with a limit. Training packs them end to end.
     iterations
         Updates of the weights that the writers get.
     prompt
@@ -71,11 +70,6 @@ class PostTraining(Explained):
         """Answers of an iteration."""
         return float(self.prompts * self.group)
 
-    @property
-    def pack(self) -> int:
-        """Tokens of a sequence that answers are packed into."""
-        return math.ceil(self.lengths.limit or 1)
-
     def _rows(self) -> Rows:
         rows = [("", "value"), ("model", self.model.name), ("answers", f"{self.prompts:,} x {self.group:,}")]
         rows += [("tokens of one", summary(self.lengths.written)), ("limit", summary(self.lengths.limit))]
@@ -97,6 +91,11 @@ class LoopPlan(Predicted):
     def gpus(self) -> Number:
         """All GPUs."""
         return self.loop.gpus
+
+    @property
+    def staleness(self) -> Amount:
+        """Versions that the weights have moved on between the start of an answer and the step that learns from it."""
+        return float(self.loop.lag) if self.loop.schedule == SCHEDULES[2] else float(self.loop.schedule == SCHEDULES[1])
 
     @property
     def time(self) -> Seconds:
@@ -122,8 +121,12 @@ class LoopPlan(Predicted):
         rows = [("", "value", ""), ("GPUs", summary(self.gpus), loop.schedule)]
         rows += [("write", summary(loop.generators), f"replicas of {summary(loop.replica.gpus)}")]
         axes = ", ".join(f"{name} {value}" for name, value, *_ in loop.layout._rows()[1:-1])
-        rows += [("learn", summary(loop.trainers), axes), ("iteration", *self._cells("iteration_time"))]
-        return [*rows, ("time", *self._cells()), ("cost", *self._cells("cost"))]
+        rows += [
+            ("learn", summary(loop.trainers), axes),
+            ("answers", summary(self.staleness), "versions old, on a mean"),
+        ]
+        rows += [("iteration", *self._cells("iteration_time")), ("time", *self._cells())]
+        return [*rows, ("cost", *self._cells("cost"))] if self.rent else rows
 
 
 def plan_loop(
@@ -158,13 +161,14 @@ def plan_loop(
     >>> asked = PostTraining("Qwen3 32B", 64, 16, Lengths(4000, limit=16384), iterations=1000)
     >>> plan_loop(asked, "H100 SXM", gpus=64, rent=2 / 3600)
     LoopPlan
-                  value
-    GPUs             64                   asynchronous
-    write            24                  replicas of 2
-    learn            40  dp 40, zero 3, recompute full
-    iteration  2.51 min            (108 s to 3.51 min)
-    time         41.8 h                 (29.9 to 58.4)
-    cost         $5,350             ($3,820 to $7,480)
+                value
+    GPUs           64                        asynchronous
+    write          24                       replicas of 4
+    learn          40  pp 5, dp 8, zero 1, recompute full
+    answers         2             versions old, on a mean
+    iteration   115 s                (82.3 s to 2.68 min)
+    time         32 h                      (22.9 to 44.7)
+    cost       $4,090                  ($2,930 to $5,720)
     """
     chips = machine(accelerator) if isinstance(accelerator, str) else accelerator
     (count,) = whole(gpus=gpus)
@@ -181,17 +185,64 @@ def plan_loop(
     return LoopPlan(asked, best[1], best[2], price)
 
 
+def loops_by_size(
+    asked: PostTraining,
+    accelerator: Machine | str,
+    *,
+    rent: Amount = 0.0,
+    most: Count = 1024,
+    schedule: str | None = None,
+) -> tuple[LoopPlan, ...]:
+    """The quickest loop on one server, on two, on four and so on: what more GPUs buy, and what they cost.
+
+    Parameters
+    ----------
+    asked, accelerator, rent, schedule
+        As in :func:`plan_loop`.
+    most
+        GPUs, at most.
+
+    Returns
+    -------
+    tuple of LoopPlan
+        Those that fit, the smallest first.
+
+    Raises
+    ------
+    InfeasibleError
+        None does.
+
+    Examples
+    --------
+    >>> asked = PostTraining("Llama 3.1 8B", 32, 8, Lengths(1000, limit=4096), iterations=500)
+    >>> [(plan.gpus, plan.loop.schedule) for plan in loops_by_size(asked, "H100 SXM", most=16)]
+    [(8.0, 'synchronous'), (16.0, 'asynchronous')]
+    """
+    chips = machine(accelerator) if isinstance(accelerator, str) else accelerator
+    (top,) = whole(most=most)
+    size, found = int(min(chips.domain, 8)), []
+    while size <= top:
+        with suppress(InfeasibleError):
+            found.append(plan_loop(asked, chips, gpus=size, rent=rent, schedule=schedule))
+        size *= 2
+    if not found:
+        raise InfeasibleError(f"{asked.model.name} neither fits to write nor to learn on {top:g} {chips.name}")
+    return tuple(found)
+
+
 def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str]) -> Iterator[Loop]:
     """Loops that fit: together on all GPUs, or apart on whole servers."""
-    server = int(min(chips.domain, 8))
+    server, share = int(min(chips.domain, 8)), float(LOOP_CONSTANTS["memory share"].value)
+    layouts: dict[int, Layout | None] = {}  # of so many learners: two schedules ask for the same
     for schedule in schedules:
         together = schedule == SCHEDULES[0]
         for writers in [gpus] if together else range(server, gpus, max(server, gpus // 8 // server * server)):
             learners = gpus if together else gpus - writers
-            layout = _layout(asked, chips, learners)
-            if layout is None:
+            if learners not in layouts:
+                layouts[learners] = _layout(asked, chips, learners)
+            if (layout := layouts[learners]) is None:
                 continue
-            for replica in _replicas(asked, chips, writers, _ASLEEP if together else None):
+            for replica in _replicas(asked, chips, writers, share if together else None):
                 yield Loop(
                     replica,
                     int(writers // replica.gpus),
@@ -201,7 +252,6 @@ def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str])
                     asked.group,
                     prompt=asked.prompt,
                     forwards=1,
-                    pack=asked.pack,
                     schedule=schedule,
                     lag=2,
                 )
@@ -219,9 +269,9 @@ def _replicas(asked: PostTraining, chips: Machine, writers: int, share: float | 
 
 
 def _layout(asked: PostTraining, chips: Machine, learners: int) -> Layout | None:
-    """The quickest layout of a step of all answers, packed to the limit, on so many GPUs."""
-    tokens = asked.samples * (asked.prompt + asked.lengths.written)
-    packs = math.ceil(tokens / asked.pack / learners) * learners
+    """The quickest layout of a step of all answers, packed end to end, on so many GPUs."""
+    tokens, sequence = asked.samples * (asked.prompt + asked.lengths.written), asked.lengths.packed(asked.prompt)
+    packs = math.ceil(tokens / sequence / learners) * learners
     values = {"recompute": ["full"], "chunks": [1], "microbatch": [1]}
-    found = search(asked.model, chips, Workload(asked.pack, packs), gpus=learners, values=values)
+    found = search(asked.model, chips, Workload(sequence, packs), gpus=learners, values=values)
     return found.best() if np.size(found.memory) else None

@@ -149,6 +149,14 @@ class Lengths(Explained):
         z, weights, _, _ = _normal()
         return float((self.mean * np.exp(self.spread * z - self.spread**2 / 2) > self.limit) @ weights)
 
+    def packed(self, prompt: Amount = 0) -> int:
+        """Tokens of sequences all alike that attend as much as answers with their prompts, each to itself alone.
+
+        The mean square over the mean, up to the next 256, so that a cut divides it.
+        """
+        squared = prompt**2 + 2 * prompt * self.written + self.squared
+        return 256 * math.ceil(squared / (prompt + self.written) / 256)
+
     def longest(self, samples: Count, kept: Share = 1.0) -> Number:
         """Tokens of the longest of so many answers, or of the last of the share that is waited for."""
         share = None if kept == 1 else kept

@@ -16,12 +16,7 @@ from ..records import Explained, Predicted, Rows, summary
 from ..serving import Replica
 from .lengths import Lengths
 from .rollouts import Rollout, rollout
-from .weights import LOADING_RATE
-
-PACE = 1.35
-"""What software takes for an iteration, over what is counted: fitted to published ones (``evidence``)."""
-TURNS = 45.0
-"""Seconds in which GPUs that take turns put one role to sleep and wake the other, both ways: fitted to the same."""
+from .software import LOOP_CONSTANTS
 
 SCHEDULES: tuple[str, ...] = ("synchronous", "one step off", "asynchronous")
 
@@ -49,7 +44,8 @@ class Loop(Explained):
     forwards
         Passes over all answers before training: log-probabilities of the policy as it trains, and of a reference.
     pack
-        Tokens of a sequence that answers are packed into for training; by default a mean answer and its prompt, alone.
+        Tokens of a sequence that training works through. By default as long as answers must all be for a mean token to
+        attend to as many as it does: packed end to end, each answer attends to itself alone.
     schedule : str
         One of ``SCHEDULES``: all take turns; a pool trains on the batch before while the other generates; or pools
         that never wait, where answers that are not done go on with new weights.
@@ -116,7 +112,7 @@ class Loop(Explained):
     def workload(self) -> Workload:
         """What one optimizer step works through: whole sequences for each of its ranks."""
         tokens = self.samples * (self.prompt + self.lengths.written) / self.steps
-        sequence = float(self.pack or np.ceil(self.prompt + self.lengths.written))
+        sequence = float(self.pack or self.lengths.packed(self.prompt))
         each = self.layout.dp * self.layout.microbatch
         return Workload(sequence, float(max(np.ceil(tokens / sequence / each), 1.0) * each), self.precision)
 
@@ -237,7 +233,8 @@ def iterate(loop: Loop) -> Iteration:
     Notes
     -----
     Derived from :func:`rollout`, :func:`clusterlab.parallelism.step` and the rate at which engines load weights. A pool
-    that trains apart learns from the batch before. Rewards are taken to be given while others still write.
+    that trains apart learns from the batch before. Rewards are taken to be given while others still write. What no law
+    counts is :data:`LOOP_CONSTANTS`.
 
     Examples
     --------
@@ -272,7 +269,7 @@ def iterate(loop: Loop) -> Iteration:
     )
     trained = step(model, replica.machine, loop.workload(), loop.layout, software=loop.software)
     learning, scored = loop.steps * trained.time, loop.forwards * loop.steps * forward_time(trained)
-    weights = float(parameters(model).total) * replica.formats.weight_bytes / LOADING_RATE
+    weights = float(parameters(model).total) * replica.formats.weight_bytes / LOOP_CONSTANTS["loading rate"].value
     generation = written.time
     if loop.schedule == "synchronous":
         time = generation + scored + learning + weights
@@ -285,14 +282,15 @@ def iterate(loop: Loop) -> Iteration:
         time = max(generation + weights, scored + learning)
         waits = time - weights - generation, time - scored - learning
     interval = PREDICTION_INTERVALS["post-training: iteration"]
+    pace, turns = (float(LOOP_CONSTANTS[name].value) for name in ("pace", "turns"))
     return Iteration(
         generation=generation,
         log_probs=float(scored),
         training=float(learning),
         weights=weights,
         hidden=float(generation + scored + learning + weights - time),
-        turns=TURNS if loop.schedule == "synchronous" else 0.0,
-        others=float((PACE - 1) * time),
+        turns=turns if loop.schedule == "synchronous" else 0.0,
+        others=float((pace - 1) * time),
         generators_wait=float(waits[0]),
         trainers_wait=float(waits[1]),
         tokens=loop.samples * loop.lengths.written,

@@ -35,27 +35,33 @@ def balance_pools(
     .. math:: \phi + \frac{g}{x} = \frac{t}{N - x} = T, \qquad
         N - x = \frac{2\,t N}{b + \sqrt{b^2 - 4 \phi\, t N}}, \quad b = \phi N + g + t
 
-    Without a floor, :math:`x/N = g/(g + t)` and :math:`T = (g + t)/N`.
+    A pass has a floor :math:`\alpha` and takes :math:`\beta` longer for each sequence (:func:`pass_line`). So W tokens
+    on x GPUs, r to a replica, take
+
+    .. math:: \alpha P + \frac{\beta\, r\, W}{x}, \qquad \phi = \alpha P, \quad g = \beta\, r\, W
+
+    with P passes: those of the longest answer where the batch empties, W over the answers in flight where it never
+    does. More replicas share the answers, so each reads its weights for fewer: the floor is theirs as often as before.
 
     Parameters
     ----------
     gpus
         All of them, N. More or fewer than a whole replica or layout are allowed: round afterwards.
     generating, training
-        GPU-seconds of work in an iteration that more GPUs share, g and t.
+        GPU-seconds of work in an iteration that more GPUs share: what sequences add to passes, g, and all training, t.
     floor
-        Seconds of generation that no further GPU shortens, phi: those in which a batch empties, over what its tokens
-        would take one that never does (a :class:`Rollout`'s time less its steady time).
+        Seconds of generation that no further GPU shortens, phi.
 
     Returns
     -------
     PoolBalance
-        The quickest iteration that two pools can have.
+        The quickest iteration that two pools can have, as long as the answers in flight find places.
 
     Notes
     -----
-    Derived: one side falls with x, the other rises, so the slower of both is least where they meet. Source for the rule
-    without a floor: verl's guide to its fully asynchronous recipe ("make the rollout time and train time close").
+    Derived: one side falls with x, the other rises, so the slower of both is least where they meet. Replicas that are
+    run pass by pass are its witness. Source for the rule without a floor, x/N = g/(g + t): verl's guide to its fully
+    asynchronous recipe ("make the rollout time and train time close").
 
     Examples
     --------
@@ -96,21 +102,30 @@ class ScheduleTimes(Explained):
 
 @law
 def schedule_times(
-    gpus: Number, *, generating: PositiveSeconds, training: PositiveSeconds, floor: Seconds, weights: Seconds = 0
+    gpus: Number,
+    *,
+    generating: PositiveSeconds,
+    training: PositiveSeconds,
+    emptying: Seconds,
+    steady: Seconds = 0,
+    weights: Seconds = 0,
 ) -> ScheduleTimes:
     r"""An iteration under three schedules: turns on all GPUs, one step off, and asynchronous.
 
-    .. math:: T_\text{sync} = \phi + \frac{g + t}{N} + w, \qquad T_\text{async} = \frac{g + t}{N} + \frac{x}{N}\,w
+    .. math:: T_\text{sync} = \phi_e + \frac{g + t}{N} + w, \qquad T_\text{one off} = T(\phi_e) + w, \qquad
+        T_\text{async} = T(\phi_s + w)
 
-    One step off is :func:`balance_pools` with the floor, and w: its batch still empties, beside a training step of the
-    batch before.
+    with :math:`T(\phi)` the time of :func:`balance_pools`.
 
     Parameters
     ----------
     gpus
         All of them, N.
-    generating, training, floor
+    generating, training
         As in :func:`balance_pools`.
+    emptying, steady
+        The floor of a pass as often as there are passes until the longest answer ends, and as often as there are where
+        no batch ever empties: tokens over answers in flight.
     weights
         Seconds in which new weights travel, w. Where pools never wait, only those that generate pause for it.
 
@@ -120,24 +135,24 @@ def schedule_times(
 
     Notes
     -----
-    Derived. Asynchrony does no work sooner and saves none; what it saves is the wait for the longest answer, and so
-    its gain is :math:`1 + \phi N / (g + t)`: the more GPUs, the more. A batch that empties, pass by pass, and pools run
-    event by event are its witness.
+    Derived. Asynchrony does no work sooner and saves none: what it saves is passes of a few sequences, each of which
+    reads all weights. The more answers are in flight, the fewer passes.
 
     Examples
     --------
-    >>> found = schedule_times(64, generating=6000, training=2000, floor=60)
-    >>> found
+    >>> schedule_times(64, generating=1360, training=3500, emptying=159, steady=38)
     ScheduleTimes
                   iteration  times as fast
-    synchronous    3.08 min              1
-    one step off    2.9 min           1.06
-    asynchronous   2.08 min           1.48
+    synchronous    3.92 min              1
+    one step off   3.15 min           1.24
+    asynchronous     91.1 s           2.58
     """
-    shared = (generating + training) / gpus
-    apart = balance_pools.unchecked(gpus, generating=generating, training=training, floor=floor).time
-    paused = generating / (generating + training) * weights
-    return ScheduleTimes(floor + shared + weights, apart + weights, shared + paused + 0 * floor)
+    taking_turns = emptying + (generating + training) / gpus + weights + 0 * steady
+    apart, free = (
+        balance_pools.unchecked(gpus, generating=generating, training=training, floor=floor).time
+        for floor in (emptying, steady + weights)
+    )
+    return ScheduleTimes(taking_turns, apart + weights + 0 * steady, free + 0 * emptying)
 
 
 @law

@@ -171,6 +171,63 @@ def emptying_time(
 
 
 @dataclass(frozen=True, repr=False)
+class PassLine(Explained):
+    """A pass as a line: seconds of its ``floor``, whatever it holds, and what ``each`` sequence adds."""
+
+    floor: Seconds
+    each: Seconds
+
+    def _rows(self) -> Rows:
+        return [("", "time"), *((name, summary(getattr(self, name), "s")) for name in ("floor", "each"))]
+
+
+def pass_line(replica: Replica, lengths: Lengths, *, sequences: Count, prompt: Number = 1) -> PassLine:
+    r"""The floor of a replica's pass, and what a sequence adds to it, between one and so many of them.
+
+    .. math:: T_\text{pass}(S) = \alpha + \beta S
+
+    Parameters
+    ----------
+    replica : Replica
+        One that generates.
+    lengths : Lengths
+        Of the answers; a sequence of a pass is half of :math:`\mathrm{E}[X^2]/\mathrm{E}[X]` long, as a mean token is.
+    sequences
+        Of the larger pass.
+    prompt
+        Tokens of a prompt.
+
+    Returns
+    -------
+    PassLine
+
+    Notes
+    -----
+    A chord of :func:`~clusterlab.serving.forward_pass`. It bends where attention takes longer than the reading of
+    caches that it hides behind.
+
+    Examples
+    --------
+    >>> from clusterlab.catalogue import SERVING, machine
+    >>> from clusterlab.model import Layout, transformer
+    >>> from clusterlab.serving import Replica
+    >>> replica = Replica(transformer("Qwen3 32B"), machine("H100 SXM"), Layout(tp=4), software=SERVING["vLLM"])
+    >>> pass_line(replica, Lengths(4000, limit=16384), sequences=64)
+    PassLine
+              time
+    floor  9.61 ms
+    each   85.5 µs
+    """
+    (held,) = whole(sequences=sequences)
+    if held < 2:
+        raise ValueError(f"sequences must be at least 2, got {held:g}")
+    (read,) = positive(prompt=prompt)
+    one, many = _pass_times(replica, np.array([1.0, float(held)]), lengths.squared / lengths.written / 2 + read)
+    each = (many - one) / (held - 1)
+    return PassLine(float(one - each), float(each))
+
+
+@dataclass(frozen=True, repr=False)
 class Rollout(Predicted):
     """A batch of answers, generated: ``prompts`` seconds of reading, ``full`` with every place taken, ``emptying``.
 

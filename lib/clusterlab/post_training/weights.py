@@ -9,9 +9,6 @@ from ..interconnect import point_to_point
 from ..quantities import Bytes, BytesPerSecond, Count, Number, Seconds, law
 from ..records import Explained, Rows, summary
 
-LOADING_RATE = 66e9
-"""Bytes a second at which engines take up a whole model that is passed to all: fitted to checkpoint-engine's table."""
-
 
 @dataclass(frozen=True, repr=False)
 class WeightRoutes(Explained):

@@ -16,6 +16,7 @@ from ...model import Entry, parameters, published
 from ...operations.signals import read_signals
 from ...planning import published as presets
 from ...planning.stacks import read_stacks
+from ...post_training.software import read_loops
 from ...records import Json
 from ..command import Command
 
@@ -30,6 +31,7 @@ CATALOGUES: Mapping[str, Callable[[Mapping], Mapping[str, Mapping[str, Record]]]
     "planner.toml": presets.load,
     "stacks.toml": read_stacks,
     "signals.toml": read_signals,
+    "loops.toml": read_loops,
 }
 
 
