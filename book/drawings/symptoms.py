@@ -1,7 +1,8 @@
 """Symptoms: what tells the suspects apart, and what each lever brings, tried before and after.
 
-A row names a measurement, the suspect that it convicts, the place in the book with its law and its figure, a lever, and
-the same case computed without the lever and with it.
+A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
+with its law and its figure, a lever, and the same case computed without the lever and with it. Where it's known how
+often such a comparison came true, the gain has its ends, and a gain that may be none says so.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Lever:
     ----------
     measured : str
         What you see if it's this one, and none of the others.
+    how : str
+        The command, counter or log line that shows it.
     cause : str
         What limits.
     at : str
@@ -34,6 +37,9 @@ class Lever:
         The case without it and with it, with their intervals where the law has one.
     times : float
         How many times better it is with the lever.
+    sure : tuple of float
+        Ends of what came of such gains, in multiples of what the law had said: ``(0.91, 1.12)``; (1, 1) where the
+        gain is a sum and no prediction.
 
     Raises
     ------
@@ -42,6 +48,7 @@ class Lever:
     """
 
     measured: str
+    how: str
     cause: str
     at: str
     law: str
@@ -49,11 +56,21 @@ class Lever:
     before: str
     after: str
     times: float
+    sure: tuple[float, float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         """Refuse a lever that does nothing."""
         if not self.times > 1:
             raise ValueError(f"a lever must make something better, got {self.times:g} times by {self.lever!r}")
+
+    @property
+    def better(self) -> str:
+        """How many times better, with the ends, and whether it may be nothing."""
+        low, high = (f"{self.times * end:.3g}" for end in self.sure)
+        if low == high:
+            return f"{self.times:.3g} times"
+        ends = f"{self.times:.3g} times ({low} to {high})"
+        return ends if float(low) > 1 else f"{ends}: may be nothing"
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +79,11 @@ class Levers:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "the bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
-    ...                "four chunks", "39.7%", "42.4%", 1.07)
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
+    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> Levers([bubble])
-    you measure        it is       try          before  after  times better
-    idle at both ends  the bubble  four chunks  39.7%   42.4%          1.07
+    you measure        with  it is       try          before  after  better
+    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.974 to 1.2): may be nothing
     >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
     **[the bubble](step.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
     """
@@ -75,15 +92,23 @@ class Levers:
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        head = ("you measure", "it is", "try", "before", "after", "times better")
-        body = [(r.measured, r.cause, r.lever, r.before, r.after, f"{r.times:.3g}") for r in self.rows]
-        return aligned([head, *body], left=5)
+        head = ("you measure", "with", "it is", "try", "before", "after", "better")
+        body = [(r.measured, r.how, r.cause, r.lever, r.before, r.after, r.better) for r in self.rows]
+        return aligned([head, *body], left=7)
 
     def _repr_markdown_(self) -> str:
         lines = ["| You measure | So it is | Try | Before | After | Better |", "|---|---|---|---|---|---|"]
         for r in self.rows:
             cause = f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))"
-            cells = (r.measured, cause, r.lever, _whole(r.before), _whole(r.after), f"{r.times:.3g}\xa0times")
+            seen = f"{r.measured}<br>`{r.how}`"
+            cells = (
+                seen,
+                cause,
+                r.lever,
+                _whole(r.before),
+                _whole(r.after),
+                _whole(r.better.replace(" times", "\xa0times")),
+            )
             lines.append("| " + " | ".join(cell.replace("$", r"\$") for cell in cells) + " |")
         return "\n".join(lines)
 
@@ -106,8 +131,8 @@ def sizes(levers: Levers, rows: int) -> Scene:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "the bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
-    ...                "four chunks", "39.7%", "42.4%", 1.07)
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
+    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07)
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times better.'
     """

@@ -29,7 +29,10 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
             cell.get_text(" ", strip=True) for cell in row.find_all("td")
         )
         assert all((measured, suspect, lever, before, after))
-        assert float(re.fullmatch(r"([\d.]+)\stimes", better)[1]) > 1
+        assert row.td.code.get_text(strip=True), measured  # a command, a counter, or a line of a log
+        gain = re.fullmatch(r"([\d.]+)\stimes(?: \(([\d.]+)\sto\s[\d.]+\)(:.may.be.nothing)?)?", better)
+        assert float(gain[1]) > 1
+        assert bool(gain[3]) == (gain[2] is not None and float(gain[2]) <= 1)
         assert len(row.select("a")) == 2
 
 
@@ -39,7 +42,7 @@ def test_the_first_table_leads_to_every_symptom(page):
 
 def test_every_row_leads_to_a_section_with_a_figure_and_to_its_law(page, site):
     pages, wrong = {}, []
-    for row in page.select("div.output table tbody tr"):
+    for row in page.select(", ".join(f"#{symptom} div.output table tbody tr" for symptom in SYMPTOMS)):
         at, law = (a["href"] for a in row.select("a"))
         name, _, anchor = at.partition("#")
         pages[name] = pages.get(name) or BeautifulSoup((site / "book" / name).read_text("utf-8"), "html.parser")

@@ -8,8 +8,8 @@ from drawings import symptoms as drawn
 from explorable import Box
 
 BUBBLE = drawn.Lever(
-    "nothing, at both ends", "bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction", "four chunks a stage",
-    "39.7%", "42.4%", 1.07,
+    "nothing, at both ends", "nsys profile", "bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
+    "four chunks a stage", "39.7%", "42.4%", 1.07, (0.91, 1.12),
 )  # fmt: skip
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
 SCENES = {"sizes": drawn.sizes(LEVERS, 6)}
@@ -26,6 +26,12 @@ def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formul
     assert "[bubble](step.ipynb#the-bubble)" in cheap
     assert "[law](#clusterlab.parallelism.bubble_fraction)" in cheap
     assert r"at \$5.50" in cheap
+
+
+def test_a_gain_has_its_ends_and_says_where_it_may_be_nothing():
+    assert BUBBLE.better == "1.07 times (0.974 to 1.2): may be nothing"
+    assert replace(BUBBLE, times=1.37).better == "1.37 times (1.25 to 1.53)"
+    assert replace(BUBBLE, sure=(1.0, 1.0)).better == "1.07 times"  # a sum, and no prediction
 
 
 def test_bars_are_sorted_and_logarithmic_and_end_at_sixteen():
