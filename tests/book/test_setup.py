@@ -8,6 +8,7 @@ import tomllib
 
 import nbformat
 import pytest
+from tools import release
 
 import clusterlab
 from building import ROOT
@@ -77,9 +78,10 @@ def test_the_version_is_said_once():
     assert clusterlab.__version__ == importlib.metadata.version("clusterlab")
 
 
-def test_all_that_the_library_reads_is_installed_with_it():
-    package = ROOT / "lib" / "clusterlab"
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["clusterlab"]
-    installed = {path for pattern in patterns for path in package.glob(pattern)}
-    others = {path for path in package.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
-    assert sorted(others - installed) == []
+def test_the_wheel_holds_the_packages_with_their_data_and_types_and_needs_numpy_alone(tmp_path):
+    assert release.missing(release.wheel(tmp_path)) == []
+
+
+def test_the_files_that_state_the_version_agree_and_codemeta_is_made_of_the_citation():
+    assert release.disagreements() == []
+    assert "Unreleased" in release.entries()
