@@ -1,12 +1,14 @@
-"""Sphinx extension: links to sections that have moved to another page, or have another name, still arrive.
+"""Sphinx extension: links to pages that are gone, and to sections that have another page or another name, still arrive.
 
-A server never sees what stands after the ``#`` of an address, so the old page itself sends the reader on, with a few
-lines of script at its end: when the anchor that is asked for is not on it, and is known to have moved.
+In the place of a page that is gone stands one that sends the reader on. A server never sees what stands after the ``#``
+of an address, so an old page itself sends the reader on, with a few lines of script at its end: when the anchor that is
+asked for is not on it, and is known to have moved.
 """
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 # Of each page: anchors that it had, and where they are now, as a link on that page.
 MOVED = {
@@ -43,6 +45,16 @@ MOVED = {
         "longer-sequences": "step.html#longer-sequences",
         "all-layouts-at-once": "step.html#all-layouts-at-once",
         "twice-the-gpus-is-not-half-the-time": "step.html#twice-the-gpus-is-not-half-the-time",
+        "the-walk": "step.html#worked-example-the-walk",
+        "why-slice-at-all": "#why-cut-at-all",
+        "six-ways-to-cut": "#what-each-way-cuts-and-what-it-sends",
+        "data-parallelism-tokens-hide-gradients": "#tokens-hide-gradients",
+        "tensor-parallelism-why-it-stays-in-the-node": "#which-groups-may-leave-the-server",
+        "memory-which-axis-helps-where-it-hurts": "step.html#what-a-rank-holds",
+        "pipelines-the-train-of-microbatches": "step.html#cut-the-layers-pipelines",
+        "context-and-experts": "#cut-the-sequence-context-parallelism",
+        "one-step-put-together": "step.html#one-step-from-laws",
+        "against-measurement": "step.html#how-wrong-is-it",
     },
     "book/operations": {
         "all-or-nothing": "#waiting-for-a-gang",
@@ -57,6 +69,11 @@ MOVED = {
         "my-all-reduce-is-slow": "on_call.html#my-all-reduce-is-slow",
         "find-the-one": "on_call.html#my-all-reduce-is-slow",
         "exercise-6-two-bad-servers": "on_call.html#exercise-4-two-bad-servers",
+        "worked-a-checkpoint-every-ten-minutes-without-slowing-the-data": "#then-the-checkpoint-comes",
+        "worked-ten-thousand-ranks-start-again": "#then-the-checkpoint-comes",
+        "worked-2-048-gpus-for-three-teams": "#worked-example-2-048-gpus-for-three-teams",
+        "worked-one-rank-is-5-slow": "#a-straggler-or-noise",
+        "what-watching-weighs": "#set-the-alarm",
     },
     "book/scaling": {
         "the-bill": "cost.html#what-it-takes-to-build",
@@ -66,6 +83,11 @@ MOVED = {
         "what-an-outage-costs-and-what-avoids-it": "cost.html#what-an-outage-costs-and-what-avoids-it",
         "waiting-for-the-grid": "cost.html#waiting-for-the-grid",
         "what-a-fleet-affords-in-a-year": "#why-train-100-times-past-chinchilla",
+        "how-many-gpus-for-a-deadline": "#worked-example-how-many-gpus-for-a-deadline",
+        "exercise-1-gpus-in-boxes": "cost.html#exercise-1-gpus-in-boxes",
+        "exercise-1-machines-you-have-read-about": "#machines-you-have-read-about",
+        "exercise-2-read-an-efficiency-off-a-report": "#exercise-1-read-an-efficiency-off-a-report",
+        "exercise-4-when-is-a-bigger-model-cheaper": "#exercise-2-when-is-a-bigger-model-cheaper",
     },
     "book/fleet": {
         "why-a-rack": "rack.html#why-a-rack",
@@ -96,7 +118,99 @@ MOVED = {
         "worked-examples-four-questions": "rack.html#worked-example-four-questions",
         "two-tricks": "fleet.html#read-prompts-elsewhere",
         "price-floors-by-generation": "fleet.html#what-a-token-costs",
+        "four-questions": "rack.html#worked-example-four-questions",
     },
+    "book/evidence": {
+        "decoding": "evidence_rows.html#decoding",
+        "gemms-and-memory": "evidence_rows.html#gemms-and-memory",
+        "each-source-without-its-own-machine": "evidence_rows.html#each-source-without-its-own-machine",
+        "every-run-by-source": "evidence_rows.html#every-run-by-source",
+        "sources-that-took-part-in-no-fit": "evidence_rows.html#sources-that-took-part-in-no-fit",
+        "sources-that-constants-could-be-fitted-to": "evidence_rows.html#sources-that-constants-could-be-fitted-to",
+        "the-rate": "evidence_rows.html#the-rate",
+        "one-h100-from-its-chip-to-the-meter": "evidence_rows.html#one-h100-from-its-chip-to-the-meter",
+        "energy-carbon-and-caps": "evidence_rows.html#energy-carbon-and-caps",
+        "what-the-numbers-rest-on": "evidence_rows.html#what-the-numbers-rest-on",
+        "storage": "evidence_rows.html#storage",
+        "waiting": "evidence_rows.html#waiting",
+        "the-constants": "#the-constants-and-what-each-rests-on",
+        "how-sure-one-prediction-is": "#how-an-interval-is-made",
+    },
+    "book/failures": {
+        "what-does-a-faster-restart-buy": "#worked-example-what-does-a-faster-restart-buy",
+        "what-is-asynchronous-worth": "#which-way-to-write",
+        "three-ways-to-survive": "#three-paths-to-storage",
+        "a-checkpoint-is-two-numbers": "#stall-and-lag",
+        "how-often": "#how-often-should-you-checkpoint",
+        "goodput-with-every-loss-named": "#every-loss-by-name",
+        "overhead-budgets-sum-or-product": "#overheads-sum-or-product",
+        "worked-example-what-a-faster-restart-buys": "#worked-example-what-does-a-faster-restart-buy",
+        "spares-or-who-replaces-the-node": "#how-many-spares",
+        "erlang-s-law": "#a-pool-and-a-repair-shop",
+        "stragglers": "operations.html#wait-for-the-slowest",
+    },
+    "book/interconnect": {
+        "cards-or-a-rack": "#worked-example-cards-or-a-rack",
+        "a-link-is-two-numbers": "#two-numbers",
+        "three-traps-in-the-table": "#three-traps-on-a-datasheet",
+        "the-ring": "#a-ring-chunk-by-chunk",
+        "trees-and-where-they-cross": "#trees-for-small-buffers",
+        "rails-hierarchy-switches-that-add": "#all-eight-ports",
+        "reading-nccl-tests-algbw-and-busbw": "#algbw-and-busbw",
+        "against-measurement": "#predicted-and-measured",
+        "two-networks-and-a-rack": "#servers-and-racks",
+        "fabrics-leaves-spines-cores": "#fat-trees",
+        "rails-and-who-sits-next-to-whom": "#rails-who-shares-a-leaf",
+        "all-to-all-and-why-experts-want-one-rack": "#why-experts-want-one-rack",
+        "storage-is-a-tier-too": "operations.html#what-a-file-system-gives",
+        "storage-hangs-on-it-too": "operations.html#what-a-file-system-gives",
+        "how-fast-can-one-user-be-served": "rack.html#why-a-rack",
+        "what-this-model-leaves-out-and-when-it-breaks": "#what-this-model-leaves-out",
+    },
+    "book/onboarding": {
+        "on-call-45-minutes": "onboarding_oncall.html",
+        "capacity-planning-2-hours": "onboarding_capacity.html",
+        "training-performance-half-a-day": "onboarding_training.html",
+        "facilities-1-hour": "onboarding_facilities.html",
+        "serving-2-hours": "onboarding_serving.html",
+    },
+    "book/power": {
+        "from-the-chip-to-the-server": "#from-the-chip-to-the-meter",
+        "what-a-pue-is-and-where-it-comes-from": "#what-a-pue-says",
+        "heat-is-mass-flow": "#cooling-heat-is-mass-flow",
+        "energy-of-the-work": "#joules-for-a-flop-a-token-a-model",
+        "power-caps-time-against-energy": "#power-caps-speed-against-watts",
+        "the-swing": "#what-the-grid-sees",
+        "tens-of-megawatts-on-and-off": "#what-the-grid-sees",
+        "carbon-water-price": "#energy-money-carbon",
+        "what-this-model-leaves-out-and-when-it-breaks": "#what-this-model-leaves-out",
+    },
+    "book/roofline": {
+        "your-own-machine": "evidence.html#your-own-machine",
+        "worked-example-decoding-an-8b-model": "#worked-example-one-decoding-step",
+        "one-decoding-step": "#worked-example-one-decoding-step",
+        "a-matrix-product-from-memory-bound-to-compute-bound": "#how-many-tokens-fill-a-gemm",
+        "a-gemm-from-memory-bound-to-compute-bound": "#how-many-tokens-fill-a-gemm",
+        "more-ceilings-the-network-is-the-third": "#the-network-is-one-more-roof",
+        "everybody-brings-a-cache": "#every-user-brings-a-cache",
+    },
+}
+
+# Pages of the reference that are gone, by the page that took their place: one for each module, before there were rooms.
+GONE = {
+    "catalogue": "hardware machine",
+    "evidence": "benchmark calibration cost explain fleet inference_runs inference_validation link_fit nccl_tests text "
+    "training_runs validation",
+    "explorable": "check explorer palette question scene drawings_accelerator drawings_fabric drawings_incidents "
+    "drawings_operations drawings_pipelines drawings_plan drawings_scaling drawings_schedule drawings_serving "
+    "drawings_shards drawings_site",
+    "interconnect": "collectives topology",
+    "model": "layout models transformer",
+    "operations": "monitoring scheduling storage stragglers",
+    "parallelism": "layout_search memory pipeline sharding training",
+    "planning": "planner plan_report",
+    "scaling": "economics speedup",
+    "serving": "queueing",
 }
 
 SCRIPT = """<script>
@@ -111,10 +225,19 @@ SCRIPT = """<script>
 })();
 </script>"""
 
+# A law that the old page's module had is on the new one under the room's name.
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>This page is now {to}</title>
+<script>location.replace("{to}.html" + location.hash.replace(/^#clusterlab\\..*\\./, "#clusterlab.{to}."))</script>
+<meta http-equiv="Refresh" content="0; url={to}.html"></head>
+<body><p>This page is now <a href="{to}.html">{to}</a>.</p></body></html>
+"""
+
 
 def setup(app):
     """Register with Sphinx."""
     app.connect("html-page-context", send_on, priority=960)
+    app.connect("build-finished", leave_word, priority=880)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -122,3 +245,14 @@ def send_on(app, pagename, templatename, context, doctree):
     """Put the script at the end of a page from which sections have moved."""
     if pagename in MOVED and "body" in context:
         context["body"] += SCRIPT % json.dumps(MOVED[pagename])
+
+
+def leave_word(app, exception):
+    """Write a page that sends the reader on in the place of each that is gone."""
+    if exception or app.builder.format != "html":
+        return
+    for to, names in GONE.items():
+        for name in names.split():
+            page = Path(app.outdir, "book", "reference", f"{name}.html")
+            page.parent.mkdir(parents=True, exist_ok=True)
+            page.write_text(PAGE.format(to=to), encoding="utf-8")

@@ -16,7 +16,7 @@ import pytest
 from building import table_of_contents
 from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, drawn, keys, watched, widgets_ready
 
-PAGES = [*table_of_contents(), "genindex", "search"]
+PAGES = [*table_of_contents(), "genindex", "search", "404"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
 OF_COLOUR = ["color-contrast", "link-in-text-block"]
 TELEPHONE, WINDOW = {"width": 375, "height": 700}, {"width": 1280, "height": 900}
@@ -556,6 +556,8 @@ def test_a_link_to_a_section_that_moved_arrives_where_it_is_now(server, visit):
     page.wait_for_url(f"{server}/book/step.html#in-26-lines")
     page.goto(f"{server}/book/parallelism.html#the-tokens-cancel")  # has not moved
     assert page.url.endswith("parallelism.html#the-tokens-cancel")
+    page.goto(f"{server}/book/reference/collectives.html#clusterlab.collectives.ring_all_reduce")
+    page.wait_for_url(f"{server}/book/reference/interconnect.html#clusterlab.interconnect.ring_all_reduce")
 
 
 def test_the_frame_answers(server, visit):

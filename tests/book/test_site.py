@@ -17,7 +17,8 @@ from test_browser import PAGES
 
 import book_widgets
 from building import ROOT
-from moved import MOVED
+from edition import edition
+from moved import GONE, MOVED
 
 ICON = re.compile(r"\bfa-(?!solid\b|brands\b|lg\b|sm\b|fw\b)[a-z-]+")
 
@@ -120,7 +121,22 @@ def test_a_section_that_moved_is_no_longer_on_its_page_and_is_where_the_page_sen
         assert set(moved) & page.anchors == set()
         for to in moved.values():
             where, _, anchor = to.partition("#")
-            assert anchor in (pages[f"book/{where}"] if where else page).anchors, to
+            there = pages[f"book/{where}"] if where else page
+            assert not anchor or anchor in there.anchors, to  # a whole page has none
+
+
+def test_a_page_that_is_gone_sends_the_reader_to_a_page_that_is_there(pages, site):
+    for to, names in GONE.items():
+        assert f"book/reference/{to}.html" in pages
+        for name in names.split():
+            assert f"book/reference/{name}.html" not in pages, name
+            assert f'<a href="{to}.html">' in (site / f"book/reference/{name}.html").read_text()
+
+
+def test_every_page_says_at_its_foot_which_edition_it_is(pages):
+    says = f"Version {edition(ROOT)['version']}"
+    for name, page in pages.items():
+        assert [text for attrs, text in page.all("p") if attrs.get("class") == "edition" and says in text], name
 
 
 def test_every_claim_of_the_corrections_leads_to_the_place_that_computes_it(pages, site):
