@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadscope --no-loadscope-r
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test library course course-plain slides labs round lab refresh lint bench lock clean
+.PHONY: help book test library course course-plain slides labs round lab refresh lint bench lock dist release plain translation clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +79,20 @@ lock: $(VENV)/book  ## Compile the locks again from pyproject.toml, with the new
 	$(compile) --upgrade --extra book --extra course --constraint requirements.txt --output-file requirements-course.txt
 	sed -nE 's/^(($(BINDER))==[^ ;]+).*/\1/p' requirements.txt > binder/requirements.txt
 	echo "-e ." >> requirements.txt
+
+dist: $(VENV)/book  ## Build wheel and source, check them, and use both where nothing else is installed: _build/dist
+	@$(BIN)/python tools/release.py --build
+
+release: $(VENV)/book  ## Test everything, do what dist does, and say what is left for a person: make release VERSION=1.0.0
+	@$(BIN)/python tools/release.py --write $(VERSION)
+	@$(MAKE) test
+	@$(BIN)/python tools/release.py --build --left
+
+plain: $(VENV)/book  ## Build the book on plain Sphinx, without Jupyter Book, and say what differs: _build/sphinx
+	@$(BIN)/python tools/plain.py
+
+translation: $(VENV)/book  ## Bring catalogues up to date and build the book in a language: make translation LANGUAGE=de PAGE=book/glossary
+	@$(BIN)/python tools/translate.py $(or $(LANGUAGE),de) $(PAGE)
 
 clean:  ## Remove what was built; keep the environment
 	rm -rf _build
