@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadscope --no-loadscope-r
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test library course course-plain slides labs round lab refresh lint bench lock dist release plain translation clean
+.PHONY: help book test library course course-plain slides sessions labs round lab refresh lint bench lock dist release plain translation clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,11 @@ course: $(VENV)/course  ## Write, take in and mark the problem sets: make course
 course-plain: $(VENV)/book  ## The same without nbgrader: notebooks that check themselves, and a CSV of marks
 	@$(BIN)/python -m course --plain --students $(STUDENTS) --secret '$(SECRET)'
 
-slides: $(VENV)/book  ## Write slides of the chapters' drawings and questions, to show without a network: _build/slides
-	@$(BIN)/python -m course.slides
+slides: $(VENV)/book  ## Write slides of all chapters and sessions, or of DECKS="session-roof power", to _build/slides; PDF=1 prints them, too
+	@$(BIN)/python -m course.slides $(DECKS) $(if $(PDF),--pdf)
+
+sessions: $(VENV)/book  ## Write the sessions and weeks of course/plan.toml into the book
+	@$(BIN)/python -m course.sessions
 
 labs: $(VENV)/book  ## Write the labs, for students and for the teacher: _build/labs
 	@$(BIN)/python -m course.labs

@@ -220,6 +220,7 @@ class Question:
             "asked": self.asked,
             "answer": self.answer if isinstance(self.answer, str) else float(self.answer),
             "shown": self.shown,
+            "unit": self.unit,
             "tolerance": self.tolerance + _SLACK,
             "mistakes": [[float(value), why] for why, value in self.mistakes.items()],
             "choices": list(self.choices.items()),
@@ -335,6 +336,17 @@ def hide(text: str) -> str:
     'GQpHWQ=='
     """
     return base64.b64encode(bytes(byte ^ _KEY for byte in text.encode())).decode()
+
+
+def unhide(hidden: str) -> str:
+    """Turn back what :func:`hide` has turned.
+
+    Examples
+    --------
+    >>> unhide("GQpHWQ==")
+    '3 ms'
+    """
+    return bytes(byte ^ _KEY for byte in base64.b64decode(hidden)).decode()
 
 
 def base(unit: str) -> str:
