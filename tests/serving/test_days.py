@@ -70,6 +70,7 @@ def test_any_region_may_be_lost(regions):
 def test_days_that_are_apart_take_fewer():
     alike, apart = (scale_over(KEPT, USERS, cold=60, regions=3, apart=h * hour) for h in (0, 8))
     assert apart.needed.max() == apart.needed.min() == 60
+    assert apart.ahead == 0 < alike.ahead  # nothing grows
     assert apart.built < alike.built
     assert apart.lent < alike.lent  # whoever has no night has nothing to lend
 

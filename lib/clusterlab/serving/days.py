@@ -84,7 +84,7 @@ class Day(Explained):
         [1000, 867, 600]
         """
         angles = 2 * np.pi / day * apart * np.arange(int(regions))
-        kept = float(np.abs(np.exp(1j * angles).mean()))
+        kept = round(float(np.abs(np.exp(1j * angles).mean())), 12)  # nothing, not rounding noise, around the globe
         middle = self.peak_at + apart * (int(regions) - 1) / 2
         return Day(self.mean + kept * self.swing, self.mean - kept * self.swing, middle)
 
