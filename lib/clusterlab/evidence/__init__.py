@@ -15,7 +15,7 @@ from .cost import (
     stated_doublings,
     stated_hours,
 )
-from .efficiency_fit import fit_efficiency, leave_one_source_out, unseen_times
+from .efficiency_fit import TimedAttention, fit_efficiency, leave_one_source_out, timed_attention, unseen_times
 from .expectation import Reached, expect_gemm, expect_memory
 from .explanation import Explanation, Suspect, explain
 from .fleet import (
@@ -128,6 +128,7 @@ __all__ = [
     "OnlineGroup", "OnlineScore", "online_scores", "compare_online", "fit_online", "unseen_online",
     "learn_online_spreads",
     "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",
+    "TimedAttention", "timed_attention",
     "unseen_times", "leave_one_source_out", "training_residuals", "learn_training_spreads", "Coverage",
     "training_coverage", "Protocol", "training_protocol", "publication", "unseen_runs", "learn_untimed_spreads",
     "LinkFit", "fit_links", "LinkEfficiencyFit", "fit_link_efficiency", "predict_timings", "predict_held_out",

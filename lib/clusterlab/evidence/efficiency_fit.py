@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import EFFICIENCIES
+from .. import catalogue
+from ..catalogue import EFFICIENCIES, accelerator
 from ..parallelism import step
 from .robust_fits import Settings, fit_constants
+from .tables import published
 from .training_runs import Run, RunBatch, batches
 
 # --- Sources left out ------------------------------------------------------------------------------------------------
@@ -22,7 +24,8 @@ _MOST = dict.fromkeys(_START, 1.0 / _NUDGE) | {"attention": 9 / 16 / _NUDGE}
 _SETTINGS = Settings(nudge=_NUDGE, floor=0.02, centred=True, least=0.05, most=_MOST)
 # A refreshed chip has the cores of the one before: its shares are held near those, all others near the mean of the
 # rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6
-# leaves the least error of sources and of stacks left out, among 0.3 to 1.5.
+# leaves the least error of sources and of stacks left out, among 0.3 to 1.5. Two shares are known better than by that
+# mean: attention, where its kernel was timed alone, and GEMMs of a refreshed chip, whose board has more watts.
 _PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.6
 
 
@@ -51,7 +54,8 @@ def fit_efficiency(runs: Sequence[Run], *, rounds: int = 4) -> dict[str, float]:
     runs = list(runs)
     if not runs:
         raise ValueError("runs must be at least one run, got none")
-    fitted = _fit(runs, batches(runs), np.ones((1, len(runs)), bool), rounds)
+    start = {name: np.array([value]) for name, value in _START.items()}
+    fitted = _fit(runs, batches(runs), np.ones((1, len(runs)), bool), rounds, start)
     return {name: float(value[0]) for name, value in fitted.items()}
 
 
@@ -60,15 +64,15 @@ def _fit(
     questions: list[RunBatch],
     kept: np.ndarray,
     rounds: int,
-    parent: Mapping[str, np.ndarray] | None = None,
+    start: Mapping[str, np.ndarray],
+    tie: float = 0.0,
 ) -> dict[str, np.ndarray]:
     """One fit for each row of ``kept``, which says the runs that it sees; all fits together ask the model once.
 
-    ``parent``: shares that each fit begins with, and is held near.
+    ``start``: shares that each fit begins with, and, with a ``tie``, is held near.
     """
     seconds, sources = np.array([run.seconds for run in runs]), np.array([run.source for run in runs])
-    start = parent or {name: np.full(len(kept), value) for name, value in _START.items()}
-    settings = replace(_SETTINGS, tie=_TIE) if parent else _SETTINGS
+    settings = replace(_SETTINGS, tie=tie)
 
     def misses(shares: Mapping[str, np.ndarray]) -> np.ndarray:
         return np.log(_times(questions, len(runs), shares) / seconds)
@@ -183,14 +187,13 @@ def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = Fals
         kept = names[where] != np.array(left)[:, None]
         if within:
             kept[:] = True
-        start = _near(runs, names, generations, _PARENT.get(generation, ""), left) or _mean_of_others(
-            generation, len(left)
-        )
+        start = _near(runs, names, generation, left) or _mean_of_others(generation, len(left))
         seen = kept.any(axis=1)
         shares = {name: value.copy() for name, value in start.items()}
         if seen.any():
             some = [runs[i] for i in where]
-            fitted = _fit(some, batches(some), kept[seen], 4, {name: value[seen] for name, value in start.items()})
+            begun = {name: value[seen] for name, value in start.items()}
+            fitted = _fit(some, batches(some), kept[seen], 4, begun, _TIE)
             for name, value in fitted.items():
                 shares[name][seen] = value
         for i, label in enumerate(left):
@@ -199,26 +202,92 @@ def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = Fals
     return tuple(found)
 
 
-def _near(
-    runs: tuple[Run, ...], names: np.ndarray, generations: np.ndarray, parent: str, left: list[str]
-) -> dict[str, np.ndarray] | None:
-    """What the generation before shows without each label, if there is one and it shows anything."""
-    older = np.flatnonzero(generations == parent)
+def _near(runs: tuple[Run, ...], names: np.ndarray, generation: str, left: list[str]) -> dict[str, np.ndarray] | None:
+    """What the generation before shows without each label, if there is one and it shows anything.
+
+    Large GEMMs stand at the limit of the board, so with more watts for the same peak they reach more of it.
+    """
+    generations = np.array([run.machine.efficiency.generation for run in runs])
+    older = np.flatnonzero(generations == _PARENT.get(generation, ""))
     seen = np.array([names[older] != label for label in left])
     if not older.size or not np.all(seen.any(axis=1)):
         return None
     some = [runs[i] for i in older]
-    return _fit(some, batches(some), seen, 4, _mean_of_others(parent, len(left)))
+    shares = _fit(some, batches(some), seen, 4, _mean_of_others(_PARENT[generation], len(left)), _TIE)
+    more = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
+    return shares | {name: np.minimum(more * shares[name], _MOST[name]) for name in ("gemm", "gemm_8", "gemm_4")}
+
+
+def _watts(runs: Sequence[Run]) -> float:
+    """Watts of the boards for a FLOP/s of their 16-bit peak, in the mean of the runs."""
+    chips = [accelerator(run.machine.name) for run in runs]
+    return float(np.mean([(chip.tdp or np.nan) / chip.peak("bf16") for chip in chips]))
+
+
+class TimedAttention(NamedTuple):
+    """What an attention kernel reaches alone.
+
+    Its share of the 16-bit peak at long sequences, and the tokens by which every sequence seems longer to it.
+    """
+
+    share: float
+    length: float
+
+
+@cache
+def timed_attention(variant: str = "flash") -> dict[str, TimedAttention]:
+    """Fit a straight line to the seconds of a causal attention kernel alone, both ways, by length.
+
+    Parameters
+    ----------
+    variant
+        ``"flash"``, FlashAttention-2, or ``"cudnn"``.
+
+    Returns
+    -------
+    dict
+        Accelerator to what it reaches.
+
+    Notes
+    -----
+    Source: ``published("own_gpu")`` for the H100, FlashAttention-2's figure 4 for the A100.
+
+    Examples
+    --------
+    >>> {name: (round(found.share, 2), round(found.length)) for name, found in timed_attention().items()}
+    {'A100 80GB': (0.62, 484), 'H100 SXM': (0.33, 743)}
+    """
+    rates: dict[str, dict[float, list]] = {}
+    for row in published("device_measurements", kind="attention") if variant == "flash" else ():
+        rates.setdefault(row["accelerator"], {})[row["context"]] = [row["flops_per_second"], 1.0]
+    for row in published("own_gpu", kind="attention", variant=variant):
+        summed = rates.setdefault(row["accelerator"], {}).setdefault(row["context"], [0.0, 0.0])
+        summed[:] = summed[0] + row["flops"], summed[1] + row["time"]
+    found = {}
+    for name, by_length in rates.items():
+        lengths = np.array(list(by_length))
+        seconds = lengths * [time / flops for flops, time in by_length.values()]
+        slope, start = np.polyfit(lengths, seconds, 1, w=1 / seconds)
+        found[name] = TimedAttention(float(1 / slope / accelerator(name).peak("bf16")), float(start / slope))
+    return found
 
 
 def _mean_of_others(generation: str, count: int) -> dict[str, np.ndarray]:
-    """The mean of other generations, TPUs or GPUs with tensor cores of 2020 and later, so many times."""
+    """The mean of other generations, TPUs or GPUs with tensor cores of 2020 and later, so many times.
+
+    Where the attention kernel was timed alone, a step reaches as much of that as it does on others where it was.
+    """
     tpu = generation.startswith("TPU")
     of_kind = [
         e for name, e in EFFICIENCIES.items() if name.startswith("TPU") == tpu and name not in ("other", "Volta")
     ]
     others = [one for one in of_kind if one.name != generation]
-    return {n: np.full(count, np.exp(np.mean(np.log([getattr(one, n) for one in others])))) for n in _START}
+    shares = {name: np.exp(np.mean(np.log([getattr(one, name) for one in others]))) for name in _START}
+    alone = {catalogue.machine(name).efficiency.generation: found.share for name, found in timed_attention().items()}
+    of_alone = [one.attention / alone[one.name] for one in others if one.name in alone]
+    if generation in alone and of_alone:
+        shares["attention"] = alone[generation] * np.exp(np.mean(np.log(of_alone)))
+    return {name: np.full(count, share) for name, share in shares.items()}
 
 
 def shared_times(runs: Sequence[Run], shares: Mapping[str, float]) -> np.ndarray:

@@ -90,7 +90,7 @@ def training_coverage(runs: Iterable[Run]) -> list[Coverage]:
     Examples
     --------
     >>> from clusterlab.evidence import published_runs
-    >>> [found.kind for found in training_coverage(published_runs()[0]) if 0.75 <= found.share <= 0.85]
+    >>> [found.kind for found in training_coverage(published_runs()[0]) if 0.75 <= found.share <= 0.87]
     ['dense, 16 bits', 'mixture of experts', 'dense, 8 or 4 bits']
     """
     runs = list(runs)

@@ -278,9 +278,9 @@ def step(
     transfers       111 ms          0.828%
     bubble          452 ms           3.39%
     optimizer      70.4 ms          0.527%
-    step            13.4 s    (11.9 to 15)
-    MFU              52.9%    (47 to 59.5)
-    HFU              53.4%  (47.5 to 60.1)
+    step            13.4 s    (12 to 14.8)
+    MFU              52.9%  (47.8 to 58.7)
+    HFU              53.4%  (48.2 to 59.2)
     """
     layout.violations(model, workload, gpus=gpus).refuse()
     model = trained(model)

@@ -212,7 +212,7 @@ def sweep(
     >>> few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
     >>> run = {"model": "Llama 3.1 8B", "tokens": 1e12, "global_batch": 512, **few}
     >>> [cell.say("time") for cell in sweep([run], ["H100 SXM"], [64, 128], draws=10).cells]
-    ['23.8 d (21.2 to 25.7)', '12.1 d (11 to 13.3)']
+    ['23.8 d (21.4 to 25.5)', '12.1 d (11 to 13.2)']
     """
     chunks = _chunks(runs, accelerators, sizes, draws, CENTRAL if scenario is None else scenario)
     kept = None if folder is None else Path(folder)

@@ -44,7 +44,7 @@ def mixture(steps: Sequence[Step]) -> Step:
     >>> run = transformer("Llama 3.1 8B"), machine("H100 SXM"), Workload(8192, 64), Layout(dp=8, recompute="full")
     >>> named = [step(*run, software=SOFTWARE[name]) for name in plausible_stacks("H100 SXM")]
     >>> print(named[0].with_interval, "by", "NeMo;", mixture(named).with_interval, "by any")
-    8.46 s (7.52 to 9.52) by NeMo; 9.47 s (7.98 to 11.1) by any
+    8.46 s (7.63 to 9.38) by NeMo; 9.47 s (8.05 to 11) by any
     """
     if not len(steps):
         raise ValueError("steps must be at least one, got none")
