@@ -2,7 +2,8 @@
 
 A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
 with its law and its figure, a lever, and the same case computed without the lever and with it. Where it's known how
-often such a comparison came true, the gain has its ends, and a gain that may be none says so.
+often such a comparison came true, the gain has its ends, and a gain that may be none says so. So does one whose ends
+were borrowed from another lever, and one that nobody has tested.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 
 from clusterlab.records import aligned
 from explorable import Box, Label, Part, Scene
+
+BASES = ("borrowed", "untested", "measured")
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,14 @@ class Lever:
     sure : tuple of float
         Ends of what came of such gains, in multiples of what the law had said: ``(0.91, 1.12)``; (1, 1) where the
         gain is a sum and no prediction.
+    basis : str
+        What the gain rests on, if neither on published pairs nor on a sum: ``"borrowed"`` ends, ``"untested"``, or
+        ``"measured"``.
 
     Raises
     ------
     ValueError
-        It makes nothing better.
+        It makes nothing better, or rests on something else.
     """
 
     measured: str
@@ -57,20 +63,22 @@ class Lever:
     after: str
     times: float
     sure: tuple[float, float] = (1.0, 1.0)
+    basis: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a lever that does nothing."""
         if not self.times > 1:
             raise ValueError(f"a lever must make something better, got {self.times:g} times by {self.lever!r}")
+        if self.basis not in ("", *BASES):
+            raise ValueError(f"basis must be one of {', '.join(BASES)} or empty, got {self.basis!r}")
 
     @property
     def better(self) -> str:
-        """How many times better, with the ends, and whether it may be nothing."""
+        """How many times better, with the ends, what it rests on, and whether it may be nothing."""
         low, high = (f"{self.times * end:.3g}" for end in self.sure)
-        if low == high:
-            return f"{self.times:.3g} times"
-        ends = f"{self.times:.3g} times ({low} to {high})"
-        return ends if float(low) > 1 else f"{ends}: may be nothing"
+        ends = f" ({low} to {high})" if low != high else ""
+        says = [self.basis] * bool(self.basis) + ["may be nothing"] * (bool(ends) and float(low) <= 1)
+        return f"{self.times:.3g} times{ends}" + (": " + ", ".join(says) if says else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,9 +122,10 @@ class Levers:
 
 
 def _whole(text: str) -> str:
-    """A number with its interval, which breaks before the interval alone."""
+    """A number with its interval, which breaks before the interval and after it alone."""
     number, space, ends = text.partition(" (")
-    return number.replace(" ", "\xa0") + space + ends.replace(" ", "\xa0") if space else text
+    ends, colon, says = ends.partition("): ")
+    return number.replace(" ", "\xa0") + space + ends.replace(" ", "\xa0") + colon + says if space else text
 
 
 def sizes(levers: Levers, rows: int) -> Scene:

@@ -30,7 +30,11 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
         )
         assert all((measured, suspect, lever, before, after))
         assert row.td.code.get_text(strip=True), measured  # a command, a counter, or a line of a log
-        gain = re.fullmatch(r"([\d.]+)\stimes(?: \(([\d.]+)\sto\s[\d.]+\)(:.may.be.nothing)?)?", better)
+        gain = re.fullmatch(
+            r"([\d.]+)\stimes(?: \(([\d.]+)\sto\s[\d.]+\))?"
+            r"(?::\s(?:borrowed|untested|measured)(?=,|$))?(?:[:,]\s(may\sbe\snothing))?",
+            better,
+        )
         assert float(gain[1]) > 1
         assert bool(gain[3]) == (gain[2] is not None and float(gain[2]) <= 1)
         assert len(row.select("a")) == 2
