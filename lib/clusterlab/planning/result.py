@@ -215,7 +215,9 @@ class Binding(Explained):
         rows = [(self.name, "value"), ("limit", said(self.limit)), ("next at", said(self.limit + self.unit))]
         added = {"gpus": "", "time": "s", "cost": "$"}
         values = [(name, getattr(self, name), unit) for name, unit in added.items()]
-        return rows + [(f"adds {name}", summary(v, unit)) for name, v, unit in values if math.isfinite(v)]
+        return rows + [
+            (f"adds {name}", summary(v, unit) if unit else counted(v)) for name, v, unit in values if math.isfinite(v)
+        ]
 
 
 def _signed(value: float, unit: str = "") -> str:
