@@ -16,6 +16,7 @@ from clusterlab.records import aligned
 from explorable import Box, Label, Part, Scene
 
 BASES = ("borrowed", "untested", "measured")
+STEP = 1.5  # the gain that most published pairs have, about: what `Lever.sure` is learned at
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,20 @@ class Lever:
     times : float
         How many times better it is with the lever.
     sure : tuple of float
-        Ends of what came of such gains, in multiples of what the law had said: ``(0.91, 1.12)``; (1, 1) where the
-        gain is a sum and no prediction.
+        Ends of what came of gains of up to 1.5, in multiples of what the law had said: ``(0.91, 1.12)``; (1, 1) where
+        the gain is a sum and no prediction. A larger gain is several such steps, and raises them to its power.
     basis : str
         What the gain rests on, if neither on published pairs nor on a sum: ``"borrowed"`` ends, ``"untested"``, or
         ``"measured"``.
+    most : float
+        What the lever can give at most, whatever the law says: 2 where it halves bytes. It cuts the ends.
+    own : bool
+        The ends were computed for this very gain, and aren't raised.
 
     Raises
     ------
     ValueError
-        It makes nothing better, or rests on something else.
+        It makes nothing better, gives more than it can, or rests on something else.
     """
 
     measured: str
@@ -64,18 +69,29 @@ class Lever:
     times: float
     sure: tuple[float, float] = (1.0, 1.0)
     basis: str = ""
+    most: float = math.inf
+    own: bool = False
 
     def __post_init__(self) -> None:
         """Refuse a lever that does nothing."""
         if not self.times > 1:
             raise ValueError(f"a lever must make something better, got {self.times:g} times by {self.lever!r}")
+        if self.times > self.most:
+            raise ValueError(f"{self.lever!r} gives at most {self.most:g} times, got {self.times:g}")
         if self.basis not in ("", *BASES):
             raise ValueError(f"basis must be one of {', '.join(BASES)} or empty, got {self.basis!r}")
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of what may come of the gain: raised with it, and cut at the most that the lever can give."""
+        power = 1.0 if self.own else max(1.0, math.log(self.times, STEP))
+        low, high = (min(self.times * end**power, self.most) for end in self.sure)
+        return low, high
+
+    @property
     def better(self) -> str:
         """How many times better, with the ends, what it rests on, and whether it may be nothing."""
-        low, high = (f"{self.times * end:.3g}" for end in self.sure)
+        low, high = (f"{end:.3g}" for end in self.ends)
         ends = f" ({low} to {high})" if low != high else ""
         says = [self.basis] * bool(self.basis) + ["may be nothing"] * (bool(ends) and float(low) <= 1)
         return f"{self.times:.3g} times{ends}" + (": " + ", ".join(says) if says else "")

@@ -38,6 +38,15 @@ def test_a_gain_has_its_ends_and_says_where_it_may_be_nothing():
         replace(BUBBLE, basis="hoped")
 
 
+def test_ends_are_raised_with_a_large_gain_and_cut_at_what_the_lever_can_give():
+    doubled = replace(BUBBLE, times=1.5**2)
+    assert doubled.ends == pytest.approx((2.25 * 0.91**2, 2.25 * 1.12**2))
+    assert replace(doubled, own=True).ends == pytest.approx((2.25 * 0.91, 2.25 * 1.12))
+    assert replace(BUBBLE, most=35 / 32).better == "1.07 times (0.974 to 1.09): may be nothing"
+    with pytest.raises(ValueError, match=r"'four chunks a stage' gives at most 2 times, got 2\.25"):
+        replace(doubled, most=2.0)
+
+
 def test_bars_are_sorted_and_logarithmic_and_end_at_sixteen():
     widths = [part.width for part in SCENES["sizes"].parts if isinstance(part, Box)]
     assert widths[0] / widths[1] == pytest.approx(2 / 0.0976, rel=1e-3)  # log2 of 4 and of 1.07
