@@ -63,6 +63,7 @@ COLUMNS = {
     "fabric": {"latency": "Latency added"},
     "spread": {"low": "From", "high": "To"},
     "assumption": {"value": "Value", "low": "From", "high": "To"},
+    "constant": {"value": "Value", "low": "From", "high": "To"},
     "switch": {"link": "Link", "ports": "Ports", "power": "Rated"},
     "signal": {"where": "Where", "meaning": "Meaning", "cause": "Cause", "action": "What to do"},
 }

@@ -36,7 +36,7 @@ def chain(made: Plan) -> Scene:
     >>> from clusterlab.planning import Site, Training, plan
     >>> run = Training("Llama 3.1 8B", 1e12, global_batch=512)
     >>> chain(plan(run, Site("H100 SXM", gpus=64), draws=10)).alt
-    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (20 to 24.4), $67,700, 118 kW rated.'
+    '1T tokens of Llama 3.1 8B on 64 H100 SXM: 22.2 d (20.1 to 24.2), $67,700, 118 kW rated.'
     """
     one, done, training = made.design, made.outcome, made.training
     layout = one.layout

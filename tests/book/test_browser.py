@@ -100,9 +100,10 @@ OTHER_FACES = f"""() => {TEXTS}.filter(element =>
   !element.closest("pre, code, kbd, dt.sig") && !getComputedStyle(element).fontFamily.startsWith('"Source Serif"')
 ).map(element => element.textContent)"""
 
-# Texts in the very colour of what they stand on, which axe passes over; those of a drawing are filled, not coloured.
+# Texts in the very colour of what they stand on, which axe passes over. Names in a figure stand on what is drawn below
+# them, not on what holds them.
 UNSEEN = f"""() => {TEXTS}.filter(element => {{
-  if (element.closest("svg")) return false;
+  if (element.closest("svg, .cl-explorer")) return false;
   const clear = "rgba(0, 0, 0, 0)", ground = box => getComputedStyle(box).backgroundColor;
   let under = element;
   while (under && ground(under) === clear) under = under.parentElement;

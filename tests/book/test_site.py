@@ -143,7 +143,7 @@ def test_every_claim_of_the_corrections_leads_to_the_place_that_computes_it(page
     page = BeautifulSoup((site / "book/corrections.html").read_text(), "html.parser")
     tables = [table for table in page.select("table") if table.th and table.th.get_text() in ("claim", "source")]
     rows = [row for table in tables for row in table.select("tbody tr")]
-    assert len(rows) == 113 + 3
+    assert len(rows) == 119 + 3
     for row in rows:
         places = [link["href"] for link in row.select_one("td").select("a")]
         assert len(places) == 1, row

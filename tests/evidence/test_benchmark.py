@@ -66,7 +66,7 @@ ROWS = published("device_measurements")
 
 
 def test_a_kind_selects_its_rows_and_the_kinds_are_all_there_is():
-    kinds = ("gemm", "memory", "decode")
+    kinds = ("gemm", "memory", "decode", "attention")
     assert {row["kind"] for row in ROWS} == set(kinds)
     assert sum(len(published("device_measurements", kind=kind)) for kind in kinds) == len(ROWS)
     assert all(row["kind"] == kind for kind in kinds for row in published("device_measurements", kind=kind))
@@ -78,7 +78,7 @@ def test_published_rows_cannot_be_changed_for_the_next_reader():
 
 
 def test_an_unknown_kind_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="kind must be one of gemm, memory, decode, got 'training'"):
+    with pytest.raises(ValueError, match="kind must be one of gemm, memory, decode, attention, got 'training'"):
         published("device_measurements", kind="training")
 
 
