@@ -22,8 +22,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 # One process builds the site and looks through its files. The other has all that needs no site to do meanwhile, and
 # when that is done the site is there: nobody waits. Many small pieces at the end let both finish together.
 FIRST = "test_site", "test_reference"
-LAST = "test_card", "test_catalogue_tables", "test_symptoms", "test_notebooks", "test_lab", "test_browser", "test_widget"
-LAST += "test_check", "test_look", "test_slides"
+LAST = "test_card", "test_catalogue_tables", "test_symptoms", "test_notebooks", "test_lab", "test_browser"
+LAST += "test_widget", "test_check", "test_look", "test_slides"
 
 
 def pytest_collection_modifyitems(config, items):
