@@ -191,7 +191,7 @@ def weeks(plan: Plan) -> str:
         rows.append(f"| {number} | {asked} | {read or 'none'} | {problems} |")
     left = ", ".join(f"[{title(name)}]({name}.ipynb)" for name in plan.readings)
     table = [
-        "| week | its two sessions | pages | set |",
+        "| week | its two sessions | pages | set, lab |",
         "|---|---|---|---|",
         *rows,
         "",
