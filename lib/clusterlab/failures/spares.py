@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -150,29 +151,36 @@ def spares_for(
     load = nodes * repair / node_mtbf
     sizes, chances = _sizes(machines)
     mean, square = sizes @ chances, sizes**2 @ chances
-    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, sizes, chances, q))(load, dispersion, share)
-    return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough[()])
+    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, tuple(sizes), tuple(chances), q))
+    return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough(load, dispersion, share)[()])
 
 
 def _compound_quantile(
-    mean: float, dispersion: float, sizes: np.ndarray, chances: np.ndarray, probability: float
+    mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...], probability: float
 ) -> float:
-    """Least number that a sum of ``sizes`` stays within, over a count with a mean and a dispersion (Panjer 1981)."""
+    """Least number that a sum of ``sizes`` stays within, over a count with a mean and a dispersion."""
     if mean == 0:
         return 0.0
+    total = _compound(mean, dispersion, sizes, chances)
+    return float(np.searchsorted(total, probability * total[-1]))
+
+
+@lru_cache(maxsize=8)  # a curve over the share of the time asks for one distribution again and again
+def _compound(mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...]) -> np.ndarray:
+    """The distribution of that sum, but for a factor (Panjer 1981)."""
+    size, share = np.asarray(sizes), np.asarray(chances)
     wide = 1 + dispersion * mean
     a, b = dispersion * mean / wide, mean * (1 - dispersion) / wide
-    center = mean * (sizes @ chances)
-    deviation = math.sqrt(mean * (sizes**2 @ chances) + dispersion * center**2)
+    center = mean * (size @ share)
+    deviation = math.sqrt(mean * (size**2 @ share) + dispersion * center**2)
     chance = np.zeros(math.ceil(center + 12 * deviation + 60 * wide * max(sizes)) + 1)
     chance[0] = 1.0  # all are relative to the first until the end: its own value may be too small for a float
     for s in range(1, chance.size):
-        fits = sizes[sizes <= s].astype(int)
-        chance[s] = np.sum((a + b * fits / s) * chances[: fits.size] * chance[s - fits])
+        fits = size[size <= s].astype(int)
+        chance[s] = np.sum((a + b * fits / s) * share[: fits.size] * chance[s - fits])
         if chance[s] > 1e200:
             chance[: s + 1] /= 1e200
-    total = np.cumsum(chance)
-    return float(np.searchsorted(total, probability * total[-1]))
+    return np.cumsum(chance)
 
 
 @law
