@@ -15,7 +15,7 @@ PAGES = {
     "interconnect": ["interconnect", "contention"],
     "parallelism": ["sharding", "parallelism", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
-    "operations": ["operations", "on_call"],
+    "operations": ["operations", "queue", "on_call"],
     "scaling": ["scaling", "cost"],
     "capstone": [],
 }
@@ -202,6 +202,11 @@ MISCONCEPTIONS = {
         "90 % utilised": "A dashboard counts GPUs as used",
         "More prefetch fixes": "Each batch takes 1.25 steps to read",
         "A shorter timeout": "Pauses of 30 s on average",
+    },
+    "queue": {
+        "At 90 % a tenth": "Jobs of four hours, exponential",
+        "Free GPUs should run": "A job of 256 GPUs waits at the head",
+        "Some block will": "A rack has four servers",
     },
     "on_call": {
         "An Xid is a broken": "The log shows Xid 63",

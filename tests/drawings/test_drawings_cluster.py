@@ -12,7 +12,7 @@ from explorable import Arrow, Box, Label
 
 CHAPTERS = [
     "roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving", "rack", "fleet",
-    "post_training", "failures", "operations", "power", "scaling", "cost", "plan",
+    "post_training", "failures", "operations", "queue", "power", "scaling", "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}

@@ -57,7 +57,8 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         "servers that answer beside servers that learn, and the fabric between them",
     ),
     "failures": ({"site": ("pod",)}, "the site's machines, one of them broken"),
-    "operations": ({"fabric": ("server",)}, "the fabric, and the jobs that share it"),
+    "operations": ({"fabric": ("server",)}, "the servers, and what they wait for"),
+    "queue": ({"fabric": ("server", "leaf")}, "the servers, and the jobs that share them"),
     "on_call": (
         {"server": ("gpu", "nvlink", "nvswitch"), "rack": ("gpu", "switch"), "fabric": ("server", "leaf", "spine")},
         "every part that can call somebody at night",
