@@ -1,4 +1,5 @@
-// What is wrong with the names in a picture, in words. The name of a curve covers no curve. That of bars is there where
+// What is wrong with the names in a picture, in words. A curve has a name on it or a key, and the name covers no curve, nor
+// does that of a point; the numbers of an axis stand apart. The name of bars is there where
 // they are and their lane does not name them; it stands in one of them, or clear of all, and its line ends at one of them.
 figure => {
   const area = figure.querySelector(".cl-area"), wrong = new Set();
@@ -19,12 +20,17 @@ figure => {
       if (rule.getAttribute("d") && box.bottom > frame.top && box.left < x && box.right > x) wrong.add(`${told} is crossed by a rule`);
     }
   }
+  const points = [...area.querySelectorAll(".cl-at")].filter(seen).map((name) => ({ told: name.textContent, box: shrunk(name.getBoundingClientRect(), 2) }));
+  for (const { told, box } of points) if (box.left < frame.left - 3 || box.right > frame.right + 3) wrong.add(`${told} leaves the picture`);
+  const ticks = [...figure.querySelectorAll(".cl-below span")].filter(seen).map((tick) => [tick.textContent, tick.getBoundingClientRect()]);
+  ticks.forEach(([told, box], i) => ticks.slice(i + 1).forEach(([other, its]) => { if (meet(box, its)) wrong.add(`${told} meets ${other}`); }));
   area.querySelectorAll(".cl-curve").forEach((path, i) => {
+    if (path.getAttribute("d") && seen(path) && ![...figure.querySelectorAll(`[data-curve="${i}"]`)].some(seen)) wrong.add(`curve ${i} has no name`);
     const long = path.getAttribute("d") ? path.getTotalLength() : -1; // a curve may be nowhere
     for (let k = 0; long > 0 && k <= 400; k++) {
       const { x, y } = path.getPointAtLength(long * k / 400);
       const [px, py] = [frame.left + x * frame.width / 1000, frame.top + y * frame.height / 1000];
-      for (const { told, box } of names) if (px > box.left + 1 && px < box.right - 1 && py > box.top + 1 && py < box.bottom - 1) wrong.add(`${told} covers curve ${i}`);
+      for (const { told, box } of [...names, ...points]) if (px > box.left + 1 && px < box.right - 1 && py > box.top + 1 && py < box.bottom - 1) wrong.add(`${told} covers curve ${i}`);
     }
   });
   const kinds = [...area.querySelectorAll(".cl-span")].map((path) => [...path.getAttribute("d").matchAll(/M([\d.-]+) ([\d.-]+)H([\d.-]+)v([\d.-]+)/g)].map((found) => {

@@ -1,4 +1,5 @@
-"""Names of curves that stand on them, in place of a key below: where each has room in the picture that comes first.
+"""Names of curves that stand on them, in place of a key below: where each has room in the picture that comes first;
+and the sides of points at which their labels stand.
 
 A place is a point of the grid and a side of the curve; how high a name stands there follows from the curve along it, so
 that a name never covers what it names. The script keeps a place while it is free, and else looks for another in the
@@ -18,6 +19,8 @@ from ._table import Table
 _NARROW, _WIDE = (290.0, 190.0), (620.0, 270.0)
 _LETTER, _LINE, _GAP = 7.4, 17.0, 4.0
 _TRIES = 24  # places along a curve
+_TAG = 13.0  # pixels of the letters of a point's label
+_SIDES = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]  # of a point: to the right, up
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,74 @@ class _Box:
         """Whether two boxes share room."""
         apart = self.left >= other.right or other.left >= self.right
         return not (apart or self.bottom >= other.top or other.bottom >= self.top)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where the label of a point stands: to its right or left, over or under it, or between two of them."""
+
+    across: int
+    up: int
+
+    @property
+    def transform(self) -> str:
+        """The same, for a label whose left lower corner lies on the point."""
+        right, over = ("0.45em" if self.up else "0.6em"), ("0.3em" if self.across else "0.75em")
+        x = {1: right, 0: "-50%", -1: f"calc(-100% - {right})"}[self.across]
+        y = {1: f"-{over}", 0: "50%", -1: f"calc(100% + {over})"}[self.up]
+        return f"translate({x}, {y})"
+
+    def box(self, x: float, y: float, label: str, size: tuple[float, float]) -> _Box:
+        """The room that it takes beside a point."""
+        wide, tall = _LETTER * len(label) + 6, _LINE
+        left = {1: 0.0, 0: -wide / 2, -1: -wide}[self.across] + self.across * _TAG * (0.45 if self.up else 0.6)
+        low = {1: 0.0, 0: -tall / 2, -1: -tall}[self.up] + self.up * _TAG * (0.3 if self.across else 0.75)
+        w, h = 1000 / size[0], 1000 / size[1]
+        return _Box(x + w * left, x + w * (left + wide), y + h * low, y + h * (low + tall))
+
+
+def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list[Side]:
+    """The side of each point at which its label covers least of the curves; what is clear on a telephone is anywhere."""
+    if not (table.x and table.y):
+        return [Side(1, 0)] * len(table.first.points)
+    grid, names = _placed(table.x, table.grid), len(table.first.curves)
+    codes = table.curves[table.records[start, :names].astype(int)] if names else np.zeros((0, grid.size))
+    curves = np.where(codes == NONE, np.nan, _placed(table.y, codes))
+    found: list[Side] = []
+    taken: list[_Box] = []
+    for label, (x, y) in zip(table.first.points, _points(table, start), strict=True):
+        ways = [Side(*side) for side in (_SIDES if x <= 500 else [_SIDES[1], _SIDES[0], *_SIDES[2:]])]
+        boxes = [way.box(x, y, label, size) for way in ways]
+        costs = [
+            _crossed(grid, curves, box)
+            + 1000 * (min(box.left, box.bottom) < 0 or max(box.right, box.top) > 1000)
+            + 100 * sum(box.meets(other) for other in taken)
+            for box in boxes
+        ]
+        best = costs.index(min(costs))
+        found.append(ways[best])
+        taken.append(boxes[best])
+    return found
+
+
+def _points(table: Table, start: int) -> list[tuple[float, float]]:
+    """Places of the points of a row."""
+    assert table.x is not None
+    assert table.y is not None
+    first = len(table.first.curves) + len(table.first.readouts)
+    codes = table.records[start, first : first + 2 * len(table.first.points)].reshape(-1, 2).tolist()
+    return [(table.x.place(x), table.y.place(y)) for x, y in codes]
+
+
+def _crossed(grid: np.ndarray, curves: np.ndarray, box: _Box) -> int:
+    """How many pieces of curves pass through a box."""
+    if grid.size < 2:
+        return 0
+    a, b, u, v = grid[:-1], grid[1:], curves[:, :-1], curves[:, 1:]
+    steep = (v - u) / np.where(b > a, b - a, 1)
+    ends = [u + steep * (np.clip(end, a, b) - a) for end in (box.left, box.right)]
+    meets = (b >= box.left) & (a <= box.right) & (np.maximum(*ends) > box.bottom) & (np.minimum(*ends) < box.top)
+    return int(meets.sum())
 
 
 def places(table: Table, start: int, keys: frozenset[str]) -> list[Place | None]:
@@ -113,12 +184,10 @@ def _taken(table: Table, start: int, size: tuple[float, float]) -> list[_Box]:
     first, content = table.first, table.content
     codes = iter(table.records[start, len(first.curves) + len(first.readouts) :].tolist())
     taken = []
-    for label in first.points:
+    for label, side in zip(first.points, sides(table, start, size), strict=True):
         x, y = table.x.place(next(codes)), table.y.place(next(codes))
-        text = wide * (_LETTER * len(label) + 18)  # to the left of its point in the right half
-        taken.append(
-            _Box(x - (text if x > 500 else 9 * wide), x + (9 * wide if x > 500 else text), y - tall / 2, y + tall / 2)
-        )
+        taken.append(side.box(x, y, label, size))
+        taken.append(_Box(x - 9 * wide, x + 9 * wide, y - tall / 2, y + tall / 2))
     for i, label in enumerate(first.rules):
         x, text = table.x.place(next(codes)), wide * (_LETTER * len(label) + 6)
         taken.append(_Box(x - 2 * wide, x + 2 * wide, 0, 1000))

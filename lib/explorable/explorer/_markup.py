@@ -11,7 +11,7 @@ from .._widget import escape, together
 from ..scene import TEXT
 from ._axes import NONE, Scale
 from ._bars import BAR, LANES, NARROW, PITCH, WIDE, Bar, Lanes, Stand, named_by_lane, width
-from ._labels import Place
+from ._labels import Place, sides
 from ._table import Table
 
 
@@ -67,6 +67,7 @@ class Figure:
         self.curves = take(len(self.first.curves))
         self.texts = [self.phrases[number].text for number in take(len(self.first.readouts))]
         self.points = [take(2) for _ in self.first.points]
+        self.sides = sides(table, index)
         self.rules = take(len(self.first.rules))
         self.marks = {kind: [Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
         self.spans = {kind: [Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
@@ -170,9 +171,9 @@ class Figure:
                     f"margin-bottom:{-i * 1.35:.2f}em",
                 )
             )
-        for label, (x, y) in zip(self.first.points, self.points, strict=True):
-            there = bool(self._spot(x, y))
-            tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there))
+        for label, (x, y), side in zip(self.first.points, self.points, self.sides, strict=True):
+            there, how = bool(self._spot(x, y)), f"transform:{side.transform}"
+            tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there, how))
         return tags + [self._name_tag(i, place) for i, place in enumerate(self.places) if place]
 
     def _name_tag(self, i: int, place: Place) -> str:
@@ -315,13 +316,13 @@ class Figure:
         return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
     def _legend(self) -> str:
-        """A key for each curve that has no name on it, and for each kind of marks."""
+        """A key for each curve, which hides while its name stands on it, and for each kind of marks."""
         lines = []
         for i, name in enumerate(self.first.curves):
             place = self.places[i] if i < len(self.places) else None
-            if not (place and place.narrow):
-                picture = _path(f"cl-stroke{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
-                lines.append(_key(30, picture, name, f' data-curve="{i}"' + ' class="cl-tight"' * (place is not None)))
+            picture = _path(f"cl-stroke{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
+            when = "" if not place else ' class="cl-spare"' if place.narrow else ' class="cl-spare cl-tight"'
+            lines.append(_key(30, picture, name, f' data-curve="{i}"{when}'))
         return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
 
 

@@ -303,19 +303,54 @@ function render({ model, el }) {
     grips.forEach(({ settle }) => settle());
   }
   const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
+  // The label of a point stands at the side where it covers least of the curves; it stays while no other covers less.
+  const SIDES = [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]];
+  const crossed = (lines, xs, [left, right, low, high]) => lines.reduce((sum, line) => {
+    for (let j = 1; j < xs.length; j++) {
+      const [a, b, u, v] = [xs[j - 1], xs[j], line[j - 1], line[j]];
+      if (b < left || a > right || Number.isNaN(u + v)) continue;
+      const ends = [left, right].map((end) => u + (v - u) * (Math.min(Math.max(end, a), b) - a) / (b - a || 1));
+      if (Math.max(...ends) > low && Math.min(...ends) < high) sum++;
+    }
+    return sum;
+  }, 0);
+  function namePoints(lines, xs, across, up, taken) {
+    dots.forEach((path, i) => {
+      const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [], tag = dotTags[i];
+      if (px === undefined) return;
+      const [wide, high, em] = [tag.offsetWidth, tag.offsetHeight, parseFloat(getComputedStyle(tag).fontSize)], y = 1000 - py;
+      const box = ([dx, dy]) => {
+        const [gx, gy] = [em * (dy ? 0.45 : 0.6), em * (dx ? 0.3 : 0.75)];
+        const [left, low] = [dx ? dx > 0 ? gx : -wide - gx : -wide / 2, dy ? dy > 0 ? gy : -high - gy : -high / 2];
+        return [px + across * left, px + across * (left + wide), y + up * low, y + up * (low + high)];
+      };
+      const cost = (side) => {
+        const own = box(side), out = own[0] < 0 || own[1] > 1000 || own[2] < 0 || own[3] > 1000;
+        return crossed(lines, xs, own) + 1000 * out + 100 * taken.filter((other) => meets(own, other)).length;
+      };
+      const order = px > 500 ? [SIDES[1], SIDES[0], ...SIDES.slice(2)] : SIDES, costs = order.map(cost), least = Math.min(...costs);
+      const kept = order.findIndex((side) => side === tag.side), [dx, dy] = tag.side = costs[kept] === least ? tag.side : order[costs.indexOf(least)];
+      const [gx, gy] = [dy ? "0.45em" : "0.6em", dx ? "0.3em" : "0.75em"];
+      tag.style.transform = `translate(${dx ? dx > 0 ? gx : `calc(-100% - ${gx})` : "-50%"}, ${dy ? dy > 0 ? `-${gy}` : `calc(100% + ${gy})` : "50%"})`;
+      taken.push(box(tag.side), [px - 9 * across, px + 9 * across, y - 9 * up, y + 9 * up]);
+    });
+  }
   // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
   function nameCurves(ups) {
-    const tags = onCurves.filter((tag) => tag?.offsetParent);
-    if (!tags.length) return;
+    const tags = onCurves.filter((tag, i) => { if (tag) tag.hidden = false; return tag?.offsetParent; });
+    if (!(tags.length || dots.length) || !area.clientWidth) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    for (const [paths, labels] of [[dots, dotTags], [rules, ruleTags]]) paths.forEach((path, i) => {
-      const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [];
-      if (px === undefined) return;
-      const label = labels[i], w = across * (label.offsetWidth + 12), left = label.classList.contains("cl-left-of"), h = up * label.offsetHeight;
-      const high = paths === rules ? 1000 : 1000 - py + h / 2, low = paths === rules ? 1000 - h * (1 + i) : high - h;
-      taken.push([px - (left ? w : 9 * across), px + (left ? 9 * across : w), low, high]);
-      if (paths === rules) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
+    rules.forEach((path, i) => {
+      const px = Number(/[\d.]+/.exec(path.getAttribute("d")) ?? NaN), label = ruleTags[i];
+      if (Number.isNaN(px)) return;
+      const w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of");
+      taken.push([px - (left ? w : 0), px + (left ? 0 : w), 1000 - up * label.offsetHeight * (1 + i), 1000]);
+    });
+    namePoints(lines, xs, across, up, taken);
+    rules.forEach((path) => {
+      const px = Number(/[\d.]+/.exec(path.getAttribute("d")) ?? NaN);
+      if (!Number.isNaN(px)) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
     });
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
@@ -339,6 +374,7 @@ function render({ model, el }) {
         }
       }
       tag.hidden = found.room <= 0;
+      keys[i].forEach((key) => key.classList.toggle("cl-needed", tag.hidden)); // without room on it, a curve has a key
       if (tag.hidden) continue;
       tag.stands = [found.at, found.above];
       taken.push(found.box);
@@ -401,7 +437,7 @@ function render({ model, el }) {
         ...longest.map(([lane]) => ["side", lane, end(lane) + 4]), ...Array.from({ length: 16 }, (_, r) => ["key", 0, wide, r * row + over])]);
     }
     roof ??= parseFloat(getComputedStyle(area.parentElement).marginTop);
-    if (most > roof) area.parentElement.style.marginTop = (roof = most) + "px";
+    if (most + 5 > roof) area.parentElement.style.marginTop = (roof = most + 5) + "px";
   }
   function move(tag, px, py, there) {
     tag.hidden = !there;
@@ -484,8 +520,8 @@ function render({ model, el }) {
     const next = from(c, Math.min(Math.max(share(c, v) + by / 100, 0), 1));
     return next === v ? within(c, v + by * (span(c)[1] - span(c)[0]) / 1e4) : next;
   };
-  function step(c, e) {
-    const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -1e9, End: 1e9 }[e.key];
+  function step(c, e, turned) {
+    const sign = turned && /Left|Right/.test(e.key) ? -1 : 1, by = sign * { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: 10, PageDown: -10, Home: -1e9, End: 1e9 }[e.key];
     if (!by) return;
     e.preventDefault();
     pause();
@@ -627,7 +663,8 @@ function render({ model, el }) {
     ...controls.map((c, i) => {
       const slides = c.kind === "slider" || c.kind === "play";
       const named = make("label", { for: `${id}-${c.name}` }, c.label), parts = [named, inputs[i], fields[i] ?? ""];
-      const row = make("div", { class: (slides ? "cl-slider" : "cl-" + c.kind) + (slides && !smooth(c) && c.kind === "slider" ? " cl-snaps" : "") }, ...parts);
+      const long = c.kind === "select" && Math.max(...c.labels.map((label) => label.length)) > 19 ? " cl-long" : "";
+      const row = make("div", { class: (slides ? "cl-slider" : "cl-" + c.kind) + long + (slides && !smooth(c) && c.kind === "slider" ? " cl-snaps" : "") }, ...parts);
       if (slides) row.style.setProperty("--cl-stops", c.values.length - 1);
       return c.kind === "play" ? steps(c, row) : row;
     }), ...(controls.length ? [reset, told] : []));
@@ -637,7 +674,7 @@ function render({ model, el }) {
   const grips = spec.drags.map(([kind, which, number]) => {
     const c = controls[number], box = () => (kind === "key" ? scene : area).getBoundingClientRect();
     const column = curves.length + readouts.length + (kind === "point" ? 2 * which : 2 * dots.length + which);
-    const grip = make("span", { class: `cl-grip cl-grip-${kind}`, tabindex: 0, role: "slider", "aria-label": `${c.label}, in the picture`, "data-lm-suppress-shortcuts": "true", onkeydown: (e) => step(c, e) });
+    const grip = make("span", { class: `cl-grip cl-grip-${kind}`, tabindex: 0, role: "slider", "aria-label": `${c.label}, in the picture`, "data-lm-suppress-shortcuts": "true", onkeydown: (e) => step(c, e, turned()) });
     // Where the thing stands on the screen in a mix; null where it is not there.
     function stands(mixture) {
       const { left, top, width, height } = box();
@@ -657,6 +694,11 @@ function render({ model, el }) {
       if (!grip.hidden) Object.assign(grip.style, { left: `${where[0] - frame.left}px`, top: `${where[1] - frame.top}px` });
       for (const [name, v] of [["min", 0], ["max", 100], ["now", smooth(c) ? Math.round(100 * share(c, now(c))) : 100 * c.values.indexOf(now(c)) / (c.values.length - 1)]]) grip.setAttribute("aria-value" + name, v);
       grip.setAttribute("aria-valuetext", c.kind === "toggle" ? ["off", "on"][Number(now(c))] : text(c, now(c)));
+    }
+    // A thing that goes to the left as its value rises is moved to the right by the arrow to the right all the same.
+    function turned() {
+      const [low, high] = kind !== "key" && table ? [c.values[0], c.values.at(-1)].map((v) => stands(mixed(controls.map(now).with(number, v)))) : [];
+      return Boolean(low && high && low[0] > high[0] + 1);
     }
     let path = null;
     grip.addEventListener("pointerdown", (e) => {
