@@ -1,5 +1,4 @@
-"""Names of curves that stand on them, in place of a key below: where each has room in the picture that comes first;
-and the sides of points at which their labels stand.
+"""Names of curves that stand on them where each has room in the picture that comes first, and sides of labels of points.
 
 A place is a point of the grid and a side of the curve; how high a name stands there follows from the curve along it, so
 that a name never covers what it names. The script keeps a place while it is free, and else looks for another in the
@@ -73,7 +72,7 @@ class Side:
 
 
 def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list[Side]:
-    """The side of each point at which its label covers least of the curves; what is clear on a telephone is anywhere."""
+    """The side of each point at which its label covers least of the curves: what a telephone has room for, all have."""
     if not (table.x and table.y):
         return [Side(1, 0)] * len(table.first.points)
     grid, names = _placed(table.x, table.grid), len(table.first.curves)
