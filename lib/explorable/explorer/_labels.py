@@ -1,4 +1,4 @@
-"""Names of curves that stand on them where each has room in the picture that comes first, and sides of labels of points.
+"""Names of curves, on them where each has room in the picture that comes first, and where labels of points stand.
 
 A place is a point of the grid and a side of the curve; how high a name stands there follows from the curve along it, so
 that a name never covers what it names. The script keeps a place while it is free, and else looks for another in the
