@@ -1,7 +1,7 @@
 // What is wrong with the names in a picture, in words. A curve has a name on it or a key, and the name covers no curve, nor
-// does that of a point; the numbers of an axis stand apart. The name of bars is there where
+// does that of a point unless the picture may be crowded; the numbers of an axis stand apart. The name of bars is there where
 // they are and their lane does not name them; it stands in one of them, or clear of all, and its line ends at one of them.
-figure => {
+(figure, crowded) => {
   const area = figure.querySelector(".cl-area"), wrong = new Set();
   if (!area) return [];
   const frame = area.getBoundingClientRect(), seen = (name) => name.checkVisibility({ visibilityProperty: true });
@@ -30,7 +30,7 @@ figure => {
     for (let k = 0; long > 0 && k <= 400; k++) {
       const { x, y } = path.getPointAtLength(long * k / 400);
       const [px, py] = [frame.left + x * frame.width / 1000, frame.top + y * frame.height / 1000];
-      for (const { told, box } of [...names, ...points]) if (px > box.left + 1 && px < box.right - 1 && py > box.top + 1 && py < box.bottom - 1) wrong.add(`${told} covers curve ${i}`);
+      for (const { told, box } of [...names, ...(crowded ? [] : points)]) if (px > box.left + 1 && px < box.right - 1 && py > box.top + 1 && py < box.bottom - 1) wrong.add(`${told} covers curve ${i}`);
     }
   });
   const kinds = [...area.querySelectorAll(".cl-span")].map((path) => [...path.getAttribute("d").matchAll(/M([\d.-]+) ([\d.-]+)H([\d.-]+)v([\d.-]+)/g)].map((found) => {

@@ -229,7 +229,7 @@ NAMES = f"""async () => {{
     figure.scrollIntoView();
     while (!figure.dataset.table) await new Promise(requestAnimationFrame);
     const title = figure.querySelector("figcaption").textContent;
-    const look = (where) => wrong.push(...misplaced(figure).map((told) => [title, where, told]));
+    const look = (where) => wrong.push(...misplaced(figure, where !== "").map((told) => [title, where, told]));
     look("");
     for (const control of figure.querySelectorAll("{CONTROLS}")) {{
       const choices = control.options?.length ?? 2;

@@ -20,6 +20,7 @@ _LETTER, _LINE, _GAP = 7.4, 17.0, 4.0
 _TRIES = 24  # places along a curve
 _TAG = 13.0  # pixels of the letters of a point's label
 _SIDES = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]  # of a point: to the right, up
+_FAR = (1.0, 2.4, 5.0)  # how far from it, where it is crowded
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,17 @@ class Side:
 
     across: int
     up: int
+    far: float = 1.0
+
+    @property
+    def gaps(self) -> tuple[float, float]:
+        """How far it stands from the point, in its own letters."""
+        return self.far * (0.45 if self.up else 0.6), self.far * (0.3 if self.across else 0.75)
 
     @property
     def transform(self) -> str:
         """The same, for a label whose left lower corner lies on the point."""
-        right, over = ("0.45em" if self.up else "0.6em"), ("0.3em" if self.across else "0.75em")
+        right, over = (f"{gap:.2f}em" for gap in self.gaps)
         x = {1: right, 0: "-50%", -1: f"calc(-100% - {right})"}[self.across]
         y = {1: f"-{over}", 0: "50%", -1: f"calc(100% + {over})"}[self.up]
         return f"translate({x}, {y})"
@@ -65,8 +72,8 @@ class Side:
     def box(self, x: float, y: float, label: str, size: tuple[float, float]) -> _Box:
         """The room that it takes beside a point."""
         wide, tall = _LETTER * len(label) + 6, _LINE
-        left = {1: 0.0, 0: -wide / 2, -1: -wide}[self.across] + self.across * _TAG * (0.45 if self.up else 0.6)
-        low = {1: 0.0, 0: -tall / 2, -1: -tall}[self.up] + self.up * _TAG * (0.3 if self.across else 0.75)
+        left = {1: 0.0, 0: -wide / 2, -1: -wide}[self.across] + self.across * _TAG * self.gaps[0]
+        low = {1: 0.0, 0: -tall / 2, -1: -tall}[self.up] + self.up * _TAG * self.gaps[1]
         w, h = 1000 / size[0], 1000 / size[1]
         return _Box(x + w * left, x + w * (left + wide), y + h * low, y + h * (low + tall))
 
@@ -81,13 +88,15 @@ def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list
     found: list[Side] = []
     taken: list[_Box] = []
     for label, (x, y) in zip(table.first.points, _points(table, start), strict=True):
-        ways = [Side(*side) for side in (_SIDES if x <= 500 else [_SIDES[1], _SIDES[0], *_SIDES[2:]])]
+        order = _SIDES if x <= 500 else [_SIDES[1], _SIDES[0], *_SIDES[2:]]
+        ways = [Side(*side, far) for far in _FAR for side in order]
         boxes = [way.box(x, y, label, size) for way in ways]
         costs = [
             _crossed(grid, curves, box)
+            + way.far / 10
             + 1000 * (min(box.left, box.bottom) < 0 or max(box.right, box.top) > 1000)
             + 100 * sum(box.meets(other) for other in taken)
-            for box in boxes
+            for way, box in zip(ways, boxes, strict=True)
         ]
         best = costs.index(min(costs))
         found.append(ways[best])

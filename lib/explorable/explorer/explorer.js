@@ -304,7 +304,8 @@ function render({ model, el }) {
   }
   const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
   // The label of a point stands at the side where it covers least of the curves; it stays while no other covers less.
-  const SIDES = [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]];
+  const SIDES = [1, 2.4, 5].flatMap((far) => [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]].map((side) => [...side, far]));
+  const gaps = ([dx, dy, far]) => [far * (dy ? 0.45 : 0.6), far * (dx ? 0.3 : 0.75)];
   const crossed = (lines, xs, [left, right, low, high]) => lines.reduce((sum, line) => {
     for (let j = 1; j < xs.length; j++) {
       const [a, b, u, v] = [xs[j - 1], xs[j], line[j - 1], line[j]];
@@ -319,24 +320,26 @@ function render({ model, el }) {
       const [px, py] = path.getAttribute("d").match(/[\d.]+/g)?.map(Number) ?? [], tag = dotTags[i];
       if (px === undefined) return;
       const [wide, high, em] = [tag.offsetWidth, tag.offsetHeight, parseFloat(getComputedStyle(tag).fontSize)], y = 1000 - py;
-      const box = ([dx, dy]) => {
-        const [gx, gy] = [em * (dy ? 0.45 : 0.6), em * (dx ? 0.3 : 0.75)];
+      const box = (side) => {
+        const [dx, dy] = side, [gx, gy] = gaps(side).map((gap) => em * gap);
         const [left, low] = [dx ? dx > 0 ? gx : -wide - gx : -wide / 2, dy ? dy > 0 ? gy : -high - gy : -high / 2];
         return [px + across * left, px + across * (left + wide), y + up * low, y + up * (low + high)];
       };
       const cost = (side) => {
         const own = box(side), out = own[0] < 0 || own[1] > 1000 || own[2] < 0 || own[3] > 1000;
-        return crossed(lines, xs, own) + 1000 * out + 100 * taken.filter((other) => meets(own, other)).length;
+        return crossed(lines, xs, own) + side[2] / 10 + 1000 * out + 100 * taken.filter((other) => meets(own, other)).length;
       };
       const order = px > 500 ? [SIDES[1], SIDES[0], ...SIDES.slice(2)] : SIDES, costs = order.map(cost), least = Math.min(...costs);
       const kept = order.findIndex((side) => side === tag.side), [dx, dy] = tag.side = costs[kept] === least ? tag.side : order[costs.indexOf(least)];
-      const [gx, gy] = [dy ? "0.45em" : "0.6em", dx ? "0.3em" : "0.75em"];
+      const [gx, gy] = gaps(tag.side).map((gap) => `${gap.toFixed(2)}em`);
       tag.style.transform = `translate(${dx ? dx > 0 ? gx : `calc(-100% - ${gx})` : "-50%"}, ${dy ? dy > 0 ? `-${gy}` : `calc(100% + ${gy})` : "50%"})`;
       taken.push(box(tag.side), [px - 9 * across, px + 9 * across, y - 9 * up, y + 9 * up]);
     });
   }
   // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
+  let named = null;
   function nameCurves(ups) {
+    named = ups;
     const tags = onCurves.filter((tag, i) => { if (tag) tag.hidden = false; return tag?.offsetParent; });
     if (!(tags.length || dots.length) || !area.clientWidth) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
@@ -722,8 +725,8 @@ function render({ model, el }) {
     figure.append(grip);
     return { settle };
   });
-  if (grips.length || kinds.length) {
-    const sizes = new ResizeObserver(() => { grips.forEach(({ settle }) => settle()); if (table) nameBars(); });
+  if (grips.length || kinds.length || curves.length) {
+    const sizes = new ResizeObserver(() => { grips.forEach(({ settle }) => settle()); if (table) nameBars(); if (named) nameCurves(named); });
     sizes.observe(figure);
     leaving.push(() => sizes.disconnect());
   }
