@@ -344,17 +344,13 @@ function render({ model, el }) {
     if (!(tags.length || dots.length) || !area.clientWidth) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    rules.forEach((path, i) => {
-      const px = Number(/[\d.]+/.exec(path.getAttribute("d")) ?? NaN), label = ruleTags[i];
-      if (Number.isNaN(px)) return;
-      const w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of");
-      taken.push([px - (left ? w : 0), px + (left ? 0 : w), 1000 - up * label.offsetHeight * (1 + i), 1000]);
+    const upright = rules.map((path) => /[\d.]+/.exec(path.getAttribute("d"))?.[0]).map(Number);
+    upright.forEach((px, i) => {
+      const label = ruleTags[i], w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of") ? w : 0;
+      if (px >= 0) taken.push([px - left, px + w - left, 1000 - up * label.offsetHeight * (1 + i), 1000]);
     });
     namePoints(lines, xs, across, up, taken);
-    rules.forEach((path) => {
-      const px = Number(/[\d.]+/.exec(path.getAttribute("d")) ?? NaN);
-      if (!Number.isNaN(px)) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
-    });
+    for (const px of upright) if (px >= 0) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
       const i = Number(tag.dataset.curve), half = across * ((tag.wide ??= tag.offsetWidth) / 2 + 3), h = 17 * up, own = lines[i];
