@@ -303,7 +303,7 @@ function render({ model, el }) {
     grips.forEach(({ settle }) => settle());
   }
   const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
-  // The label of a point stands at the side where it covers least of the curves; it stays while no other covers less.
+  // The label of a point stands at the side where it covers least of the curves.
   const SIDES = [1, 2.4, 5].flatMap((far) => [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]].map((side) => [...side, far]));
   const gaps = ([dx, dy, far]) => [far * (dy ? 0.45 : 0.6), far * (dx ? 0.3 : 0.75)];
   const crossed = (lines, xs, [left, right, low, high]) => lines.reduce((sum, line) => {
@@ -344,13 +344,13 @@ function render({ model, el }) {
     if (!(tags.length || dots.length) || !area.clientWidth) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    const upright = rules.map((path) => /[\d.]+/.exec(path.getAttribute("d"))?.[0]).map(Number);
-    upright.forEach((px, i) => {
+    const sheer = rules.map((path) => /[\d.]+/.exec(path.getAttribute("d"))?.[0]).map(Number);
+    sheer.forEach((px, i) => {
       const label = ruleTags[i], w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of") ? w : 0;
       if (px >= 0) taken.push([px - left, px + w - left, 1000 - up * label.offsetHeight * (1 + i), 1000]);
     });
     namePoints(lines, xs, across, up, taken);
-    for (const px of upright) if (px >= 0) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
+    for (const px of sheer) if (px >= 0) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
       const i = Number(tag.dataset.curve), half = across * ((tag.wide ??= tag.offsetWidth) / 2 + 3), h = 17 * up, own = lines[i];
@@ -373,7 +373,7 @@ function render({ model, el }) {
         }
       }
       tag.hidden = found.room <= 0;
-      keys[i].forEach((key) => key.classList.toggle("cl-needed", tag.hidden)); // without room on it, a curve has a key
+      keys[i].forEach((key) => key.classList.toggle("cl-needed", tag.hidden));
       if (tag.hidden) continue;
       tag.stands = [found.at, found.above];
       taken.push(found.box);
