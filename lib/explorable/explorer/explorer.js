@@ -303,7 +303,7 @@ function render({ model, el }) {
     grips.forEach(({ settle }) => settle());
   }
   const meets = ([a, b, c, d], [e, f, g, h]) => a < f && e < b && c < h && g < d;
-  // The label of a point stands at the side where it covers least of the curves.
+  // The label of a point stands where it covers least.
   const SIDES = [1, 2.4, 5].flatMap((far) => [[1, 0], [-1, 0], [0, 1], [0, -1], [1, 1], [-1, 1], [1, -1], [-1, -1]].map((side) => [...side, far]));
   const gaps = ([dx, dy, far]) => [far * (dy ? 0.45 : 0.6), far * (dx ? 0.3 : 0.75)];
   const crossed = (lines, xs, [left, right, low, high]) => lines.reduce((sum, line) => {
