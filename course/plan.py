@@ -22,7 +22,16 @@ import clusterlab
 
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
-ORDER: tuple[str, ...] = ("roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving")
+ORDER: tuple[str, ...] = (
+    "roofline",
+    "interconnect",
+    "fabrics",
+    "contention",
+    "sharding",
+    "parallelism",
+    "step",
+    "serving",
+)
 ORDER += (
     "rack",
     "fleet",
@@ -38,12 +47,17 @@ ORDER += (
     "plan",
 )
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
-TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "interconnect", "contention", "failures")}
+TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
+    "interconnect": ("interconnect", "fabrics"),
     "parallelism": ("sharding", "parallelism", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
-TEACHES |= {"operations": ("operations", "queue", "on_call"), "power": ("power", "hall"), "scaling": ("scaling", "cost")}
+TEACHES |= {
+    "operations": ("operations", "queue", "on_call"),
+    "power": ("power", "hall"),
+    "scaling": ("scaling", "cost"),
+}
 TEACHES |= {"planning": ("plan",)}
 RECORDS = {"Layout", "Workload"}
 # What closes a chapter teaches nothing, and what a page only computes with teaches nothing either.

@@ -12,7 +12,7 @@ from building import ROOT
 
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
-    "interconnect": ["interconnect", "contention"],
+    "interconnect": ["interconnect", "fabrics", "contention"],
     "parallelism": ["sharding", "parallelism", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call"],
@@ -152,6 +152,11 @@ MISCONCEPTIONS = {
         "NVLink 5 is 1.8 TB/s": "A datasheet says that NVLink 5 carries 1.8 TB/s",
         "480 GB/s of busbw": "nccl-tests prints 400 GB/s of busbw",
         "Twice the GPUs, twice the all-reduce": "A ring all-reduces 10 GB over 64",
+    },
+    "fabrics": {
+        "Twice the GPUs, twice the switches": "At full bisection 2,048 GPUs take 96",
+        "An all-to-all sends an eighth": "128 GPUs exchange an all-to-all",
+        "A torus of six links": "A torus of 8 x 8 x 8",
     },
     "contention": {
         "More uplinks would help": "A leaf has 32 uplinks, and 16 flows",
