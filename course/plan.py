@@ -22,30 +22,9 @@ import clusterlab
 
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
-ORDER: tuple[str, ...] = (
-    "roofline",
-    "interconnect",
-    "fabrics",
-    "contention",
-    "sharding",
-    "parallelism",
-    "step",
-    "serving",
-)
-ORDER += (
-    "rack",
-    "fleet",
-    "post_training",
-    "failures",
-    "operations",
-    "queue",
-    "on_call",
-    "power",
-    "hall",
-    "scaling",
-    "cost",
-    "plan",
-)
+ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "step")
+ORDER += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "hall")
+ORDER += ("scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {

@@ -177,7 +177,5 @@ def torus(side: int) -> Scene:
         (top + at[-1] + 8, "stubs meet behind"),
     )
     parts += [Label(aside, y, text, "start") for y, text in says]
-    alt = (
-        f"A torus of {side} by {side} chips: a byte to a neighbour takes up 1 link, one to the farthest chip {side}."
-    )
+    alt = f"A torus of {side} by {side} chips: a byte to a neighbour takes up 1 link, one to the farthest chip {side}."
     return Scene(400, top + end + 18, parts, alt=alt)
