@@ -148,7 +148,7 @@ def torus(side: int) -> Scene:
     parts: list[Part] = []
     # From the first chip: one link down to a neighbour; half a ring to the right and half a ring down to the farthest.
     far = {(0, x, "x") for x in range(half)} | {(y, half, "y") for y in range(half)}
-    near = {(side - 2, 0, "x")}
+    near = {(side - 1, 0, "x")}
     for row in range(side):
         for column in range(side):
             for along in "xy":
@@ -167,14 +167,14 @@ def torus(side: int) -> Scene:
                     parts.append(Arrow(x, y + chip / 2, x, y + pitch - chip / 2, kind=kind, heads=heads))
     for row in range(side):
         for column in range(side):
-            ends = (row, column) in {(0, 0), (half, half), (side - 2, 0), (side - 2, 1)}
+            ends = (row, column) in {(0, 0), (half, half), (side - 1, 0), (side - 1, 1)}
             where = left + at[column] - chip / 2, top + at[row] - chip / 2, chip, chip
             parts.append(Box(*where, kind="compute", solid=ends))
     aside = left + end + 30
     says = (
         (top + at[0] + 6, f"to the farthest:\n{side} links"),
-        (top + at[side - 2], "to a neighbour:\n1 link"),
-        (top + at[-1] + 8, "stubs meet behind"),
+        (top + at[half], "ends meet behind"),
+        (top + at[-1] - 6, "to a neighbour:\n1 link"),
     )
     parts += [Label(aside, y, text, "start") for y, text in says]
     alt = f"A torus of {side} by {side} chips: a byte to a neighbour takes up 1 link, one to the farthest chip {side}."
