@@ -22,28 +22,21 @@ import clusterlab
 
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
-ORDER: tuple[str, ...] = ("roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving")
-ORDER += (
-    "rack",
-    "fleet",
-    "post_training",
-    "failures",
-    "operations",
-    "queue",
-    "on_call",
-    "power",
-    "hall",
-    "scaling",
-    "cost",
-    "plan",
-)
+ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "step")
+ORDER += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "hall")
+ORDER += ("scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
-TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "interconnect", "contention", "failures")}
+TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
+    "interconnect": ("interconnect", "fabrics"),
     "parallelism": ("sharding", "parallelism", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
-TEACHES |= {"operations": ("operations", "queue", "on_call"), "power": ("power", "hall"), "scaling": ("scaling", "cost")}
+TEACHES |= {
+    "operations": ("operations", "queue", "on_call"),
+    "power": ("power", "hall"),
+    "scaling": ("scaling", "cost"),
+}
 TEACHES |= {"planning": ("plan",)}
 RECORDS = {"Layout", "Workload"}
 # What closes a chapter teaches nothing, and what a page only computes with teaches nothing either.

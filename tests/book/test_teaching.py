@@ -12,7 +12,7 @@ from building import ROOT
 
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
-    "interconnect": ["interconnect", "contention"],
+    "interconnect": ["interconnect", "fabrics", "contention"],
     "parallelism": ["sharding", "parallelism", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call"],
@@ -62,8 +62,8 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         (line,) = [cell.source for cell in cells_of(name) if "*Time:*" in cell.source]
         assert f"*Time:* about {minutes} minutes, " in line
         whole += int(re.search(r"\*Time:\* about \d+ minutes, \D*(\d+)", line)[1])
-    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (14, 22)
-    assert "some fourteen hours, twenty-two with the exercises" in text
+    assert (round(sum(int(minutes) for _, minutes in listed) / 60), round(whole / 60)) == (14, 23)
+    assert "some fourteen hours, twenty-three with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -152,6 +152,11 @@ MISCONCEPTIONS = {
         "NVLink 5 is 1.8 TB/s": "A datasheet says that NVLink 5 carries 1.8 TB/s",
         "480 GB/s of busbw": "nccl-tests prints 400 GB/s of busbw",
         "Twice the GPUs, twice the all-reduce": "A ring all-reduces 10 GB over 64",
+    },
+    "fabrics": {
+        "Twice the GPUs, twice the switches": "At full bisection 2,048 GPUs take 96",
+        "An all-to-all sends an eighth": "128 GPUs exchange an all-to-all",
+        "A torus of six links": "A torus of 8 x 8 x 8",
     },
     "contention": {
         "More uplinks would help": "A leaf has 32 uplinks, and 16 flows",

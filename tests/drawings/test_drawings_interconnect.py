@@ -17,6 +17,11 @@ NVLINK, PORT = {"bandwidth": 450e9, "latency": 3.33e-6}, {"bandwidth": 50e9, "la
 INSIDE = interconnect.ring_reduce_scatter(14e9, 8, **NVLINK)
 ACROSS = interconnect.ring_all_reduce(14e9 / 8, 32, **PORT)
 SWITCHES = interconnect.scale_up(72, links=18, switch_ports=72)
+OFFERS = {
+    ("Fat tree", "320 switches"): (50e9, 50e9),
+    ("Thin tree", "166 switches"): (50e9, 50e9 / 3),
+    ("Torus", "no switch"): (600e9, 50e9),
+}
 TREES = {
     (32, 8, 2, 1): interconnect.fat_tree(32, 8),
     (32, 8, 2, 3): interconnect.fat_tree(32, 8, oversubscription=3),
@@ -33,6 +38,8 @@ def scenes():
     yield from ((f"ring {step}", fabric.ring(step)) for step in range(fabric.STEPS + 1))
     yield from ((f"tree {n}", fabric.tree(n)) for n in (2, 4, 8))
     yield from ((f"rails {stage}", fabric.rails(stage, INSIDE, ACROSS)) for stage in range(4))
+    yield "offers", fabric.offers(OFFERS)
+    yield from ((f"torus {side}", fabric.torus(side)) for side in (4, 8))
     yield from ((f"fat tree {shape}", fabric.fat_tree(tree, shape[1])) for shape, tree in TREES.items())
 
 
@@ -231,6 +238,23 @@ def test_every_leaf_of_a_fat_tree_reaches_every_other(shape):
     assert len(groups) == tree.leaves
 
 
+def test_the_bars_of_an_offer_are_as_long_as_its_rates():
+    wide = [box.width for box in boxes(SCENES["offers"], solid=True)]
+    rates = [rate for pair in OFFERS.values() for rate in pair]
+    assert np.array(wide) / wide[-2] == pytest.approx(np.array(rates) / 600e9)
+    assert {"ring: 600 GB/s", "all-to-all: 16.7 GB/s"} <= set(texts(SCENES["offers"]))
+
+
+@pytest.mark.parametrize("side", [4, 8])
+def test_a_torus_has_two_links_a_chip_and_its_farthest_byte_takes_its_diameter(side):
+    scene, law = SCENES[f"torus {side}"], interconnect.torus((side, side))
+    assert len(boxes(scene, kind="compute")) == law.nodes
+    inside = [arrow for arrow in scene.parts if isinstance(arrow, Arrow)]
+    assert len(inside) - 2 * side == law.links  # a link that wraps is drawn as two stubs
+    assert len(arrows(scene, "network")) == law.diameter
+    assert len(arrows(scene, "nvlink")) == 1
+
+
 REFUSALS = {
     "name must be one of all-reduce, reduce-scatter": lambda: fabric.states("gather"),
     "step must be a whole number from 0 to 6, got 7": lambda: fabric.ring(7),
@@ -239,6 +263,7 @@ REFUSALS = {
         catalogue.Node(**(vars(DGX) | {"network_ports": 4})), NVL72, SWITCHES
     ),
     "ranks must be 2, 4 or 8, got 6": lambda: fabric.tree(6),
+    "side must be 4, 6 or 8, got 5": lambda: fabric.torus(5),
     "tree must have at most 8 leaves, got 9": lambda: fabric.fat_tree(interconnect.fat_tree(36, 8, tiers=3), 8),
 }
 

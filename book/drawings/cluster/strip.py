@@ -34,6 +34,10 @@ _WIRES = {"server": ("nvlink", "nvswitch"), "fabric": ("leaf", "spine", "web", "
 _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
     "roofline": ({"GPU": ("die", "stack")}, "one GPU and its memory"),
     "interconnect": (_WIRES, "the wires, in the server and between the racks"),
+    "fabrics": (
+        {"rack": ("gpu", "switch"), "fabric": ("leaf", "spine", "web", "down")},
+        "the switches: of a rack, and between the racks",
+    ),
     "contention": ({"fabric": ("leaf", "spine", "web", "down")}, "the fabric, and the flows that share it"),
     "sharding": ({"server": ("gpu", "nvlink", "nvswitch")}, "eight GPUs that share two matrices"),
     "parallelism": (

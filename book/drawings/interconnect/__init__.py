@@ -23,7 +23,7 @@ from .collectives import (
     tree_rounds,
 )
 from .machines import domains, ring_orders, rings, ways
-from .networks import fat_tree, tree_links
+from .networks import fat_tree, offers, torus, tree_links
 
 __all__ = [
     "CHUNKS",
@@ -36,6 +36,7 @@ __all__ = [
     "collective",
     "domains",
     "fat_tree",
+    "offers",
     "rails",
     "ring",
     "ring_cell",
@@ -43,6 +44,7 @@ __all__ = [
     "ring_sums",
     "rings",
     "states",
+    "torus",
     "tree",
     "tree_links",
     "tree_rounds",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from clusterlab.interconnect import FatTree
+from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene
 
 
@@ -85,3 +86,96 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
         f"spines{cores} of {radix} ports each: {tail}"
     )
     return Scene(400, 238, parts, alt=alt)
+
+
+def offers(gets: Mapping[tuple[str, str], tuple[float, float]]) -> Scene:
+    """Draw what a GPU gets of each fabric: the rate to a neighbour in a ring, and to everybody in an all-to-all.
+
+    Parameters
+    ----------
+    gets : mapping
+        Of each fabric's name and what it's built of, bytes/s of either.
+
+    Examples
+    --------
+    >>> offers({("Tree", "320 switches"): (50e9, 50e9), ("Torus", "no switch"): (600e9, 50e9)}).alt
+    'Of tree a GPU gets 50 GB/s in a ring and 50 GB/s in an all-to-all; of torus 600 GB/s and 50 GB/s.'
+    """
+    left, longest, high = 112, 164, 60
+    most = max(rate for rates in gets.values() for rate in rates)
+    parts: list[Part] = []
+    told = []
+    for i, ((name, built), rates) in enumerate(gets.items()):
+        top = 4 + high * i
+        parts += [Label(0, top + 11, name, "start", strong=True), Label(0, top + 30, built, "start")]
+        for j, (what, rate) in enumerate(zip(("ring", "all-to-all"), rates, strict=True)):
+            y, wide = top + 22 * j, longest * rate / most
+            parts.append(Box(left, y, wide, 19, kind=("nvlink", "network")[j], solid=True))
+            parts.append(Label(left + wide + 6, y + 10, f"{what}: {fmt(rate, 'B/s')}", "start"))
+        ring, everybody = (fmt(rate, "B/s") for rate in rates)
+        who = name[0].lower() + name[1:]
+        told.append(
+            f"of {who} {ring} and {everybody}"
+            if i
+            else f"Of {who} a GPU gets {ring} in a ring and {everybody} in an all-to-all"
+        )
+    return Scene(400, high * len(gets), parts, alt="; ".join(told) + ".")
+
+
+def torus(side: int) -> Scene:
+    """Draw a torus of two dimensions: a row and a column close to rings, and what two bytes take up of its links.
+
+    Parameters
+    ----------
+    side : int
+        Chips along each dimension, an even number from 4 to 8.
+
+    Raises
+    ------
+    ValueError
+        It is another number.
+
+    Examples
+    --------
+    >>> torus(4).alt
+    'A torus of 4 by 4 chips: a byte to a neighbour takes up 1 link, one to the farthest chip 4.'
+    """
+    if side not in (4, 6, 8):
+        raise ValueError(f"side must be 4, 6 or 8, got {side!r}")
+    pitch, chip, left, top = 176 / side, 84 / side, 34, 30
+    at = [chip / 2 + pitch * i for i in range(side)]
+    half, end = side // 2, at[-1] + chip / 2
+    parts: list[Part] = []
+    # From the first chip: one link down to a neighbour; half a ring to the right and half a ring down to the farthest.
+    far = {(0, x, "x") for x in range(half)} | {(y, half, "y") for y in range(half)}
+    near = {(side - 1, 0, "x")}
+    for row in range(side):
+        for column in range(side):
+            for along in "xy":
+                x, y = left + at[column], top + at[row]
+                wraps = (column if along == "x" else row) == side - 1
+                used = (row, column, along) in far | near
+                kind = ("nvlink" if (row, column, along) in near else "network") if used else "ink"
+                heads = 1 if used else 0
+                if wraps:  # a stub at either end of the row or the column
+                    low = (left, y, left - 14, y) if along == "x" else (x, top, x, top - 14)
+                    high = (left + end, y, left + end + 14, y) if along == "x" else (x, top + end, x, top + end + 14)
+                    parts += [Arrow(*ends, kind=kind, heads=0) for ends in (low, high)]
+                elif along == "x":
+                    parts.append(Arrow(x + chip / 2, y, x + pitch - chip / 2, y, kind=kind, heads=heads))
+                else:
+                    parts.append(Arrow(x, y + chip / 2, x, y + pitch - chip / 2, kind=kind, heads=heads))
+    for row in range(side):
+        for column in range(side):
+            ends = (row, column) in {(0, 0), (half, half), (side - 1, 0), (side - 1, 1)}
+            where = left + at[column] - chip / 2, top + at[row] - chip / 2, chip, chip
+            parts.append(Box(*where, kind="compute", solid=ends))
+    aside = left + end + 30
+    says = (
+        (top + at[0] + 6, f"to the farthest:\n{side} links"),
+        (top + at[half], "ends meet behind"),
+        (top + at[-1] - 6, "to a neighbour:\n1 link"),
+    )
+    parts += [Label(aside, y, text, "start") for y, text in says]
+    alt = f"A torus of {side} by {side} chips: a byte to a neighbour takes up 1 link, one to the farthest chip {side}."
+    return Scene(400, top + end + 18, parts, alt=alt)
