@@ -20,6 +20,7 @@ from ...units import day, fmt
 from ..command import Command, Progress, read_count
 
 _CELLS = 200_000_000  # of a table of jobs and nodes, four bytes each
+_SHOWN = 12  # columns that are named
 _FEW = 500  # jobs up to which a plan for each that waits is tried too: it takes a second for a hundred
 
 
@@ -93,8 +94,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"{found.unlimited:,} jobs without a limit have the longest", file=sys.stderr)
     if len(jobs) < len(found.jobs):
         print(f"the first {len(jobs):,} of {len(found.jobs):,} jobs; more with --most", file=sys.stderr)
+    if not np.isfinite(listed.gpus).any():
+        print(f"no job says GPUs: each is taken to have whole nodes, of {size}", file=sys.stderr)
     if listed.ignored:
-        print(f"columns that were not used: {', '.join(listed.ignored)}", file=sys.stderr)
+        more = f" and {len(listed.ignored) - _SHOWN} more" if len(listed.ignored) > _SHOWN else ""
+        print(f"columns that were not used: {', '.join(listed.ignored[:_SHOWN])}{more}", file=sys.stderr)
     return 0
 
 
