@@ -85,3 +85,19 @@ def test_a_template_is_a_table_that_can_be_read(kind, capsys, tmp_path):
     table = tmp_path / "mine.csv"
     table.write_text(told(capsys, "--template", kind).out)
     assert "skipped" not in told(capsys, table).out
+
+
+def test_a_log_of_one_run_is_explained_without_a_row(capsys):
+    """What it says and what its owner says come first, then the parts of the step."""
+    log = str(FILES / "maxtext_v5p.log")
+    assert main(["explain", log, "--accelerator", "TPU v5p"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{log}: a log of MaxText")
+    assert "you say gpu TPU v5p" in said
+    assert "not explained" in said
+    assert main(["explain", log, "--accelerator", "TPU v5p", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["output"]["rows"][0]["step_time_s"] == "5.668"
+    assert told["measured"] == 5.668
+    assert main(["explain", str(FILES / "vllm_bench.json")]) == 2
+    assert "says nothing of a training run" in capsys.readouterr().err

@@ -50,7 +50,7 @@ def read(text: str) -> Reading:
         )
     )
     config = found.get("input_config")
-    users = [value for value in _under(config, "concurrency") if isinstance(value, int)]
+    users: list[int] = [value for value in _under(config, "concurrency") if isinstance(value, int)]
     # AIPerf lists phases, and what warms up comes first.
     requests, latency = _average(found, "request_count"), _average(found, "request_latency")
     said = [f"{requests:g} requests, those that warm up not among them" if requests else "mean of all requests"]
