@@ -101,3 +101,16 @@ def test_a_log_of_one_run_is_explained_without_a_row(capsys):
     assert told["measured"] == 5.668
     assert main(["explain", str(FILES / "vllm_bench.json")]) == 2
     assert "says nothing of a training run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "explain"])
+@pytest.mark.parametrize(
+    "text", ['{"metrics": {"mfu": 23.7}}\n', "nohup: ignoring input\nCleaning up\n", "[Sun Feb 23] NVRM\n"]
+)
+def test_what_is_no_output_and_no_table_is_told_so(capsys, tmp_path, command, text):
+    """Three heads of public files: a benchmark's own JSON, what nohup kept, a kernel's log."""
+    (tmp_path / "mine").write_text(text)
+    assert main([command, str(tmp_path / "mine"), "--accelerator", "H100 SXM"]) == 2
+    heard = capsys.readouterr().err
+    assert heard.count("\n") == 1
+    assert "mine: no reader knows it, and its first line is no heading of a table; read are outputs of" in heard

@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(output, Reading):
         told = as_table(output, name, arguments)
     else:
-        refuse_given(arguments, name)
+        refuse_given(arguments, name, text)
     runs, skipped = parse_runs(told.table if told else text, name, software=arguments.software or None)
     for row in skipped:
         if arguments.row in (row.row, None):
