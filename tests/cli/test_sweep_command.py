@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 
 import pytest
 
@@ -59,6 +60,12 @@ def test_with_a_rate_the_cells_are_fleets(capsys, tmp_path):
     for name in ("replicas", "speed", "cost_a_year"):
         assert good[name] == parts[name]["value"]
         assert good[f"{name}_low"] < good[f"{name}_high"]
+
+
+def test_dask_is_asked_for_by_the_package_that_there_is(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main([*ASKED, "--dask", "tcp://localhost:1"]) == 2
+    assert capsys.readouterr().err == "--dask needs the package distributed: pip install distributed\n"
 
 
 @pytest.mark.parametrize(
