@@ -83,9 +83,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     print(_table(waited, made, groups))
     longer = jobs.limit / jobs.duration
-    of = f"{len(jobs):,} jobs of {jobs.arrival[-1] / day:.3g} days on {nodes:,} nodes of {size}"
-    said = f"{np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten"
-    print(f"\n{of}; limits are {said}")
+    many = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+    of = f"{many} of {jobs.arrival[-1] / day:.3g} days on {nodes:,} nodes of {size}"
+    said = f"limits are {np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten"
+    print(f"\n{of}; {said if found.unlimited < len(found.jobs) else 'no job has a limit'}")
     print("Mean wait, and in brackets what nine of ten stay below. Priorities, partitions and reservations aren't in a")
     print("list: hold the policy that you have against the first line before you trust another.")
     for why, count in found.unread.items():
