@@ -149,7 +149,7 @@ _Either = Cell | FleetCell
 class Atlas(Explained):
     """The plans of a sweep, in the order of models, accelerators and sizes."""
 
-    cells: tuple[Cell, ...] | tuple[FleetCell, ...]
+    cells: tuple[Cell | FleetCell, ...]
 
     def to_frame(self) -> DataFrame:
         """A row for each cell, as a frame of pandas."""
