@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -173,7 +174,8 @@ def counted(seed: int = 0, of_each: int = 3) -> tuple[Counter[str], dict[str, li
 
 # --- The command -----------------------------------------------------------------------------------------------------
 
-# A sound call of each command that needs no file, small enough to take no time where a bad value is taken after all.
+# A sound call of each command, small enough to take no time where a bad value is taken after all.
+FILES = Path(__file__).parent / "evidence" / "files"
 _CUT = ("--layout", "tp=1,pp=1,cp=1,zero=3,microbatch=1")
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "plan": ("--model", "Llama 3.1 8B", "--tokens", "1T", "--gpus", "64", "--accelerator", "H100 SXM", *_CUT),
@@ -183,6 +185,12 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "post-training": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--output", "500", "--gpus", "8"),
     "expect": ("--accelerator", "H100 SXM", "--gpus", "8"),
     "mfu": ("--model", "Llama 3.1 8B", "--accelerator", "H100 SXM", "--gpus", "8", "--tokens-per-second", "64k"),
+    "list": ("links",),
+    "queue": (str(FILES / "sacct_oxford.txt"),),
+    "fit": (str(FILES / "nccl_pair.log"), "--scale-up", "NVLink 4", "--network", "InfiniBand NDR"),
+    "predict": (str(FILES / "nccl_pair.log"), "--scale-up", "NVLink 4", "--network", "InfiniBand NDR"),
+    "explain": (str(FILES / "maxtext_v5p.log"),),
+    "validate": (str(FILES / "maxtext_v5p.log"),),
 }
 # What somebody types in haste. Of a value that is taken nothing is asked but that it is answered.
 TYPED = (
@@ -240,3 +248,34 @@ def answer(arguments: list[str]) -> str:
     if status not in (2, 3) or "Warning" in err.getvalue() or not err.getvalue().strip():
         return f"leaked status {status}: {err.getvalue()}"
     return "named" if re.search(re.escape(option).replace("\\-", "[-_ ]").rstrip("s"), err.getvalue()) else "another"
+
+
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+_SPOILS = ("cut", "twice", "nan", "huge", "negative", "none", "control", "unquoted", "separator", "lines")
+
+
+def spoiled(text: str, how: str, chance: random.Random) -> str:
+    """A file as it comes of a copy that broke off, of an editor, or of a program that went wrong."""
+    lines, at = text.splitlines(keepends=True), chance.randrange(len(text))
+    number = {"nan": "nan", "huge": "9" * 400, "negative": "-1", "none": "0"}.get(how)
+    if number is not None:
+        return re.sub(r"\d+(?:\.\d+)?", lambda found: number if chance.random() < 0.2 else found[0], text)
+    if how == "lines":
+        return "".join(line for line in lines if chance.random() < 0.9)
+    return {
+        "cut": text[:at],
+        "twice": "".join(lines[: len(lines) // 2] + lines),
+        "control": f"{text[:at]}\x00\N{SNOWMAN}\r{text[at:]}",
+        "unquoted": text.replace('"', ""),
+        "separator": text.replace("|", "\t").replace(",", ";"),
+    }[how]
+
+
+def broken_files(seed: int) -> Iterator[tuple[str, str]]:
+    """Every file that the readers' tests hold, spoiled in each way: what was done to it, and its text."""
+    chance = random.Random(seed)
+    for path in sorted(FILES.iterdir()):
+        if path.suffix != ".md":
+            for how in _SPOILS:
+                yield f"{path.name}, {how}", spoiled(path.read_text("utf-8"), how, chance)

@@ -10,7 +10,8 @@ import pytest
 
 import clusterlab as cl
 from clusterlab import planning, serving
-from fuzzing import ROOMS, answer, calls, counted, outcome, typed
+from clusterlab.evidence.outputs import read_output
+from fuzzing import ROOMS, answer, broken_files, calls, counted, outcome, typed
 
 RUN, EIGHT = cl.Training("Llama 3.1 8B", 1e9), cl.Site("H100 SXM", gpus=8)
 
@@ -96,3 +97,17 @@ def test_a_bad_value_of_any_option_is_answered_in_words():
     assert set(answers) <= {"named", "another", "accepted"}
     assert sum(answers.values()) > 100
     assert answers["named"] > 0.7 * sum(answers.values())
+
+
+def test_a_file_that_broke_is_refused_by_its_name_or_read():
+    """No reader leaks what Python or csv say, and the refusal says which file it is of."""
+    ends = Counter()
+    for name, text in broken_files(0):
+        try:
+            found = read_output(text, name)
+        except ValueError as why:
+            ends["refused" if str(why).startswith(f"{name}: not read (") else str(why)] += 1
+            continue
+        ends["none of ours" if found is None else "read"] += 1
+    assert set(ends) == {"refused", "none of ours", "read"}
+    assert min(ends.values()) > 20

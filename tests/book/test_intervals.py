@@ -94,7 +94,7 @@ PLAIN["planning"] |= {"PostTraining"}  # asked for
 PLAIN["planning"] |= {"Binding", "Sensitivity"}  # what moves from one scenario to another
 PLAIN["evidence"] |= {"FabricClaim"}  # published beside a range that a law gives
 PLAIN["evidence"] |= {"MfuReading", "JobList", "Standing"}  # counted, read, and of measured runs
-ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result"}
+ABSTRACT = {"records.Explained", "records.Predicted", "planning.Result", "planning._Planned"}
 
 
 @cache
@@ -139,6 +139,10 @@ def fleet():
 def atlas():
     few = {"tp": 1, "pp": 1, "cp": 1, "zero": 3}
     return planning.sweep([{"model": RUN.model.name, "tokens": 1e12, "global_batch": 512, **few}], ["H100 SXM"], [64])
+
+
+def fleets():
+    return planning.sweep([{"model": RUN.model.name, "rate": 50, "speed": 20}], ["H100 SXM"], [64])
 
 
 def timed():
@@ -209,6 +213,7 @@ PREDICTS = {
     ),
     "planning.LoopPlan": (loop_plan, ("iteration", "time", "cost")),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),
+    "planning.FleetCell": (lambda: fleets().cells[0], ("replicas", "speed", "first token", "cost a year")),
     "planning.Atlas": (atlas, (RUN.model.name,)),
 }
 

@@ -347,6 +347,8 @@ def test_a_list_of_kubernetes_is_queued_and_who_has_no_limit_has_the_longest(tmp
     limited = json.dumps({"apiVersion": "v1", "items": [job("a", 0, 2, activeDeadlineSeconds=9000), *items[1:]]})
     assert queued(parse_jobs(limited, "x")).jobs.limit.tolist() == [9000] * 3
     (tmp_path / "jobs.json").write_text(text)
+    assert main(["queue", str(tmp_path / "jobs.json")]) == 0
+    assert "on 2 nodes of 8; no job has a limit" in capsys.readouterr().out
     assert main(["queue", str(tmp_path / "jobs.json"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["as_it_was"]["all"]["mean"] == found["policies"]["first come, first served"]["all"]["mean"] == 4800

@@ -85,3 +85,32 @@ def test_a_template_is_a_table_that_can_be_read(kind, capsys, tmp_path):
     table = tmp_path / "mine.csv"
     table.write_text(told(capsys, "--template", kind).out)
     assert "skipped" not in told(capsys, table).out
+
+
+def test_a_log_of_one_run_is_explained_without_a_row(capsys):
+    """What it says and what its owner says come first, then the parts of the step."""
+    log = str(FILES / "maxtext_v5p.log")
+    assert main(["explain", log, "--accelerator", "TPU v5p"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{log}: a log of MaxText")
+    assert "you say gpu TPU v5p" in said
+    assert "not explained" in said
+    assert main(["explain", log, "--accelerator", "TPU v5p", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["output"]["rows"][0]["step_time_s"] == "5.668"
+    assert told["measured"] == 5.668
+    assert main(["explain", str(FILES / "vllm_bench.json")]) == 2
+    assert "says nothing of a training run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["validate", "explain"])
+@pytest.mark.parametrize(
+    "text", ['{"metrics": {"mfu": 23.7}}\n', "nohup: ignoring input\nCleaning up\n", "[Sun Feb 23] NVRM\n"]
+)
+def test_what_is_no_output_and_no_table_is_told_so(capsys, tmp_path, command, text):
+    """Three heads of public files: a benchmark's own JSON, what nohup kept, a kernel's log."""
+    (tmp_path / "mine").write_text(text)
+    assert main([command, str(tmp_path / "mine"), "--accelerator", "H100 SXM"]) == 2
+    heard = capsys.readouterr().err
+    assert heard.count("\n") == 1
+    assert "mine: no reader knows it, and its first line is no heading of a table; read are outputs of" in heard

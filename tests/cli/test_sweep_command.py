@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 
 import pytest
 
@@ -37,6 +38,36 @@ def test_a_cell_that_fails_is_a_row_with_its_reason(capsys):
     assert float(row["time"]) > 0
 
 
+def test_what_one_accelerator_lacks_is_the_reason_of_its_rows_alone(capsys):
+    assert main([*ASKED, "--accelerators", "H100 SXM,B200", "--gpus", "8", "--memory", "150GB"]) == 0
+    bad, good = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert bad["why"] == "memory must be at most the 80 GB of H100 SXM, got 1.5e+11"
+    assert float(good["time"]) > 0
+
+
+def test_with_a_rate_the_cells_are_fleets(capsys, tmp_path):
+    """The numbers of ``plan --rate`` in a row, and the reason where the limit is too small; kept in a folder too."""
+    of = ["--rate", "50", "--speed", "20", "--draws", "10"]
+    many = ["sweep", "--models", "Llama 3.1 70B", "--accelerators", "H200 SXM", "--gpus", "4,64", *of]
+    for _ in range(2):
+        assert main([*many, "--folder", str(tmp_path), "--json"]) == 0
+        bad, good = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert (bad["gpus"], bad["replicas"]) == (4, None)
+        assert bad["why"].startswith("no fleet keeps within the limits")
+        assert good["why"] == ""
+    assert main(["plan", "--model", "Llama 3.1 70B", "--accelerator", "H200 SXM", "--gpus", "64", *of, "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)["parts"]
+    for name in ("replicas", "speed", "cost_a_year"):
+        assert good[name] == parts[name]["value"]
+        assert good[f"{name}_low"] < good[f"{name}_high"]
+
+
+def test_dask_is_asked_for_by_the_package_that_there_is(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert main([*ASKED, "--dask", "tcp://localhost:1"]) == 2
+    assert capsys.readouterr().err == "--dask needs the package distributed: pip install distributed\n"
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
@@ -47,6 +78,9 @@ def test_a_cell_that_fails_is_a_row_with_its_reason(capsys):
         (["--tokens", "-1"], "tokens"),
         (["--layout", "tp=8,tp=4"], "layout has tp twice: 8 and 4"),
         (["--layout", "tq=8"], "unknown input 'tq'"),
+        (["--rate", "50"], "a sweep needs --tokens, of training runs, or --rate, of fleets that serve"),
+        (["--prompt", "50"], "unknown input 'prompt'"),
+        (["--accelerators", "H100 SXM,H900"], "unknown accelerator 'H900'"),
         (["--folder", ""], "--folder must name a file"),
         (["--folder", "/dev/null/atlas"], "Not a directory"),
     ],

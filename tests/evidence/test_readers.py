@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from clusterlab.evidence import queued
 from clusterlab.evidence.outputs import READERS, read_output
 from clusterlab.evidence.readers.reading import steady
 
@@ -61,16 +62,40 @@ PUBLIC = {
     ),
 }
 
+# Those that say the chip, or of whom more is asked below.
+TORCHTITAN = {
+    "model": "own shape",
+    "params_b": "1.47645",
+    "layers": "6",
+    "ffn": "11008",
+    "n_gpus": "24",
+    "micro_batch": "1",
+    "gpu": "Intel(R) Data Center GPU Max 1550",
+    "fsdp": "FSDP",
+    "recompute": "selective",
+    "tokens_per_s_per_gpu": "6671",
+}
+LATENCY = {"ttft_ms": "184.6377937", "concurrency": "100", "software": "TensorRT-LLM", "model": "ensemble"}
+MORE = {
+    "torchtitan_aurora.log": ("a log of torchtitan", TORCHTITAN),
+    "genai_perf.json": ("genai-perf", LATENCY),
+    "genai_perf_whole.json": ("genai-perf", {"ttft_ms": None, "tpot_ms": None, "output_tok_s_total": "12277.70341"}),
+    "aiperf.csv": (
+        "genai-perf or AIPerf",
+        {"isl": "300", "osl": "498", "concurrency": "2", "ttft_ms": "49.87", "output_tok_s_total": "598.78"},
+    ),
+}
 
-@pytest.mark.parametrize("name", PUBLIC)
+
+@pytest.mark.parametrize("name", PUBLIC | MORE)
 def test_what_a_public_file_says_is_read(name):
-    program, says = PUBLIC[name]
+    program, says = (PUBLIC | MORE)[name]
     found = reading(name)
     assert found.program == program
     assert {key: found.rows[0].get(key) for key in says} == says
 
 
-@pytest.mark.parametrize("name", PUBLIC)
+@pytest.mark.parametrize("name", [*PUBLIC, *MORE, "wandb_runs.csv", "wandb_chart.csv", "sacct_oxford.txt", "pods.json"])
 def test_a_file_is_known_by_its_content_to_one_reader_alone(name):
     text = (FILES / name).read_text(encoding="utf-8")
     assert sum(bool(reader.reads(text)) for reader in READERS) == 1
@@ -188,6 +213,38 @@ def test_arguments_of_megatron_say_the_whole_run_but_its_chip():
     }
 
 
+TITAN = """\
+Building device mesh with parallelism: pp=2, dp_replicate=1, dp_shard=4, cp=1, tp=2, ep=1, etp=1
+Building mine_qwen3 0.6Bwith {
+  "dim": 1024, "n_layers": 28, "n_heads": 16, "n_kv_heads": 8, "vocab_size": 151936, "head_dim": 128,
+  "hidden_dim": 3072, "moe_enabled": false
+}
+Model mine_qwen3 0.6B size: 596,049,920 total parameters
+Trainer is initialized with local batch size 6, global batch size 48, gradient accumulation 1, sequence length 4096
+validate step:  1  loss: 12.4699  memory: 69.81GiB(88.17%)  tps: 74,600
+step: 20  loss: 11.8347  memory: 69.83GiB(88.19%)  tps: 40,890  tflops: 261.49  mfu: 26.44%
+step: 40  loss:  9.3507  memory: 69.83GiB(88.19%)  tps: 42,647  tflops: 272.72  mfu: 27.58%
+"""
+
+
+def test_a_pass_that_validates_is_no_step_of_torchtitan_and_a_mesh_no_model():
+    found = read_output(TITAN, "mine.log")
+    assert dict(found.rows[0]) == {
+        "model": "mine_qwen3 0.6B",  # heads wider than hidden over their number have no column
+        "params_b": "0.59605",
+        "tokens_per_s_per_gpu": "42647",
+        "software": "torchtitan",
+        "tp": "2",
+        "pp": "2",
+        "cp": "1",
+        "ep": "1",
+        "n_gpus": "16",
+        "global_batch": "48",
+        "seq": "4096",
+    }
+    assert "1 lines of validation left out" in found.said
+
+
 def test_torchtitan_says_its_model_batch_and_card():
     lines = [
         "Building 1-D device mesh with ['dp_shard'], [8]",
@@ -259,6 +316,40 @@ def test_genai_perf_keeps_its_concurrency_elsewhere():
     )
 
 
+def test_answers_that_come_whole_and_answers_too_long_are_said():
+    """Without streaming the first token comes with the last; genai-perf 24.12 counts answers five times."""
+    assert any("no streaming" in said for said in reading("genai_perf_whole.json").said)
+    assert any("2565.86 tokens where 500 were asked for" in said for said in reading("genai_perf.json").said)
+    first = {"input_config": {}, "records": {"Time to First Token": {"avg": 30.5}}}
+    with pytest.raises(ValueError, match="it has no output_token_throughput"):
+        read_output(json.dumps(first), "x")
+    first["records"]["Output Token Throughput"] = {"avg": 800.0}
+    assert read_output(json.dumps(first), "x").rows[0] == {"ttft_ms": "30.5", "output_tok_s_total": "800"}
+
+
+def test_the_gpus_of_a_host_are_not_those_of_a_run_and_what_crashed_is_left_out():
+    text = (FILES / "wandb_runs.csv").read_text(encoding="utf-8")
+    with pytest.raises(
+        ValueError, match=r"none of its metrics says how fast a run is: Created, .* and 1 more; known: it"
+    ):
+        read_output(text, "x")
+    heading, *lines = text.splitlines()
+    fast = [f'{heading},"perf/step_time_seconds"', *(f'{line},"2.5"' for line in lines)]
+    found = read_output("\n".join(fast), "x")
+    assert [row["row_id"] for row in found.rows] == ["throughput-3b-4n-2422302", "throughput-3b-1n-2422296"]
+    says = {"gpus_per_node": "4", "n_gpus": None, "gpu": "NVIDIA GH200 120GB", "layers": "32", "step_time_s": "2.5"}
+    assert {key: found.rows[0].get(key) for key in says} == says
+    assert "left out, for they crashed, failed or were killed: throughput-3b-4n-2422309" in found.said
+
+
+def test_a_chart_leaves_out_the_warm_up_by_its_steps():
+    rows = ["Step,a - train/step_time_s,a - train/step_time_s__MIN"]
+    rows += [f"{step},{9 if step == 0 else 2},0" for step in range(0, 60, 10)]
+    assert read_output("\n".join(rows), "x").said == (
+        "a, train/step_time_s: median of 4 lines, 2 s (2 s to 2 s); 2 lines with warm-up left out",
+    )
+
+
 def test_a_chart_of_weights_and_biases_is_a_row_a_run():
     rows = ["Step,a - iteration-time,a - iteration-time__MIN,a - iteration-time__MAX,b - iteration-time,a - train/loss"]
     rows += [f"{step},{9 if step < 5 else 2},0,0,{3 if step > 4 else ''},1.6" for step in range(12)]
@@ -268,10 +359,10 @@ def test_a_chart_of_weights_and_biases_is_a_row_a_run():
 
 
 def test_a_chart_without_a_speed_says_which_metrics_have_one():
-    with pytest.raises(
-        ValueError, match=r"none of its metrics says how fast a run is: a - loss; known: iteration-time"
-    ):
+    with pytest.raises(ValueError, match=r"none of its metrics says how fast a run is: loss; known: iteration-time"):
         read_output("Step,a - loss,a - loss__MIN\n1,2,2\n", "x")
+    with pytest.raises(ValueError, match="how fast a run is: train/loss; known"):  # once, of two runs
+        reading("wandb_chart.csv")
 
 
 def test_a_table_of_runs_of_weights_and_biases_keeps_its_configuration():
@@ -319,6 +410,23 @@ def test_a_table_of_columns_and_other_separators_say_the_same():
     assert repr(read_output(commas, "x")) == repr(read_output(SACCT, "x"))
 
 
+def test_a_public_list_of_slurm_counts_gpus_and_leaves_jobs_without_out():
+    jobs = reading("sacct_oxford.txt")
+    np.testing.assert_array_equal(jobs.gpus, [np.nan, 2, 2, 1, np.nan, 1])
+    found = queued(jobs)
+    assert dict(found.unread) == {"steps of jobs": 1, "jobs without GPUs": 2}
+    assert found.jobs.gpus.tolist() == [2, 2, 1, 1]
+    assert found.waited.tolist() == [0, 1, 0, 1]
+
+
+def test_tabs_and_a_list_without_states_are_read():
+    quoted = SACCT.replace("ann", 'a"n').replace("|", "\t")  # a tab quotes nothing either
+    assert read_output(quoted, "x").users == ('a"n', "bob", "bob")
+    bare = "JobID|Submit|Start|End|ReqNodes|Timelimit|\n9|2018-12-31T08:27|2018-12-31T08:27|2019-01-01T08:27|7|1-00:00|"
+    jobs = read_output(bare, "x")
+    assert (jobs.nodes.tolist(), jobs.duration.tolist(), jobs.limit.tolist()) == ([7], [86400], [86400])
+
+
 def test_a_list_of_slurm_without_times_says_what_to_print():
     with pytest.raises(
         ValueError, match=r"sacct_table\.txt: not read .*without Submit and Start.*sacct -a -X --parsable2"
@@ -350,3 +458,28 @@ def test_a_list_of_kubernetes_multiplies_pods():
     job["spec"]["activeDeadlineSeconds"] = "long"
     with pytest.raises(ValueError, match=r"job j: .*'long'"):
         read_output(json.dumps(job), "x")
+
+
+def test_pods_end_with_their_containers_and_failed_jobs_when_they_fail():
+    whole = json.loads((FILES / "pods.json").read_text(encoding="utf-8"))
+    running = read_output(json.dumps(whole), "x")
+    assert (running.state, running.wait.tolist(), np.isnan(running.duration[0])) == (("Running",), [0], True)
+    state = whole["items"][0]["status"]["containerStatuses"][0]["state"]
+    state |= {"terminated": {"finishedAt": "2022-12-23T10:36:45Z"}}
+    assert read_output(json.dumps(whole["items"]), "x").duration.tolist() == [3600]  # a bare list, as jq prints it
+    failed = {"type": "Failed", "status": "True", "lastTransitionTime": "2025-01-01T00:31:00Z"}
+    status = {"startTime": "2025-01-01T00:01:00Z", "conditions": [failed]}
+    job = {"kind": "Job", "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "status": status}
+    assert read_output(json.dumps({"items": [job]}), "x").duration.tolist() == [1800]
+
+
+def test_replicas_of_every_kind_are_counted():
+    pod = {"template": {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8}}}]}}}
+    kinds = {
+        "PyTorchJob": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, **pod}, "Worker": {"replicas": 3, **pod}}},
+        "JobSet": {"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 2, **pod}}}]},
+        "Job": {"tasks": [{"replicas": 4, **pod}]},  # Volcano's
+    }
+    for kind, spec in kinds.items():
+        one = {"kind": kind, "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"}, "spec": spec}
+        assert read_output(json.dumps({"items": [one]}), "x").gpus.tolist() == [32], kind

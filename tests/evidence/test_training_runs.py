@@ -674,6 +674,12 @@ def test_a_run_whose_software_nobody_names_is_a_mixture_over_the_stacks_of_its_y
     assert not {"2021", "2022"} & {run.software.name for run in new.by_each()}
 
 
+@pytest.mark.parametrize("group", ["slurm job 201234", "Mistral-Nemo tokenizer", "PyTorch, not NeMo", "cluster mosaic"])
+def test_what_a_run_is_called_says_nothing_of_its_stack(table, group):
+    run = read_one(table, FINE.replace("R1,lab,", f'R1,"{group}",'))
+    assert (run.source, run.stack) == (group, read_one(table, FINE).stack)
+
+
 def test_the_software_of_a_whole_file_may_be_said_beside_it(table):
     path = table(HEAD + ",software", FINE + ",", FINE.replace("R1", "R2") + ",torchtitan")
     runs, _ = read_runs(path, software="NeMo 25.04")

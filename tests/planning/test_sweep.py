@@ -142,7 +142,7 @@ def test_progress_rises_to_all():
         ((RUNS, CHIPS, [8.5]), "sizes must be a whole number"),
         ((RUNS, ["H1000"], SIZES), "unknown accelerator 'H1000'"),
         (([{"model": "Lama"}], CHIPS, SIZES), "tokens must be given"),
-        (([{"model": "Llama 3.1 8B", "rate": 5}], CHIPS, SIZES), "a sweep is of training runs: leave out rate"),
+        (([{"model": "Llama 3.1 8B", "rate": 5}, *RUNS], CHIPS, SIZES), "rate must be given for every run of a sweep"),
         (([{"model": "Lama", "tokens": 1e12}], CHIPS, SIZES), "unknown model 'Lama'"),
     ],
 )

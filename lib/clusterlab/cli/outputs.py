@@ -42,13 +42,27 @@ def given(arguments: argparse.Namespace) -> dict[str, str]:
     return found
 
 
-def refuse_given(arguments: argparse.Namespace, name: str) -> None:
-    """Refuse options that say what an output lacks, where there is none: a table has columns for it."""
+def refuse_given(arguments: argparse.Namespace, name: str, text: str) -> None:
+    """Refuse what is neither an output nor a table, and for a table the options that say what an output lacks."""
+    lines = (line.strip() for line in text.splitlines())
+    heading = next((line for line in lines if line and not line.startswith("#")), "")
+    if heading and (heading[0] in "{[" or not set(heading) & set(",;\t")):
+        raise ValueError(f"{name}: no reader knows it, and its first line is no heading of a table; read are {_READ}")
     options = [f"--{option}" for option in ("model", "accelerator", "gpus", "set") if getattr(arguments, option)]
     if options:
         raise ValueError(
-            f"{', '.join(options)} go with the output of a program; {name} is a table, with columns for it"
+            f"{', '.join(options)} {'go' if len(options) > 1 else 'goes'} with the output of a program; "
+            f"{name} is a table, with columns for it"
         )
+
+
+_READ = (
+    "outputs of Megatron, NeMo, torchtitan, DeepSpeed, MaxText, Hugging Face's Trainer, W&B, vllm bench serve, SGLang's"
+)
+_READ += (
+    " bench, genai-perf, AIPerf, trtllm-bench and nccl-tests, job lists of Slurm and Kubernetes, and incidents; a table"
+)
+_READ += " has the columns of clusterlab validate --template"
 
 
 def as_table(reading: Reading, name: str, arguments: argparse.Namespace) -> Told:

@@ -36,7 +36,7 @@ def queued(jobs: JobList, *, node_size: Count = 8) -> Queued:
     jobs
         Of :func:`parse_jobs`.
     node_size
-        GPUs of a node, of jobs that say nodes alone.
+        GPUs of a node, where no job of the list says GPUs: then each has whole nodes.
 
     Returns
     -------
@@ -58,7 +58,9 @@ def queued(jobs: JobList, *, node_size: Count = 8) -> Queued:
     >>> found.jobs.gpus.tolist(), found.waited.tolist(), found.nodes, dict(found.unread)
     ([16], [1800.0], 2, {'jobs without a start or an end': 1})
     """
-    gpus = np.where(np.isfinite(jobs.gpus), jobs.gpus, jobs.nodes * node_size)
+    # Who accounts for GPUs names none of a job without; who doesn't has jobs of whole nodes.
+    counted = np.isfinite(jobs.gpus)
+    gpus = np.nan_to_num(jobs.gpus) if counted.any() else jobs.nodes * node_size
     if not np.isfinite(gpus).any():
         raise ValueError(f"the list says neither GPUs nor nodes (AllocNodes or NNodes); print it with {PRINT}")
     left = np.ones(len(gpus), bool)

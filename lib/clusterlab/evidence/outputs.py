@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import csv
 from types import ModuleType
 
 from .readers import (
@@ -39,11 +39,13 @@ def read_output(text: str, name: str) -> Reading | JobList | None:
     >>> read_output("model,gpu", "mine.csv")
     """
     for reader in READERS:
-        if reader.reads(text):
-            try:
+        try:
+            if reader.reads(text):
                 return reader.read(text)
-            except (ValueError, KeyError, IndexError, TypeError, AssertionError, json.JSONDecodeError) as why:
-                said = str(why) if isinstance(why, ValueError) else f"{type(why).__name__}: {why}"
-                title = (reader.__doc__ or "").partition("\n")[0].rstrip(".")
-                raise ValueError(f"{name}: not read ({title}): {said}") from None
+        except (ValueError, LookupError, TypeError, AssertionError, ArithmeticError, csv.Error) as why:
+            said = str(why) if isinstance(why, ValueError | csv.Error) else f"{type(why).__name__}: {why}"
+            if isinstance(why, ArithmeticError):
+                said = "a number in it is too large, or zero where it cannot be"
+            title = (reader.__doc__ or "").partition("\n")[0].rstrip(".")
+            raise ValueError(f"{name}: not read ({title}): {said}") from None
     return None

@@ -1,6 +1,6 @@
 """Planning: a whole cluster for a question, with intervals, what binds, and what matters most."""
 
-from .atlas import RESULTS, Atlas, Cell, run_chunk, sweep
+from .atlas import FLEET_RESULTS, RESULTS, Atlas, Cell, FleetCell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
 from .choice import Plan, compare_plans, least_memory, plan
 from .fits import Fit, Fitting, fitting
@@ -40,6 +40,6 @@ __all__ = [
     "compare_plans", "least_memory", "InfeasibleError", "Fleet", "serve", "FLEET_METRICS", "Result", "Binding",
     "Sensitivity", "Move", "Point", "PublishedComparison", "Preset", "PRESETS", "preset", "checks", "as_object",
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
-    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "run_of", "PostTraining",
-    "LoopPlan", "plan_loop", "loops_by_size", "Fit", "Fitting", "fitting",
+    "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "FleetCell", "run_of",
+    "FLEET_RESULTS", "PostTraining", "LoopPlan", "plan_loop", "loops_by_size", "Fit", "Fitting", "fitting",
 ]  # fmt: skip

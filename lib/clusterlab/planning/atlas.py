@@ -1,5 +1,7 @@
 """Sweeps: an atlas of plans, of many models on many machines in many sizes, on one core or on many machines.
 
+A cell is a training run, or with a ``rate`` the cheapest fleet that serves it.
+
 :func:`sweep` cuts the atlas into chunks, and gives each to an executor as ``concurrent.futures`` has them: none (this
 process), a ``ProcessPoolExecutor``, or that of a Dask client (``Client(address).get_executor()``). With a folder, what
 is done is kept there, chunk by chunk, and a sweep that was cut short goes on where it was. Nothing here imports Dask.
@@ -18,25 +20,61 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ..catalogue import accelerator as spec
 from ..checks import whole
 from ..quantities import Count
 from ..records import Explained, Rows, Value, frame_of, say, words
-from .choice import plan
-from .scenario import CENTRAL, Scenario, Site, Training, from_inputs, supposed
+from .choice import Plan, plan
+from .fleet import FLEET_METRICS, Fleet, serve
+from .scenario import CENTRAL, Scenario, Serving, Site, Training, from_inputs, supposed
 from .training import METRICS
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-RESULTS = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
+RESULTS: tuple[str, ...] = ("time", "cost", "mfu", "effective_time", "site_power", "carbon")
+FLEET_RESULTS = (
+    "replicas",
+    "busy_gpus",
+    "speed",
+    "first_token",
+    "site_power",
+    "cost_a_year",
+    "cost_of_a_million_tokens",
+)
+
+
+class _Planned(Explained):
+    """What a cell of an atlas is, whatever was planned."""
+
+    shown: ClassVar[Mapping[str, str]]  # unit by result
+    model: str
+    accelerator: str
+    gpus: int
+    why: str
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there is a plan."""
+        return not self.why
+
+    def say(self, name: str) -> str:
+        """One of its results with the interval, in words; nothing where it is not known."""
+        return say(self, name, self.shown[name])
+
+    def _rows(self) -> Rows:
+        rows = [("", "value"), ("model", self.model), ("accelerator", self.accelerator), ("GPUs", f"{self.gpus:,}")]
+        shown = ((words(name), self.say(name)) for name in self.shown) if self.feasible else [("none", self.why)]
+        return rows + [(name, text) for name, text in shown if text]
 
 
 @dataclass(frozen=True, repr=False)
-class Cell(Explained):
+class Cell(_Planned):
     """One plan of an atlas: its numbers in SI units (``carbon`` in tonnes), or ``why`` there is none.
 
     ``low`` and ``high`` of each hold eight of ten drawn scenarios.
@@ -65,26 +103,53 @@ class Cell(Explained):
     carbon_high: float = math.nan
     why: str = ""
 
-    @property
-    def feasible(self) -> bool:
-        """Whether there is a plan."""
-        return not self.why
+    shown: ClassVar[Mapping[str, str]] = MappingProxyType({name: METRICS[name].unit for name in RESULTS})
 
-    def say(self, name: str) -> str:
-        """One of its ``RESULTS`` with the interval, in words; nothing where it is not known."""
-        return say(self, name, METRICS[name].unit)
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("model", self.model), ("accelerator", self.accelerator), ("GPUs", f"{self.gpus:,}")]
-        shown = ((words(name), self.say(name)) for name in RESULTS) if self.feasible else [("none", self.why)]
-        return rows + [(name, text) for name, text in shown if text]
+@dataclass(frozen=True, repr=False)
+class FleetCell(_Planned):
+    """One fleet of an atlas, on ``gpus`` at most: its numbers in SI units, or ``why`` there is none.
+
+    ``low`` and ``high`` of each hold eight of ten drawn scenarios.
+    """
+
+    model: str
+    accelerator: str
+    gpus: int
+    replicas: float = math.nan
+    replicas_low: float = math.nan
+    replicas_high: float = math.nan
+    busy_gpus: float = math.nan
+    busy_gpus_low: float = math.nan
+    busy_gpus_high: float = math.nan
+    speed: float = math.nan
+    speed_low: float = math.nan
+    speed_high: float = math.nan
+    first_token: float = math.nan
+    first_token_low: float = math.nan
+    first_token_high: float = math.nan
+    site_power: float = math.nan
+    site_power_low: float = math.nan
+    site_power_high: float = math.nan
+    cost_a_year: float = math.nan
+    cost_a_year_low: float = math.nan
+    cost_a_year_high: float = math.nan
+    cost_of_a_million_tokens: float = math.nan
+    cost_of_a_million_tokens_low: float = math.nan
+    cost_of_a_million_tokens_high: float = math.nan
+    why: str = ""
+
+    shown: ClassVar[Mapping[str, str]] = MappingProxyType({name: FLEET_METRICS[name].unit for name in FLEET_RESULTS})
+
+
+_Either = Cell | FleetCell
 
 
 @dataclass(frozen=True, repr=False)
 class Atlas(Explained):
     """The plans of a sweep, in the order of models, accelerators and sizes."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[Cell | FleetCell, ...]
 
     def to_frame(self) -> DataFrame:
         """A row for each cell, as a frame of pandas."""
@@ -92,15 +157,16 @@ class Atlas(Explained):
 
     def column(self, name: str) -> np.ndarray:
         """One field of every cell."""
-        known = [f.name for f in fields(Cell)]
+        known = [f.name for f in fields(self.cells[0])]
         if name not in known:
             raise ValueError(f"column must be one of {', '.join(known)}; got {name!r}")
         return np.array([getattr(cell, name) for cell in self.cells])
 
     def _rows(self) -> Rows:
-        rows = [("model", "accelerator", "GPUs", "time", "cost")]
+        results = ("time", "cost") if isinstance(self.cells[0], Cell) else ("replicas", "cost_a_year")
+        rows = [("model", "accelerator", "GPUs", *(words(name) for name in results))]
         for cell in self.cells:
-            numbers = cell.say("time"), cell.say("cost")
+            numbers = tuple(cell.say(name) for name in results)
             rows.append((cell.model, cell.accelerator, f"{cell.gpus:,}", *(numbers if cell.feasible else ("none", ""))))
         return rows
 
@@ -129,17 +195,27 @@ class _Chunk:
         text = json.dumps([_rests_on(), self.inputs, self.sizes, [*vars(self.scenario).items()], self.draws, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
+    @property
+    def kind(self) -> type[Cell] | type[FleetCell]:
+        """What its cells are."""
+        return FleetCell if "rate" in dict(self.inputs) else Cell
 
-def _run_on(inputs: Mapping[str, Value], accelerator: str, gpus: int) -> tuple[Training, Site]:
-    """One run on so many accelerators."""
+
+def _run_on(inputs: Mapping[str, Value], accelerator: str, gpus: int) -> tuple[Training | Serving, Site]:
+    """One run, or one fleet, on so many accelerators."""
     asked, site = from_inputs({**inputs, "accelerator": accelerator, "gpus": gpus})
-    if not isinstance(asked, Training):
-        raise ValueError("a sweep is of training runs: leave out rate")
     site.refuse_more_memory()
     return asked, site
 
 
-def run_chunk(chunk: _Chunk) -> list[Cell]:
+def _made(asked: Training | Serving, site: Site, chunk: _Chunk) -> Plan | Fleet:
+    """The plan of a cell."""
+    if isinstance(asked, Serving):
+        return serve(asked, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
+    return plan(asked, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
+
+
+def run_chunk(chunk: _Chunk) -> list[_Either]:
     """Plan every cell of a chunk: what an executor runs. A cell without a plan says why.
 
     Parameters
@@ -149,23 +225,23 @@ def run_chunk(chunk: _Chunk) -> list[Cell]:
 
     Returns
     -------
-    list of Cell
+    list of Cell, or of FleetCell
     """
-    cells = []
+    cells: list[_Either] = []
     for accelerator, gpus in chunk.sizes:
         name = str(dict(chunk.inputs)["model"])
         try:
-            training, site = _run_on(dict(chunk.inputs), accelerator, gpus)
-            name = training.model.name
-            made = plan(training, site, scenario=chunk.scenario, draws=chunk.draws, seed=chunk.seed)
+            asked, site = _run_on(dict(chunk.inputs), accelerator, gpus)
+            name = asked.model.name
+            made = _made(asked, site, chunk)
         except ValueError as error:  # of one machine or size: the others go on
-            cells.append(Cell(name, accelerator, gpus, why=str(error)))
+            cells.append(chunk.kind(name, accelerator, gpus, why=str(error)))
             continue
-        numbers = {result: made.parts[result] for result in RESULTS}
-        for result in RESULTS:
+        numbers = {result: made.parts[result] for result in chunk.kind.shown}
+        for result in chunk.kind.shown:
             one = made.intervals.get(result)
             numbers |= {f"{result}_low": one.low, f"{result}_high": one.high} if one else {}
-        cells.append(Cell(name, accelerator, gpus, **numbers, why=""))
+        cells.append(chunk.kind(name, accelerator, gpus, **numbers, why=""))
     return cells
 
 
@@ -185,11 +261,12 @@ def sweep(
     Parameters
     ----------
     runs
-        Inputs of each run as in :func:`clusterlab.planning.from_inputs`, without accelerator and gpus.
+        Inputs of each run as in :func:`clusterlab.planning.from_inputs`, without accelerator and gpus; each with a
+        ``rate``, or none.
     accelerators
         As in :mod:`clusterlab.catalogue`.
     sizes
-        Accelerators of a cluster.
+        Accelerators of a cluster; of a fleet at most.
     executor : optional
         What runs the chunks; this process by default.
     folder : optional
@@ -218,7 +295,7 @@ def sweep(
     kept = None if folder is None else Path(folder)
     if kept:
         kept.mkdir(parents=True, exist_ok=True)
-    found: dict[int, list[Cell]] = {}
+    found: dict[int, list[_Either]] = {}
     for i, chunk in enumerate(chunks):
         cells = _read(kept, chunk) if kept else None
         if cells is not None:
@@ -248,19 +325,36 @@ def _chunks(
     counts = [int(one) for one in np.atleast_1d(whole(sizes=list(sizes) or [0])[0])]
     (number,) = whole(draws=draws)
     assumed = supposed(scenario, {name: float(value) for name, value in vars(scenario).items() if name != "own"})
-    chunks = []
+    chunks: list[_Chunk] = []
     for inputs in runs:
+        _refuse(inputs, accelerators, counts[0])
         for accelerator in accelerators:
-            _run_on(inputs, accelerator, counts[0])  # refuses what cannot be
             for i in range(0, len(counts), _SIZES):
                 named = tuple((accelerator, n) for n in counts[i : i + _SIZES])
                 chunks.append(_Chunk(tuple(sorted(inputs.items())), named, assumed, int(number), 0))
     if not chunks:
         raise ValueError("a sweep needs at least one run, one accelerator and one size")
+    if len({one.kind for one in chunks}) > 1:
+        raise ValueError("rate must be given for every run of a sweep, or for none")
     return chunks
 
 
-def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | None) -> Iterator[tuple[int, list[Cell]]]:
+def _refuse(inputs: Mapping[str, Value], accelerators: Sequence[str], gpus: int) -> None:
+    """Refuse a name that nothing has, and what no accelerator can do; what one of them cannot is its row's reason."""
+    refused = []
+    for name in accelerators:
+        spec(name)
+        try:
+            _run_on(inputs, name, gpus)
+        except ValueError as error:
+            refused.append(error)
+    if refused and len(refused) == len(accelerators):
+        raise refused[0]
+
+
+def _run(
+    chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | None
+) -> Iterator[tuple[int, list[_Either]]]:
     """The chunks that are left, each as it is done. At most some hundred wait at a time."""
     if executor is None:
         for i in left:
@@ -280,16 +374,16 @@ def _run(chunks: Sequence[_Chunk], left: Sequence[int], executor: Executor | Non
             future.cancel()
 
 
-def _read(folder: Path, chunk: _Chunk) -> list[Cell] | None:
+def _read(folder: Path, chunk: _Chunk) -> list[_Either] | None:
     """What a folder holds of a chunk; None where it holds nothing whole."""
     try:
-        cells = [Cell(**one) for one in json.loads((folder / f"{chunk.name}.json").read_text(encoding="utf-8"))]
+        cells = [chunk.kind(**one) for one in json.loads((folder / f"{chunk.name}.json").read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
     return cells if [(one.accelerator, one.gpus) for one in cells] == list(chunk.sizes) else None
 
 
-def _write(folder: Path, chunk: _Chunk, cells: list[Cell]) -> None:
+def _write(folder: Path, chunk: _Chunk, cells: list[_Either]) -> None:
     """Keep a chunk: under another name first, so that no half of it is ever read."""
     path = folder / f"{chunk.name}.json"
     part = path.with_suffix(f".{os.getpid()}.part")

@@ -20,6 +20,7 @@ from ...units import day, fmt
 from ..command import Command, Progress, read_count
 
 _CELLS = 200_000_000  # of a table of jobs and nodes, four bytes each
+_SHOWN = 12  # columns that are named
 _FEW = 500  # jobs up to which a plan for each that waits is tried too: it takes a second for a hundred
 
 
@@ -82,9 +83,10 @@ def _run(arguments: argparse.Namespace) -> int:
         return 0
     print(_table(waited, made, groups))
     longer = jobs.limit / jobs.duration
-    of = f"{len(jobs):,} jobs of {jobs.arrival[-1] / day:.3g} days on {nodes:,} nodes of {size}"
-    said = f"{np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten"
-    print(f"\n{of}; limits are {said}")
+    many = "1 job" if len(jobs) == 1 else f"{len(jobs):,} jobs"
+    of = f"{many} of {jobs.arrival[-1] / day:.3g} days on {nodes:,} nodes of {size}"
+    said = f"limits are {np.median(longer):.2g} times the run (median), {np.quantile(longer, 0.9):.2g} for one in ten"
+    print(f"\n{of}; {said if found.unlimited < len(found.jobs) else 'no job has a limit'}")
     print("Mean wait, and in brackets what nine of ten stay below. Priorities, partitions and reservations aren't in a")
     print("list: hold the policy that you have against the first line before you trust another.")
     for why, count in found.unread.items():
@@ -93,8 +95,11 @@ def _run(arguments: argparse.Namespace) -> int:
         print(f"{found.unlimited:,} jobs without a limit have the longest", file=sys.stderr)
     if len(jobs) < len(found.jobs):
         print(f"the first {len(jobs):,} of {len(found.jobs):,} jobs; more with --most", file=sys.stderr)
+    if not np.isfinite(listed.gpus).any():
+        print(f"no job says GPUs: each is taken to have whole nodes, of {size}", file=sys.stderr)
     if listed.ignored:
-        print(f"columns that were not used: {', '.join(listed.ignored)}", file=sys.stderr)
+        more = f" and {len(listed.ignored) - _SHOWN} more" if len(listed.ignored) > _SHOWN else ""
+        print(f"columns that were not used: {', '.join(listed.ignored[:_SHOWN])}{more}", file=sys.stderr)
     return 0
 
 

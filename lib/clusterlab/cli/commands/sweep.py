@@ -14,8 +14,8 @@ from dataclasses import asdict
 from ...catalogue import find
 from ...planning import restarted, sweep
 from ..command import (
+    AXES,
     DRAWS,
-    FOR_SERVING,
     INPUTS,
     KINDS,
     Command,
@@ -28,16 +28,18 @@ from ..command import (
     writable,
 )
 
-# All that a plan of a training run takes but what a sweep has many of.
-_SHARED = [one for one in INPUTS if one.name not in ("model", "accelerator", "gpus", *FOR_SERVING)]
+# All that a plan takes but what a sweep has many of.
+_SHARED = [one for one in INPUTS if one.name not in ("model", "accelerator", "gpus")]
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--models", metavar="NAMES", required=True, help="models of the catalogue, between commas")
     parser.add_argument("--accelerators", metavar="NAMES", required=True, help="accelerators, between commas")
-    parser.add_argument("--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256")
+    parser.add_argument(
+        "--gpus", metavar="NUMBERS", required=True, help="sizes, between commas: 64,128,256; of fleets at most"
+    )
     for one in _SHARED:
-        parser.add_argument(f"--{one.name}", metavar=one.kind, help=one.help, required=one.name == "tokens")
+        parser.add_argument(f"--{one.name}", metavar=one.kind, help=one.help)
     parser.add_argument("--layout", metavar="AXES", help="fixed axes of the layout: tp=8,pp=16")
     parser.add_argument("--assume", metavar="NAME=VALUE", action="append", help="change an assumption: pue=1.1")
     parser.add_argument("--draws", metavar="N", default="200", help="scenarios drawn for each interval (200)")
@@ -54,9 +56,12 @@ def _run(arguments: argparse.Namespace) -> int:
     """Plan every cell of an atlas and print it."""
     given = {one.name.replace("-", "_"): getattr(arguments, one.name.replace("-", "_")) for one in _SHARED}
     given = {name: value for name, value in given.items() if value is not None} | read_layout(arguments.layout or "")
+    if ("tokens" in given) == ("rate" in given):
+        raise ValueError("a sweep needs --tokens, of training runs, or --rate, of fleets that serve")
+    known = {key: kind for key, kind in KINDS.items() if not ("rate" in given and key in AXES)}
     for name in given:
         if name != "recompute":
-            find("input", name, KINDS)
+            find("input", name, known)
     inputs = {name: read_input(name, value) for name, value in given.items()}
     scenario = scenario_of(arguments.assume or [])
     if restarts := inputs.pop("restarts", ""):
@@ -112,11 +117,12 @@ def _executor(processes: str | None, address: str | None) -> Iterator[Executor |
 
 COMMAND = Command(
     "plan many models on many machines in many sizes",
-    "Plan every model on every accelerator in every size, on one core, on more, or on a Dask cluster, and print "
-    "a row for each; one without a plan says why. With a folder what is done is kept, and a sweep "
-    "that was cut short goes on where it was.",
+    "Plan a run of every model, or a fleet that serves it (--rate), on every accelerator in every size, on one core, "
+    "on more, or on a Dask cluster, and print a row for each; one without a plan says why. With a folder what is done "
+    "is kept, and a sweep that was cut short goes on where it was.",
     """\
     %(prog)s --models "Llama 3.1 8B,Llama 3.1 70B" --accelerators "H100 SXM,GB200" --gpus 256,512,1024 --tokens 15T
+    %(prog)s --models "Llama 3.1 70B" --accelerators "H100 SXM,H200 SXM" --gpus 64,128 --rate 50 --speed 20
     %(prog)s ... --folder atlas --processes 8 > atlas.csv
     %(prog)s ... --folder atlas --dask tcp://scheduler:8786 --json
     """,

@@ -123,7 +123,7 @@ def run(arguments: argparse.Namespace) -> int:
     if looks_like_log(text):
         return _run_collectives(arguments)
     text = read_text(arguments.file) if arguments.file != "-" else text  # a table is UTF-8 throughout
-    refuse_given(arguments, name)
+    refuse_given(arguments, name, text)
     first = next((line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")), "")
     if is_incidents(re.split(r"[,;\t]", first)):
         return _run_incidents(arguments, text)

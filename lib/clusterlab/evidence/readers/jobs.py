@@ -5,9 +5,10 @@ Slurm: ``sacct --parsable2`` (fields between bars), its table of columns, or a C
 ``AllocNodes``, ``JobID``, ``State`` and ``User`` are taken where they are. Steps of a job (``123.batch``) are left out.
 Source: Slurm's manual, ``sacct``.
 
-Kubernetes: ``kubectl get jobs -o json``, or ``pods``: ``metadata.creationTimestamp``, ``status.startTime``,
-``status.completionTime``, limits of ``nvidia.com/gpu`` times ``parallelism``, ``activeDeadlineSeconds``. Source:
-Kubernetes' API reference, ``batch/v1 Job``, ``v1 Pod``.
+Kubernetes: ``kubectl get jobs -o json``, or ``pods``, ``pytorchjobs`` and the like: ``metadata.creationTimestamp``,
+``status.startTime``, ``status.completionTime`` (of a pod when its last container ended, of a job that failed when it
+did), limits of ``nvidia.com/gpu`` times ``parallelism`` or ``replicas``, ``activeDeadlineSeconds``. Source: Kubernetes'
+API reference, ``batch/v1 Job``, ``v1 Pod``; Kubeflow's, ``PyTorchJob``, ``MPIJob``.
 """
 
 from __future__ import annotations
@@ -193,7 +194,7 @@ _COLUMNS = {  # what sacct and people call them, without case and punctuation; t
 
 def _is_slurm(text: str) -> bool:
     first = text.lstrip().partition("\n")[0]
-    return bool(re.search(r"\bJobID(Raw)?\b", first) and re.search(r"\bState\b", first))
+    return bool(re.search(r"\bJobID(Raw)?\b", first) and re.search(r"\b(State|Submit)\b", first))
 
 
 def _slurm(text: str) -> JobList:
@@ -225,8 +226,8 @@ def _cells(lines: Sequence[tuple[int, str]]) -> list[tuple[int, list[str]]]:
     """Cells of each line between its separators, or in columns that a line of dashes marks, as sacct prints them."""
     first = lines[0][1]
     separator = max("|,;\t", key=first.count)
-    if "|" in first and separator == "|":  # sacct quotes nothing: a quote is of a name that somebody gave
-        return [(number, [cell.strip() for cell in line.split("|")]) for number, line in lines]
+    if separator in first and separator in "|\t":  # sacct quotes nothing: a quote is of a name that somebody gave
+        return [(number, [cell.strip() for cell in line.split(separator)]) for number, line in lines]
     if separator in first:
         rows = ((number, next(csv.reader([line], delimiter=separator))) for number, line in lines)
         return [(number, [cell.strip() for cell in row]) for number, row in rows]
@@ -284,17 +285,19 @@ def _span(name: str, text: str) -> float:
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
 
 
+_KINDS = ("Job", "Pod", "PyTorchJob", "MPIJob", "TFJob", "JAXJob", "XGBoostJob", "PaddleJob", "RayJob", "JobSet")
+
+
 def _is_kubernetes(text: str) -> bool:
-    return text.lstrip().startswith("{") and '"apiVersion"' in text and '"creationTimestamp"' in text
+    return text.lstrip()[:1] in ("{", "[") and '"creationTimestamp"' in text and '"metadata"' in text
 
 
 def _kubernetes(text: str) -> JobList:
     found = json.loads(text)
-    items = found.get("items", [found])
+    items = found if isinstance(found, list) else found.get("items", [found])
     if not isinstance(items, list):
         raise ValueError("items must be a list of jobs or pods, as kubectl get jobs -o json prints")
-    kinds = ("Job", "Pod", "PyTorchJob", "MPIJob")
-    jobs = [one for one in items if isinstance(one, dict) and one.get("kind", "Job") in kinds]
+    jobs = [one for one in items if isinstance(one, dict) and one.get("kind", "Job") in _KINDS]
     others = len(items) - len(jobs)
     unread = {"objects that are neither jobs nor pods": others} if others else {}
     return _list("Kubernetes", [_kubernetes_job(one) for one in jobs], unread)
@@ -303,12 +306,12 @@ def _kubernetes(text: str) -> JobList:
 def _kubernetes_job(one: Json) -> _Job:
     name = _text(_at(one, "metadata", "name"))
     try:
-        start, end = (_moment(_text(_at(one, "status", key))) for key in ("startTime", "completionTime"))
+        start, end = _moment(_text(_at(one, "status", "startTime"))), _kubernetes_end(one)
         return _Job(
             name,
             _text(_at(one, "metadata", "namespace")),
             _kubernetes_state(one),
-            _kubernetes_gpus(one),
+            _kubernetes_gpus(_at(one, "spec")),
             float("nan"),
             _moment(_text(_at(one, "metadata", "creationTimestamp"))),
             start,
@@ -325,25 +328,50 @@ def _at(value: Json, *path: str) -> Json:
     return value
 
 
+def _each(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
+
+
 def _text(value: Json) -> str:
     return "" if value is None else str(value)
 
 
-def _kubernetes_gpus(one: Json) -> float:
-    spec = _at(one, "spec", "template", "spec") or _at(one, "spec")
-    containers = _at(spec, "containers")
-    each = 0.0
-    for container in containers if isinstance(containers, list) else []:
-        limits = _at(container, "resources", "limits")
-        named = limits if isinstance(limits, dict) else {}
-        each += sum(float(_text(count)) for name, count in named.items() if name.endswith(("/gpu", "/tpu")))
-    return each * float(_text(_at(one, "spec", "parallelism")) or 1)
+def _kubernetes_end(one: Json) -> float:
+    """When a job was complete, or failed; of a pod, when the last of its containers ended."""
+    status = _at(one, "status")
+    said = [_text(_at(status, "completionTime"))]
+    if not said[0]:
+        over = [
+            c for c in _each(_at(status, "conditions")) if _text(_at(c, "type")) in ("Complete", "Succeeded", "Failed")
+        ]
+        said = [_text(_at(c, "lastTransitionTime")) for c in over if _text(_at(c, "status")) == "True"]
+    if not any(said):
+        each = _each(_at(status, "containerStatuses"))
+        said = [_text(_at(c, "state", "terminated", "finishedAt")) for c in each]
+    return max(map(_moment, said)) if said and all(said) else float("nan")
+
+
+def _kubernetes_gpus(spec: Json, times: float = 1.0) -> float:
+    """Accelerators of all replicas: wherever containers stand below, as often as what is above them says."""
+    if isinstance(spec, list):
+        return sum(_kubernetes_gpus(one, times) for one in spec)
+    if not isinstance(spec, dict):
+        return 0.0
+    if isinstance(containers := spec.get("containers"), list):
+        return times * sum(_limit(one) for one in containers)
+    times *= float(_text(spec.get("replicas") or spec.get("parallelism")) or 1)
+    return sum(_kubernetes_gpus(inner, times) for inner in spec.values() if isinstance(inner, dict | list))
+
+
+def _limit(container: Json) -> float:
+    limits = _at(container, "resources", "limits") or _at(container, "resources", "requests")
+    named = limits if isinstance(limits, dict) else {}
+    return sum(float(_text(count)) for name, count in named.items() if name.endswith(("/gpu", "/tpu")))
 
 
 def _kubernetes_state(one: Json) -> str:
-    conditions = _at(one, "status", "conditions")
-    last = conditions[-1] if isinstance(conditions, list) and conditions else None
-    return _text(_at(one, "status", "phase") or _at(last, "type"))
+    conditions = _each(_at(one, "status", "conditions"))
+    return _text(_at(one, "status", "phase") or (_at(conditions[-1], "type") if conditions else None))
 
 
 # --- Both ------------------------------------------------------------------------------------------------------------
