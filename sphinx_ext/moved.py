@@ -147,6 +147,7 @@ MOVED = {
         "how-sure-one-prediction-is": "#how-an-interval-is-made",
     },
     "book/failures": {
+        "stop-or-route-around-it": "hall.html#when-the-grid-fails",
         "what-does-a-faster-restart-buy": "#worked-example-what-does-a-faster-restart-buy",
         "what-is-asynchronous-worth": "#which-way-to-write",
         "three-ways-to-survive": "#three-paths-to-storage",
