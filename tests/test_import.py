@@ -34,8 +34,8 @@ CORE = {
 }
 CORE_LINES = 5500  # of what teaches: ``checks``, ``quantities`` and ``records`` are tools of every room
 TOOLS = {"checks", "records"}
-# Of five subjects: the wires and parallelism have two pages each.
-CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "fabrics", "parallelism", "step", "failures", "power")
+# Of five subjects: the wires, parallelism and power have two pages each.
+CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "fabrics", "parallelism", "step", "failures", "power", "hall")
 
 
 def modules(package: Path) -> dict[str, ast.Module]:

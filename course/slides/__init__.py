@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "step")
-CHAPTERS += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power")
+CHAPTERS += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "hall")
 CHAPTERS += ("scaling", "cost", "plan")
 
 # The book's own extensions set formulas and start figures; Sphinx finds them by _config.yml, and slides by this.

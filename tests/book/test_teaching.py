@@ -16,6 +16,7 @@ PAGES = {
     "parallelism": ["sharding", "parallelism", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call"],
+    "power": ["power", "hall"],
     "scaling": ["scaling", "cost"],
     "capstone": [],
 }
@@ -222,6 +223,11 @@ MISCONCEPTIONS = {
         "TDP is what it draws": "4,096 H100s in DGX servers",
         "Our PUE is better": "You take the fans out",
         "Run the chip as slowly": "Cap that chip at 350 W",
+    },
+    "hall": {
+        "Twice the heat": "The fans of a box",
+        "Colder water": "A rack accepts water of 40",
+        "The whole site falls": "20,000 GPUs wait at once",
     },
     "scaling": {
         "Twice the GPUs, half the time": "Twice the GPUs, the same batch",

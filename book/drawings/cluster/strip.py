@@ -68,6 +68,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         "every part that can call somebody at night",
     ),
     "power": ({"site": ("pylon", "feed", "cooler", "heat")}, "what feeds the site and what cools it"),
+    "hall": (
+        {"rack": ("gpu", "switch"), "site": ("hall", "cooler", "heat")},
+        "the racks, and the hall that cools them",
+    ),
     "scaling": ({"site": ("hall", "pod")}, "the site, and one more like it"),
     "cost": ({"site": ("hall", "pod")}, "the site and its price"),
     "plan": (
