@@ -158,9 +158,11 @@ def torus(side: int) -> Scene:
                 kind = ("nvlink" if (row, column, along) in near else "network") if used else "ink"
                 heads = 1 if used else 0
                 if wraps:  # a stub at either end of the row or the column
-                    low = (left, y, left - 14, y) if along == "x" else (x, top, x, top - 14)
-                    high = (left + end, y, left + end + 14, y) if along == "x" else (x, top + end, x, top + end + 14)
-                    parts += [Arrow(*ends, kind=kind, heads=0) for ends in (low, high)]
+                    for start, out in ((0.0, -14.0), (end, 14.0)):
+                        if along == "x":
+                            parts.append(Arrow(left + start, y, left + start + out, y, kind=kind, heads=0))
+                        else:
+                            parts.append(Arrow(x, top + start, x, top + start + out, kind=kind, heads=0))
                 elif along == "x":
                     parts.append(Arrow(x + chip / 2, y, x + pitch - chip / 2, y, kind=kind, heads=heads))
                 else:
