@@ -151,25 +151,20 @@ def spares_for(
     load = nodes * repair / node_mtbf
     sizes, chances = _sizes(machines)
     mean, square = sizes @ chances, sizes**2 @ chances
-    enough = np.vectorize(lambda a, d, q: _compound_quantile(a / mean, d, tuple(sizes), tuple(chances), q))
-    return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough(load, dispersion, share)[()])
+    key = tuple(sizes), tuple(chances)
+    enough = np.vectorize(lambda a, d, q: _quantile(_compound(a / mean, d, *key), q))(load, dispersion, share)
+    return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough[()])
 
 
-def _compound_quantile(
-    mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...], probability: float
-) -> float:
-    """Least number that a sum of ``sizes`` stays within, over a count with a mean and a dispersion."""
-    if mean == 0:
-        return 0.0
-    total = _compound(mean, dispersion, sizes, chances)
+def _quantile(total: np.ndarray, probability: float) -> float:
+    """Least number that is not exceeded with a probability."""
     return float(np.searchsorted(total, probability * total[-1]))
 
 
 @lru_cache(maxsize=8)  # a curve over the share of the time asks for one distribution again and again
 def _compound(mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...]) -> np.ndarray:
-    """The distribution of that sum, but for a factor (Panjer 1981)."""
-    size, share = np.asarray(sizes), np.asarray(chances)
-    wide = 1 + dispersion * mean
+    """The distribution of a sum of ``sizes`` over a count of failures, but for a factor (Panjer 1981)."""
+    size, share, wide = np.asarray(sizes), np.asarray(chances), 1 + dispersion * mean
     a, b = dispersion * mean / wide, mean * (1 - dispersion) / wide
     center = mean * (size @ share)
     deviation = math.sqrt(mean * (size**2 @ share) + dispersion * center**2)
