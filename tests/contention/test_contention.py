@@ -413,7 +413,7 @@ def test_a_ring_in_the_order_of_its_leaves_loses_nothing_to_a_thin_fabric_and_an
 
 @pytest.mark.parametrize(("down", "spines", "leaves"), [(8, 2, 4), (4, 4, 3), (6, 1, 2), (2, 1, 6)])
 def test_the_law_of_thin_leaves_is_what_flows_on_them_take(down, spines, leaves):
-    """A ring sends one flow of each leaf out, an all-to-all all but its own leaf's, a shift past the leaf everything."""
+    """A ring sends one flow of each leaf out, an all-to-all all but its own leaf's, a shift past the leaf all."""
     thin, wide = (clos(down, leaves, up, bandwidth=NDR) for up in (spines, down))
     hosts, over = np.arange(down * leaves), down / spines
     past = (Stage(hosts[None], np.roll(hosts, -down)[None], 1e9),)

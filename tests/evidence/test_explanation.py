@@ -9,8 +9,8 @@ import pytest
 
 from clusterlab.cli import main
 from clusterlab.cli.commands.explain import suspect_table
-from clusterlab.contention import fullest_link
 from clusterlab.cli.commands.validate import TEMPLATE
+from clusterlab.contention import fullest_link
 from clusterlab.evidence import explain, predict_run, predict_runs, published_runs
 
 
@@ -78,7 +78,7 @@ def test_the_value_of_the_fault_is_found():
 
 @pytest.mark.parametrize(("source", "first"), [("mcore_h100_weak", "collisions"), ("llama3_paper_tab4", "network")])
 def test_collisions_are_a_suspect_apart_and_runs_under_one_leaf_tell(source, first):
-    """Flows that meet slow only what leaves the 256 GPUs of a set of leaves. Where all runs do, both explain as much."""
+    """Flows that meet slow only what leaves the 256 GPUs of a set of leaves. Where all runs do, both say as much."""
     runs = [run for run in published_runs()[0] if run.source == source and run.machine.name == "H100 SXM"]
     beyond = shares("link_efficiency", network_ring=1 / 2.5)
     faulty = [beyond(run) if run.layout.gpus > 256 else run for run in runs]

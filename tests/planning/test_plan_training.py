@@ -262,7 +262,7 @@ def test_the_interval_is_the_best_that_saving_allows():
 
 @pytest.mark.parametrize("ratio", [1, 3, 7])
 def test_thin_leaves_save_switches_and_cost_what_crosses_them(llama, ratio):
-    """Gradients go around rings of neighbours, so only transfers between stages, all of which cross, feel the leaves."""
+    """Gradients go around rings of neighbours, so only transfers between stages, which all cross, feel the leaves."""
     made = design(LLAMA, Site(oversubscription=ratio), H100, META)
     assert made.fabric.switches <= llama.fabric.switches
     same = [getattr(made.step, name) == getattr(llama.step, name) for name in ("gemms", "tensor", "data", "bubble")]

@@ -53,7 +53,7 @@ _MEASURE = {
     "memory": "a copy or a triad of memory on one GPU (clusterlab expect says what it reaches)",
     "attention": "one layer's attention in a profiler; the name of the kernel that ran",
     "scale-up link": "all_reduce_perf inside a node, beside clusterlab expect",
-    "network": "all_reduce_perf on two nodes under one leaf, then across the nodes of the run, beside clusterlab expect",
+    "network": "all_reduce_perf on two nodes under one leaf, then on all of the run, beside clusterlab expect",
     "all-to-all": "alltoall_perf on the ranks of EP, beside clusterlab expect",
     "software": "the versions that the log prints at its start; the same run by another stack",
     "overlap of gradients": "a timeline of one step: does the reduce-scatter run beside the backward pass?",
