@@ -333,6 +333,15 @@ def test_more_queue_pairs_come_closer_to_spraying():
     assert slowest[-1] < best == NDR
 
 
+def test_flowlets_even_luck_out_but_not_what_collides_on_average():
+    """A flow that is hashed again at every pause gets the mean of its draws: better than to keep one, not spraying."""
+    fabric = clos(8, 4, 8, bandwidth=NDR)
+    source, target = np.arange(32), np.roll(np.arange(32), -8)
+    draws = max_min_rates(fabric.capacity, hashed(fabric, source, target, draws=200))
+    kept, flowlets = draws.min(axis=1).mean(), draws.mean(axis=0).min()
+    assert 1.5 * kept < flowlets < 0.75 * max_min_rates(fabric.capacity, sprayed(fabric, source, target)).min()
+
+
 def test_chosen_ways_are_never_worse_than_drawn_ones_and_pinned_ones_suit_shifts():
     fabric = clos(8, 8, 8, bandwidth=NDR)
     source = np.arange(64)

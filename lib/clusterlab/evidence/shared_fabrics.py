@@ -108,17 +108,17 @@ def fabric_claims(*, patterns: int = 20) -> list[FabricClaim]:
         ("MLTCP", "several jobs"): (1.0, limit, "bound"),
         ("Meta RoCE", "all-reduce"): (1.0, _queue_pair_gain(), "bound"),
         ("Rail-only", "all-to-all"): (*_forwarding(), "predicted"),
-        ("HPN", "all-reduce over two segments"): (*(_one_plane(pairs) for pairs in (16, 1)), "predicted"),
+        ("HPN", "all-reduce"): (*(_one_plane(pairs) for pairs in (16, 1)), "predicted"),
         # Of a segment's two switches each has 128 ports of 200G down and 64 of 400G up; at worst all flows cross.
-        ("HPN", "eight all-reduces side by side"): (1.0, float(fullest_link(128, 64)) / 2, "bound"),
+        ("HPN", "eight all-reduces"): (1.0, float(fullest_link(128, 64)) / 2, "bound"),
         # Half of 64 servers under a switch of each rail and plane, 60 uplinks of 400G; at worst all 64 flows cross.
-        ("HPN", "four all-reduces at once"): (1.0, float(fullest_link(64, 60)) / 2, "bound"),
-        ("Crux", "two jobs, the long one first"): (_used(1), _used(1), "predicted"),
-        ("Crux", "two jobs, the short one first"): (_used(0), _used(0), "predicted"),
-        ("InfiniBand", "static routes, one way"): (*_one_way(patterns), "predicted"),
+        ("HPN", "four all-reduces"): (1.0, float(fullest_link(64, 60)) / 2, "bound"),
+        ("Crux", "long job first"): (_used(1), _used(1), "predicted"),
+        ("Crux", "short job first"): (_used(0), _used(0), "predicted"),
+        ("InfiniBand", "one way"): (*_one_way(patterns), "predicted"),
         # Eight rings leave a rack of three servers, which has 24 ports and as many uplinks.
-        ("UCCL", "all-reduce over two racks"): (1.0, float(fullest_link(8, 24)), "bound"),
-        ("BlueField-2", "two senders, one receiver"): (*(_into_one(),) * 2, "predicted"),
+        ("UCCL", "all-reduce"): (1.0, float(fullest_link(8, 24)), "bound"),
+        ("BlueField-2", "incast"): (*(_into_one(),) * 2, "predicted"),
     }
     found = []
     for row in published("contention"):
@@ -166,7 +166,7 @@ def _one_way(patterns: int) -> tuple[float, float]:
 
 
 def _one_plane(queue_pairs: int) -> float:
-    """How many times as long an all-reduce over two segments takes where either port of an adapter may be hit.
+    """How many times as long an all-reduce takes where either port of an adapter may be hit.
 
     An adapter has two ports of half its rate, on two switches, and a flow from each of a sender's ports. Which port it
     comes in by, a hash decides on the way down; with two planes it is the one it left by. Each of eight rails crosses

@@ -36,14 +36,15 @@ class Rules:
 class Running(NamedTuple):
     """A job that runs: since when, when it will end, and when it will have ended as it has asked.
 
-    ``racks`` are those that it lies on. From ``since`` on it takes ``pace`` times as long as alone, after ``rest``
-    seconds of restart.
+    ``racks`` are those that it lies on, ``width`` the share of a node's ports that its ring has. From ``since`` on it
+    takes ``pace`` times as long as alone, after ``rest`` seconds of restart.
     """
 
     begin: float
     end: float
     latest: float
     racks: np.ndarray
+    width: float
     since: float
     rest: float
     pace: float = 1.0
@@ -140,7 +141,8 @@ class State:
         self._take(job, taken)
         end = now + self.extra[job] + self.left[job] / size
         racks = np.unique(np.flatnonzero(taken) // self.cluster.rack)
-        self.running[job] = Running(now, end, self.promise(now, job, size), racks, now, self.extra[job])
+        width = float(taken[taken > 0].min()) / self.cluster.node_size
+        self.running[job] = Running(now, end, self.promise(now, job, size), racks, width, now, self.extra[job])
         heapq.heappush(self.events, (end, END, job))
         if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
             self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
@@ -153,15 +155,17 @@ class State:
     def repace(self, now: float) -> None:
         """Let the jobs that cross racks share the uplinks: who runs has changed.
 
-        A ring sends one flow out of each rack that it lies on, as wide as a node. All are taken to send at once.
+        A ring sends one flow out of each rack that it lies on, as wide as its narrowest node. All are taken to send at
+        once.
         """
         if not self.rules.sending or self.rules.oversubscription <= 1:
             return
-        crossing = [run.racks for run in self.running.values() if len(run.racks) > 1]
-        met = np.bincount(np.concatenate(crossing), minlength=1) if crossing else np.zeros(1)
+        met = np.zeros(self.cluster.nodes // self.cluster.rack)
+        for run in self.running.values():
+            met[run.racks] += run.width * (len(run.racks) > 1)
         for job, run in list(self.running.items()):
-            flows = met[run.racks].max() if len(run.racks) > 1 else 0
-            slower = float(crossing_slowdown.unchecked(flows / self.cluster.rack, self.rules.oversubscription))
+            crossing = met[run.racks].max() / self.cluster.rack if len(run.racks) > 1 else 0.0
+            slower = float(crossing_slowdown.unchecked(crossing, self.rules.oversubscription))
             pace = 1 + self.rules.sending * (slower - 1)
             if pace != run.pace:
                 run = self._work(now, job)
