@@ -108,7 +108,7 @@ def fabric_claims(*, patterns: int = 20) -> list[FabricClaim]:
         ("MLTCP", "several jobs"): (1.0, limit, "bound"),
         ("Meta RoCE", "all-reduce"): (1.0, _queue_pair_gain(), "bound"),
         ("Rail-only", "all-to-all"): (*_forwarding(), "predicted"),
-        ("HPN", "all-reduce"): (*(_one_plane(pairs) for pairs in (16, 1)), "predicted"),
+        ("HPN", "all-reduce"): (_one_plane(16), _one_plane(1), "predicted"),
         # Of a segment's two switches each has 128 ports of 200G down and 64 of 400G up; at worst all flows cross.
         ("HPN", "eight all-reduces"): (1.0, float(fullest_link(128, 64)) / 2, "bound"),
         # Half of 64 servers under a switch of each rail and plane, 60 uplinks of 400G; at worst all 64 flows cross.
@@ -118,7 +118,7 @@ def fabric_claims(*, patterns: int = 20) -> list[FabricClaim]:
         ("InfiniBand", "one way"): (*_one_way(patterns), "predicted"),
         # Eight rings leave a rack of three servers, which has 24 ports and as many uplinks.
         ("UCCL", "all-reduce"): (1.0, float(fullest_link(8, 24)), "bound"),
-        ("BlueField-2", "incast"): (*(_into_one(),) * 2, "predicted"),
+        ("BlueField-2", "incast"): (_into_one(), _into_one(), "predicted"),
     }
     found = []
     for row in published("contention"):

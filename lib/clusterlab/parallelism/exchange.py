@@ -71,8 +71,8 @@ def _tensor_parallel(
     if software.tensor_overlap_backward:  # behind the weight gradients
         exposed_backward = exposed_time.unchecked(backward, compute.backward.gemms / 2, contention=kappa)
     exposed_recompute = recompute * exposed_forward / pick(forward > 0, forward, 1.0)
-    together = forward + backward + recompute
-    return TensorParallel(all_reduce, exposed_forward, exposed_backward, exposed_recompute, together)
+    shown = exposed_forward, exposed_backward, exposed_recompute
+    return TensorParallel(all_reduce, *shown, forward + backward + recompute)
 
 
 def _context_parallel(
@@ -252,11 +252,8 @@ def _sharded_weights(
         waits = rates.ring(0.0, shards.group, pieces)
         gather = (size / software.zero3_gather_rate + waits) * (shards.group.ranks > 1)
         each = (3 + job.full) * gather  # once more for recomputation, and the gradients, which nothing hides
-        exposed = (
-            gather
-            + exposed_time.unchecked(gather, windows.forward, contention=kappa)
-            + exposed_time.unchecked(gather, windows.backward, contention=kappa)
-        )
+        exposed = gather + exposed_time.unchecked(gather, windows.forward, contention=kappa)
+        exposed = exposed + exposed_time.unchecked(gather, windows.backward, contention=kappa)
         exposed = exposed + job.full * exposed_time.unchecked(gather, windows.recompute, contention=kappa)
     return job.microbatches * exposed, job.microbatches * each
 
