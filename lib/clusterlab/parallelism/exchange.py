@@ -123,9 +123,8 @@ def stage_transfers(
     model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job
 ) -> tuple[Seconds, Seconds]:
     """Return the seconds of transfers between pipeline stages: those that are exposed, and all."""
-    pp = job.pp
+    pp, stages = job.pp, rates.group(job.pp, job.tp * job.cp * job.dp)
     local = job.tp * job.cp * job.dp * pp <= machine.domain
-    stages = rates.group(pp, job.tp * job.cp * job.dp)
     rate = pick(local, rates.scale_up_ring, rates.network_ring / stages.slower)
     latency = pick(local, rates.scale_up_latency, rates.network_latency)
     hop = (2 * job.tokens * model.hidden / job.tp / rate + latency) * (pp > 1)
