@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clusterlab import interconnect
+from clusterlab.catalogue import machine as machine_of
 from clusterlab.contention import (
     NONE,
     PeriodicJob,
     Routes,
+    Stage,
     all_to_all_traffic,
     blocked_rates,
     buffer_time,
@@ -43,10 +46,12 @@ from clusterlab.contention import (
     torus_links,
     tree_traffic,
 )
+from clusterlab.parallelism.rates import reached
 from contention_witness import as_mappings, fill, run
 
 some = settings(max_examples=25)
 NDR = 50e9
+H100 = machine_of("H100 SXM")
 
 
 @st.composite
@@ -328,6 +333,15 @@ def test_more_queue_pairs_come_closer_to_spraying():
     assert slowest[-1] < best == NDR
 
 
+def test_flowlets_even_luck_out_but_not_what_collides_on_average():
+    """A flow that is hashed again at every pause gets the mean of its draws: better than to keep one, not spraying."""
+    fabric = clos(8, 4, 8, bandwidth=NDR)
+    source, target = np.arange(32), np.roll(np.arange(32), -8)
+    draws = max_min_rates(fabric.capacity, hashed(fabric, source, target, draws=200))
+    kept, flowlets = draws.min(axis=1).mean(), draws.mean(axis=0).min()
+    assert 1.5 * kept < flowlets < 0.75 * max_min_rates(fabric.capacity, sprayed(fabric, source, target)).min()
+
+
 def test_chosen_ways_are_never_worse_than_drawn_ones_and_pinned_ones_suit_shifts():
     fabric = clos(8, 8, 8, bandwidth=NDR)
     source = np.arange(64)
@@ -404,6 +418,36 @@ def test_a_ring_in_the_order_of_its_leaves_loses_nothing_to_a_thin_fabric_and_an
     pieces = [exchange_time(one, all_to_all_traffic(1e9, range(64)), sprayed).time for one in (thin, wide)]
     assert ring[0] == pytest.approx(ring[1])
     assert pieces[0] / pieces[1] == pytest.approx(8 * 56 / 63)
+
+
+@pytest.mark.parametrize(("down", "spines", "leaves"), [(8, 2, 4), (4, 4, 3), (6, 1, 2), (2, 1, 6)])
+def test_the_law_of_thin_leaves_is_what_flows_on_them_take(down, spines, leaves):
+    """A ring sends one flow of each leaf out, an all-to-all all but its own leaf's, a shift past the leaf all."""
+    thin, wide = (clos(down, leaves, up, bandwidth=NDR) for up in (spines, down))
+    hosts, over = np.arange(down * leaves), down / spines
+    past = (Stage(hosts[None], np.roll(hosts, -down)[None], 1e9),)
+    crossing = {
+        1 / down: ring_traffic(1e9, hosts),
+        (len(hosts) - down) / (len(hosts) - 1): all_to_all_traffic(1e9, hosts),
+        1: past,
+    }
+    for share, traffic in crossing.items():
+        slower = exchange_time(thin, traffic, sprayed).time / exchange_time(wide, traffic, sprayed).time
+        assert slower == pytest.approx(interconnect.crossing_slowdown(share, over))
+
+
+@pytest.mark.parametrize(("ranks", "stride"), [(16, 8), (8, 16), (4, 32), (2, 64), (2, 32), (8, 8), (128, 1)])
+def test_groups_of_a_layout_slow_down_as_their_flows_do(ranks, stride):
+    """128 GPUs in servers of eight on rails; a set of rails joins four servers, at 4:1. All groups send at once."""
+    thin, wide = (clos(4, 32, up, bandwidth=NDR, rails=8, domain=8, scale_up=9 * NDR) for up in (1, 4))
+    machine = replace(H100, domain=8, oversubscription=4, leaf=32)
+    group = reached(machine, "bf16").group(float(ranks), float(stride))
+    around = np.arange(128).reshape(-1, ranks, stride).swapaxes(1, 2).reshape(-1, ranks)
+    if stride == 1:  # a ring on each rail, through all servers
+        around = np.arange(128).reshape(16, 8).T
+    flows = ring_traffic(1e9, around)
+    slower = exchange_time(thin, flows, sprayed).time / exchange_time(wide, flows, sprayed).time
+    assert slower == pytest.approx(group.slower)
 
 
 def test_a_collective_beside_others_never_gains(flat):

@@ -10,6 +10,7 @@ import pytest
 from clusterlab.cli import main
 from clusterlab.cli.commands.explain import suspect_table
 from clusterlab.cli.commands.validate import TEMPLATE
+from clusterlab.contention import fullest_link
 from clusterlab.evidence import explain, predict_run, predict_runs, published_runs
 
 
@@ -71,9 +72,25 @@ def test_the_value_of_the_fault_is_found():
         first = explain(runs, row).suspects[0]
         assert first.name == name
         assert first.error < 0.02, "what is left is the grid of values"
-        assert ("flows collide" in first.says) == (name == "network")
         if name == "GEMMs":
             assert first.value / first.believed == pytest.approx(0.7, rel=0.03)
+
+
+@pytest.mark.parametrize(("source", "first"), [("mcore_h100_weak", "collisions"), ("llama3_paper_tab4", "network")])
+def test_collisions_are_a_suspect_apart_and_runs_under_one_leaf_tell(source, first):
+    """Flows that meet slow only what leaves the 256 GPUs of a set of leaves. Where all runs do, both say as much."""
+    runs = [run for run in published_runs()[0] if run.source == source and run.machine.name == "H100 SXM"]
+    beyond = shares("link_efficiency", network_ring=1 / 2.5)
+    faulty = [beyond(run) if run.layout.gpus > 256 else run for run in runs]
+    made = [replace(run, seconds=float(t)) for run, t in zip(runs, predict_runs(faulty).time, strict=True)]
+    suspects = {one.name: one for one in explain(made, made[-1].row).suspects}
+    assert next(iter(suspects)) == first
+    found = suspects["collisions"]
+    assert found.value == pytest.approx(2.5, rel=0.03)
+    assert found.error < 1e-3
+    # What would tell: the law of balls in bins, by queue pairs, on the 32 uplinks of the switch.
+    some = [f"{fullest_link(32 * pairs, 32) / pairs:.1f}" for pairs in (1, 4, 16)]
+    assert f"32 uplinks may take {some[0]}, {some[1]} and {some[2]} times as long" in found.measure
 
 
 def test_parts_and_gap_sum_to_the_measured_time():

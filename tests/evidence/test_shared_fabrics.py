@@ -26,8 +26,31 @@ def test_a_pair_that_is_counted_one_way_would_miss_the_measured_bisection():
     assert max_min_rates(fabric.capacity, hashed(fabric, one, np.roll(one, 256))).mean() > 0.5
 
 
-def test_every_bound_holds_and_the_predicted_overheads_are_as_published(claims):
-    assert all(claim.inside for claim in claims.values() if claim.role == "bound")
+# By 3 % and by 1 %; and by far, where adapters back off from a collision again and again, or nothing pauses a sender.
+MISSED = {"Myri-10G": 0.38, "Rail-only": 0.112, "UCCL": 2.5, "BlueField-2": 0.217}
+
+
+def test_every_other_figure_is_in_its_range_and_bounds_hold_but_one(claims):
+    assert {claim.run: claim.measured for claim in claims.values() if not claim.inside} == MISSED
+    assert [claim.run for claim in claims.values() if claim.role == "bound" and not claim.inside] == ["UCCL"]
+
+
+def test_the_worked_example_of_crux_is_met_to_its_last_digit(claims):
+    """Long job first: three steps each, (3 x 2 + 3 x 1)/24. Short one first: two and six, (2 x 2 + 6 x 1)/24."""
+    long_first, short_first = claims["Crux", 0.375], claims["Crux", 0.417]
+    assert (long_first.low, short_first.low) == pytest.approx((9 / 24, 10 / 24), rel=1e-12)
+    assert abs(short_first.error) < 1e-3
+
+
+def test_ports_that_a_hash_picks_cost_half_of_two_planes_where_flows_are_few(claims):
+    """One connection a port: both come in by one port, nearly surely on one of 16 adapters. Sixteen even out."""
+    claim = claims["HPN", 1.501]
+    assert claim.high == pytest.approx(2, abs=0.01)
+    assert claim.low == pytest.approx(1.37, abs=0.02)
+    assert claims["HPN", 1.637].inside
+
+
+def test_the_predicted_overheads_are_as_published(claims):
     ends = claims["Rail-only", 0.082], claims["Rail-only", 0.112]
     assert ends[0].inside
     assert ends[1].high == pytest.approx(ends[1].measured, rel=0.02)

@@ -765,6 +765,9 @@ MISTAKES = {
     "the shares of the mix must sum to 1, got 0.5": lambda: draw_jobs({1: (0.5, 1)}, gpus=8, load=1),
     "start must be before stop, got 5 and 5": lambda: simulate_cluster(JOBS, Cluster(4)).use(5, 5),
     "gpus must be at most 32, those of the cluster; got 33": lambda: simulate_cluster(Jobs([0], 33, 1), Cluster(4)),
+    "fabric must be a pair (sending, oversubscription), got 0.5": lambda: simulate_cluster(
+        JOBS, Cluster(4), fabric=0.5
+    ),
     "preemption must be a pair (restart, protected), got 600": lambda: simulate_cluster(
         JOBS, Cluster(4), preemption=600
     ),
@@ -776,6 +779,47 @@ MISTAKES = {
     "needed must be at most places, got 5 of 4": lambda: drain(4, 1.0, needed=5),
     "rate must be below servers / duration, got 1.2 of it": lambda: expected_wait(0.6, 4, servers=2),
 }
+
+
+# --- Where a job runs, and beside whom ------------------------------------------------------------------------------
+
+TWO_RACKS = Cluster(4, rack=2)  # of two nodes each, of eight GPUs
+
+
+def beside(durations, placement="spread", fabric=(0.5, 2.0)):
+    """Jobs of two nodes that all come at once."""
+    jobs = Jobs(arrival=np.zeros(len(durations)), gpus=np.full(len(durations), 16), duration=durations)
+    return simulate_cluster(jobs, TWO_RACKS, placement=placement, fabric=fabric)
+
+
+def test_two_jobs_that_cross_the_same_racks_slow_each_other_until_one_is_done():
+    """At 2:1 two nodes have one uplink's worth, for two flows: sending takes twice as long, half of the time."""
+    run = beside([100.0, 50.0])
+    assert run.end.tolist() == [125, 75]  # the second's 50 take 75; the first has done 50 by then, and 50 are left
+    assert run.stretch.tolist() == [1.25, 1.5]
+    packed = beside([100.0, 50.0], "pack")
+    assert packed.racks.tolist() == [1, 1]
+    assert packed.end.tolist() == [100, 50]
+    assert beside([100.0]).end.tolist() == [100], "one flow out of each rack has its uplink"
+
+
+def test_who_has_an_uplink_for_each_port_minds_no_neighbour():
+    assert beside([100.0, 50.0], fabric=(0.7, 1)).end.tolist() == [100, 50]
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "backfill", "conservative", "greedy"])
+def test_work_is_done_whatever_the_neighbours_and_none_is_slower_than_the_worst(policy):
+    mix = {8: (0.5, 3600), 16: (0.3, 3600), 64: (0.2, 7200)}
+    jobs = draw_jobs(mix, gpus=128, load=0.8, jobs=120, seed=4)
+    alone, shared = (
+        simulate_cluster(jobs, Cluster(16, rack=4), policy=policy, placement="spread", preemption=(60, 600), fabric=one)
+        for one in (None, (0.4, 4.0))
+    )
+    np.testing.assert_allclose(alone.stretch, 1)
+    assert np.all(shared.stretch >= 1 - 1e-9)
+    assert shared.stretch.max() <= 1 + 0.4 * 3 + 1e-9
+    assert shared.stretch.max() > 1.1
+    assert shared.use().total >= shared.use().useful >= alone.use().useful * (1 - 1e-9)
 
 
 def test_every_refusal_is_reached():

@@ -255,3 +255,26 @@ def test_the_interval_is_the_best_that_saving_allows():
     times = {f: outcome(replace(made, interval=made.interval * f)).time for f in (1, 1.2, 2, 4)}
     assert min(times, key=times.get) == 1
     assert made.interval >= max(made.step.time, made.checkpoint.time)
+
+
+# --- Thin leaves -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ratio", [1, 3, 7])
+def test_thin_leaves_save_switches_and_cost_what_crosses_them(llama, ratio):
+    """Gradients go around rings of neighbours, so only transfers between stages, which all cross, feel the leaves."""
+    made = design(LLAMA, Site(oversubscription=ratio), H100, META)
+    assert made.fabric.switches <= llama.fabric.switches
+    same = [getattr(made.step, name) == getattr(llama.step, name) for name in ("gemms", "tensor", "data", "bubble")]
+    assert all(same)
+    shown = {name: value for name, value, *_ in made._rows()}
+    if ratio == 1:
+        assert (made.step.time, made.thin) == (llama.step.time, 1)
+        assert "oversubscription" not in shown
+    else:
+        longer = made.step.time - llama.step.time
+        assert longer > 0
+        assert longer == pytest.approx(made.step.transfers - llama.step.transfers)
+        assert made.thin == pytest.approx(made.step.time / llama.step.time)
+        assert shown["oversubscription"].startswith(f"{ratio}:1 above {64 * ratio // (ratio + 1) * 8} GPUs: step +")
+    assert outcome(made).work == pytest.approx(made.training.steps * made.step.time)

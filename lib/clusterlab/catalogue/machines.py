@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from ..checks import nonnegative, positive, whole
-from ..quantities import BytesPerSecond, Count, FlopsPerSecond, PositiveBytes, Seconds
+from ..quantities import BytesPerSecond, Count, FlopsPerSecond, Number, PositiveBytes, Seconds
 from ..records import Explained, Rows, words
 from ..units import fmt
 from . import hardware
@@ -43,21 +43,24 @@ class Machine(Explained):
     #: To how many the scale-up link goes straight, a part of its bandwidth to each (a full mesh); ``None``: to
     #: switches.
     peers: Count | None = None
+    #: Downlink over uplink bandwidth of the leaves, and accelerators below one, or below one set of rails.
+    oversubscription: Number = 1
+    leaf: Count = 1
 
     def __post_init__(self) -> None:
         """Refuse what no machine has."""
         positive(**{f"peak {name}": peak for name, peak in self.peaks.items()})
-        names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth")
+        names = ("hbm_bandwidth", "hbm_capacity", "scale_up_bandwidth", "network_bandwidth", "oversubscription")
         positive(**{name: getattr(self, name) for name in names})
         latencies = ("scale_up_latency", "network_latency", "dispatch_latency")
         nonnegative(**{name: getattr(self, name) for name in latencies})
-        whole(domain=self.domain, **({} if self.peers is None else {"peers": self.peers}))
+        whole(domain=self.domain, leaf=self.leaf, **({} if self.peers is None else {"peers": self.peers}))
 
     def _rows(self) -> Rows:
         rows = [(self.name, "value")]
         rows += [(f"peak {name}", fmt(value, "FLOP/s")) for name, value in self.peaks.items()]
         units = {"bandwidth": "B/s", "capacity": "B", "latency": "s"}
-        names = [f.name for f in fields(self)][2:-3]
+        names = [f.name for f in fields(self)][2:-5]
         rows += [(words(n), fmt(getattr(self, n), units.get(n.rpartition("_")[2], ""))) for n in names]
         return [*rows, ("efficiency", self.efficiency.generation)]
 

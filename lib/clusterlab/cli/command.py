@@ -70,7 +70,7 @@ INPUTS = (
         "memory", "BYTES", "that a layout may need on an accelerator (nine tenths of what it has)", ("10GB", "300GB")
     ),
     Input("server-power", "WATTS", "of an accelerator with its share of a server (datasheet)", ("200W", "3kW")),
-    Input("oversubscription", "N", "of the leaves (1)", ("1", "8")),
+    Input("oversubscription", "N", "of the leaves: fewer switches, a longer step (1)", ("1", "8")),
     Input("software", "NAME", "training stack, such as 'NeMo 25.04' (any that is plausible)"),
     Input("restarts", "WHO", "of a job that failed: automatic (software), or 'by hand'"),
     Input("rate", "N", "serve instead: requests a second at the peak", ("0.1", "100k")),

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ..catalogue import SOFTWARE, Software
+from ..contention import fullest_link
 from ..model import PRECISIONS
 from ..parallelism import STEP_PARTS, Step, step
-from ..planning import plausible_stacks
+from ..planning import SWITCHES, plausible_stacks
 from ..records import Explained, Rows, summary
 from ..units import fmt
 from .training_runs import Run, RunBatch, batches, predict_run
@@ -34,7 +35,7 @@ class Suspect:
 
     ``value`` is what brings the runs of the source nearest, where the model believes ``believed``; both are ``None``
     for a switch. ``time`` is the predicted time of the run then, and ``error`` the mean absolute error of all runs of
-    the source, as a share of their measured time.
+    the source, as a share of their measured time. ``measure`` is what to measure next, to tell it from the others.
     """
 
     name: str
@@ -43,11 +44,7 @@ class Suspect:
     believed: float | None
     time: float
     error: float
-
-    @property
-    def measure(self) -> str:
-        """What to measure next, to tell it from the others."""
-        return _MEASURE.get(self.name, _MEASURE["software"])
+    measure: str
 
 
 # What tells a suspect from the others: one measurement of it alone.
@@ -56,7 +53,7 @@ _MEASURE = {
     "memory": "a copy or a triad of memory on one GPU (clusterlab expect says what it reaches)",
     "attention": "one layer's attention in a profiler; the name of the kernel that ran",
     "scale-up link": "all_reduce_perf inside a node, beside clusterlab expect",
-    "network": "all_reduce_perf across the nodes of the run, beside clusterlab expect",
+    "network": "all_reduce_perf on two nodes under one leaf, then on all of the run, beside clusterlab expect",
     "all-to-all": "alltoall_perf on the ranks of EP, beside clusterlab expect",
     "software": "the versions that the log prints at its start; the same run by another stack",
     "overlap of gradients": "a timeline of one step: does the reduce-scatter run beside the backward pass?",
@@ -147,7 +144,8 @@ def explain(runs: Sequence[Run], row: str) -> Explanation:
         if left < _BETTER * error:
             found = None if change.believed is None else value
             says = change.says if found is None else change.says.format(summary(found, change.unit))
-            judged.append((rank, Suspect(change.name, says, found, change.believed, float(times[here]), left)))
+            told = change.measure or _MEASURE.get(change.name, _MEASURE["software"])
+            judged.append((rank, Suspect(change.name, says, found, change.believed, float(times[here]), left, told)))
     ranked = tuple(suspect for _, suspect in sorted(judged, key=lambda pair: pair[0]))
     return Explanation(mine, predict_run(mine), len(near), error, ranked)
 
@@ -179,6 +177,7 @@ class _Change(NamedTuple):
     believed: float | None = None
     unit: str = ""
     unlikely: float = 0.0  # added to its rank
+    measure: str = ""  # where what tells it from the others depends on the machine
 
 
 def _times(questions: Sequence[RunBatch], change: _Change, values: np.ndarray) -> np.ndarray:
@@ -229,6 +228,7 @@ _UNCHANGED = _Change("nothing", "", lambda batch, _: _step(batch))
 def _changes(mine: Run) -> Iterator[_Change]:
     """Yield all that may be otherwise with a run like this."""
     yield from _shares(mine)
+    yield from _collisions(mine)
     for software in _other_stacks(mine):
         stack = f"a stack of {software.name}" if software.name.isdecimal() else software.name
         doubt = _NAMED_STACK if mine.stack else 0.0
@@ -287,6 +287,38 @@ def _reaching(record: str, keys: Sequence[str], believed: float) -> _Times:
     return times
 
 
+def _collisions(mine: Run) -> Iterator[_Change]:
+    """Yield flows that a hash sends up the same cable; only runs that no set of leaves holds have any.
+
+    The switch is the smallest on record that has ports of the network's rate; half of them are uplinks, each GPU of a
+    server is on a rail of its own. No more flows meet than on the fullest uplink of a leaf that sends all of them out.
+    An exchange among experts has many small flows, which even out.
+    """
+    ports = [one.ports for one in SWITCHES.values() if one.port == mine.machine.network_bandwidth]
+    if not ports:
+        return
+    up = min(ports) / 2
+    most, some, many = (float(fullest_link(up * pairs, up) / pairs) for pairs in (1, 4, 16))
+    rails = min(mine.machine.domain, _SERVER)
+
+    def times(batch: RunBatch, slower: np.ndarray) -> np.ndarray:
+        links = batch.machine.link_efficiency
+        across = np.where(np.asarray(batch.layout.gpus) > up * rails, slower, 1.0)
+        links = replace(links, network_ring=links.network_ring / across)
+        return _step(batch._replace(machine=replace(batch.machine, link_efficiency=links)))
+
+    told = (
+        "all_reduce_perf under one leaf, then across leaves with NCCL_IB_QPS_PER_CONNECTION 1, 4 and 16: hashed flows "
+        f"of {up:.0f} uplinks may take {most:.1f}, {some:.1f} and {many:.1f} times as long, a slow link always as long"
+    )
+    says, values = "as if flows collided, {} on the fullest uplink", np.geomspace(1.0, most, 25)
+    yield _Change("collisions", says, times, values, 1.0, unlikely=_NO_EVIDENCE, measure=told)
+
+
+_SERVER = 8  # accelerators of a server, at most
+_NO_EVIDENCE = 2e-3  # of error that collisions must save where a slow network explains as much
+
+
 def _shares(mine: Run) -> Iterator[_Change]:
     """Yield the shares of a datasheet that the run's chips and wires may reach."""
     by_bits = {2.0: "gemm", 1.0: "gemm_8"}
@@ -294,7 +326,7 @@ def _shares(mine: Run) -> Iterator[_Change]:
         ("GEMMs", "efficiency", by_bits.get(PRECISIONS[mine.workload.precision][1], "gemm_4"), "of peak"),
         ("memory", "efficiency", "memory", "of its bandwidth"),
         ("scale-up link", "link_efficiency", "scale_up_ring", "of its bandwidth"),
-        ("network", "link_efficiency", "network_ring", "of its bandwidth, as where flows collide"),
+        ("network", "link_efficiency", "network_ring", "of its bandwidth"),
         ("all-to-all", "link_efficiency", "all_to_all", "of its bandwidth"),
     ]
     kernel = mine.software.attention  # in multiples of the share

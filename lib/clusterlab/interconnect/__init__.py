@@ -38,6 +38,7 @@ from .topology import (
     Tier,
     Torus,
     bisection_bandwidth,
+    crossing_slowdown,
     fat_tree,
     fat_tree_capacity,
     hierarchy,
@@ -57,5 +58,5 @@ __all__ = [
     "hierarchical_all_to_all", "posted_all_to_all", "expert_all_to_all", "all_to_all_local_share", "pipelined_time",
     "Overlap", "overlap_stages", "exposed_time", "FatTree", "fat_tree_capacity", "fat_tree", "bisection_bandwidth",
     "Torus", "torus", "ScaleUp", "scale_up", "Tier", "TIERS", "Hierarchy", "hierarchy", "path_tier", "leaf_reach",
-    "path_bandwidth", "path_latency",
+    "path_bandwidth", "crossing_slowdown", "path_latency",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import catalogue
 from ..checks import Numeric, nonnegative, pick
-from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, law
+from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
 from ..units import fmt
 
@@ -670,6 +670,44 @@ def path_bandwidth(
     pod = network / leaf_oversubscription
     steps = (memory, scale_up, network, pod, pod / core_oversubscription)
     return sum(np.equal(tier, i) * step for i, step in enumerate(steps))
+
+
+@law
+def crossing_slowdown(crossing: Share, oversubscription: Multiple) -> Multiple:
+    r"""How many times as long traffic takes of which a share crosses thin leaves, where all ports send at once.
+
+    .. math:: \max(1,\; s\, o)
+
+    A leaf's ports send the bytes S of each host at their rate, and its uplinks, 1/o of that, the share that leaves.
+
+    Parameters
+    ----------
+    crossing
+        Share of what the ports under a leaf send that goes to hosts under others, s. A ring in the order of its hosts
+        sends 1/m out of a leaf that has m of them, since one of m hosts has its neighbour elsewhere; and a ring under
+        one leaf nothing. An all-to-all of n hosts sends (n - m)/(n - 1).
+    oversubscription
+        Downlink over uplink bandwidth of a leaf, o, at least 1.
+
+    Returns
+    -------
+    Multiple
+        1 as long as no more leaves than there are uplinks for.
+
+    Notes
+    -----
+    Derived: the fullest link sets the time, and that is a port or an uplink. Traffic is spread evenly over the uplinks;
+    collisions of flows lose more.
+
+    Examples
+    --------
+    Leaves of 32 hosts at 4:1. A ring does not feel them, an all-to-all of 64 hosts does, and neighbours of which none
+    is under the same leaf feel all of it.
+
+    >>> crossing_slowdown([1 / 32, 32 / 63, 1], 4).round(2)
+    array([1.  , 2.03, 4.  ])
+    """
+    return np.maximum(crossing * oversubscription, 1)
 
 
 @law

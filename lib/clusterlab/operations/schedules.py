@@ -146,6 +146,12 @@ class Schedule(Explained):
         return self._per_job(1, np.add, -1).astype(int) - self.evictions
 
     @property
+    def stretch(self) -> Multiple:
+        """How many times as long each job took at its work as alone: what its place and its neighbours cost."""
+        held = [attempt.gpus * (attempt.finish - attempt.begin - attempt.restart) for attempt in self.attempts]
+        return self._per_job(held, np.add, 0) / self.jobs.work
+
+    @property
     def slowdown(self) -> Multiple:
         """Seconds from arrival to end over the duration, of each job; durations under 10 s count as 10 s."""
         floor = np.maximum(self.jobs.duration, 10)

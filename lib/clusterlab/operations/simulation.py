@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import Numeric, choose, nonnegative, positive
-from ..quantities import PositiveSeconds, Seconds
+from ..checks import Numeric, at_least_one, choose, fraction, nonnegative, positive
+from ..quantities import Multiple, PositiveSeconds, Seconds, Share
 from .jobs import Cluster, Jobs
 from .making_room import grow, make_room
 from .schedules import Schedule
@@ -23,6 +23,7 @@ def simulate_cluster(
     order: str = "arrival",
     preemption: tuple[Seconds, Seconds] | None = None,
     elastic: tuple[Seconds, PositiveSeconds] | None = None,
+    fabric: tuple[Share, Multiple] | None = None,
 ) -> Schedule:
     r"""Run jobs through a cluster: who starts when, and on which GPUs.
 
@@ -50,6 +51,11 @@ def simulate_cluster(
         Running jobs may change their size, by factors of two between ``least`` and ``gpus``, ``settled`` seconds after
         they started or last did so, and then spend ``restart`` seconds. For a head that does not fit, jobs of no higher
         priority shrink, those of the lowest priority and the latest start first; when nobody waits, jobs grow.
+    fabric : (sending, oversubscription), optional
+        Jobs send for the share ``sending`` of the time that they take alone, around a ring of their nodes, and nothing
+        hides it. Each rack's uplinks are thinner than its ports by ``oversubscription``, and the jobs that lie on
+        several racks share them: how long a job takes hangs on where it runs, and beside whom. Limits are those of the
+        job alone; the scheduler stretches them by the most that neighbours can cost.
 
     Returns
     -------
@@ -64,7 +70,8 @@ def simulate_cluster(
     -----
     Source: Lifka 1995 (EASY backfilling), Mu'alem and Feitelson 2001 (conservative), Feitelson and Rudolph 1995 for the
     terms, Hu et al. 2021 for the shortest by GPU time first. Exact, event by event; a job's pace is in proportion to
-    its GPUs.
+    its GPUs. For the uplinks, :func:`clusterlab.interconnect.crossing_slowdown`, all jobs sending at the same time: an
+    upper bound, since they may take turns (:func:`clusterlab.contention.interleaved_period`).
 
     Examples
     --------
@@ -87,6 +94,12 @@ def simulate_cluster(
     if elastic is not None:
         restart, settled = _pair("elastic (restart, settled)", elastic)
         (rules["resize_time"],), (rules["settled"],) = nonnegative(restart=restart), positive(settled=settled)
+    if fabric is not None:
+        sending, thin = _pair("fabric (sending, oversubscription)", fabric)
+        (rules["sending"],), (rules["oversubscription"],) = (
+            fraction(sending=sending),
+            at_least_one(oversubscription=thin),
+        )
     if np.any(jobs.gpus > cluster.gpus):
         raise ValueError(f"gpus must be at most {cluster.gpus:,}, those of the cluster; got {np.max(jobs.gpus):,}")
     state, log = State(jobs, cluster, Rules(**rules)), []
@@ -94,6 +107,7 @@ def simulate_cluster(
         now, changed = state.advance()
         if changed:
             _schedule(state, now)
+            state.repace(now)
             next_asks = state.least[state.head] if state.waiting else 0
             log.append((now, int(state.free.sum()), state.wanted, next_asks))
     attempts = tuple(sorted(state.attempts, key=lambda attempt: (attempt.begin, attempt.job)))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..checks import Numeric
+from ..interconnect import crossing_slowdown
 from .jobs import Cluster, Jobs
 from .schedules import Attempt
 
@@ -28,14 +29,25 @@ class Rules:
     protected: float = np.inf  # seconds for which nobody is evicted; infinite: nobody ever is
     resize_time: float = 0.0  # seconds that a job loses when it changes its size
     settled: float = np.inf  # seconds for which nobody changes its size; infinite: nobody ever does
+    sending: float = 0.0  # share of its time for which a job alone waits for what it sends
+    oversubscription: float = 1.0  # of the racks' uplinks
 
 
 class Running(NamedTuple):
-    """A job that runs: since when, when it will end, and when it will have ended as it has asked."""
+    """A job that runs: since when, when it will end, and when it will have ended as it has asked.
+
+    ``racks`` are those that it lies on, ``width`` the share of a node's ports that its ring has. From ``since`` on it
+    takes ``pace`` times as long as alone, after ``rest`` seconds of restart.
+    """
 
     begin: float
     end: float
     latest: float
+    racks: np.ndarray
+    width: float
+    since: float
+    rest: float
+    pace: float = 1.0
 
 
 class State:
@@ -128,24 +140,55 @@ class State:
         size = int(taken.sum())
         self._take(job, taken)
         end = now + self.extra[job] + self.left[job] / size
-        self.running[job] = Running(now, end, self.promise(now, job, size))
+        racks = np.unique(np.flatnonzero(taken) // self.cluster.rack)
+        width = float(taken[taken > 0].min()) / self.cluster.node_size
+        self.running[job] = Running(now, end, self.promise(now, job, size), racks, width, now, self.extra[job])
         heapq.heappush(self.events, (end, END, job))
         if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
             self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
 
     def promise(self, now: Numeric, job: int, size: int) -> Numeric:
-        """When a job that starts now will have ended, as it has asked."""
-        return now + self.extra[job] + self.asked[job] / size
+        """When a job that starts now will have ended at the latest, as it has asked: beside the worst neighbours."""
+        worst = 1 + self.rules.sending * (self.rules.oversubscription - 1)
+        return now + self.extra[job] + self.asked[job] / size * worst
+
+    def repace(self, now: float) -> None:
+        """Let the jobs that cross racks share the uplinks: who runs has changed.
+
+        A ring sends one flow out of each rack that it lies on, as wide as its narrowest node. All are taken to send at
+        once.
+        """
+        if not self.rules.sending or self.rules.oversubscription <= 1:
+            return
+        met = np.zeros(self.cluster.nodes // self.cluster.rack)
+        for run in self.running.values():
+            met[run.racks] += run.width * (len(run.racks) > 1)
+        for job, run in list(self.running.items()):
+            crossing = met[run.racks].max() / self.cluster.rack if len(run.racks) > 1 else 0.0
+            slower = float(crossing_slowdown.unchecked(crossing, self.rules.oversubscription))
+            pace = 1 + self.rules.sending * (slower - 1)
+            if pace != run.pace:
+                run = self._work(now, job)
+                end = now + run.rest + self.left[job] / int(self.held[job].sum()) * pace
+                self.running[job] = run._replace(end=end, pace=pace)
+                heapq.heappush(self.events, (end, END, job))
+
+    def _work(self, now: float, job: int) -> Running:
+        """Count what a job has done by now, and return it as it is then."""
+        run = self.running[job]
+        lost = min(run.rest, now - run.since)
+        done = (now - run.since - lost) * int(self.held[job].sum()) / run.pace
+        self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
+        self.running[job] = run._replace(since=now, rest=run.rest - lost)
+        return self.running[job]
 
     def leave(self, now: float, job: int, extra: float = 0.0, *, evicted: bool = False) -> None:
         """Take a job off its GPUs; if it starts again, it will lose so many seconds first."""
-        taken = self.held[job].copy()
-        size, begin = int(taken.sum()), self.running.pop(job).begin
+        taken, begin = self.held[job].copy(), self._work(now, job).begin
+        del self.running[job]
         lost = min(self.extra[job], now - begin)
         places = tuple((int(node), int(taken[node])) for node in np.flatnonzero(taken))
         self.attempts.append(Attempt(job, begin, now, lost, places, evicted))
-        done = (now - begin - lost) * size
-        self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
         self.extra[job] = extra
         self._take(job, -taken)
 

@@ -9,7 +9,7 @@ from ..checks import larger, pick, some, total
 from ..interconnect import exposed_time
 from ..model import Rank, Transformer
 from ..quantities import Bytes, Number, Seconds, Share
-from .rates import Rates
+from .rates import Group, Rates
 from .work import Compute, Job, Weights
 
 # --- Inside the layers -----------------------------------------------------------------------------------------------
@@ -47,13 +47,7 @@ def layer_communication(
     tensor = _tensor_parallel(model, rates, software, job, rank, compute)
     ring, exposed_context = _context_parallel(model, rates, software, job, rank, compute)
     expert_forward, expert, exposed_expert = _expert_parallel(model, rates, software, job, compute)
-    return Communication(
-        tensor=tensor,
-        exposed_context=exposed_context,
-        exposed_expert=exposed_expert,
-        expert_forward=expert_forward,
-        total=tensor.total + ring + expert,
-    )
+    return Communication(tensor, exposed_context, exposed_expert, expert_forward, tensor.total + ring + expert)
 
 
 def _tensor_parallel(
@@ -62,7 +56,7 @@ def _tensor_parallel(
     """Each block ends in an all-reduce, which hides behind GEMMs where the software does that."""
     tp, kappa = job.tp, software.contention_scale_up
     size = 2 * job.tokens * model.hidden
-    all_reduce = 2 * rates.ring(size, tp, rates.local_ranks(tp)) * (tp > 1)
+    all_reduce = 2 * rates.ring(size, rates.group(tp)) * (tp > 1)
     forward = total([count * block.all_reduces(model, rank) for count, block in model.counted]) * all_reduce
     backward = forward * pick(job.sequence_parallel, 1.5, 1.0)  # the split inputs are gathered once more
     skipped: Number = 0.0
@@ -77,13 +71,8 @@ def _tensor_parallel(
     if software.tensor_overlap_backward:  # behind the weight gradients
         exposed_backward = exposed_time.unchecked(backward, compute.backward.gemms / 2, contention=kappa)
     exposed_recompute = recompute * exposed_forward / pick(forward > 0, forward, 1.0)
-    return TensorParallel(
-        all_reduce=all_reduce,
-        forward=exposed_forward,
-        backward=exposed_backward,
-        recompute=exposed_recompute,
-        total=forward + backward + recompute,
-    )
+    shown = exposed_forward, exposed_backward, exposed_recompute
+    return TensorParallel(all_reduce, *shown, forward + backward + recompute)
 
 
 def _context_parallel(
@@ -97,11 +86,11 @@ def _context_parallel(
     cp, full = job.cp, job.full
     if not some(cp > 1):
         return 0.0, 0.0
-    local_ranks, around = rates.local_ranks(cp, job.tp), 0.0
+    ring, around = rates.group(cp, job.tp), 0.0
     for count, block in model.counted:
         size = 2 * job.tokens * cp * block.context_elements(model, rank.tp)
         if some(size > 0):
-            around = around + count * rates.ring(size, cp, local_ranks) * (cp > 1)
+            around = around + count * rates.ring(size, ring) * (cp > 1)
     forward, backward = around, 2 * around
     if software.context_overlap:
         first, rest = around / cp, 1 - 1 / cp
@@ -125,7 +114,7 @@ def _expert_parallel(
     total = forward * (2 + job.full)
     if not software.expert_overlap:
         return forward, total, total
-    kappa = _contention(software, rates.local_ranks(ep), ep)
+    kappa = _contention(software, rates.group(ep))
     behind = (job.microbatches > 1) * compute.time  # another microbatch, if there is one
     return forward, total, exposed_time.unchecked(total, behind, contention=kappa)
 
@@ -134,9 +123,9 @@ def stage_transfers(
     model: Transformer, machine: Machine, rates: Rates, software: Software, job: Job
 ) -> tuple[Seconds, Seconds]:
     """Return the seconds of transfers between pipeline stages: those that are exposed, and all."""
-    pp = job.pp
+    pp, stages = job.pp, rates.group(job.pp, job.tp * job.cp * job.dp)
     local = job.tp * job.cp * job.dp * pp <= machine.domain
-    rate = pick(local, rates.scale_up_ring, rates.network_ring)
+    rate = pick(local, rates.scale_up_ring, rates.network_ring / stages.slower)
     latency = pick(local, rates.scale_up_latency, rates.network_latency)
     hop = (2 * job.tokens * model.hidden / job.tp / rate + latency) * (pp > 1)
     fill, steady = 2 * (pp - 1) * hop, 2 * job.chunks * job.microbatches * hop
@@ -154,46 +143,34 @@ class Shards(NamedTuple):
 
     dense_params: Number
     expert_params: Number
-    ranks: Number
-    local_ranks: Number
-    expert_ranks: Number
-    local_expert_ranks: Number
+    group: Group
+    expert_group: Group
 
     def collective(self, rates: Rates, bytes_per_parameter: Bytes, messages: Number = 1.0) -> Seconds:
         """Return the seconds to gather or reduce-scatter so many bytes of each parameter, once."""
         time: Seconds = 0.0
-        dense, experts = self.ranks > 1, self.expert_ranks > 1
+        dense, experts = self.group.ranks > 1, self.expert_group.ranks > 1
         if some(dense):
-            time = rates.ring(bytes_per_parameter * self.dense_params, self.ranks, self.local_ranks, messages) * dense
+            time = rates.ring(bytes_per_parameter * self.dense_params, self.group, messages) * dense
         if some(experts):
-            size = bytes_per_parameter * self.expert_params
-            time = time + rates.ring(size, self.expert_ranks, self.local_expert_ranks, messages) * experts
+            time = time + rates.ring(bytes_per_parameter * self.expert_params, self.expert_group, messages) * experts
         return time
 
     def updated(self, zero: Number) -> Number:
         """Return the parameters that the optimizer of a rank updates."""
-        dense = self.dense_params / pick(zero >= 1, self.ranks, 1.0)
-        return dense + self.expert_params / pick(zero >= 1, self.expert_ranks, 1.0)
+        dense = self.dense_params / pick(zero >= 1, self.group.ranks, 1.0)
+        return dense + self.expert_params / pick(zero >= 1, self.expert_group.ranks, 1.0)
 
 
 def shards_of(model: Transformer, rates: Rates, job: Job, weights: Weights) -> Shards:
     """Return what of the weights a rank has, and who shares it."""
     tp, pp, ranks = job.tp, job.pp, job.sharding_ranks
     ends = model.vocab * model.hidden / tp * (1 + (pp == 1) * (not model.tied))
-    expert_ranks: Number = 1.0
-    local_expert_ranks: Number = 1.0
+    experts = Group(1.0, 1.0, 1.0)
     if some(weights.routed):
         stride = job.ep * job.expert_tp
-        expert_ranks = larger(tp * ranks / stride, 1.0)
-        local_expert_ranks = rates.local_ranks(expert_ranks, stride)
-    return Shards(
-        dense_params=weights.dense / pp + ends,
-        expert_params=weights.routed / pp,
-        ranks=ranks,
-        local_ranks=rates.local_ranks(ranks, tp),
-        expert_ranks=expert_ranks,
-        local_expert_ranks=local_expert_ranks,
-    )
+        experts = rates.group(larger(tp * ranks / stride, 1.0), stride)
+    return Shards(weights.dense / pp + ends, weights.routed / pp, rates.group(ranks, tp), experts)
 
 
 class Windows(NamedTuple):
@@ -227,15 +204,15 @@ def data_parallel(
     if some(job.zero >= 3):
         exposed_3, total_3 = _sharded_weights(model, rates, software, job, shards, windows)
         exposed, total = pick(job.zero >= 3, exposed_3, exposed), pick(job.zero >= 3, total_3, total)
-    groups = job.dp * job.cp / shards.ranks
+    groups = job.dp * job.cp / shards.group.ranks
     if some(groups > 1):
         exposed_groups, total_groups = _between_groups(rates, software, job, shards, windows, groups)
         exposed, total = exposed + exposed_groups, total + total_groups
     return exposed, total
 
 
-def _contention(software: Software, local_ranks: Number, ranks: Number) -> Share:
-    return pick(local_ranks < ranks, software.contention_network, software.contention_scale_up)
+def _contention(software: Software, group: Group) -> Share:
+    return pick(group.local < group.ranks, software.contention_network, software.contention_scale_up)
 
 
 def _replicated_weights(
@@ -250,7 +227,7 @@ def _replicated_weights(
     total = times * scatter + second
     if not software.data_overlap:
         return total, total
-    kappa = _contention(software, shards.local_ranks, shards.ranks)
+    kappa = _contention(software, shards.group)
     backward = windows.backward + windows.recompute
     exposed_second = exposed_time.unchecked(second, windows.forward, contention=kappa)
     sharded = times * exposed_time.unchecked(scatter, backward, contention=kappa) + exposed_second
@@ -261,7 +238,7 @@ def _sharded_weights(
     model: Transformer, rates: Rates, software: Software, job: Job, shards: Shards, windows: Windows
 ) -> tuple[Seconds, Seconds]:
     """ZeRO 3: weights and gradients travel for every microbatch, a layer at a time, the first of them exposed."""
-    kappa = _contention(software, shards.local_ranks, shards.ranks)
+    kappa = _contention(software, shards.group)
     pieces, backward = larger(model.layers / job.pp, 1.0), windows.backward + windows.recompute
     if software.zero3_gather_rate is None:
         gather = shards.collective(rates, 2.0, pieces)
@@ -271,14 +248,11 @@ def _sharded_weights(
         exposed = exposed + exposed_time.unchecked(gather + scatter, backward * but_first, contention=kappa)
     else:
         size = 2 * (shards.dense_params + shards.expert_params)
-        waits = rates.ring(0.0, shards.ranks, shards.local_ranks, pieces)
-        gather = (size / software.zero3_gather_rate + waits) * (shards.ranks > 1)
+        waits = rates.ring(0.0, shards.group, pieces)
+        gather = (size / software.zero3_gather_rate + waits) * (shards.group.ranks > 1)
         each = (3 + job.full) * gather  # once more for recomputation, and the gradients, which nothing hides
-        exposed = (
-            gather
-            + exposed_time.unchecked(gather, windows.forward, contention=kappa)
-            + exposed_time.unchecked(gather, windows.backward, contention=kappa)
-        )
+        exposed = gather + exposed_time.unchecked(gather, windows.forward, contention=kappa)
+        exposed = exposed + exposed_time.unchecked(gather, windows.backward, contention=kappa)
         exposed = exposed + job.full * exposed_time.unchecked(gather, windows.recompute, contention=kappa)
     return job.microbatches * exposed, job.microbatches * each
 
@@ -287,10 +261,10 @@ def _between_groups(
     rates: Rates, software: Software, job: Job, shards: Shards, windows: Windows, groups: Number
 ) -> tuple[Seconds, Seconds]:
     """Hybrid sharding: each rank sums its shard of the gradients with the other groups, once a step."""
-    shard = shards.dense_params / shards.ranks + shards.expert_params / shards.expert_ranks
-    local_ranks = rates.local_ranks(groups, job.tp * shards.ranks)
-    total = 2 * rates.ring(software.gradient_bytes * shard, groups, local_ranks) * (groups > 1)
+    shard = shards.dense_params / shards.group.ranks + shards.expert_params / shards.expert_group.ranks
+    group = rates.group(groups, job.tp * shards.group.ranks)
+    total = 2 * rates.ring(software.gradient_bytes * shard, group) * (groups > 1)
     if not software.data_overlap:
         return total, total
-    kappa = _contention(software, local_ranks, groups)
+    kappa = _contention(software, group)
     return exposed_time.unchecked(total, windows.backward + windows.recompute, contention=kappa), total

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..catalogue import Machine, Software, find
-from ..checks import ceiling, floor, larger, pick
-from ..interconnect import expert_all_to_all, multi_node_ring, pipelined_time
+from ..checks import ceiling, floor, larger, pick, smaller
+from ..interconnect import crossing_slowdown, expert_all_to_all, multi_node_ring, pipelined_time
 from ..model import PRECISIONS
-from ..quantities import Bytes, BytesPerSecond, Flops, FlopsPerSecond, Number, Seconds, Share
+from ..quantities import Bytes, BytesPerSecond, Flops, FlopsPerSecond, Multiple, Number, Seconds, Share
 from ..roofline import kernel_time
+
+
+class Group(NamedTuple):
+    """Ranks of a collective: all, those in each scale-up domain, and how many times as long its bytes take outside."""
+
+    ranks: Number
+    local: Number
+    slower: Multiple
 
 
 class Rates(NamedTuple):
@@ -31,6 +39,8 @@ class Rates(NamedTuple):
     network_latency: Seconds
     dispatch_latency: Seconds
     domain: Number
+    oversubscription: Number
+    leaf: Number
 
     def kernel_time(self, flops: Flops, moved: Bytes) -> Seconds:
         """Seconds of a GEMM at the precision of the layers."""
@@ -40,22 +50,26 @@ class Rates(NamedTuple):
 
     def kernel_time_16(self, flops: Flops, moved: Bytes) -> Seconds:
         """Seconds of a GEMM at 16 bits, whatever the layers have."""
-        return kernel_time.unchecked(
-            flops, moved, peak=self.gemm_16, bandwidth=self.memory, overlap_loss=self.overlap_loss
-        )
+        return self._replace(gemm=self.gemm_16).kernel_time(flops, moved)
 
-    def local_ranks(self, ranks: Number, stride: Number = 1.0) -> Number:
-        """Ranks of a group in one scale-up domain, equal in all; neighbours of the group are ``stride`` ranks apart."""
-        most = floor(self.domain / stride)
-        return ranks / ceiling(ranks / larger(pick(most < ranks, most, ranks), 1.0))
+    def group(self, ranks: Number, stride: Number = 1.0) -> Group:
+        """A group whose neighbours are ``stride`` ranks apart: under each leaf, one node's next is under another."""
+        local, slower = _inside(self.domain, ranks, stride), 1.0
+        if self.oversubscription > 1:
+            under = _inside(self.leaf, ranks, stride)
+            slower = self._slower((under < ranks) * local / under)
+        return Group(ranks, local, slower)
 
-    def ring(self, size: Bytes, ranks: Number, local_ranks: Number, messages: Number = 1.0) -> Seconds:
-        """Seconds of an all-gather or a reduce-scatter of ``size`` bytes, ``local_ranks`` in each domain."""
+    def _slower(self, crossing: Share) -> Multiple:
+        return crossing_slowdown.unchecked(smaller(crossing, 1.0), self.oversubscription)
+
+    def ring(self, size: Bytes, group: Group, messages: Number = 1.0) -> Seconds:
+        """Seconds of an all-gather or a reduce-scatter of ``size`` bytes."""
         cost = multi_node_ring.unchecked(
             size,
-            ranks,
-            node_size=local_ranks,
-            bandwidth=self.network_ring,
+            group.ranks,
+            node_size=group.local,
+            bandwidth=self.network_ring / group.slower,
             latency=self.network_latency,
             node_bandwidth=self.scale_up_ring,
             node_latency=self.scale_up_latency,
@@ -67,19 +81,27 @@ class Rates(NamedTuple):
         self, size: Bytes, ranks: Number, experts_per_token: Number, node_limit: Number | None = None
     ) -> Seconds:
         """Seconds of sending ``size`` bytes of tokens from each rank to their experts, on so many nodes at most."""
-        local_ranks = self.local_ranks(ranks)
+        local, slower = _inside(self.domain, ranks), 1.0
+        if self.oversubscription > 1:
+            slower = self._slower((ranks - _inside(self.leaf, ranks)) / pick(local < ranks, ranks - local, 1.0))
         cost = expert_all_to_all.unchecked(
             size,
             ranks,
             experts_per_token=experts_per_token,
-            node_size=local_ranks,
-            bandwidth=self.network_all_to_all,
+            node_size=local,
+            bandwidth=self.network_all_to_all / slower,
             latency=self.network_latency,
             node_bandwidth=self.scale_up_all_to_all,
             node_latency=self.scale_up_latency,
             node_limit=node_limit,
         )
-        return cost.latency + self.dispatch_latency * (local_ranks < ranks) + cost.transfer
+        return cost.latency + self.dispatch_latency * (local < ranks) + cost.transfer
+
+
+def _inside(held: Number, ranks: Number, stride: Number = 1.0) -> Number:
+    """Ranks of a group in each domain, or under each leaf, that holds so many; equal in all."""
+    most = floor(held / stride)
+    return ranks / ceiling(ranks / larger(pick(most < ranks, most, ranks), 1.0))
 
 
 def reached(machine: Machine, precision: str, software: Software | None = None) -> Rates:
@@ -107,4 +129,6 @@ def reached(machine: Machine, precision: str, software: Software | None = None) 
         network_latency=machine.network_latency,
         dispatch_latency=machine.dispatch_latency,
         domain=machine.domain,
+        oversubscription=machine.oversubscription,
+        leaf=machine.leaf,
     )

@@ -94,6 +94,20 @@ def fabric(gpus: Amount, hosts: Amount, chips: Machine, site: Site) -> Fabric:
     return Fabric(name=names if np.ndim(names) else str(names), **columns)
 
 
+def wired(chips: Machine, site: Site) -> Machine:
+    """A machine under leaves that are as thin as the site's.
+
+    Accelerators of a server are on a rail each, so neighbours meet under one set of leaves. Of the switches that fit,
+    the one with the fewest ports sets how many: the smaller a leaf, the more crosses.
+    """
+    if site.oversubscription <= 1 or is_torus(chips.name):
+        return chips
+    switch = min(_fitting(chips, site), key=lambda one: one.ports)
+    ratio, server = _ratio(switch, site), server_of(chips.name, site, CENTRAL)
+    down = switch.ports * ratio / (1 + ratio)
+    return replace(chips, oversubscription=ratio, leaf=round(down) * round(server.gpus))
+
+
 def _fitting(chips: Machine, site: Site) -> list[Switch]:
     """The switches that speak the link of a network, or any with ports of its rate where none is named."""
     fitting = [one for one in SWITCHES.values() if one.port == chips.network_bandwidth]

@@ -23,7 +23,7 @@ from ..records import Rows, words
 from ..scaling import cost_per
 from ..serving import Frontier, Replica, Service, disaggregate, frontier
 from ..units import day, fmt, year
-from .building import Building, Supply, build, fabric, server_of, supply
+from .building import Building, Supply, build, fabric, server_of, supply, wired
 from .result import (
     Binding,
     InfeasibleError,
@@ -202,7 +202,7 @@ def _frontiers(
     """Every layout and batch of each accelerator and size of replica on which the model fits."""
     names = site.accelerators
     for i, name in enumerate(names):
-        chips = machine(name, network=site.network)
+        chips = wired(machine(name, network=site.network), site)
         replica = Replica(asked.model, chips, formats=asked.formats)
         for j, size in enumerate(_REPLICAS):
             if progress:

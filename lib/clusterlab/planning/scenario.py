@@ -226,7 +226,8 @@ class Site(Explained):
     server_power
         Of an accelerator with its share of its server, where no datasheet has it.
     oversubscription
-        Of the leaves, as in :func:`clusterlab.interconnect.fat_tree`.
+        Of the leaves, as in :func:`clusterlab.interconnect.fat_tree`. It saves switches, and what of a step crosses
+        leaves takes longer, as :func:`clusterlab.interconnect.crossing_slowdown` says; collisions lose more.
     software : str
         A training stack as people write it (:func:`clusterlab.planning.stack`): ``"NeMo 25.04"``. By default nobody
         knows it: a plan is laid out for the usual one, of 2024, and its step may be by any that is plausible.

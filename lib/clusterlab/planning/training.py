@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import catalogue, failures, parallelism, power
-from ..catalogue import SOFTWARE, Machine, machine
+from ..catalogue import SOFTWARE, Machine
 from ..failures import Checkpoint, Estimate, Job, RunTime, SparePool
 from ..model import Layout, parameters
 from ..parallelism import footprint, step
-from ..quantities import Amount, Bytes, BytesPerSecond, Number, Seconds
+from ..quantities import Amount, Bytes, BytesPerSecond, Multiple, Number, Seconds
 from ..records import Rows, summary
 from ..units import day, hour
-from .building import Building, Server, Supply, build, server_of, spare_servers, supply
+from .building import Building, Server, Supply, build, server_of, spare_servers, supply, wired
 from .mixtures import mixture
 from .result import Sensitivity, counted, intervals, sensitivities
 from .scenario import CENTRAL, Scenario, Site, Training
@@ -61,12 +61,19 @@ class Design(Building):
         """Ends of the interval of the step in multiples of its time; of the mixture, where no software is named."""
         timed = self.step
         if self.site.software is None:
-            chips = machine(self.accelerator, network=self.site.network)
-            run = self.training.model, chips, self.training.workload, self.layout
-            names = plausible_stacks(chips.name, year=PLANNED)
+            run = self.training.model, self.machine, self.training.workload, self.layout
+            names = plausible_stacks(self.machine.name, year=PLANNED)
             mixed = mixture([step(*run, software=SOFTWARE[name]) for name in names])
             return float(mixed.low / timed.time), float(mixed.high / timed.time)
         return float(timed.spread_low), float(timed.spread_high)
+
+    @property
+    def thin(self) -> Multiple:
+        """How many times as long the step takes as over leaves of 1:1, in the same layout."""
+        if self.machine.oversubscription <= 1:
+            return 1.0 + 0.0 * self.step.time
+        even = replace(self.machine, oversubscription=1), self.training.workload, self.layout
+        return self.step.time / step(self.training.model, *even, software=self.site.stack_on(self.accelerator)).time
 
     @property
     def memory(self) -> Bytes:
@@ -79,6 +86,9 @@ class Design(Building):
         rows = [("", "value"), ("accelerator", self.accelerator), ("GPUs", counted(self.gpus)), ("layout", layout)]
         rows += [("servers", counted(self.servers)), ("spare servers", counted(self.spares))]
         rows += [("racks", counted(self.racks)), ("switches", f"{counted(self.fabric.switches)} {self.fabric.name}")]
+        if self.machine.oversubscription > 1:
+            leaves = f"{self.machine.oversubscription:.3g}:1 above {self.machine.leaf:.0f} GPUs"
+            rows.append(("oversubscription", f"{leaves}: step +{summary(self.thin - 1, '%')}"))
         rows += [("cables", counted(self.fabric.cables)), ("storage", summary(self.storage_bandwidth, "B/s"))]
         rows += [("checkpoint", summary(self.checkpoint.size, "B")), ("every", summary(self.interval, "s"))]
         low, high = self.step_ends
@@ -122,7 +132,7 @@ def design(
     (2048.0, 40.0, 'QM9700')
     """
     scenario = CENTRAL if scenario is None else scenario
-    software = site.stack_on(chips.name)
+    software, chips = site.stack_on(chips.name), wired(chips, site)
     timed = step(training.model, chips, training.workload, layout, software=software)
     gpus, server = np.asarray(layout.gpus, float)[()], server_of(chips.name, site, scenario)
     servers = np.ceil(gpus / server.gpus)

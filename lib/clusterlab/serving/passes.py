@@ -535,10 +535,10 @@ def _along_both(
         for x in powers:
             y = tp / (gather * x)
             some = 2 * tokens / gather  # bytes of a column of the stream
-            time = 2 * rates.ring(some * model.hidden / x, larger(y, 1.0), larger(y, 1.0))
-            time = time + 2 * rates.ring(some * wide / 2 / larger(y, 1.0), x, x)
+            time = 2 * rates.ring(some * model.hidden / x, rates.group(larger(y, 1.0)))
+            time = time + 2 * rates.ring(some * wide / 2 / larger(y, 1.0), rates.group(x))
             size = formats.of(feeds_forward=block.feeds_forward)[1]
-            time = time + rates.ring(size * weights * gather / tp, gather, gather)
+            time = time + rates.ring(size * weights * gather / tp, rates.group(gather))
             best = smaller(best, pick(y >= 1, time, np.inf))
     if not (moved := block.exchanged(model)):
         return best
