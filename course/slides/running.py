@@ -54,7 +54,8 @@ def executed(
         else:
             yield path, notebook
     if others:
-        say(f"running {", ".join(path.stem for path in others)} (what `make book` has run is there already)")
+        names = ", ".join(path.stem for path in others)
+        say(f"running {names} (what `make book` has run is there already)")
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for path, notebook in zip(others, threads.map(run, others), strict=True):
             cache.cache_notebook_bundle(CacheBundleIn(notebook, str(path)), check_validity=False, overwrite=True)
