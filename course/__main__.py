@@ -110,7 +110,11 @@ def _done(given: argparse.Namespace, students: list[roster.Student]) -> str:
 
 def _essays(folder: Path) -> list[str]:
     """Where the open questions wait, without nbgrader."""
-    return [f"open questions, each with everybody's answers: {folder} (their points go into marks.csv)"] if folder.exists() else []
+    return (
+        [f"open questions, each with everybody's answers: {folder} (their points go into marks.csv)"]
+        if folder.exists()
+        else []
+    )
 
 
 if __name__ == "__main__":

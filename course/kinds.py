@@ -103,7 +103,8 @@ class Flaw(Question):
 
     def symptom(self, line: int) -> str:
         """What is said to who mends a line that is only wrong with the one before it."""
-        return f"Line {line} should say that in the end, but it only goes on from a line before it that is wrong by itself."
+        told = "should say that in the end, but it only goes on from a line before it that is wrong by itself."
+        return f"Line {line} {told}"
 
 
 class Line(NamedTuple):

@@ -44,7 +44,11 @@ TEACHES |= {
     "parallelism": ("sharding", "parallelism", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
-TEACHES |= {"operations": ("operations", "queue", "on_call"), "power": ("power", "hall"), "scaling": ("scaling", "cost")}
+TEACHES |= {
+    "operations": ("operations", "queue", "on_call"),
+    "power": ("power", "hall"),
+    "scaling": ("scaling", "cost"),
+}
 TEACHES |= {"planning": ("plan",)}
 RECORDS = {"Layout", "Workload"}
 # What closes a chapter teaches nothing, and what a page only computes with teaches nothing either.

@@ -233,7 +233,8 @@ def report(folder: Path, students: Sequence[Student]) -> str:
         said = "".join(f"  {cell:>13}" for cell in cells) if student.id in found else "  no file"
         lines.append(student.id.ljust(width) + said)
     made = [
-        f"{len(who):>4} of {len(students)} students, {times:>3}x  {page}: {why}" for page, why, who, times in most(found, known)[:12]
+        f"{len(who):>4} of {len(students)} students, {times:>3}x  {page}: {why}"
+        for page, why, who, times in most(found, known)[:12]
     ]
     lines += ["", "Mistakes made most:", *made] if made else ["", "No known mistake was made."]
     if refused:

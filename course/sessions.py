@@ -188,8 +188,8 @@ def weeks(plan: Plan) -> str:
         asked = "<br>".join(f"[{question}](sessions.md#{slug(heading)})" for heading, question in numbered)
         pages = dict.fromkeys(section.chapter for session in week.sessions for section in session.read)
         read = ", ".join(f"[{name.replace('_', ' ')}]({name}.ipynb)" for name in pages)
-        given = "; ".join(filter(None, [week.set, week.labs and f"lab {' or '.join(week.labs)}"]))
-        rows.append(f"| {number} | {asked} | {read or 'none'} | {given} |")
+        lab = f"; lab {' or '.join(week.labs)}" if week.labs else ""
+        rows.append(f"| {number} | {asked} | {read or 'none'} | {week.set}{lab} |")
     left = ", ".join(f"[{title(name)}]({name}.ipynb)" for name in plan.readings)
     table = [
         "| week | its two sessions | pages | set, lab |",

@@ -4,7 +4,19 @@ import sys
 from pathlib import Path
 
 CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "contention", "sharding", "parallelism", "step", "serving")
-CHAPTERS += ("rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "scaling", "cost", "plan")
+CHAPTERS += (
+    "rack",
+    "fleet",
+    "post_training",
+    "failures",
+    "operations",
+    "queue",
+    "on_call",
+    "power",
+    "scaling",
+    "cost",
+    "plan",
+)
 
 # The book's own extensions set formulas and start figures; Sphinx finds them by _config.yml, and slides by this.
 EXTENSIONS = str(Path(__file__).parents[2] / "sphinx_ext")

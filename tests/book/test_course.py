@@ -357,7 +357,11 @@ def test_a_plain_notebook_checks_itself(checking):
         for why, value in question.mistakes.items():
             assert judged(float(value)) == ("mistake", f"{why} Hint: {question.hints[0]}")
         for line, value in getattr(question, "later", {}).items():
-            assert judged(f"{line}: {value!r}") == question.judge(f"{line}: {value!r}") == ("mistake", question.symptom(line))
+            assert (
+                judged(f"{line}: {value!r}")
+                == question.judge(f"{line}: {value!r}")
+                == ("mistake", question.symptom(line))
+            )
         assert judged(f"{question.line}: 1e-30" if isinstance(question, Flaw) else 1e-30).kind == "wrong"
 
 
