@@ -102,8 +102,18 @@ def _done(given: argparse.Namespace, students: list[roster.Student]) -> str:
         [
             f"{len(students)} students; {written} notebooks written to {given.folder / 'handout'}",
             f"{len(taken)} new in {given.folder / 'returned'}; marks of all: {course.marks()}",
+            *_essays(given.folder / "to-read"),
             *trouble,
         ]
+    )
+
+
+def _essays(folder: Path) -> list[str]:
+    """Where the open questions wait, without nbgrader."""
+    return (
+        [f"open questions, each with everybody's answers: {folder} (their points go into marks.csv)"]
+        if folder.exists()
+        else []
     )
 
 

@@ -68,12 +68,17 @@ class Flaw(Question):
         The unit of each line.
     slip : str
         What went wrong there.
+    later : mapping
+        What the lines after it say once it is mended, of those that change.
 
     Examples
     --------
-    >>> plan = Flaw("1. GPUs: 16. 2. Time: 8 s.", 4.0, "s", line=2, units=("GPUs", "s"), slip="Halved twice.")
+    >>> plan = Flaw("1. GPUs: 16. 2. Time: 8 s. 3. All: 128 s.", 4.0, "s", line=2, units=("GPUs", "s", "s"),
+    ...             slip="Halved twice.", later={3: 64.0})
     >>> plan.judge("2: 4 s"), plan.judge("2: 3 s"), plan.judge("1: 4 GPUs")
     (✓ Right: line 2, 4 s., ✗ Line 2 it is; but it should say something else., ✗ Line 1 follows from what is before it.)
+    >>> plan.judge("3: 64 s")
+    ✗ Line 3 should say that in the end, but it only goes on from a line before it that is wrong by itself.
     >>> plan.judge("4 s")
     ✗ Write the line and what it should say, such as "4: 3.35 ms".
     """
@@ -81,17 +86,25 @@ class Flaw(Question):
     line: int = 0
     units: Sequence[str] = field(default=())
     slip: str = ""
+    later: Mapping[int, float] = field(default_factory=dict)
 
     def judge(self, answer: str | float) -> Verdict:
         """Say whether the line is the wrong one, and then whether its value is right."""
         line, said = line_and_value(answer) or (0, "")
         if not 1 <= line <= len(self.units):
             return Verdict("unread", 'Write the line and what it should say, such as "4: 3.35 ms".')
+        if line in self.later and Question("?", self.later[line], self.units[line - 1]).judge(said).right:
+            return Verdict("mistake", self.symptom(line))
         if line != self.line:
             return Verdict("line", f"Line {line} follows from what is before it.")
         if super().judge(said).right:
             return Verdict("right", f"Right: line {line}, {self.shown}.")
         return Verdict("mistake", f"Line {line} it is; but it should say something else.")
+
+    def symptom(self, line: int) -> str:
+        """What is said to who mends a line that is only wrong with the one before it."""
+        told = "should say that in the end, but it only goes on from a line before it that is wrong by itself."
+        return f"Line {line} {told}"
 
 
 class Line(NamedTuple):
@@ -115,9 +128,10 @@ def _told(value: float, line: Line) -> str:
 def flawed(draw: Draw, opening: str, lines: Sequence[Line], hints: Sequence[str]) -> Flaw:
     """A plan with one mistake, drawn from those that its lines may have. The lines after it go on from it."""
     at, slip = draw.one_of([(number, slip) for number, line in enumerate(lines) for slip in line.slips])
-    values, right = list[float](), 0.0
+    values, mended, right = list[float](), list[float](), 0.0
     for number, line in enumerate(lines):
         values.append(float(line.value(values)))
+        mended.append(float(line.value(mended)))
         if number == at:
             right, values[at] = values[at], float(line.slips[slip](values[:at]))
     draw.require(not 0.8 < values[at] / right < 1.25)
@@ -137,4 +151,5 @@ def flawed(draw: Draw, opening: str, lines: Sequence[Line], hints: Sequence[str]
         line=at + 1,
         units=tuple(line.unit for line in lines),
         slip=slip,
+        later={n + 1: mended[n] for n in range(at + 1, len(lines)) if not 0.97 < mended[n] / values[n] < 1.03},
     )

@@ -86,7 +86,8 @@ def plain(problems: ProblemSet, student: Student, key: bytes, cost: int = COST) 
             f"    {problem.name!r}: Sealed({Sealed.of(question, letters=lettered(question, key), cost=cost)!r}),"
         )
         cells.append(nbformat.v4.new_code_cell(f"answer_{problem.name} = None"))
-        cells.append(nbformat.v4.new_code_cell(f"check[{problem.name!r}](answer_{problem.name})"))
+        first = f"  # against the right answer to problem {number - 1}" * bool(problem.before)
+        cells.append(nbformat.v4.new_code_cell(f"check[{problem.name!r}](answer_{problem.name}){first}"))
     sealed = "# What your answers are checked with. Nothing to read here: run it, and go on.\n"
     sealed += "from explorable.sealed import Sealed\n\ncheck = {\n" + "\n".join(seals) + "\n}"
     head = [
@@ -119,6 +120,7 @@ def told(number: int, problem: Problem, key: bytes) -> str:
             text += "\n\n" + "\n".join(f"- **{letter})** {choice}" for letter, choice in lettered(drawn, key).items())
         elif isinstance(drawn, Flaw):
             text += '\n\nAnswer with the line and what it should say, within 2 %, such as `"4: 3.35 ms"`.'
+            text += " The right line is worth half by itself."
         elif drawn.unit == "%":
             text += ' Answer as a share (0.42) or in percent ("42 %").'
         elif drawn.unit:

@@ -22,6 +22,7 @@ import clusterlab
 
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
+LABS = Path(__file__).with_name("labs")
 ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "step")
 ORDER += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "hall")
 ORDER += ("scaling", "cost", "plan")
@@ -89,17 +90,26 @@ class Session:
 
 
 @dataclass(frozen=True)
+class Week:
+    """A week: its sessions, then a problem set, and a lab, one of these."""
+
+    sessions: tuple[Session, ...]
+    set: str = ""
+    labs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A course: its weeks, each of some sessions and a problem set, and what is left to read."""
+    """A course: its weeks, and what is left to read."""
 
     title: str
-    weeks: tuple[tuple[tuple[Session, ...], str], ...]
+    weeks: tuple[Week, ...]
     readings: tuple[str, ...]
 
     @property
     def sessions(self) -> list[Session]:
         """All sessions, in their order."""
-        return [session for sessions, _ in self.weeks for session in sessions]
+        return [session for week in self.weeks for session in week.sessions]
 
 
 @cache
@@ -113,7 +123,10 @@ def course() -> tuple[dict[str, Session], dict[str, Plan], dict[str, int]]:
     plans = {
         name: Plan(
             given["title"],
-            tuple((tuple(sessions[one] for one in week["sessions"]), week["set"]) for week in given["weeks"]),
+            tuple(
+                Week(tuple(sessions[one] for one in week["sessions"]), week["set"], tuple(week.get("labs", ())))
+                for week in given["weeks"]
+            ),
             tuple(given["readings"]),
         )
         for name, given in data["plans"].items()
@@ -266,11 +279,29 @@ def prerequisites(chapter: str) -> tuple[str, ...]:
     return tuple(name for name in re.findall(r"\]\((\w+)\.ipynb", needed) if name in ORDER)
 
 
+@cache
+def lab(name: str) -> Session:
+    """A lab, as what its own table says to read before it; no session need have read that."""
+    text = "\n".join(cell.source for cell in nbformat.read(LABS / name / f"{name}.ipynb", 4).cells)
+    read = []
+    for page, named in re.findall(r"^\| \*.+\* \(`(\w+)`\) \| (.+) \|$", text, re.MULTILINE):
+        told = "\n".join(cell.source for cell in cells(page) if cell.cell_type == "markdown")
+        parts = re.split(r"^## (.*)$", told, flags=re.MULTILINE)
+        for heading in named.split("; "):
+            part = next(
+                part
+                for part, under in zip(parts[1::2], parts[2::2], strict=True)
+                if heading == part or re.search(rf"^### {re.escape(heading)}$", under, re.MULTILINE)
+            )
+            read.append(Section(page, part))
+    return Session(f"lab {name}", question="", turns="", read=tuple(dict.fromkeys(read)))
+
+
 def missing(plan: Plan) -> list[str]:
-    """What a session of a plan needs and neither it nor an earlier one has read."""
+    """What a session or a lab of a plan needs and neither it nor an earlier one has read."""
     read: list[tuple[str, str]] = []
     found = []
-    for session in plan.sessions:
+    for session in (one for week in plan.weeks for one in (*week.sessions, *map(lab, week.labs))):
         read += [(one.chapter, one.part) for one in session.read]
         for section in session.read:
             place = section.chapter, section.part
@@ -289,7 +320,7 @@ def missing(plan: Plan) -> list[str]:
                 for name in prerequisites(section.chapter)
                 if name not in known
             ]
-        for start in (session.figure, session.check, session.exit) if session.read else ():
+        for start in filter(None, (session.figure, session.check, session.exit)):
             chapter, part, _ = stands(session, start)
             if part not in CLOSING and (chapter, part) not in read:
                 found.append(f"{session.name}: {start!r} is of {chapter} / {part}, which nobody has read")

@@ -232,10 +232,11 @@ def report(folder: Path, students: Sequence[Student]) -> str:
             cells.append(f"{states['right']}{shown} of {asked[page]}" if states else "-")
         said = "".join(f"  {cell:>13}" for cell in cells) if student.id in found else "  no file"
         lines.append(student.id.ljust(width) + said)
-    lines += ["", "Mistakes made most:"]
-    lines += [
-        f"{len(who):>4} students, {times:>3} times  {page}: {why}" for page, why, who, times in most(found, known)[:12]
+    made = [
+        f"{len(who):>4} of {len(students)} students, {times:>3}x  {page}: {why}"
+        for page, why, who, times in most(found, known)[:12]
     ]
+    lines += ["", "Mistakes made most:", *made] if made else ["", "No known mistake was made."]
     if refused:
         lines += ["", "Refused:", *(f"  {line}" for line in refused)]
     lines += ["", "A browser's file is no proof of anything: see who is stuck, and give no marks for it."]

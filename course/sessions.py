@@ -183,12 +183,13 @@ def page() -> str:
 def weeks(plan: Plan) -> str:
     """A plan as a table of weeks."""
     rows = []
-    for number, (sessions, problems) in enumerate(plan.weeks, 1):
-        numbered = [(f"{ordered().index(session) + 1}. {session.question}", session.question) for session in sessions]
+    for number, week in enumerate(plan.weeks, 1):
+        numbered = [(f"{ordered().index(one) + 1}. {one.question}", one.question) for one in week.sessions]
         asked = "<br>".join(f"[{question}](sessions.md#{slug(heading)})" for heading, question in numbered)
-        pages = dict.fromkeys(section.chapter for session in sessions for section in session.read)
+        pages = dict.fromkeys(section.chapter for session in week.sessions for section in session.read)
         read = ", ".join(f"[{name.replace('_', ' ')}]({name}.ipynb)" for name in pages)
-        rows.append(f"| {number} | {asked} | {read or 'none'} | {problems} |")
+        lab = f"; lab {' or '.join(week.labs)}" if week.labs else ""
+        rows.append(f"| {number} | {asked} | {read or 'none'} | {week.set}{lab} |")
     left = ", ".join(f"[{title(name)}]({name}.ipynb)" for name in plan.readings)
     table = [
         "| week | its two sessions | pages | set, lab |",

@@ -44,14 +44,19 @@ def configure(app, config):
     config.nb_ipywidgets_js = {}
     add_repository(config)
     app.add_css_file("book.css", priority=800)
+    config.library_digest = library_digest()
+    if config.nb_execution_mode == "cache":
+        cache = Path(config.nb_execution_cache_path or Path(app.outdir).parent / ".jupyter_cache")
+        config.nb_execution_cache_path = str(cache / config.library_digest)
+
+
+def library_digest():
+    """Return a name for the library and the drawings as they are: what notebooks printed with others is no use."""
     digest = hashlib.sha256()
     paths = (path for library in LIBRARIES for path in library.rglob("*") if path.is_file())
     for path in sorted(p for p in paths if not {"__pycache__", "clusterlab.egg-info"} & set(p.parts)):
         digest.update(path.relative_to(HERE.parent).as_posix().encode() + path.read_bytes())
-    config.library_digest = digest.hexdigest()[:16]
-    if config.nb_execution_mode == "cache":
-        cache = Path(config.nb_execution_cache_path or Path(app.outdir).parent / ".jupyter_cache")
-        config.nb_execution_cache_path = str(cache / config.library_digest)
+    return digest.hexdigest()[:16]
 
 
 def add_repository(config):

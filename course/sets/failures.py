@@ -109,6 +109,7 @@ def goodput(draw: Draw) -> Question:
             "Work since the last checkpoint is lost and done again: rework is missing.": right + float(parts["rework"]),
             "Restart and detection are missing.": float(failures.goodput(replace(job, detection=0, restart=0)).useful),
             "The writes are missing.": float(failures.goodput(replace(job, write=0)).useful),
+            "Those are the writes alone: failures are missing.": job.interval / (job.interval + job.write),
             "That is what is lost.": 1 - right,
         },
         hints=["Three losses: writes, work done again, and detection with restart.", "`failures.goodput(Job(...))`."],

@@ -15,8 +15,9 @@ from pathlib import Path
 
 from ..plan import BOOK, course
 from . import CHAPTERS
-from .chapter import Chapter, read, run
+from .chapter import Chapter, read
 from .deck import Placed, page
+from .running import executed
 from .session import chapters_of, deck, models
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -92,10 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     given.folder.mkdir(parents=True, exist_ok=True)
     chosen = [sessions[name.removeprefix("session-")] for name in wanted if name.startswith("session-")]
-    chapters: dict[str, Chapter] = {}
-    for name in dict.fromkeys([*(name for name in wanted if name in CHAPTERS), *chapters_of(chosen)]):
-        print(f"running {name}", flush=True)
-        chapters[name] = read(run(BOOK / f"{name}.ipynb"))
+    names = dict.fromkeys([*(name for name in wanted if name in CHAPTERS), *chapters_of(chosen)])
+    ran = executed([BOOK / f"{name}.ipynb" for name in names])
+    chapters: dict[str, Chapter] = {path.stem: read(notebook) for path, notebook in ran}
     for name in wanted:
         path = write(name, chapters, given.folder)
         print(f"{path}: {path.stat().st_size / 1000:.0f} kB")

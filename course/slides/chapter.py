@@ -12,11 +12,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
 
 from clusterlab.units import fmt
 from explorable.question import unhide
@@ -54,19 +52,6 @@ class Chapter:
     title: str
     slides: list[Slide]
     models: dict[str, dict[str, Any]]
-
-
-def run(path: Path) -> nbformat.NotebookNode:
-    """Run a chapter, and return it with its outputs.
-
-    Raises
-    ------
-    nbclient.exceptions.CellExecutionError
-        The chapter does not run.
-    """
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(path.parent)}}).execute()
-    return notebook
 
 
 def read(notebook: nbformat.NotebookNode) -> Chapter:

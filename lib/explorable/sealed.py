@@ -73,7 +73,8 @@ class Sealed:
         Parameters
         ----------
         question : Question
-            What is asked. One with lines (``line`` and ``units``) is answered by a line and its value.
+            What is asked. One with lines (``line`` and ``units``) is answered by a line and its value; a line after
+            the right one may have a value that is known, too (``later``).
         letters : mapping
             Of a question with choices, the letter under which each stands.
         cost : int
@@ -96,9 +97,13 @@ class Sealed:
             told = [_Said("right", f"{question.judge(_typed(question)).text} {question.way}".strip(), right, low, high)]
             hint = f" Hint: {question.hints[0]}" if question.hints else ""
             told += [_Said("mistake", why + hint, at, *question.span(at)) for why, at in question.mistakes.items()]
-            for one in told:
+            placed = [(line, one) for one in told]
+            for other, at in getattr(question, "later", {}).items():
+                verdict = question.judge(f"{other}: {at!r}")
+                placed.append((other, _Said(verdict.kind, verdict.text, at, *question.span(at))))
+            for number, one in placed:
                 for bucket in _buckets(one.low, one.high, width):
-                    said.setdefault(f"line {line} bucket {bucket}", []).append(one)
+                    said.setdefault(f"line {number} bucket {bucket}", []).append(one)
         texts = [json.dumps(lines, ensure_ascii=False).encode() for lines in said.values()]
         length = 256 * math.ceil(max(map(len, texts)) / 256)
         salt = os.urandom(16)
@@ -106,7 +111,8 @@ class Sealed:
             keys = threads.map(lambda token: _key(token, salt, cost), said)
             kept = [_closed(text.ljust(length), key) for text, key in zip(texts, keys, strict=True)]
         # As many as there could be, whatever lies across an edge: the number tells nothing.
-        most = len(question.choices) or 2 * (1 + len(question.mistakes))
+        lines = len(getattr(question, "units", ())) or 1
+        most = len(question.choices) or 2 * (lines + len(question.mistakes))
         kept += [os.urandom(length + _TAG) for _ in range(most - len(kept))]
         unit = "a" if question.choices else getattr(question, "units", question.unit)
         sealed = {"unit": unit, "width": width, "cost": cost, "salt": _text(salt), "kept": sorted(map(_text, kept))}

@@ -339,7 +339,7 @@ def checking(request):
 
 def test_a_plain_notebook_checks_itself(checking):
     problems, notebook, check = checking
-    asked = [cell.source for cell in notebook.cells if cell.source.startswith("check[")]
+    asked = [cell.source.partition("  #")[0] for cell in notebook.cells if cell.source.startswith("check[")]
     kept = [problem for problem in problems.problems if not problem.rubric]
     assert asked == [f"check[{problem.name!r}](answer_{problem.name})" for problem in kept]
     for problem in kept:
@@ -356,6 +356,12 @@ def test_a_plain_notebook_checks_itself(checking):
         assert right.text.endswith(question.way)
         for why, value in question.mistakes.items():
             assert judged(float(value)) == ("mistake", f"{why} Hint: {question.hints[0]}")
+        for line, value in getattr(question, "later", {}).items():
+            assert (
+                judged(f"{line}: {value!r}")
+                == question.judge(f"{line}: {value!r}")
+                == ("mistake", question.symptom(line))
+            )
         assert judged(f"{question.line}: 1e-30" if isinstance(question, Flaw) else 1e-30).kind == "wrong"
 
 
@@ -521,6 +527,26 @@ def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys, monkeypa
     assert remarks[third].startswith("That cannot be read.")
     assert set(list(remarks.values())[3:]) == {"No answer.", "To be read by a person."}
     expect([row for row in rows if row["student"] != "dave"], problems)
+    essay = next(problem.name for problem in problems.problems if problem.rubric)
+    page = (tmp_path / "to-read" / f"failures-{essay}.md").read_text()
+    assert [page.count(f"\n## {who}\n") for who in ("alice", "bob", "carol", "dave")] == [1, 1, 0, 1]
+    assert page.count("Write here.") == 2
+
+    # A person types points into the table: they stay, also when the notebook comes again.
+    table = tmp_path / "marks.csv"
+    typed = table.read_text().replace(f"alice,failures,{essay},,6,", f"alice,failures,{essay},5,6,")
+    assert typed != table.read_text()
+    table.write_text(typed)
+    monkeypatch.setattr("course.plain.run", lambda _: ({}, []))
+    again = Plain(tmp_path, students, SECRET)
+    assert (again.collect(), again.marks().read_text()) == ([], typed)
+    with (returned / "failures-alice.ipynb").open("a") as back:
+        back.write("\n")
+    again = Plain(tmp_path, students, SECRET)
+    assert again.grade(again.collect()) == []
+    rows = list(csv.DictReader(again.marks().read_text().splitlines()))
+    (read,) = [row for row in rows if row["student"] == "alice" and row["to read"]]
+    assert (read["points"], read["remark"][:15]) == ("5", "Handed in again")
 
 
 def submitted(problem, student, how):

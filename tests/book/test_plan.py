@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from course import plan, sessions
+from course.labs import LABS
 from course.problems import SETS
 
 from building import ROOT
@@ -38,16 +39,23 @@ def test_a_plan_in_a_wrong_order_is_refused_by_what_its_sections_use(order, miss
     assert any(one.startswith(missed) for one in plan.missing(with_weeks(*order))), plan.missing(with_weeks(*order))
 
 
+def test_a_lab_comes_when_what_it_tells_to_read_can_be_read():
+    first, *others = PLANS["ten"].weeks
+    early = replace(PLANS["ten"], weeks=(replace(first, labs=("laptop",)), *others))
+    assert "lab laptop: parallelism needs sharding" in plan.missing(early)
+    assert {lab for week in PLANS["ten"].weeks for lab in week.labs} == set(LABS)
+
+
 def test_only_a_vote_may_ask_ahead():
     ahead = replace(SESSIONS["roof"], check=SESSIONS["decoding"].check)
     told = "roof: 'In Llama 3 70B each token passes' is of roofline / Batching: what it takes to reach the ridge"
-    assert [one.startswith(told) for one in plan.missing(plan.Plan("One", (((ahead,), ""),), ()))] == [True]
-    assert plan.missing(plan.Plan("One", (((replace(ahead, check=ahead.exit),), ""),), ())) == []
+    assert [one.startswith(told) for one in plan.missing(plan.Plan("One", (plan.Week((ahead,)),), ()))] == [True]
+    assert plan.missing(plan.Plan("One", (plan.Week((replace(ahead, check=ahead.exit),)),), ())) == []
 
 
 def test_a_part_that_a_chapter_no_longer_has_is_named():
     lost = replace(SESSIONS["roof"], read=(plan.Section("roofline", "A lost part"),))
-    found = plan.missing(plan.Plan("One", (((lost,), ""),), ()))
+    found = plan.missing(plan.Plan("One", (plan.Week((lost,)),), ()))
     assert found[-1] == "roof: roofline has no part 'A lost part'"
 
 
@@ -63,7 +71,7 @@ def test_the_book_prints_the_plan_that_there_is():
 
 def test_every_session_has_a_plan_and_every_set_its_week():
     assert {session.name for one in PLANS.values() for session in one.sessions} == set(SESSIONS)
-    given = " ".join(problems for _, problems in PLANS["ten"].weeks)
+    given = " ".join(week.set for week in PLANS["ten"].weeks)
     assert [name for name in SETS if not re.search(rf"\b{name}\b", given)] == []
     pages = {section.chapter for session in PLANS["ten"].sessions for section in session.read}
     assert pages | set(PLANS["ten"].readings) >= set(plan.ORDER)

@@ -110,7 +110,7 @@ def test_the_teacher_s_command_prints_who_is_where_what_went_wrong_and_what_was_
     assert f"1 of {asked}" in lines["ada"]
     assert f"1 of {asked}" in lines["ben"]
     assert "no file" in lines["cyd"]
-    assert f"   1 students,   2 times  {page}: Bits." in told, told
+    assert f"   1 of 4 students,   2x  {page}: Bits." in told, told
     assert "cyd.csv and dan.csv: the same answers in the same minutes" in told
     assert "clusterlab-progress (3).csv is named after no student" in told
     assert "ada.csv is a second file of ada, beside ada/any.csv" in told

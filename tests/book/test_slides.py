@@ -8,7 +8,7 @@ import nbformat
 import pytest
 from course import plan
 from course.problems import SETS
-from course.slides import CHAPTERS, __main__, chapter, deck, passages, session
+from course.slides import CHAPTERS, __main__, chapter, deck, passages, running, session
 
 from building import ROOT
 from explorable import Axis, Check, Explorer, Picture, Predict, Question, Slider
@@ -135,6 +135,33 @@ def test_every_chapter_with_a_set_has_slides_and_a_wrong_name_is_said(capsys):
     assert "no chapter or session 'rooflines'" in capsys.readouterr().err
     assert __main__.main(["--sessions"]) == 0
     assert "session-ring: What does it cost to add up a buffer?" in capsys.readouterr().out
+
+
+def test_a_chapter_that_has_run_with_this_library_does_not_run_again(tmp_path, monkeypatch, capsys):
+    paths = [tmp_path / "one.ipynb", tmp_path / "two.ipynb"]
+    for path in paths:
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(f"'{path.stem}'")]), path)
+    ran = []
+
+    def run(path):
+        ran.append(path.stem)
+        notebook = nbformat.read(path, as_version=4)
+        said = nbformat.v4.new_output("execute_result", {"text/plain": path.stem}, execution_count=1)
+        notebook.cells[0].outputs, notebook.metadata["widgets"] = [said], {chapter.STATE: {}}
+        return notebook
+
+    monkeypatch.setattr(running, "run", run)
+    for given in (paths[:1], paths, paths):
+        found = dict(running.executed(given, kept=tmp_path / "kept"))
+        assert {path.stem: notebook.cells[0].outputs[0].data["text/plain"] for path, notebook in found.items()} == {
+            path.stem: path.stem for path in given
+        }
+        assert all(chapter.STATE in notebook.metadata["widgets"] for notebook in found.values())
+    assert ran == ["one", "two"]
+    monkeypatch.setattr(running, "library_digest", lambda: "another")
+    list(running.executed(paths, kept=tmp_path / "kept"))
+    assert sorted(ran[2:]) == ["one", "two"]
+    assert "running one, two (" in capsys.readouterr().out
 
 
 # A whole session in a browser, from the chapter as the build has run it
