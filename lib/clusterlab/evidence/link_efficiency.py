@@ -188,7 +188,7 @@ def _systems(timings: Iterable[Timing]) -> _Systems:
         # Rates at the bottleneck of an expert kernel count bytes that it never sees: some are above their wire's.
         counted = row.operation != EXPERTS or row.logical
         if row.quality != "C" and counted and (row.scale_up or row.nodes > 1):
-            links = (row.scale_up, row.network, row.fabric, row.in_switch)
+            links = (row.scale_up, row.network, row.fabric, row.in_switch, row.network_adds, row.algorithm)
             key = (row.machine or row.source, row.source, row.operation, row.ranks, row.nodes, links)
             places.setdefault(key, []).append(len(rows))
             rows.append(row)
