@@ -393,10 +393,6 @@ _TREE = {
 }
 
 
-import os
-_G=lambda n,d: float(os.environ.get(n) or d)
-_BARE=_G("BARE",1)
-
 class _Candidate(NamedTuple):
     """An algorithm in a protocol: wires and their seconds at full rate, NCCL's latency, and waits for the fabric."""
 
@@ -425,9 +421,8 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
             waits = plan.across * protocol.crossings
             if not finite:
                 latency, waits = 0.0, 0.0
-            share, again = protocol.share, min(1.0, _FILLS / max(plan.inside + plan.across, 1.0))
-            if bare:
-                again *= _BARE
+            again = 0.0 if bare else min(1.0, _FILLS / max(plan.inside + plan.across, 1.0))
+            share = protocol.share
             if plan.algorithm == "tree" and not bare and 64 <= timing.size < 2**28:
                 share *= _TREE[name][int(np.log2(timing.size / 64))]
             found.append(_Candidate(tuple(plan.wires.items()), latency, waits, share, again))
