@@ -7,7 +7,7 @@ passes lie before a first token, which each framework chooses. The rest of a pre
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -19,10 +19,10 @@ from .online_runs import OnlineRun, online_batches, predict_online
 from .robust_fits import Settings, fit_constants
 
 # What is fitted, and from where a fit begins; the last for each framework on its own.
-START = {"kernel_time": 5e-6, "stream_time": 20e-6}
+START = {"kernel_time": 5e-6, "stream_time": 20e-6, "acceptance": 0.7}
 FIRST_PASSES = 10.0
 _FRAMEWORKS = ("TensorRT-LLM", "vLLM", "SGLang")
-_SETTINGS = Settings(nudge=0.97, floor=0.05)
+_SETTINGS = Settings(nudge=0.97, floor=0.05, most={"acceptance": 0.99})
 _ROUNDS = 12
 
 
@@ -87,9 +87,10 @@ def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[s
         found = {name: np.empty((*shape, len(runs))) for name in MEASURES}
         for batch in batches:
             own = runs[batch.where[0]].software
-            columns = {name: np.asarray(constants[name])[..., None] for name in START}
+            columns = {name: np.asarray(constants[name])[..., None] for name in START if name != "acceptance"}
             columns["first_passes"] = np.asarray(constants.get(own.name, own.first_passes))[..., None]
-            online = batch.under(replace(own, **columns))
+            acceptance = np.asarray(constants["acceptance"])[..., None]
+            online = batch.under(columns, acceptance)
             for name, values in found.items():
                 values[..., batch.where] = getattr(online, name)
         return found

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS
+from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
 from ..checks import Numeric, choose, larger, pick, smaller, whole
 from ..quantities import Amount, Count, Multiple, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
-from .batches import MixedPasses, mixed_passes, saturation
-from .passes import reading
+from .batches import Drafts, MixedPasses, mixed_passes, saturation
+from .passes import full_reading, reading
 from .queueing import Queue, batch_queue
 from .replica import Replica, Requests
 
@@ -55,6 +55,7 @@ class Online(Explained):
     full: Share
     start: Seconds
     begins: Share
+    gain: Multiple
     output: Number
     gpus: Number
 
@@ -66,7 +67,7 @@ class Online(Explained):
     @property
     def time_per_token(self) -> Seconds:
         """Mean seconds between tokens of an answer."""
-        return self.gap + self.prompt_share * (self.gap_with_prompt - self.gap)
+        return (self.gap + self.prompt_share * (self.gap_with_prompt - self.gap)) / self.gain
 
     @property
     def latency(self) -> Seconds:
@@ -164,10 +165,26 @@ class _Held(NamedTuple):
     prompt: Seconds  # its way, alone on each attention rank
     apart: Seconds  # after which an attention rank has read the next
     varies: Amount  # standard deviation of a prompt's time over its mean
+    gain: Multiple  # tokens that a sequence gains in a pass
+
+    @property
+    def mean_pass(self) -> Seconds:
+        return self.gap + self.share * (self.gap_with_prompt - self.gap)
 
     @property
     def token(self) -> Seconds:
-        return self.gap + self.share * (self.gap_with_prompt - self.gap)
+        return self.mean_pass / self.gain
+
+    def until_sent(self, software: ServingSoftware, arrivals: Number, ranks: Count) -> Seconds:
+        """Return the passes before a first token that are no prompt's: until it is seen, scheduled and sent.
+
+        ``arrivals`` come in a pass. Where ranks wait for each other, the first that comes opens a wait that ends when
+        each has a prompt, d H_d arrivals later on average (the coupon collector's), or after the most that is waited.
+        """
+        collected = ranks * (np.log(ranks) + 0.5772 + 0.5 / ranks) / larger(arrivals, 1e-12)
+        window = pick(np.greater(ranks, 1), smaller(software.balance_passes, collected), 0.0)
+        waits = window * (1 + arrivals * window / 2) / (1 + arrivals * window)
+        return (software.first_passes + (software.poll_interval - 1) / 2 + waits) * self.mean_pass
 
     def busy(self, replica: Replica, held: Number, output: Number) -> Share:
         """Return the share of time in which an attention rank reads prompts."""
@@ -175,16 +192,17 @@ class _Held(NamedTuple):
         return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
 
 
+_NO_DRAFTS = Drafts()
 _MOST_BUSY = 0.95  # a closed loop cannot be busier: who waits sends nothing
 
 
-def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
+def _held(replica: Replica, requests: Requests, held: Number, drafts: Drafts = _NO_DRAFTS) -> _Held:
     """The passes of a batch that never ends, with what its users' tokens cost the host."""
-    passes = mixed_passes.unchecked(replica, requests, sequences=held)
-    sent = held / replica.layout.dp * replica.software.stream_time
+    passes = mixed_passes.unchecked(replica, requests, sequences=held, drafts=drafts)
+    sent = drafts.gain * held / replica.layout.dp * replica.software.stream_time
     prompt, varies = reading(replica, requests), prompt_varies(replica, requests)
     apart = prompt / replica.layout.pp
-    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, apart, varies)
+    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, apart, varies, drafts.gain)
 
 
 def prompt_varies(replica: Replica, requests: Requests) -> Amount:
@@ -198,7 +216,13 @@ def prompt_varies(replica: Replica, requests: Requests) -> Amount:
 
 @law
 def closed_loop(
-    replica: Replica, requests: Requests, *, users: Number, rounds: Number = 10, alike: Numeric = False
+    replica: Replica,
+    requests: Requests,
+    *,
+    users: Number,
+    rounds: Number = 10,
+    alike: Numeric = False,
+    drafts: Drafts = _NO_DRAFTS,
 ) -> Online:
     r"""A replica and so many users, each of whom sends the next request when the last is answered.
 
@@ -261,7 +285,7 @@ def closed_loop(
     if np.any(places < 1):
         raise ValueError("not one sequence fits into the memory")
     held = smaller(users, places)
-    now = _held(replica, requests, held)
+    now = _held(replica, requests, held, drafts)
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
     older = pick(waves, 0.0, (1 + now.varies**2) * busy / (2 * (1 - busy)))
@@ -269,10 +293,10 @@ def closed_loop(
     begins = pick(waves, 1.0, 1.0 / rounds)
     prompts = now.prompt + now.apart * older + begins * start
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
-    passes = replica.software.first_passes * now.token
+    passes = now.until_sent(replica.software, held * now.gain / requests.output, replica.layout.dp)
     waiting = users - held
     place = waiting / held * (prompts + passes + (requests.output - 1) * now.token)
-    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins
+    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins, now.gain
     return _spread((held, waiting, place, prompts, passes, *own), requests.output, replica.gpus)
 
 
@@ -366,8 +390,8 @@ class Load:
         now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
         others, meets = prompt_wait(now.apart, rate * now.apart / replica.layout.dp, burstiness, float(now.varies))
         place = queue.wait * (float(self.requests.output_spread) ** 2 + burstiness) / 2
-        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0
-        passes = replica.software.first_passes * now.token
+        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0, 1.0
+        passes = now.until_sent(replica.software, rate * now.mean_pass, replica.layout.dp)
         parts = (queue.batch, queue.waiting, place, now.prompt + others, passes, *own)
         return _spread(parts, self.requests.output, replica.gpus)
 
@@ -502,7 +526,9 @@ class Pools(Explained):
 
 
 @law
-def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10) -> Online:
+def split_loop(
+    pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10, drafts: Drafts = _NO_DRAFTS
+) -> Online:
     r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
 
     .. math:: \text{TTFT} = \max\Big(P\big(1 + \tfrac{U}{2 r d}\big) + \frac{b}{B} + f\,\text{TPOT},\;
@@ -552,19 +578,20 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
     ports = decode.layout.tp * decode.machine.network_bandwidth
     sent = cached * decode.formats.cache_bytes / ports
-    start, begins = prompt * users / ranks / 2, 1.0 / rounds
+    apart = full_reading(prefill, requests)
+    start, begins = apart * users / ranks / 2, 1.0 / rounds
     alone = prompt + begins * start + sent
     each = pools.decode_replicas
     held: Numeric = users / each
     for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
-        now = _held(decode, after, larger(held, 1.0))
+        now = _held(decode, after, larger(held, 1.0), drafts)
         written = (requests.output - 1) * now.token
-        first = larger(alone + software.first_passes * now.token, users * prompt / ranks - written)
+        first = larger(alone + now.until_sent(software, 0.0, 1.0), users * apart / ranks - written)
         held = (held + users / each * written / (first + written)) / 2
-    passes = software.first_passes * now.token
+    passes = now.until_sent(software, 0.0, 1.0)
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
-    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins
+    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins, now.gain
     return _spread((decoding, users - decoding, place, alone, passes, *own), requests.output, pools.gpus)
 
 
