@@ -123,6 +123,8 @@ class ServingSoftware(Sourced):
     balance_passes: Amount
     #: Of an element of the caches where a model is served in 8 or 4 bits and nobody says otherwise.
     cache_bytes: Bytes
+    #: Share of drafted tokens that is accepted where prompts are drawn at random, as benchmarks draw them.
+    random_acceptance: Share
     #: Whether all prompts that wait are read before anybody decodes further, or among the passes that decode.
     prompts_first: bool
     #: Share of the memory that weights, activations and caches get together.

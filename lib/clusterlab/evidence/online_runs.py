@@ -130,8 +130,9 @@ def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
     """Read a table of serving at a concurrency, as :func:`read_inference` reads one of maxima: the same refusals.
 
     What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is
-    ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and caches have 8 bits where products have 8
-    or 4, unless ``cache_bytes`` says otherwise. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
+    ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and where products have 8 or 4 caches have
+    what the software gives them, unless ``cache_bytes`` says otherwise. ``drafts`` are tokens that are drafted for each
+    pass, ``poll_interval`` and ``balance_passes`` what the software was told when it started. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
     taken, since a spread of 6 % changes nothing. A mode of ``disaggregated`` takes the columns of both pools.
     """
     return parse_online(read_text(path), name_of(path))
@@ -269,20 +270,24 @@ class OnlineBatch(NamedTuple):
     alike: np.ndarray
     drafted: np.ndarray
 
-    def under(self, constants: Mapping[str, Numeric] | None = None, acceptance: Numeric | None = None) -> Online:
+    def under(self, constants: Mapping[str, Numeric] | None = None) -> Online:
         """Predict them, with other constants of their software if they are given."""
-        drafts = Drafts(self.drafted) if acceptance is None else Drafts(self.drafted, acceptance)
         if isinstance(self.serves, Pools):
-            pools = self.serves
-            prefill, decode = (_with(pool, constants) for pool in (pools.prefill, pools.decode))
-            pools = replace(pools, prefill=prefill, decode=decode)
+            prefill, decode = (_with(pool, constants) for pool in (self.serves.prefill, self.serves.decode))
+            pools, drafts = replace(self.serves, prefill=prefill, decode=decode), self._drafts(decode)
             return split_loop(pools, self.requests, users=self.users, drafts=drafts)
         replica = _with(self.serves, constants)
+        drafts = self._drafts(replica)
         return closed_loop(replica, self.requests, users=self.users, alike=self.alike, drafts=drafts)
+
+    def _drafts(self, replica: Replica) -> Drafts:
+        return Drafts(self.drafted, replica.software.random_acceptance)
 
 
 def _with(replica: Replica, constants: Mapping[str, Numeric] | None) -> Replica:
-    return replace(replica, software=replace(replica.software, **constants)) if constants else replica  # type: ignore[arg-type]  # as arrays
+    if not constants:
+        return replica
+    return replace(replica, software=replace(replica.software, **constants))  # type: ignore[arg-type]  # as arrays
 
 
 def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:

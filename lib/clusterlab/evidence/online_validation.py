@@ -1,7 +1,8 @@
 """Validation of serving online: what is fitted, what a model or a machine that was left out is worth, the intervals.
 
-Few constants are fitted, all of them times that no datasheet states: a kernel's, a streamed token's, and how many
-passes lie before a first token, which each framework chooses. The rest of a prediction is the pass.
+Few constants are fitted, none of which a datasheet states: a kernel's time, a streamed token's, how many passes lie
+before a first token, which each framework chooses, and how many drafts are accepted. The rest of a prediction is the
+pass, and what the software was told when it started.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from .online_runs import OnlineRun, online_batches, predict_online
 from .robust_fits import Settings, fit_constants
 
 # What is fitted, and from where a fit begins; the last for each framework on its own.
-START = {"kernel_time": 5e-6, "stream_time": 20e-6, "acceptance": 0.7}
+START = {"kernel_time": 5e-6, "stream_time": 20e-6, "random_acceptance": 0.7}
 FIRST_PASSES = 10.0
 _FRAMEWORKS = ("TensorRT-LLM", "vLLM", "SGLang")
-_SETTINGS = Settings(nudge=0.97, floor=0.05, most={"acceptance": 0.99})
+_SETTINGS = Settings(nudge=0.97, floor=0.05, most={"random_acceptance": 0.99})
 _ROUNDS = 12
 
 
@@ -45,7 +46,8 @@ def fit_online(runs: Sequence[OnlineRun]) -> dict[str, float]:
     Returns
     -------
     dict
-        ``kernel_time`` and ``stream_time`` in seconds, of all; and ``first_passes`` of each framework, by its name.
+        ``kernel_time`` and ``stream_time`` in seconds and ``random_acceptance``, of all; and ``first_passes`` of each
+        framework, by its name.
 
     Examples
     --------
@@ -87,10 +89,9 @@ def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[s
         found = {name: np.empty((*shape, len(runs))) for name in MEASURES}
         for batch in batches:
             own = runs[batch.where[0]].software
-            columns = {name: np.asarray(constants[name])[..., None] for name in START if name != "acceptance"}
+            columns = {name: np.asarray(constants[name])[..., None] for name in START}
             columns["first_passes"] = np.asarray(constants.get(own.name, own.first_passes))[..., None]
-            acceptance = np.asarray(constants["acceptance"])[..., None]
-            online = batch.under(columns, acceptance)
+            online = batch.under(columns)
             for name, values in found.items():
                 values[..., batch.where] = getattr(online, name)
         return found

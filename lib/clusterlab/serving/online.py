@@ -39,6 +39,7 @@ class Online(Explained):
     of its own. ``varies`` is the standard deviation of a prompt's time over its mean, and ``full`` the share of
     requests that find no place; 0 in a closed loop, where all who wait for a place wait about as long. ``begins`` is
     the share of requests that come together with all others, and ``start`` what they wait behind these on average.
+    ``gain`` tokens come together where some are drafted, and gaps are between such groups.
     """
 
     sequences: Amount
@@ -87,7 +88,8 @@ class Online(Explained):
     def gap_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         """Seconds between two tokens that so large a share of tokens does not exceed.
 
-        A share of gaps has a prompt in it, which is as long as that prompt takes.
+        A share of gaps has a prompt in it, which is as long as that prompt takes. Of tokens that were drafted all but
+        the first come with the one before.
 
         Examples
         --------
@@ -105,11 +107,11 @@ class Online(Explained):
         >>> [fmt(found.gap_quantile(share), "s") for share in (0.5, 0.95, 0.99)]
         ['7.86 ms', '7.86 ms', '33 ms']
         """
-        p, share_with = np.asarray(share), np.asarray(self.prompt_share)
+        p, share_with = 1 - (1 - np.asarray(share)) * self.gain, np.asarray(self.prompt_share)
         among = (p - (1 - share_with)) / larger(share_with, 1e-300)  # of those with a prompt
         some = np.clip(among, 1e-9, 1 - 1e-9)
         longer = self.gap + (self.gap_with_prompt - self.gap) * drawn_quantile(self.varies, some)
-        return pick(among > 0, longer, self.gap)
+        return pick(among > 0, longer, pick(p < 0, 0.0, self.gap))
 
     def first_token_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         r"""Seconds to a first token that so large a share of requests does not exceed.
@@ -179,12 +181,13 @@ class _Held(NamedTuple):
         """Return the passes before a first token that are no prompt's: until it is seen, scheduled and sent.
 
         ``arrivals`` come in a pass. Where ranks wait for each other, the first that comes opens a wait that ends when
-        each has a prompt, d H_d arrivals later on average (the coupon collector's), or after the most that is waited.
+        each has a prompt, d H_d arrivals later on average (the coupon collector's), or after the most that is waited;
+        who comes meanwhile waits for the rest of it. Both are over when the longer one is.
         """
         collected = ranks * (np.log(ranks) + 0.5772 + 0.5 / ranks) / larger(arrivals, 1e-12)
         window = pick(np.greater(ranks, 1), smaller(software.balance_passes, collected), 0.0)
-        waits = window * (1 + arrivals * window / 2) / (1 + arrivals * window)
-        return (software.first_passes + (software.poll_interval - 1) / 2 + waits) * self.mean_pass
+        company = window * (1 + arrivals * window / 2) / (1 + arrivals * window)
+        return larger(software.first_passes + (software.poll_interval - 1) / 2, company) * self.mean_pass
 
     def busy(self, replica: Replica, held: Number, output: Number) -> Share:
         """Return the share of time in which an attention rank reads prompts."""
@@ -234,7 +237,9 @@ def closed_loop(
     before it, as in any queue whose server is busy a share rho of the time, with work whose standard deviation is c of
     its mean; for f passes until it is scheduled and sent; and for a place, W, if there are more users than places. A
     measurement begins with all users at once, half of whose prompts come before one's own, in one of r rounds. With
-    stages, each prompt before one's own takes P/pp.
+    stages, each prompt before one's own takes P/pp. To the f passes come half of those between two looks at what has
+    come (``poll_interval``); where attention ranks wait for each other's prompts (``balance_passes``), f is at least
+    that wait. Of drafted tokens a pass gives several, and TPOT is a pass over them.
 
     Parameters
     ----------
@@ -250,6 +255,8 @@ def closed_loop(
         Whether all requests have exactly these lengths. Software that reads prompts first then serves in waves: all
         prompts, and then all answers, which end together. Half of the other prompts come before one's own, and half
         behind it, before one's second token.
+    drafts : Drafts
+        Tokens that a pass verifies besides the one that it would write.
 
     Returns
     -------
@@ -531,12 +538,13 @@ def split_loop(
 ) -> Online:
     r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
 
-    .. math:: \text{TTFT} = \max\Big(P\big(1 + \tfrac{U}{2 r d}\big) + \frac{b}{B} + f\,\text{TPOT},\;
-        \frac{U P}{d} - (n - 1)\,\text{TPOT}\Big)
+    .. math:: \text{TTFT} = \max\Big(P + \tfrac{U}{2 r d} P' + \frac{b}{B} + f\,\text{TPOT},\;
+        \frac{U P'}{d} - (n - 1)\,\text{TPOT}\Big)
 
     Nobody's tokens wait for a prompt. But users whose d ranks read prompts slower than the others decode wait for a
-    prompt to be read: then U users go round once while all their prompts are read, U P/d, and what is left of that
-    when an answer is written is the time to its first token.
+    prompt to be read: then U users go round once while all their prompts are read, U P'/d, and what is left of that
+    when an answer is written is the time to its first token. P' is what a prompt takes where passes are full of them,
+    which is less than P where prompts are short: what a pass reads of experts is then shared.
 
     Parameters
     ----------
@@ -548,6 +556,8 @@ def split_loop(
         Requests at any time, U.
     rounds
         As in :func:`closed_loop`, r.
+    drafts : Drafts
+        As in :func:`closed_loop`.
 
     Returns
     -------
