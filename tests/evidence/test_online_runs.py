@@ -158,7 +158,7 @@ def test_what_is_known_to_be_unexplained():
 
 
 def test_a_prompt_waits_for_company_where_ranks_are_balanced():
-    """TensorRT-LLM with attention apart: what its scripts say to wait is most of a first token that was short before."""
+    """TensorRT-LLM with attention apart: what its scripts say to wait is most of a first token."""
     some = [run for run in RUNS if run.software.balance_passes]
     assert {run.software.balance_passes for run in some} == {50, 60}
     measured = np.array([run.measured["time_to_first_token"] for run in some])

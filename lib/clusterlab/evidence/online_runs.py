@@ -132,8 +132,9 @@ def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
     What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is
     ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and where products have 8 or 4 caches have
     what the software gives them, unless ``cache_bytes`` says otherwise. ``drafts`` are tokens that are drafted for each
-    pass, ``poll_interval`` and ``balance_passes`` what the software was told when it started. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
-    taken, since a spread of 6 % changes nothing. A mode of ``disaggregated`` takes the columns of both pools.
+    pass, ``poll_interval`` and ``balance_passes`` what the software was told when it started. ``lengths`` may say
+    "uniform 0.8 to 1.0 of isl, osl", whose means are taken, since a spread of 6 % changes nothing. A mode of
+    ``disaggregated`` takes the columns of both pools.
     """
     return parse_online(read_text(path), name_of(path))
 
