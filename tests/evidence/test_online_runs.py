@@ -97,7 +97,7 @@ def test_no_model_and_no_machine_makes_the_constants():
     for by in ("model", "machine"):
         _, constants = unseen_online(RUNS, by)
         assert 4.9e-6 < constants["kernel_time"].min() < constants["kernel_time"].max() < 5.8e-6
-        assert constants["stream_time"].max() < 3 * constants["stream_time"].min()
+        assert constants["stream_time"].max() < 3.5 * constants["stream_time"].min()
         assert 0.5 < constants["random_acceptance"].min() < constants["random_acceptance"].max() < 0.7
         assert all(constants[name].max() < 2 * constants[name].min() for name in FRAMEWORKS)
 
