@@ -142,8 +142,8 @@ def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
     and why. Software is that of ``framework``, or ``usual``. A batch that is not published is the largest that fits;
     where a throughput and a time per token are, it is their product (Little's law). Experts of a mixture are split as
     attention is unless ``ep`` says otherwise; "attention DP" in the note makes data-parallel ranks of tensor-parallel
-    ones. Ranks left open are tensor-parallel; heads are padded where they do not divide. Where products have 8 bits or
-    4, caches have what the software gives them.
+    ones. Ranks left open are tensor-parallel; heads are padded where they do not divide. Caches have 8 bits where
+    products have 8 or 4.
     """
     return parse_inference(read_text(path), name_of(path))
 
@@ -206,7 +206,7 @@ def plain_name(written: str) -> str:
     return _BEHIND.sub("", written)
 
 
-def _formats(row: Row, chip: Machine, software: ServingSoftware) -> Formats:
+def _formats(row: Row, chip: Machine) -> Formats:
     """Bits of operands, weights and caches; operands have those that the chip multiplies."""
     text = (row.text["precision"] or row.text["model"]).casefold()
     named = next((name for name, pattern in _PRECISIONS.items() if re.search(pattern, text)), None)
@@ -224,8 +224,8 @@ def _formats(row: Row, chip: Machine, software: ServingSoftware) -> Formats:
         compute = taken
     if not row.text["precision"]:
         row.filled["precision"] = compute
-    wide = PRECISIONS[compute][1] == 2 or "caches in 16 bits" in row.text["note"].casefold()
-    return Formats(compute, weights, 2.0 if wide else software.cache_bytes)
+    wide = row.source.startswith("deepseek") or "caches in 16 bits" in row.text["note"].casefold()
+    return Formats(compute, weights, 1.0 if PRECISIONS[compute][1] < 2 and not wide else 2.0)
 
 
 def _layout(row: Row, model: Transformer) -> tuple[Transformer, Layout, float]:
@@ -290,7 +290,7 @@ def _run(row: Row) -> InferenceRun:
     if redundant and not copies:
         row.filled["redundant experts"] = f"{redundant:g} (so that the ranks share them evenly)"
     overlapped = "two-batch" in text or "two batches" in text or software.name == "DeepSeek"
-    formats = _formats(row, chip, software)
+    formats = _formats(row, chip)
     replica = Replica(shape, chip, layout, formats, overlapped, redundant, software)
     found = _measured(row, replica, replicas)
     if (
