@@ -12,6 +12,7 @@ from clusterlab.model import Layout, transformer
 from clusterlab.serving import (
     MEASURES,
     Batch,
+    Drafts,
     Formats,
     Pools,
     Replica,
@@ -70,6 +71,40 @@ def test_waves_of_equal_requests_share_prompts_between_first_and_second_token():
     assert waves.prompts > mixed.prompts
     assert waves.prompt_share == pytest.approx(mixed.prompt_share / 2)
     assert closed_loop(LLAMA, ASKED, users=32, alike=True).prompts == closed_loop(LLAMA, ASKED, users=32).prompts
+
+
+def test_drafts_give_a_pass_over_the_tokens_that_it_gives():
+    drafts = Drafts(3, 0.6)
+    passes = mixed_passes(LLAMA, ASKED, sequences=48, drafts=drafts)
+    found, none = closed_loop(LLAMA, ASKED, users=48, drafts=drafts), closed_loop(LLAMA, ASKED, users=48)
+    sent = 48 * drafts.gain * LLAMA.software.stream_time
+    assert found.time_per_token == pytest.approx((passes.mean + sent) / drafts.gain)
+    assert found.gap > none.gap
+    assert found.time_per_token < none.time_per_token
+    assert found.passes == pytest.approx(LLAMA.software.first_passes * found.time_per_token * drafts.gain)
+    assert found.gap_quantile(0.5 / drafts.gain) == 0  # comes with the one before
+    assert found.gap_quantile(1 - 0.4 / drafts.gain) == found.gap
+
+
+def test_who_comes_between_two_looks_waits_for_half_of_them():
+    seldom = replace(LLAMA, software=replace(LLAMA.software, poll_interval=31))
+    often, rare = (closed_loop(one, ASKED, users=16) for one in (LLAMA, seldom))
+    assert rare.time_to_first_token - often.time_to_first_token == pytest.approx(15 * often.time_per_token)
+
+
+def test_ranks_that_wait_for_each_other_wait_no_longer_than_they_may():
+    """Few prompts: the most that is waited; many: until each rank has one. One rank waits for nobody."""
+
+    def passes(users, layout, most):
+        software = replace(EIGHT.software, first_passes=0.0, balance_passes=most)
+        found = closed_loop(replace(EIGHT, layout=layout, software=software), ASKED, users=users)
+        return found.passes / found.time_per_token
+
+    apart = Layout(dp=8, ep=8)
+    assert passes(1, apart, 60) == pytest.approx(60, rel=0.05)
+    assert passes(64, apart, 60) < 45
+    assert passes(2000, apart, 60) < 15
+    assert passes(64, Layout(tp=8, etp=8), 60) == 0
 
 
 def test_nothing_fits_is_said():

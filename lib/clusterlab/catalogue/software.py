@@ -117,6 +117,14 @@ class ServingSoftware(Sourced):
     stream_time: Seconds
     #: Passes until a request's first token is with its user: scheduling, and tokens that are sent some at a time.
     first_passes: Amount
+    #: Passes between two looks at what has come: who comes meanwhile waits for half of them.
+    poll_interval: Number
+    #: Passes that a prompt waits at most until every attention rank has one to read.
+    balance_passes: Amount
+    #: Of an element of the caches where a model is served in 8 or 4 bits and nobody says otherwise.
+    cache_bytes: Bytes
+    #: Share of drafted tokens that is accepted where prompts are drawn at random, as benchmarks draw them.
+    random_acceptance: Share
     #: Whether all prompts that wait are read before anybody decodes further, or among the passes that decode.
     prompts_first: bool
     #: Share of the memory that weights, activations and caches get together.

@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..catalogue import ServingSoftware
+from ..checks import Numeric
 from ..model import PRECISIONS, Layout, Transformer
-from ..serving import MEASURES, Formats, Online, Pools, Replica, Requests, closed_loop, saturation, split_loop
+from ..serving import MEASURES, Drafts, Formats, Online, Pools, Replica, Requests, closed_loop, saturation, split_loop
 from .inference_runs import FORM as OFFLINE
 from .inference_runs import framework, machine_of, plain_name
 from .naming import model_named
@@ -27,13 +28,15 @@ from .text import Source, name_of, read_text
 
 _POOLS = ("prefill", "decode")
 _OF_POOL = ("num_workers", "batch_size", "tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
+_LAUNCHED = ("poll_interval", "balance_passes")  # what software is told when it starts
 _LATENCIES = ("ttft_ms", "tpot_ms")
 
 FORM = Form(
     text=("row_id", "group", "model", "gpu", "software", "precision", "moe_precision", "mode", "lengths", "note"),
-    notes=("measured", "source"),
+    notes=("measured", "launch", "source"),
     counts=(
         *("n_gpus", "tp", "pp", "attention_dp", "moe_tp", "moe_ep", "isl", "osl", "concurrency", "repeats"),
+        *("poll_interval", "balance_passes", "drafts"),
         *(f"{pool}_{name}" for pool in _POOLS for name in _OF_POOL),
     ),
     measures=(*_LATENCIES, "output_tok_s_total"),
@@ -72,6 +75,7 @@ class OnlineRun:
     requests: Requests
     alike: bool  # whether all have these lengths
     users: float
+    drafted: float  # tokens a pass that are drafted to be verified
     measured: Mapping[str, float | None]
     filled: Mapping[str, str]
 
@@ -126,9 +130,11 @@ def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
     """Read a table of serving at a concurrency, as :func:`read_inference` reads one of maxima: the same refusals.
 
     What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is
-    ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and caches have 8 bits where products have 8
-    or 4, unless ``cache_bytes`` says otherwise. ``lengths`` may say "uniform 0.8 to 1.0 of isl, osl", whose means are
-    taken, since a spread of 6 % changes nothing. A mode of ``disaggregated`` takes the columns of both pools.
+    ``usual``, ranks left open are tensor-parallel, precision is 16 bits, and where products have 8 or 4 caches have
+    what the software gives them, unless ``cache_bytes`` says otherwise. ``drafts`` are tokens that are drafted for each
+    pass, ``poll_interval`` and ``balance_passes`` what the software was told when it started. ``lengths`` may say
+    "uniform 0.8 to 1.0 of isl, osl", whose means are taken, since a spread of 6 % changes nothing. A mode of
+    ``disaggregated`` takes the columns of both pools.
     """
     return parse_online(read_text(path), name_of(path))
 
@@ -177,6 +183,7 @@ def _run(row: Row) -> OnlineRun:
         requests=requests,
         alike=not row.text["lengths"].startswith("uniform"),
         users=users,
+        drafted=row["drafts"] or 0.0,
         measured=_measured(row, requests, users),
         filled=row.filled,
     )
@@ -203,6 +210,9 @@ def _measured(row: Row, requests: Requests, users: float) -> dict[str, float | N
 
 def _replica(row: Row, model: Transformer, layout: Layout) -> Replica:
     chip, software = machine_of(row.text["gpu"]), framework(row)
+    launched = {name: row[name] for name in _LAUNCHED if row[name]}
+    if launched:
+        software = replace(software, **launched)  # type: ignore[arg-type]  # of floats alone
     written = (row.text["moe_precision"] if model.experts else "") or row.text["precision"] or "bf16"
     compute = next((name for name in ("fp4", "fp8", "fp16", "bf16") if name in written.casefold()), "")
     if not compute or re.search(r"disabled|without|\bno\b|\boff\b", written.casefold()):
@@ -211,8 +221,8 @@ def _replica(row: Row, model: Transformer, layout: Layout) -> Replica:
     taken = next(name for name in wider[wider.index(compute) :] if PRECISIONS[name][0] in chip.peaks)
     if taken != compute:
         row.filled["products"] = f"{taken} (no {compute} peak of {chip.name})"
-    # Weights are unpacked to what the chip multiplies; caches have 8 bits beside products of 8 or 4.
-    cache = row["cache_bytes"] or (2.0 if PRECISIONS[compute][1] == 2 else 1.0)
+    # Weights are unpacked to what the chip multiplies; caches have what the software gives them.
+    cache = row["cache_bytes"] or (2.0 if PRECISIONS[compute][1] == 2 else software.cache_bytes)
     formats = Formats(taken, PRECISIONS[compute][1], cache)
     redundant = float(-model.experts % layout.ep) if model.experts else 0.0
     return Replica(model, chip, layout, formats, False, redundant, software)
@@ -259,18 +269,26 @@ class OnlineBatch(NamedTuple):
     requests: Requests
     users: np.ndarray
     alike: np.ndarray
+    drafted: np.ndarray
 
-    def under(self, software: ServingSoftware | None = None) -> Online:
-        """Predict them, with other software if it is given."""
+    def under(self, constants: Mapping[str, Numeric] | None = None) -> Online:
+        """Predict them, with other constants of their software if they are given."""
         if isinstance(self.serves, Pools):
-            pools = self.serves
-            prefill, decode = (_with(pool, software) for pool in (pools.prefill, pools.decode))
-            return split_loop(replace(pools, prefill=prefill, decode=decode), self.requests, users=self.users)
-        return closed_loop(_with(self.serves, software), self.requests, users=self.users, alike=self.alike)
+            prefill, decode = (_with(pool, constants) for pool in (self.serves.prefill, self.serves.decode))
+            pools, drafts = replace(self.serves, prefill=prefill, decode=decode), self._drafts(decode)
+            return split_loop(pools, self.requests, users=self.users, drafts=drafts)
+        replica = _with(self.serves, constants)
+        drafts = self._drafts(replica)
+        return closed_loop(replica, self.requests, users=self.users, alike=self.alike, drafts=drafts)
+
+    def _drafts(self, replica: Replica) -> Drafts:
+        return Drafts(self.drafted, replica.software.random_acceptance)
 
 
-def _with(replica: Replica, software: ServingSoftware | None) -> Replica:
-    return replica if software is None else replace(replica, software=software)
+def _with(replica: Replica, constants: Mapping[str, Numeric] | None) -> Replica:
+    if not constants:
+        return replica
+    return replace(replica, software=replace(replica.software, **constants))  # type: ignore[arg-type]  # as arrays
 
 
 def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
@@ -286,19 +304,23 @@ def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
 def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
     asked = Requests(*(np.array([getattr(run.requests, f.name) for run in runs]) for f in fields(Requests)))
     users, alike, first = np.array([run.users for run in runs]), np.array([run.alike for run in runs]), runs[0].serves
+    drafted = np.array([run.drafted for run in runs])
 
     def column(replicas: Sequence[Replica]) -> Replica:
         layouts = [one.layout for one in replicas]
         axes = {name: np.array([getattr(one, name) for one in layouts]) for name in ("tp", "pp", "dp", "ep")}
         axes["etp"] = np.array([one.expert_tp for one in layouts])
-        return replace(replicas[0], layout=Layout(**axes), redundant=np.array([one.redundant for one in replicas]))
+        launched = {name: np.array([getattr(one.software, name) for one in replicas]) for name in _LAUNCHED}
+        software = replace(replicas[0].software, **launched)
+        redundant = [one.redundant for one in replicas]
+        return replace(replicas[0], layout=Layout(**axes), redundant=np.array(redundant), software=software)
 
     if isinstance(first, Replica):
-        return OnlineBatch(where, column([run.decoding for run in runs]), asked, users, alike)
+        return OnlineBatch(where, column([run.decoding for run in runs]), asked, users, alike, drafted)
     pools = [run.serves for run in runs if isinstance(run.serves, Pools)]
     readers, writers = (np.array([getattr(one, f"{name}_replicas") for one in pools]) for name in _POOLS)
     both = Pools(column([one.prefill for one in pools]), column([one.decode for one in pools]), readers, writers)
-    return OnlineBatch(where, both, asked, users, alike)
+    return OnlineBatch(where, both, asked, users, alike, drafted)
 
 
 def predict_online(runs: Sequence[OnlineRun]) -> dict[str, np.ndarray]:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import PREDICTION_INTERVALS
+from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
 from ..checks import Numeric, choose, larger, pick, smaller, whole
 from ..quantities import Amount, Count, Multiple, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
-from .batches import MixedPasses, mixed_passes, saturation
-from .passes import reading
+from .batches import Drafts, MixedPasses, mixed_passes, saturation
+from .passes import full_reading, reading
 from .queueing import Queue, batch_queue
 from .replica import Replica, Requests
 
@@ -39,6 +39,7 @@ class Online(Explained):
     of its own. ``varies`` is the standard deviation of a prompt's time over its mean, and ``full`` the share of
     requests that find no place; 0 in a closed loop, where all who wait for a place wait about as long. ``begins`` is
     the share of requests that come together with all others, and ``start`` what they wait behind these on average.
+    ``gain`` tokens come together where some are drafted, and gaps are between such groups.
     """
 
     sequences: Amount
@@ -55,6 +56,7 @@ class Online(Explained):
     full: Share
     start: Seconds
     begins: Share
+    gain: Multiple
     output: Number
     gpus: Number
 
@@ -66,7 +68,7 @@ class Online(Explained):
     @property
     def time_per_token(self) -> Seconds:
         """Mean seconds between tokens of an answer."""
-        return self.gap + self.prompt_share * (self.gap_with_prompt - self.gap)
+        return (self.gap + self.prompt_share * (self.gap_with_prompt - self.gap)) / self.gain
 
     @property
     def latency(self) -> Seconds:
@@ -86,7 +88,8 @@ class Online(Explained):
     def gap_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         """Seconds between two tokens that so large a share of tokens does not exceed.
 
-        A share of gaps has a prompt in it, which is as long as that prompt takes.
+        A share of gaps has a prompt in it, which is as long as that prompt takes. Of tokens that were drafted all but
+        the first come with the one before.
 
         Examples
         --------
@@ -104,11 +107,11 @@ class Online(Explained):
         >>> [fmt(found.gap_quantile(share), "s") for share in (0.5, 0.95, 0.99)]
         ['7.86 ms', '7.86 ms', '33 ms']
         """
-        p, share_with = np.asarray(share), np.asarray(self.prompt_share)
+        p, share_with = 1 - (1 - np.asarray(share)) * self.gain, np.asarray(self.prompt_share)
         among = (p - (1 - share_with)) / larger(share_with, 1e-300)  # of those with a prompt
         some = np.clip(among, 1e-9, 1 - 1e-9)
         longer = self.gap + (self.gap_with_prompt - self.gap) * drawn_quantile(self.varies, some)
-        return pick(among > 0, longer, self.gap)
+        return pick(among > 0, longer, pick(p < 0, 0.0, self.gap))
 
     def first_token_quantile(self, share: PositiveShareBelowOne) -> Seconds:
         r"""Seconds to a first token that so large a share of requests does not exceed.
@@ -164,10 +167,27 @@ class _Held(NamedTuple):
     prompt: Seconds  # its way, alone on each attention rank
     apart: Seconds  # after which an attention rank has read the next
     varies: Amount  # standard deviation of a prompt's time over its mean
+    gain: Multiple  # tokens that a sequence gains in a pass
+
+    @property
+    def mean_pass(self) -> Seconds:
+        return self.gap + self.share * (self.gap_with_prompt - self.gap)
 
     @property
     def token(self) -> Seconds:
-        return self.gap + self.share * (self.gap_with_prompt - self.gap)
+        return self.mean_pass / self.gain
+
+    def until_sent(self, software: ServingSoftware, arrivals: Number, ranks: Count) -> Seconds:
+        """Return the passes before a first token that are no prompt's: until it is seen, scheduled and sent.
+
+        ``arrivals`` come in a pass. Where ranks wait for each other, the first that comes opens a wait that ends when
+        each has a prompt, d H_d arrivals later on average (the coupon collector's), or after the most that is waited;
+        who comes meanwhile waits for the rest of it. Both are over when the longer one is.
+        """
+        collected = ranks * (np.log(ranks) + 0.5772 + 0.5 / ranks) / larger(arrivals, 1e-12)
+        window = pick(np.greater(ranks, 1), smaller(software.balance_passes, collected), 0.0)
+        company = window * (1 + arrivals * window / 2) / (1 + arrivals * window)
+        return larger(software.first_passes + (software.poll_interval - 1) / 2, company) * self.mean_pass
 
     def busy(self, replica: Replica, held: Number, output: Number) -> Share:
         """Return the share of time in which an attention rank reads prompts."""
@@ -175,16 +195,17 @@ class _Held(NamedTuple):
         return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
 
 
+_NO_DRAFTS = Drafts()
 _MOST_BUSY = 0.95  # a closed loop cannot be busier: who waits sends nothing
 
 
-def _held(replica: Replica, requests: Requests, held: Number) -> _Held:
+def _held(replica: Replica, requests: Requests, held: Number, drafts: Drafts = _NO_DRAFTS) -> _Held:
     """The passes of a batch that never ends, with what its users' tokens cost the host."""
-    passes = mixed_passes.unchecked(replica, requests, sequences=held)
-    sent = held / replica.layout.dp * replica.software.stream_time
+    passes = mixed_passes.unchecked(replica, requests, sequences=held, drafts=drafts)
+    sent = drafts.gain * held / replica.layout.dp * replica.software.stream_time
     prompt, varies = reading(replica, requests), prompt_varies(replica, requests)
     apart = prompt / replica.layout.pp
-    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, apart, varies)
+    return _Held(passes.decoding + sent, passes.reading + sent, passes.share, prompt, apart, varies, drafts.gain)
 
 
 def prompt_varies(replica: Replica, requests: Requests) -> Amount:
@@ -198,7 +219,13 @@ def prompt_varies(replica: Replica, requests: Requests) -> Amount:
 
 @law
 def closed_loop(
-    replica: Replica, requests: Requests, *, users: Number, rounds: Number = 10, alike: Numeric = False
+    replica: Replica,
+    requests: Requests,
+    *,
+    users: Number,
+    rounds: Number = 10,
+    alike: Numeric = False,
+    drafts: Drafts = _NO_DRAFTS,
 ) -> Online:
     r"""A replica and so many users, each of whom sends the next request when the last is answered.
 
@@ -210,7 +237,9 @@ def closed_loop(
     before it, as in any queue whose server is busy a share rho of the time, with work whose standard deviation is c of
     its mean; for f passes until it is scheduled and sent; and for a place, W, if there are more users than places. A
     measurement begins with all users at once, half of whose prompts come before one's own, in one of r rounds. With
-    stages, each prompt before one's own takes P/pp.
+    stages, each prompt before one's own takes P/pp. To the f passes come half of those between two looks at what has
+    come (``poll_interval``); where attention ranks wait for each other's prompts (``balance_passes``), f is at least
+    that wait. Of drafted tokens a pass gives several, and TPOT is a pass over them.
 
     Parameters
     ----------
@@ -226,6 +255,8 @@ def closed_loop(
         Whether all requests have exactly these lengths. Software that reads prompts first then serves in waves: all
         prompts, and then all answers, which end together. Half of the other prompts come before one's own, and half
         behind it, before one's second token.
+    drafts : Drafts
+        Tokens that a pass verifies besides the one that it would write.
 
     Returns
     -------
@@ -261,7 +292,7 @@ def closed_loop(
     if np.any(places < 1):
         raise ValueError("not one sequence fits into the memory")
     held = smaller(users, places)
-    now = _held(replica, requests, held)
+    now = _held(replica, requests, held, drafts)
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
     older = pick(waves, 0.0, (1 + now.varies**2) * busy / (2 * (1 - busy)))
@@ -269,10 +300,10 @@ def closed_loop(
     begins = pick(waves, 1.0, 1.0 / rounds)
     prompts = now.prompt + now.apart * older + begins * start
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
-    passes = replica.software.first_passes * now.token
+    passes = now.until_sent(replica.software, held * now.gain / requests.output, replica.layout.dp)
     waiting = users - held
     place = waiting / held * (prompts + passes + (requests.output - 1) * now.token)
-    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins
+    own = now.gap, now.gap_with_prompt, now.share, now.prompt, busy, now.varies, 0.0, start, begins, now.gain
     return _spread((held, waiting, place, prompts, passes, *own), requests.output, replica.gpus)
 
 
@@ -366,8 +397,8 @@ class Load:
         now = _Held(*(np.interp(queue.batch, batches, np.broadcast_to(part, batches.shape)) for part in self.each))
         others, meets = prompt_wait(now.apart, rate * now.apart / replica.layout.dp, burstiness, float(now.varies))
         place = queue.wait * (float(self.requests.output_spread) ** 2 + burstiness) / 2
-        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0
-        passes = replica.software.first_passes * now.token
+        own = now.gap, now.gap_with_prompt, now.share, now.prompt, meets, now.varies, queue.waits, 0.0, 0.0, 1.0
+        passes = now.until_sent(replica.software, rate * now.mean_pass, replica.layout.dp)
         parts = (queue.batch, queue.waiting, place, now.prompt + others, passes, *own)
         return _spread(parts, self.requests.output, replica.gpus)
 
@@ -502,15 +533,18 @@ class Pools(Explained):
 
 
 @law
-def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10) -> Online:
+def split_loop(
+    pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10, drafts: Drafts = _NO_DRAFTS
+) -> Online:
     r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
 
-    .. math:: \text{TTFT} = \max\Big(P\big(1 + \tfrac{U}{2 r d}\big) + \frac{b}{B} + f\,\text{TPOT},\;
-        \frac{U P}{d} - (n - 1)\,\text{TPOT}\Big)
+    .. math:: \text{TTFT} = \max\Big(P + \tfrac{U}{2 r d} P' + \frac{b}{B} + f\,\text{TPOT},\;
+        \frac{U P'}{d} - (n - 1)\,\text{TPOT}\Big)
 
     Nobody's tokens wait for a prompt. But users whose d ranks read prompts slower than the others decode wait for a
-    prompt to be read: then U users go round once while all their prompts are read, U P/d, and what is left of that
-    when an answer is written is the time to its first token.
+    prompt to be read: then U users go round once while all their prompts are read, U P'/d, and what is left of that
+    when an answer is written is the time to its first token. P' is what a prompt takes where passes are full of them,
+    which is less than P where prompts are short: what a pass reads of experts is then shared.
 
     Parameters
     ----------
@@ -522,6 +556,8 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
         Requests at any time, U.
     rounds
         As in :func:`closed_loop`, r.
+    drafts : Drafts
+        As in :func:`closed_loop`.
 
     Returns
     -------
@@ -552,19 +588,20 @@ def split_loop(pools: Pools, requests: Requests, *, users: Number, rounds: Numbe
     cached = sum(count * block.cache_elements(decode.model, requests.prompt) for count, block in decode.model.counted)
     ports = decode.layout.tp * decode.machine.network_bandwidth
     sent = cached * decode.formats.cache_bytes / ports
-    start, begins = prompt * users / ranks / 2, 1.0 / rounds
+    apart = full_reading(prefill, requests)
+    start, begins = apart * users / ranks / 2, 1.0 / rounds
     alone = prompt + begins * start + sent
     each = pools.decode_replicas
     held: Numeric = users / each
     for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
-        now = _held(decode, after, larger(held, 1.0))
+        now = _held(decode, after, larger(held, 1.0), drafts)
         written = (requests.output - 1) * now.token
-        first = larger(alone + software.first_passes * now.token, users * prompt / ranks - written)
+        first = larger(alone + now.until_sent(software, 0.0, 1.0), users * apart / ranks - written)
         held = (held + users / each * written / (first + written)) / 2
-    passes = software.first_passes * now.token
+    passes = now.until_sent(software, 0.0, 1.0)
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
-    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins
+    own = now.gap, now.gap, 0.0 * now.gap, prompt, 1.0, prompt_varies(prefill, requests), 0.0, start, begins, now.gain
     return _spread((decoding, users - decoding, place, alone, passes, *own), requests.output, pools.gpus)
 
 

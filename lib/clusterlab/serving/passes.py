@@ -220,6 +220,20 @@ def reading(replica: Replica, requests: Requests) -> Seconds:
     return forward_pass(replica, one).time
 
 
+def full_reading(replica: Replica, requests: Requests) -> Seconds:
+    """Seconds of :func:`reading` for each prompt, where a pass is full of them: ``max_tokens`` on an attention rank.
+
+    What a pass takes whatever it reads (weights, launches, half-empty tiles of experts) is then shared.
+    """
+    fresh = requests.read
+    if not np.any(fresh):
+        return 0.0
+    prompts = larger(replica.software.max_tokens / fresh, 1.0)
+    before = requests.prompt - fresh + fresh * requests.prompt_spread**2 / 2
+    tokens = prompts * fresh * replica.layout.dp * replica.layout.pp
+    return forward_pass(replica, Batch(prompt_tokens=tokens, chunk=fresh, cached=before)).time / prompts
+
+
 @law
 def split_reading(replica: Replica, requests: Requests, *, ranks: Count = 1) -> Seconds:
     r"""Seconds of a long prompt's way where so many replicas read it together, each a part of its tokens.

@@ -50,7 +50,8 @@ def _run(arguments: argparse.Namespace) -> int:
     positive(rate=number["rate"])
     requests = Requests(number["prompt"], number["output"], number["cached"])
     promise = Promise(number["first_token"], 1 / number["speed"], number["share"], number["burstiness"])
-    formats, software = _formats(arguments.precision, one), serving_software_of(arguments.software)
+    software = serving_software_of(arguments.software)
+    formats = _formats(arguments.precision, one, software)
     candidates = list(_replicas(model, one, formats, software))
     found: list[_Found] = []
     whys: dict[str, None] = {}
@@ -90,10 +91,10 @@ def _number(name: str, text: str) -> float:
         raise ValueError(f"{name}: cannot read {text!r}; write it as a number, with its unit if it has one") from None
 
 
-def _formats(precision: str | None, one: Machine) -> Formats:
+def _formats(precision: str | None, one: Machine, software: ServingSoftware) -> Formats:
     usual = next(name for name in ("fp8", "bf16", "fp16") if PRECISIONS[name][0] in one.peaks)
     name = precision or usual
-    return Formats(name, cache_bytes=1.0 if PRECISIONS.get(name, ("", 2.0))[1] < 2 else 2.0)
+    return Formats(name, cache_bytes=software.cache_bytes if PRECISIONS.get(name, ("", 2.0))[1] < 2 else 2.0)
 
 
 def _replicas(model: Transformer, one: Machine, formats: Formats, software: ServingSoftware) -> Iterator[Replica]:
