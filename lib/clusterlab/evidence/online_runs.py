@@ -288,7 +288,7 @@ class OnlineBatch(NamedTuple):
 def _with(replica: Replica, constants: Mapping[str, Numeric] | None) -> Replica:
     if not constants:
         return replica
-    return replace(replica, software=replace(replica.software, **constants))  # type: ignore[arg-type]  # as arrays
+    return replace(replica, software=replace(replica.software, **constants))
 
 
 def online_batches(runs: Sequence[OnlineRun]) -> list[OnlineBatch]:
@@ -311,7 +311,7 @@ def _side_by_side(runs: Sequence[OnlineRun], where: np.ndarray) -> OnlineBatch:
         axes = {name: np.array([getattr(one, name) for one in layouts]) for name in ("tp", "pp", "dp", "ep")}
         axes["etp"] = np.array([one.expert_tp for one in layouts])
         launched = {name: np.array([getattr(one.software, name) for one in replicas]) for name in _LAUNCHED}
-        software = replace(replicas[0].software, **launched)
+        software = replace(replicas[0].software, **launched)  # type: ignore[arg-type]  # as arrays
         redundant = [one.redundant for one in replicas]
         return replace(replicas[0], layout=Layout(**axes), redundant=np.array(redundant), software=software)
 
