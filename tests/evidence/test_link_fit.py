@@ -423,11 +423,11 @@ def test_four_of_five_rows_of_generations_and_fabrics_left_out_lie_in_the_interv
 @pytest.mark.parametrize(
     ("kind", "most"),
     [
-        ("one node, latency", 27),
+        ("one node, latency", 26),
         ("one node, bandwidth", 9.3),
-        ("nodes, bandwidth", 14.1),
-        ("nodes, latency", 25.4),
-        ("over 64 servers", 38.9),
+        ("nodes, bandwidth", 13.9),
+        ("nodes, latency", 24.5),
+        ("over 64 servers", 37.8),
     ],
 )
 def test_the_error_of_a_kind_of_generations_and_fabrics_left_out(kind, most):
@@ -461,7 +461,7 @@ def test_the_harder_test_sees_no_row_of_its_generation_on_its_fabric_and_none_of
 def test_the_harder_test_predicts_every_row_once_and_is_harder():
     assert sum(len(one.errors) for one in unseen()) == len(published_timings())
     assert list(dict.fromkeys(one.source for one in unseen())) == list(SOURCES)
-    assert error_of(predicted_each()) < error_of(unseen()) <= 0.198
+    assert error_of(predicted_each()) < error_of(unseen()) <= 0.193
 
 
 def test_an_interval_grows_upwards_with_each_doubling_over_64_servers():
@@ -475,7 +475,7 @@ def test_an_interval_grows_upwards_with_each_doubling_over_64_servers():
     assert (few.spread_low, many.spread_low) == (low, low)  # no faster than the wires
     assert "over 64 servers there are 37 rows of 2 sources" in repr(many)
     assert "over 64" not in repr(few)
-    assert "223 rows of 25 sources" in repr(few)
+    assert "224 rows of 25 sources" in repr(few)
 
 
 def test_an_interval_holds_its_prediction_and_is_that_of_its_kind():
@@ -565,11 +565,19 @@ def test_what_a_run_forced_is_what_is_predicted():
     assert set(forced.values()) == {"ring", "tree"}
 
 
-def test_a_message_over_more_than_64_ranks_has_one_channel():
+def test_a_message_has_two_channels_and_one_over_more_than_64_ranks():
+    """Of 14 GB/s each, as NCCL expects: too few for a port of 50 GB/s, enough for one of 25."""
     row = Timing("made", "r", "send-receive", 1e9, 1.0, 64, 8, scale_up=4e11, network=4e11)
-    assert list(link_plans.straight(row)) == ["network_ring"]
-    assert list(link_plans.straight(dataclasses.replace(row, ranks=72, nodes=9))) == ["one_channel"]
-    assert 0.25 < fit_link_efficiency(published_timings()).one_channel < 0.4
+    two, one = (link_plans.straight(dataclasses.replace(row, ranks=n, nodes=n // 8)) for n in (64, 72))
+    assert two == {"one_channel": pytest.approx(1e9 / 50e9)}
+    assert one == {"one_channel": pytest.approx(2 * 1e9 / 50e9)}
+    assert link_plans.straight(dataclasses.replace(row, network=2e11)) == {"network_ring": pytest.approx(1e9 / 25e9)}
+    assert 0.5 < fit_link_efficiency(published_timings()).one_channel < 0.8
+
+
+def test_switches_that_add_do_not_hide_among_those_that_do_not():
+    """Rows of one cluster with SHARP and without are two systems: each shows the share of its own wires."""
+    assert fit_link_efficiency(published_timings()).machines["in_network"] == 2
 
 
 # --- leaving one out -------------------------------------------------------------------------------------------------
@@ -718,9 +726,9 @@ def test_expert_kernels_follow_the_exchange_of_experts():
 
 # Per cent: two constants of the better form, and the prediction from datasheets and other sources.
 GATES = {
-    "a100_8x_nvlink3": (8.4, 22.1),
-    "h200_8x_nvlink4": (3.8, 6.8),
-    "b200_p6_8gpu": (6.8, 16.7),
+    "a100_8x_nvlink3": (8.4, 13.2),
+    "h200_8x_nvlink4": (3.8, 7.1),
+    "b200_p6_8gpu": (6.8, 16.0),
     "h200_sharp_ramp": (0.7, 2.4),
     "h200_by_collective": (0.5, 2.0),
     "h200_bucketing": (0.0, 10.1),
@@ -745,7 +753,7 @@ GATES = {
     "h100_1gpu_4nic": (2.5, 40.4),
     "gcp_a3mega_ztan": (15.9, 37.1),
     "mi300x_8x": (10.9, 22.8),
-    "mi300x_8x_one_process": (7.4, 20.8),
+    "mi300x_8x_one_process": (7.4, 19.5),
     "a100_3node_hdr": (0.0, 23.2),
     "h20_2node": (0.8, 50.4),
     "efa_p3dn_2node": (0.3, 7.4),
@@ -753,14 +761,14 @@ GATES = {
     "efa_p3dn_8node": (0.1, 22.9),
     "efa_p6_2node": (0.2, 108.7),
     "tcp_10gbe_1gpu": (8.2, 46.7),
-    "oci_gb200_2rack": (6.5, 45.9),
+    "oci_gb200_2rack": (6.5, 30.7),
     "a100_32node_hdr": (3.9, 12.4),
-    "together_b200_46node": (12.0, 14.5),
-    "together_b200_64node": (15.4, 7.1),
-    "together_h100_8gpu": (12.8, 12.5),
-    "azure_a100_8gpu": (7.3, 6.2),
-    "azure_h100_8gpu": (6.4, 10.4),
-    "azure_h200_8gpu": (4.9, 18.3),
+    "together_b200_46node": (12.0, 11.3),
+    "together_b200_64node": (15.4, 6.6),
+    "together_h100_8gpu": (12.8, 13.0),
+    "azure_a100_8gpu": (7.3, 5.4),
+    "azure_h100_8gpu": (6.4, 11.6),
+    "azure_h200_8gpu": (4.9, 19.1),
     "aiconfigurator_a100": (9.5, 10.8),
     "aiconfigurator_h100": (9.2, 15.7),
     "aiconfigurator_h200": (8.7, 16.6),
@@ -769,8 +777,8 @@ GATES = {
     "aiconfigurator_gb200": (11.6, 15.1),
     "aiconfigurator_gb300": (11.3, 13.8),
     "alps_gh200": (46.5, 26.3),
-    "polaris_a100": (57.9, 42.3),
-    "h100_10node_1gpu": (11.9, 25.2),
+    "polaris_a100": (57.9, 41.3),
+    "h100_10node_1gpu": (11.9, 20.3),
     "h100_10node_8gpu": (24.6, 21.4),
     "h100_10node_inside": (6.7, 12.8),
     "oci_mi300x_2node": (0.1, 2.7),
@@ -799,8 +807,8 @@ def test_the_error_of_the_fit_over_the_rows_of_one_kind_of_system(form, gate):
 
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
-    assert 100 * error_of(results) <= 18.6
-    for first, gate in ((37, 18.4), (17, 12.6)):
+    assert 100 * error_of(results) <= 17.7
+    for first, gate in ((37, 17.2), (17, 11.3)):
         assert 100 * error_of(result for result in results if result.source in list(SOURCES)[:first]) <= gate
     assert sum(len(result.errors) for result in results) == len(published_timings()) == 776
 

@@ -98,7 +98,8 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
         switches that reduce and multicast (:func:`~clusterlab.interconnect.multicast_all_reduce`, slowed as NCCL knows
         that such switches are); over the links of a full mesh; between all pairs at once; between nodes, by remote
         direct memory access, and over TCP; into switches between nodes that reduce (SHARP), which a ring's share does
-        not foretell; and in the one channel that a message between nodes has where there are more than 64 ranks;
+        not foretell; and in a channel, of the half port that each of the two has which a message between nodes goes
+        through, or the one where there are more than 64 ranks;
     ``host``
         what a host needs to launch a collective, where the benchmark does not hide that: the least that anything takes;
     ``fabrics``
@@ -120,9 +121,9 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     all to all              72.4%        16
     network ring              96%        12
     tcp                       80%         3
-    in network              73.4%         1
-    one channel             31.3%         3
-    host                    42 µs         7
+    in network              72.6%         2
+    one channel             62.7%         3
+    host                    42 µs         8
     a hop of InfiniBand  + 550 ns         4
     a hop of RoCE        + 9.3 µs         5
     a hop of EFA v1       + 70 µs         4
@@ -188,7 +189,7 @@ def _systems(timings: Iterable[Timing]) -> _Systems:
         # Rates at the bottleneck of an expert kernel count bytes that it never sees: some are above their wire's.
         counted = row.operation != EXPERTS or row.logical
         if row.quality != "C" and counted and (row.scale_up or row.nodes > 1):
-            links = (row.scale_up, row.network, row.fabric, row.in_switch)
+            links = (row.scale_up, row.network, row.fabric, row.in_switch, row.network_adds, row.algorithm)
             key = (row.machine or row.source, row.source, row.operation, row.ranks, row.nodes, links)
             places.setdefault(key, []).append(len(rows))
             rows.append(row)

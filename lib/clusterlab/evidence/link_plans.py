@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ..interconnect import bus_factor, mesh_all_gather, multicast_all_reduce
+from ..units import GB
 from .timings import EXPERTS, Timing
 
 CACHED = 8192  # rows whose algorithms are kept: the fit of link efficiencies asks for them again and again
 _AT_ONCE = 8  # messages to other nodes that NCCL has under way: NCCL_MAX_DEV_WORK_P2P_PER_BATCH
+_CHANNEL = 14 * GB  # bytes/s that NCCL expects of a channel between nodes: NCCL_P2P_PER_CHANNEL_NET_BW
 _ONE_CHANNEL = 64  # ranks beyond which NCCL sends to a peer in another node through one channel, not two
 
 
@@ -77,7 +79,10 @@ def straight(timing: Timing) -> dict[str, float]:
     g = n // nodes
     if timing.operation == "send-receive":
         if nodes > 1:
-            return {"one_channel" if n > _ONE_CHANNEL else network: size * g / _rate(timing.network)}
+            seconds, channels = size * g / _rate(timing.network), 1 if n > _ONE_CHANNEL else 2
+            # NCCL opens two to a peer, so each has half a port; beyond that many ranks one has to do.
+            enough = channels * _CHANNEL >= _rate(timing.network) / g
+            return {network: seconds} if enough else {"one_channel": seconds * 2 / channels}
         return {_inside_kind(timing): size / (_rate(timing.scale_up) / (timing.mesh or 1))}
     if timing.operation == EXPERTS and not np.isfinite(timing.size):
         # A rate at the bottleneck: of the bytes that cross it or, logical, of all, as a token visits every node alike.

@@ -6,14 +6,13 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from ..quantities import Number
 from ..records import Explained
-from .intervals import quantile_interval, student_quantile, symmetric_interval, votes, weighted_quantile
+from .intervals import quantile_interval, symmetric_interval, votes, weighted_quantile
 from .link_plans import algorithms
 from .link_prediction import GROWTH, TESTED, UNKNOWN, predict_held_out, predict_unseen_generations
 from .timings import Timing, by_source
@@ -106,7 +105,8 @@ def learn_collective_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float
     Between the ends lie four fifths of the ratios of the kind, of rows on 64 servers at most; a source of n rows has
     the votes of :math:`\sqrt{n}`. Then the ends are moved apart, by one factor of their logarithms, until intervals
     learned without a generation and fabric hold four fifths of what was left out; where fewer than eight of them show a
-    kind, by Student's quantile farther. What a fabric is off that nobody has
+    kind, the interval reaches as far below as above, since one that is slow says that a further one may be as fast
+    (:func:`symmetric_interval`). What a fabric is off that nobody has
     timed, is shown by every fabric when all its rows are left out: the interval is that of one more fabric
     (:func:`symmetric_interval`). Over 64 servers each doubling raises the upper end by what four fifths of the rows
     there need, and more for the few machines that show it.
@@ -126,7 +126,7 @@ def learn_collective_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float
     >>> from clusterlab.evidence import published_timings
     >>> low, high = learn_collective_spreads(published_timings())["one node, bandwidth"]
     >>> round(low, 2), round(high, 2)
-    (0.85, 1.18)
+    (0.89, 1.12)
     """
     timings = tuple(timings)
     known, unknown = collective_residuals(timings), _unknown_fabrics(timings)
@@ -144,17 +144,14 @@ def _learned(known: Residuals, unknown: Residuals) -> dict[str, tuple[float, flo
 def _interval(rows: Residuals) -> tuple[float, float]:
     """The interval of a kind, wide enough for a generation and fabric that it has not seen."""
     folds = dict.fromkeys(rows.folds.tolist())
-    if len(folds) < _FOLDS:
+    if len(folds) < _SOME:
         return symmetric_interval(rows.ratios, rows.sources)
     stretch = _stretch([(rows.where(rows.folds == fold), rows.where(rows.folds != fold)) for fold in folds])
-    if len(folds) < _SOME:
-        stretch *= student_quantile(0.9, len(folds)) / NormalDist().inv_cdf(0.9)
     low, high = _stretched(quantile_interval(rows.ratios, rows.sources), stretch)
     return float(low), float(high)
 
 
-_FOLDS = 3  # of fewer, one left out says little of another
-_SOME = 8  # of fewer, a further one lies as much farther off as Student's quantile
+_SOME = 8  # of fewer, one that is slow says that a further one may be as fast
 _STRETCHES = np.linspace(1, 4, 301)
 
 
