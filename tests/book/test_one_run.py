@@ -74,7 +74,6 @@ LLAMA = [
     ("evidence", r"^Llama 3.1 405B +30.8 million +(\S+ million) \(", "GPU-hours"),
     ("failures", r"\[A plan\]\(plan.ipynb\) of Meta's whole run says (\d+ %)", "effective time in words"),
     ("failures", r"as (\d+) spares stand by", "spares"),
-    ("failures", r"hold (\d+) for 2,048 servers", "spares"),
     ("failures", r"^spares +(\d+)$", "spares"),
 ]
 
