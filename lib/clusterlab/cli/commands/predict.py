@@ -63,8 +63,8 @@ def timing_table(found: Iterable[tuple[LinkFit, list[Timing]]]) -> str:
     >>> rows = [row for row in published_timings() if row.source == "h200_sharp_ramp"][:2]
     >>> print(timing_table([(_predicted(rows), rows)]))
     row    source           operation      size  measured               predicted  error
-    C0081  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (30.7 to 42.7)  +2.2%
-    C0082  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (30.7 to 42.7)  +2.2%
+    C0081  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (32.4 to 40.5)  +2.2%
+    C0082  h200_sharp_ramp  all-reduce  8.59 GB   35.5 ms  36.2 ms (32.4 to 40.5)  +2.2%
     """
     rows = [("row", "source", "operation", "size", "measured", "predicted", "error")]
     for result, timings in found:
