@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 BOX = re.compile(r"^:::+\{admonition\} Rules?\b[^\n]*\n(.*?)^:::+$", re.MULTILINE | re.DOTALL)
 # A full stop ends a sentence where a space or the end follows, and none stands inside a formula.
 SENTENCE = re.compile(r"(?:\$[^$]*\$|[^.$]|\.(?=\S))*\.?")
-LINE = 125  # characters that a rule has on the card, if its first sentence isn't longer
+LINE = 112  # characters that a rule has on the card, if its first sentence isn't longer
 
 
 def setup(app):

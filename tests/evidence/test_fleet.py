@@ -22,7 +22,7 @@ from clusterlab.failures import (
     system_mtbf,
 )
 from clusterlab.failures.counts import _counts
-from clusterlab.failures.spares import _compound_quantile
+from clusterlab.failures.spares import _compound, _quantile
 from clusterlab.power import WAITING_DRAW, mean_draw
 from clusterlab.units import day, hour
 
@@ -161,12 +161,12 @@ def test_the_number_in_repair_depends_on_the_mean_repair_alone(repair, machines,
 
 def test_a_compound_count_is_that_of_every_combination():
     """Two failures or fewer, by hand; and a load at which the chance of none is no float any more."""
-    sizes, chances = np.array([1.0, 3.0]), np.array([0.75, 0.25])
+    counted = _compound(0.2, 0.0, (1.0, 3.0), (0.75, 0.25))
     none, one, two = (math.exp(-0.2) * 0.2**k / math.factorial(k) for k in range(3))
     within = {0: none, 1: none + 0.75 * one, 2: none + 0.75 * one + 0.5625 * two}
     for most, chance in within.items():
-        assert _compound_quantile(0.2, 0.0, sizes, chances, chance - 1e-4) <= most
-    assert _compound_quantile(0.2, 0.0, sizes, chances, within[1] + 0.002) > 1
+        assert _quantile(counted, chance - 1e-4) <= most
+    assert _quantile(counted, within[1] + 0.002) > 1
     large = spares_for(0.99, nodes=2000, node_mtbf=1, repair=1)
     assert large.spares == pytest.approx(2000 + 2.326 * 2000**0.5, abs=2)
 
