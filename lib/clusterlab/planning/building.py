@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import catalogue, failures, interconnect, power, scaling
-from ..catalogue import PRICE_LISTS, Machine, PriceList
+from ..catalogue import PRICE_LISTS, Machine, PriceList, machine
 from ..failures import BURSTS, Estimate
 from ..model import Layout
 from ..power import AIR, WATER, Coolant, EnergyFootprint, Load
@@ -92,6 +92,11 @@ def fabric(gpus: Amount, hosts: Amount, chips: Machine, site: Site) -> Fabric:
 
     columns = {f.name: taken(f.name) for f in fields(Fabric) if f.name != "name"}
     return Fabric(name=names if np.ndim(names) else str(names), **columns)
+
+
+def machine_of(name: str, site: Site) -> Machine:
+    """An accelerator on the site's network, under its leaves."""
+    return wired(machine(name, network=site.network), site)
 
 
 def wired(chips: Machine, site: Site) -> Machine:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import failures
-from ..catalogue import Machine, machine
+from ..catalogue import Machine
 from ..model import PRECISIONS, Layout, parameters, training_flops
 from ..parallelism import Search, axes, search
 from ..quantities import Amount, Bytes, Count
 from ..records import Rows, Table, tabulate, words
 from ..units import day, fmt
-from .building import server_of, wired
+from .building import machine_of, server_of
 from .result import Binding, InfeasibleError, Point, Result, ends, shown, undominated
 from .scenario import CENTRAL, PRICES, Scenario, Site, Training, samples
 from .training import METRICS, UNCERTAIN, Design, Outcome, design, outcome, run_intervals, run_sensitivities
@@ -303,7 +303,7 @@ def _designs(training: Training, site: Site, scenario: Scenario, progress: Progr
     """For each accelerator the best layout of every number of them that can run the model: an array of designs."""
     names = site.accelerators
     for i, name in enumerate(names):
-        chips = wired(machine(name, network=site.network), site)
+        chips = machine_of(name, site)
         sizes = _sizes(training, site, chips, scenario)
         best: list[Layout] = []
         left = sizes
@@ -517,7 +517,7 @@ def _nearest(all_of: Candidates, limits: Mapping[str, float], site: Site) -> tup
 def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
     """Why not one layout runs, and the fewest accelerators with which one does."""
     name = site.accelerators[0]
-    chips = wired(machine(name, network=site.network), site)
+    chips = machine_of(name, site)
     what = f"{training.model.name} on {site.gpus:,.0f} {name}" if site.gpus else f"{training.model.name} on {name}"
     near = sorted(_COUNTS, key=lambda n: abs(math.log(n / site.gpus)) if site.gpus else n)
     nearest = None
@@ -568,7 +568,7 @@ def least_memory(training: Training, site: Site) -> Bytes:
     """
     if site.accelerator is None or site.gpus is None:
         raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
-    found = _leanest(training, replace(site, memory=1.0), wired(machine(site.accelerator, network=site.network), site))
+    found = _leanest(training, replace(site, memory=1.0), machine_of(site.accelerator, site))
     return float(found.least)
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..catalogue import SOFTWARE, Machine, link, machine
+from ..catalogue import SOFTWARE, Machine, link
 from ..model import Layout
 from ..parallelism import Footprint, Search, Step, footprint, search, step
 from ..quantities import Bytes, Seconds
 from ..records import Explained, Rows
 from ..units import fmt
-from .building import wired
+from .building import machine_of
 from .choice import axes_of_plan
 from .mixtures import mixture
 from .scenario import Site, Training
@@ -118,7 +118,7 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
     if not 0 < most <= 1000:
         raise ValueError(f"most must be from 1 to 1,000, got {most}")
     site.refuse_more_memory()
-    chips = wired(machine(site.accelerator, network=site.network), site)
+    chips = machine_of(site.accelerator, site)
     room = site.room(chips.hbm_capacity)
     found = _searched(training, site, chips, room, on_host=False)
     software = site.stack_on(chips.name)

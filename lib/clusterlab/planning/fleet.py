@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from .. import scaling
-from ..catalogue import Machine, machine
+from ..catalogue import Machine
 from ..failures import Estimate
 from ..model import Layout
 from ..quantities import Amount, Count, Dollars, Number, Share
@@ -23,7 +23,7 @@ from ..records import Rows, words
 from ..scaling import cost_per
 from ..serving import Frontier, Replica, Service, disaggregate, frontier
 from ..units import day, fmt, year
-from .building import Building, Supply, build, fabric, server_of, supply, wired
+from .building import Building, Supply, build, fabric, machine_of, server_of, supply
 from .result import (
     Binding,
     InfeasibleError,
@@ -202,7 +202,7 @@ def _frontiers(
     """Every layout and batch of each accelerator and size of replica on which the model fits."""
     names = site.accelerators
     for i, name in enumerate(names):
-        chips = wired(machine(name, network=site.network), site)
+        chips = machine_of(name, site)
         replica = Replica(asked.model, chips, formats=asked.formats)
         for j, size in enumerate(_REPLICAS):
             if progress:
