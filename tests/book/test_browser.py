@@ -421,6 +421,10 @@ def test_a_wide_formula_scrolls_in_its_own_box(site, visit):
     }""")
     inner, outer = page.locator("div.math").first.evaluate("box => [box.scrollWidth, box.clientWidth]")
     assert inner > outer
+    begins = (
+        "box => box.querySelector('.katex-display').getBoundingClientRect().left - box.getBoundingClientRect().left"
+    )
+    assert page.locator("div.math").first.evaluate(begins) >= 0  # its beginning is in sight
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
