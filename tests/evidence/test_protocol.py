@@ -149,3 +149,11 @@ def test_a_file_without_software_is_told_so_by_validate_and_explain(tmp_path, ca
         assert "not named" not in capsys.readouterr().out
     assert main(["plan", "--model", "Llama 3.1 8B", "--tokens", "1B", "--gpus", "8", "--accelerator", "H100 SXM"]) == 0
     assert "software not named: x" in capsys.readouterr().out
+
+
+def test_another_layout_of_a_run_by_nobody_knows_whom_is_refused_unless_it_is_the_only_one():
+    run = next(run for run in UNNAMED if run.plausible)
+    other = replace(run.layout, microbatch=run.layout.microbatch / 2)
+    with pytest.raises(ValueError, match=r"layout must be one of the \d+ that are plausible for run .*plausible=\(\)"):
+        replace(run, layout=other)
+    assert predict_run(replace(run, layout=other, plausible=())).time != predict_run(run).time

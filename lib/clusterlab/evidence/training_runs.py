@@ -44,6 +44,15 @@ class Run:
     stack: str = ""
     plausible: tuple[tuple[Software, Layout], ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse another layout or software beside those that are plausible, for it would change nothing."""
+        for name, own, column in (("software", self.software, 0), ("layout", self.layout, 1)):
+            if self.plausible and all(one[column] is not own for one in self.plausible):
+                raise ValueError(
+                    f"{name} must be one of the {len(self.plausible)} that are plausible for run {self.row}, "
+                    "or plausible=() given with it: then that one is predicted"
+                )
+
     def by_each(self) -> list[Run]:
         """The run by each software that it may be by, or itself where one is named."""
         return [replace(self, software=one, layout=how, plausible=()) for one, how in self.plausible] or [self]
