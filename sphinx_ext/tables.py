@@ -99,9 +99,15 @@ def add_script(app, pagename, templatename, context, doctree):
 
 
 @cache
+def audited() -> tuple[Value, ...]:
+    """Every number of the data files."""
+    return tuple(value for name in CATALOGUES for value in audit(stored(name), catalogue=name))
+
+
+@cache
 def values(table: str) -> tuple[Value, ...]:
     """Every number of a table of the data files."""
-    return tuple(value for name in CATALOGUES for value in audit(stored(name), catalogue=name) if value.table == table)
+    return tuple(value for value in audited() if value.table == table)
 
 
 @cache

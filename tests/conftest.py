@@ -51,8 +51,8 @@ class Scopes(LoadScopeScheduling):
         file, _, test = nodeid.partition("::")
         name, _, parameter = test.partition("[")
         stem = Path(file).stem
-        if file.endswith(".ipynb") or stem == "test_lab":
-            return file  # one build answers for all cells of a chapter, and one JupyterLab for all that is tried in it
+        if file.endswith(".ipynb") or stem in ("test_lab", "test_online_runs"):
+            return file  # what is dear is made once: a chapter's cells, a JupyterLab, fits without a model or a machine
         return "site" if stem in FIRST else f"page {parameter}" if stem == "test_browser" else f"{file}::{name}"
 
 
