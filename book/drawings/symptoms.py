@@ -163,11 +163,12 @@ def sizes(levers: Levers, rows: int) -> Scene:
     """
     row, most, room = 40.0, 16.0, 316.0
     parts: list[Part] = []
-    for i, one in enumerate(sorted(levers.rows, key=lambda each: -each.times)):
+    in_order = sorted(levers.rows, key=lambda each: -each.times)
+    for i, one in enumerate(in_order):
         y = i * row
         width = max(room * math.log(min(one.times, most)) / math.log(most), 2.0)
         parts.append(Label(0, y + 8, one.lever, "start"))
         parts.append(Box(0, y + 18, width, 14, kind="compute", solid=True))
         parts.append(Label(width + 6, y + 25, f"{one.times:.3g} times", "start", strong=True))
-    said = "; ".join(f"{one.lever}: {one.times:.3g} times better" for one in levers.rows)
+    said = "; ".join(f"{one.lever}: {one.times:.3g} times better" for one in in_order)
     return Scene(400, row * rows, parts, alt=said + ".")

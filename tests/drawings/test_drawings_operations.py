@@ -141,6 +141,11 @@ def test_a_rack_draws_every_tray_once_as_it_is():
         assert f"{working} of 72 GPUs work" in scene.alt
 
 
+def test_a_wave_that_a_bug_hardly_ever_reaches_says_so_without_a_row_of_noughts():
+    seldom = waves([4, 16, 236], rollout([4, 16, 236], soak=hour, bug=hour))
+    assert seldom.alt.endswith("wave 3 236 and starts in under 0.1% of cases.")
+
+
 def test_waves_are_as_wide_as_their_servers_and_as_full_as_the_bug_is_likely():
     outer = [box for box in of(SCENES["waves"], Box) if box.kind == "compute"]
     assert [box.width / outer[-1].width for box in outer] == pytest.approx([max(n / 172, 3 / 242) for n in WAVES])

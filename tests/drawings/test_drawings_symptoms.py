@@ -50,5 +50,6 @@ def test_ends_are_raised_with_a_large_gain_and_cut_at_what_the_lever_can_give():
 def test_bars_are_sorted_and_logarithmic_and_end_at_sixteen():
     widths = [part.width for part in SCENES["sizes"].parts if isinstance(part, Box)]
     assert widths[0] / widths[1] == pytest.approx(2 / 0.0976, rel=1e-3)  # log2 of 4 and of 1.07
+    assert SCENES["sizes"].alt.startswith("128 users on 2 B200s")  # what is read aloud has the order of the bars
     far = drawn.sizes(drawn.Levers([replace(BUBBLE, times=t) for t in (16, 1000)]), 2)
     assert len({part.width for part in far.parts if isinstance(part, Box)}) == 1

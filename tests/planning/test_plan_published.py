@@ -15,7 +15,7 @@ ERRORS = {
     "Llama 3 405B": {
         "mfu": 0.087,
         "gpu_hours": -0.099,
-        "interruptions_per_day": 0.014,
+        "interruptions_per_day": -0.028,
         "effective_time": 0.032,
         "chip_carbon": -0.050,
     },

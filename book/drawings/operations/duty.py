@@ -167,8 +167,9 @@ def waves(sizes: Sequence[int], found: Rollout, rows: int = 0) -> Scene:
         if chance * width > 0.5:
             drawn.append(Box(left, y + high * (1 - chance), width, high * chance, kind="waste", solid=True))
         drawn.append(Label(left + width + 6, y + high / 2, fmt(size), "start"))
-        drawn.append(Label(400, y + high / 2, fmt(float(chance), "%", 2), "end"))
-        starts = f" and starts in {fmt(float(chance), '%', 2)} of cases" if i else ""
+        often = fmt(float(chance), "%", 2) if chance > 1e-3 else "under 0.1%"
+        drawn.append(Label(400, y + high / 2, often, "end"))
+        starts = f" and starts in {often} of cases" if i else ""
         said.append(f"wave {i + 1} {'has ' if not i else ''}{size:,}{' servers' if not i else ''}{starts}")
     alt = ", ".join(said) + "."
     return Scene(400, top + row * max(rows, len(sizes)), drawn, alt=alt[0].upper() + alt[1:])

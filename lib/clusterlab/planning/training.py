@@ -283,7 +283,7 @@ METRICS: Mapping[str, Metric] = MappingProxyType(
         "time": Metric("s", lambda _d, o: o.time),
         "effective_time": Metric("%", lambda _d, o: o.run.goodput),
         "interruptions": Metric("", lambda _d, o: o.failures),
-        "interruptions_per_day": Metric("", lambda _d, o: day / o.mtbf),
+        "interruptions_per_day": Metric("", lambda _d, o: o.failures * day / o.time),
         "gpu_hours": Metric("", lambda d, o: d.gpus * o.time / hour),
         "cost": Metric("$", lambda _d, o: o.cost),
         "capital": Metric("$", lambda _d, o: np.nan * o.time if o.capital is None else o.capital.total),
