@@ -50,6 +50,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "mtp_depth": ("num_nextn_predict_layers", "mtp_num_hidden_layers"),
     "expert_latent": ("moe_latent_size",),
 }
+_OF_EXPERTS = ("experts", "experts_per_token", "shared_experts", "expert_ffn", "expert_latent")
 # Nemotron-H's layers, each one block: as a pattern has them, and as a list does.
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 # What no block here is: a key, and what it stands for.
@@ -209,7 +210,8 @@ def _hybrid(config: Config, halves: list[str]) -> Transformer:
     """A Nemotron-H: layers of one block each, Mamba-2 in most of those that mix tokens."""
     plain = {key: value for key, value in config.items() if key not in ("layers_block_type", "model_type")}
     if "moe" not in halves:
-        plain = {key: value for key, value in plain.items() if key not in _NAMES["experts"]}
+        of_experts = {key for field in _OF_EXPERTS for key in _NAMES[field]}
+        plain = {key: value for key, value in plain.items() if key not in of_experts}
     plain |= {"model_type": "nemotron", "num_hidden_layers": len(halves)}
     plain.setdefault("head_dim", config.get("attention_head_dim"))
     names = ("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups")
