@@ -34,7 +34,6 @@ _NICKNAMES = {
     "deepseek v3 671b": "DeepSeek-V3",
     "qwen3.6 35b a3b": "Qwen3.5 35B-A3B",
     "minimax m2.7": "MiniMax M2.5",
-    "nemotron 3 ultra 550b a55b": "Nemotron 3 Ultra",
     "llama 30b": "LLaMA 33B",
     "llama4 17b 16e": "Llama 4 Scout",
     "llama 4 scout 17b 16e": "Llama 4 Scout",
