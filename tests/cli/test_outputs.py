@@ -97,7 +97,10 @@ def test_columns_that_were_not_used_are_listed(capsys, tmp_path):
 @pytest.mark.parametrize("kind", ["training", "serving"])
 def test_a_template_is_a_table_that_can_be_read(kind, capsys, tmp_path):
     table = tmp_path / "mine.csv"
-    table.write_text(told(capsys, "--template", kind).out)
+    table.write_text(text := told(capsys, "--template", kind).out)
+    heading = next(line for line in text.splitlines() if not line.startswith("#")).split(",")
+    asked = {"training": {"cp", "vpp", "mfu_pct", "software"}, "serving": {"concurrency", "ttft_ms", "software"}}
+    assert asked[kind] <= set(heading)
     assert "skipped" not in told(capsys, table).out
 
 
