@@ -1,13 +1,11 @@
 """Standing: a run's place among published ones, the best layout of a search, and what single accelerators reach."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from clusterlab.catalogue import machine
-from clusterlab.cli import main
 from clusterlab.evidence import (
     best_layout,
     by_source,
@@ -128,17 +126,6 @@ def test_a_fit_says_how_far_its_rows_leave_latency_and_bandwidth_open():
         ]
     assert np.all(held / 40 > 0.65)
     assert np.all(held / 40 < 0.98)
-
-
-def test_the_command_prints_how_sure_a_fit_is(capsys, tmp_path):
-    sizes = 2 ** np.arange(20, 30)
-    times = (30e-6 + 1.75 * sizes / 400e9) * (1 + 0.02 * (-1.0) ** np.arange(10))
-    rates = [(size, time * 1e6, size / time / 1e9) for size, time in zip(sizes, times, strict=True)]
-    rows = [f"{n} {n // 4} float sum -1 {us:.1f} {rate:.2f} {1.75 * rate:.2f} 0" for n, us, rate in rates]
-    log = tmp_path / "run.log"
-    log.write_text("\n".join(rows))
-    assert main(["fit", str(log), "--ranks", "8", "--collective", "all_reduce"]) == 0
-    assert re.search(r"µs \([\d.]+ to [\d.]+\) +[\d.]+ GB/s \([\d.]+ to [\d.]+\)", capsys.readouterr().out)
 
 
 def test_few_rows_say_nothing_of_how_sure_they_are():
