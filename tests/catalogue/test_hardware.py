@@ -233,6 +233,7 @@ WRITTEN = {
     "H20": ["NVIDIA H20", "8xH20"],
     "L40S": ["NVIDIA L40S", "4x L40S"],
     "GeForce RTX 4090": ["NVIDIA GeForce RTX 4090", "RTX4090", "rtx-4090"],
+    "GeForce RTX 5090": ["NVIDIA GeForce RTX 5090", "RTX5090", "rtx-5090"],
     "Rubin": ["Vera Rubin NVL72", "VR200"],
     "MI250X": ["AMD Instinct MI250X"],
     "MI300X": ["MI300X", "AMD Instinct MI300X", "8x MI300"],

@@ -61,9 +61,23 @@ def test_jobs_and_collectives_are_recognised(capsys, tmp_path):
     jobs.write_text("JobID|State|Submit|Start|End\n1|X|2025-01-01T00:00:00|2025-01-01T01:00:00|2025-01-01T03:00:00\n")
     assert "jobs of Slurm" in told(capsys, jobs).out
     assert json.loads(told(capsys, jobs, "--json").out)["jobs"] == 1
-    heard = told(capsys, FILES / "nccl_pair.log", status=2).err
+    said, heard = told(capsys, FILES / "nccl_pair.log")
+    assert "all-to-all" in said
+    assert "assumed, as in reference servers of H100 SXM: InfiniBand NDR between nodes" in heard
+    text = (FILES / "nccl_pair.log").read_text(encoding="utf-8").replace("NVIDIA H100 80GB HBM3", "Some GPU")
+    unknown = tmp_path / "nccl.log"
+    unknown.write_text(text)
+    heard = told(capsys, unknown, status=2).err
     assert "a prediction needs the links" in heard
     assert "clusterlab predict takes what a log does not say" in heard
+
+
+def test_what_serves_has_a_name_of_serving(capsys):
+    """AIPerf doesn't say its server: ``--software`` is of what serves there, and of what trains elsewhere."""
+    given = (FILES / "aiperf.json", "--accelerator", "RTX 5090", "--gpus", "1", "--software", "vLLM")
+    said = json.loads(told(capsys, *given, "--json").out)
+    assert said["output"]["rows"][0]["software"] == "vLLM"
+    assert "unknown software 'vLLM'" in told(capsys, FILES / "maxtext_v5p.log", "--software", "vLLM", status=2).err
 
 
 def test_options_of_outputs_are_refused_beside_a_table(capsys, tmp_path):
@@ -83,7 +97,10 @@ def test_columns_that_were_not_used_are_listed(capsys, tmp_path):
 @pytest.mark.parametrize("kind", ["training", "serving"])
 def test_a_template_is_a_table_that_can_be_read(kind, capsys, tmp_path):
     table = tmp_path / "mine.csv"
-    table.write_text(told(capsys, "--template", kind).out)
+    table.write_text(text := told(capsys, "--template", kind).out)
+    heading = next(line for line in text.splitlines() if not line.startswith("#")).split(",")
+    asked = {"training": {"cp", "vpp", "mfu_pct", "software"}, "serving": {"concurrency", "ttft_ms", "software"}}
+    assert asked[kind] <= set(heading)
     assert "skipped" not in told(capsys, table).out
 
 

@@ -123,7 +123,7 @@ def test_a_run_as_predicted_has_no_suspects():
     assert suspect_table(found) == "nothing that the model knows brings its runs nearer"
 
 
-@pytest.mark.parametrize(("row", "says"), [("nothing", "names 0"), ("P028", "did you mean P02")])
+@pytest.mark.parametrize(("row", "says"), [("nothing", "names 0; rows: P02"), ("P028", "did you mean P02")])
 def test_a_row_that_is_none_is_refused_with_near_names(row, says):
     with pytest.raises(ValueError, match=says):
         explain([run for run in published_runs()[0] if run.row.startswith("P02")], row)

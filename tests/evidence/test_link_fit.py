@@ -1039,6 +1039,11 @@ def test_a_row_that_cannot_be_read_is_said_and_the_rest_goes_on(command, log, tm
 
 
 def test_a_prediction_without_links_is_refused_with_exit_code_2(two_hosts, capsys):
+    """Of a GPU that the catalogue has, they are assumed, and said."""
+    assert main(["predict", two_hosts]) == 0
+    assert "line 13: assumed, as in reference servers of H100 SXM: InfiniBand NDR" in capsys.readouterr().err
+    log = Path(two_hosts)
+    log.write_text(log.read_text(encoding="utf-8").replace("NVIDIA H100 80GB HBM3", "Some GPU"), encoding="utf-8")
     assert main(["predict", two_hosts]) == 2
     heard = capsys.readouterr()
     assert heard.out == ""

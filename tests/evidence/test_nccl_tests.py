@@ -371,9 +371,30 @@ def test_nodes_of_a_log_are_nvlink_domains_unless_it_is_told_otherwise(reading):
         assert (found.nodes, found.network) == (gpus // 4, 4 * 100e9)
 
 
+ROWS_OF_16 = f"""{COLUMNS}\
+   536870912     134217728     float     sum      -1   5202.3  103.20  193.50      0   5377.7   99.83  187.19      0
+"""
+
+
 def test_several_nodes_without_their_network_leave_the_wires_open(reading):
     rows, _ = reading(TWO_NODES)
     assert {(row.scale_up, row.network, row.in_switch) for row in rows} == {(None, None, False)}
+
+
+def test_links_that_nobody_says_may_be_assumed_and_are_said(reading):
+    """Of reference servers: NDR for H100, the mesh of an MI300X; a link that is said is not assumed."""
+    text = f"{hosts({'one': 8, 'two': 8})}{ROWS_OF_16}"
+    (row, *_), problems = reading(text, assume=True)
+    assert (row.nodes, row.network, row.fabric) == (2, 8 * 50e9, "InfiniBand")
+    assert [line.partition(": ")[2] for line in problems] == [
+        "assumed, as in reference servers of H100 SXM: InfiniBand NDR between nodes, a port for each GPU "
+        "(--network says another)"
+    ]
+    (row, *_), problems = reading(text, assume=True, network="RoCE 200 GbE")
+    assert (row.network, problems) == (8 * 25e9, [])
+    (row, *_), problems = reading(text.replace("NVIDIA H100 80GB HBM3", "AMD Instinct MI300X"), assume=True)
+    assert (row.mesh, row.scale_up, row.network) == (7, 448e9, 8 * 50e9)
+    assert sum("as in reference servers of MI300X" in line for line in problems) == 2
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ PUBLIC = {
     ),
     "deepspeed_aurora.log": ("a log of DeepSpeed", {"samples_per_s": "60.0540376"}),
     "train_results.json": ("the summary of a Hugging Face Trainer", {"samples_per_s": "0.749"}),
+    "llama_factory.jsonl": ("a log of LLaMA-Factory", {"step_time_s": "42.73333333"}),
     "vllm_bench.json": (
         "vllm bench serve",
         {"model": "neuralmagic/Meta-Llama-3.1-8B-FP8", "precision": "fp8", "isl": "137", "osl": "114"},
@@ -50,6 +51,7 @@ PUBLIC = {
         "AIPerf",
         {
             "model": "nvidia/Qwen3.6-35B-A3B-NVFP4",
+            "precision": "fp4",
             "concurrency": "8",
             "isl": "467",
             "osl": "228",
@@ -146,6 +148,36 @@ def test_a_batch_that_ramps_up_is_read_at_its_end():
     (row,), said = (found := read_output(log, "x")).rows, found.said
     assert (row["global_batch"], row["step_time_s"]) == ("16", "16")
     assert any("2 lines left out, whose global batch is not yet 16" in sentence for sentence in said)
+
+
+def test_a_log_of_llama_factory_is_read_since_it_was_resumed():
+    """Steps 11 to 20 of the second start take 100 s; those before it, and its first five, are left out."""
+    line = '{{"current_steps": {}, "total_steps": 90, "loss": 1.0, "elapsed_time": "{}", "remaining_time": "1:00"}}'
+    times = [(5, "0:00:50"), (10, "1 day, 0:01:40"), (5, "0:09:00"), (10, "0:10:00"), (20, "0:11:40")]
+    found = read_output("\n".join(line.format(*one) for one in times), "x")
+    assert (found.rows[0]["step_time_s"], "steps 11 to 20" in found.said[0]) == ("10", True)
+    with pytest.raises(ValueError, match=r"x: not read \(Hugging Face Trainer.*there must be two"):
+        read_output(line.format(5, "0:00:50"), "x")
+
+
+def test_maxtext_without_its_settings_says_tokens_a_second_and_asks_for_no_batch():
+    line = "completed step: {}, seconds: 7.8, TFLOP/s/device: 328.1, Tokens/s/device: {}, total_weights: 9, loss: 11\n"
+    found = read_output("".join(line.format(step, 4200.0 + step) for step in range(9)), "x")
+    assert dict(found.rows[0]) == {"software": "MaxText", "tokens_per_s_per_gpu": "4206.5"}
+    assert "global_batch" not in found.lacking
+
+
+def test_a_batch_is_read_as_a_fork_of_megatron_spells_it():
+    line = " iteration  11/50000 | elapsed time per iteration (ms): 52728.1 | gloabl batch size:  512 | lm loss: 1 |"
+    assert read_output(line, "x").rows[0]["global_batch"] == "512"
+
+
+def test_the_card_is_the_one_that_a_driver_names_in_the_log():
+    step = "Training epoch 0, iteration 9/99 | global_step: 9 | train_step_timing in s: 6.0\n"
+    found = read_output(f"[0] NVIDIA B200 | 67 C\n[1] NVIDIA B200 | 56 C\n{step}", "x")
+    assert (found.rows[0]["gpu"], found.said[-1]) == ("B200", "gpu B200: its text names no other")
+    assert read_output(f"NVIDIA B200\nNVIDIA H100 80GB HBM3\n{step}", "x").lacking[:2] == ("model", "gpu")
+    assert "gpu" in read_output(f"DGX B200, NVIDIA driver 580\n{step}", "x").lacking
 
 
 # --- Formats without a public file here ------------------------------------------------------------------------------

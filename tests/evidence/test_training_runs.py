@@ -295,7 +295,8 @@ def test_a_utilisation_without_a_peak_is_one_of_the_datasheet(table):
         (FINE.replace("H100-SXM-80GB", "Cerebras CS-3"), "no data on the accelerator 'Cerebras CS-3'"),
         (
             FINE.replace("Llama 3.1 8B", "Secret 9T"),
-            "the catalogue lacks Secret 9T, and the row its layers, hidden, heads",
+            "the catalogue lacks Secret 9T, and the row its layers, hidden, heads; the path of its config.json "
+            "is a name, too",
         ),
         (FINE.replace("bf16", "int3"), "no data on the precision 'int3'"),
         (FINE.replace("H100-SXM-80GB", "A100").replace("bf16", "fp8"), "no fp8 peak of A100 80GB"),

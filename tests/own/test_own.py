@@ -2,13 +2,14 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from clusterlab import catalogue
 from clusterlab.catalogue import hardware
 from clusterlab.cli import main
-from clusterlab.model import GatedDeltaNet, SlidingWindow, SparseLatentAttention, parameters, transformer
+from clusterlab.model import GatedDeltaNet, Mamba2, SlidingWindow, SparseLatentAttention, parameters, transformer
 from clusterlab.own import find_model, model_of, read_config, read_config_file, use_hardware
 
 
@@ -147,6 +148,57 @@ def test_blocks_in_the_place_of_attention_are_read():
     assert parameters(sparse) == parameters(transformer("DeepSeek-V3.2"))
 
 
+# Nemotron 3 Nano: as huggingface.co has it, cut to what says the shape. Source: as above.
+HYBRID = {
+    "model_type": "nemotron_h",
+    "hybrid_override_pattern": "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME",
+    "num_hidden_layers": 52,
+    "hidden_size": 2688,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 2,
+    "head_dim": 128,
+    "intermediate_size": 1856,
+    "moe_intermediate_size": 1856,
+    "moe_shared_expert_intermediate_size": 3712,
+    "n_routed_experts": 128,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 6,
+    "mamba_num_heads": 64,
+    "mamba_head_dim": 64,
+    "ssm_state_size": 128,
+    "n_groups": 8,
+    "vocab_size": 131072,
+    "tie_word_embeddings": False,
+}
+LISTED = [{"M": "mamba", "*": "attention", "E": "moe"}[one] for one in HYBRID["hybrid_override_pattern"]]
+DENSE = {"hybrid_override_pattern": "M-M*M-", "num_hidden_layers": 6, "n_routed_experts": None}
+
+
+def test_layers_of_one_block_each_are_read_as_a_pattern_and_as_a_list():
+    nano = replace(transformer("Nemotron 3 Nano"), name="mine")
+    assert read(HYBRID) == nano
+    assert read(HYBRID, hybrid_override_pattern=None, layers_block_type=LISTED, num_hidden_layers=None) == nano
+    dense = read(HYBRID, **DENSE)
+    assert (dense.layers, dense.feed_forward_layers, dense.experts, dense.count(Mamba2)) == (6, 2, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"hybrid_override_pattern": "MX"}, "'X' is none of 'mamba', 'attention', 'mlp', 'moe'"),
+        ({"hybrid_override_pattern": None}, "a Nemotron-H says its layers in hybrid_override_pattern"),
+        ({"hybrid_override_pattern": "ME-*"}, "dense feed-forwards beside experts are no blocks of clusterlab"),
+        ({"num_hidden_layers": 53}, "it contradicts itself: 53 layers, and a pattern of 52"),
+        ({"ssm_state_size": None}, "a Nemotron-H lacks ssm_state_size"),
+        ({"model_type": "jamba", "layers_block_type": ["mamba"]}, "layers of several kinds (Mamba) is no block"),
+    ],
+)
+def test_a_pattern_that_is_none_is_refused(changes, says):
+    with pytest.raises(ValueError, match=r"^mine: ") as refusal:
+        read(HYBRID, **changes)
+    assert says in str(refusal.value)
+
+
 def test_what_sees_is_read_by_its_text_part():
     assert read({"model_type": "x", "vision_config": {}, "text_config": LLAMA}) == read(LLAMA)
 
@@ -191,6 +243,23 @@ def test_a_file_is_held_against_the_weights_beside_it_and_the_name_of_its_folder
     index.unlink()
     with pytest.raises(ValueError, match="and its folder is called Llama-8B"):
         read_config_file(folder.rename(tmp_path / "Llama-8B"))
+
+
+def test_a_folder_may_be_called_by_what_a_token_uses(tmp_path):
+    folder = tmp_path / "Llama-4-Maverick-17B-128E-Instruct"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA4))
+    assert parameters(read_config_file(folder)) == parameters(transformer("Llama 4 Maverick"))
+
+
+def test_a_folder_here_is_a_path_where_no_model_has_its_name(tmp_path, monkeypatch):
+    """A folder called as a model is: its model, or what the working directory holds would change the answer."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "Llama 3.1 70B"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(LLAMA | {"num_hidden_layers": 79}))
+    assert model_of("mine").layers == 79
+    assert (model_of("Llama 3.1 70B").layers, model_of("./Llama 3.1 70B").layers) == (80, 79)
 
 
 # --- Names -----------------------------------------------------------------------------------------------------------

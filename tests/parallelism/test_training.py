@@ -1014,3 +1014,19 @@ def test_memory_is_counted_when_it_is_asked_for_and_once(monkeypatch):
     alone = replace(one, gemms=0.0)  # no record of step()
     assert (alone.memory, alone.fits) == (None, None)
     assert repr(alone).startswith("Step")
+
+
+def test_an_interval_is_wider_by_what_nobody_has_timed():
+    """A chip of no published run, more of them than any run had, a kind of run that nobody published of it."""
+    chips, job = machine("H100 SXM"), (Workload(8192, 64), Layout(dp=8))
+
+    def width(**timed):
+        reached = replace(chips.efficiency, **{"timed_dense": 0, "timed_dense_8": 0, "timed_experts": 0} | timed)
+        found = step(transformer("Llama 3.1 8B"), replace(chips, efficiency=reached), *job)
+        return float(found.high / found.low)
+
+    known, larger, kind, none = (
+        width(**timed) for timed in ({"timed_dense": 8}, {"timed_dense": 4}, {"timed_experts": 8}, {})
+    )
+    assert known < larger < none
+    assert known < kind < none

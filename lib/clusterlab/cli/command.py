@@ -198,7 +198,7 @@ class Progress:
 class Waiting:
     """A line on stderr that says how long a command works, where somebody watches and more than two seconds pass."""
 
-    first: ClassVar[float] = 2.0  # seconds, before anything is said
+    first: ClassVar[float] = 1.0  # seconds before anything is said: with those of the start, some two
 
     def __init__(self, what: str) -> None:
         self.what, self.done = what, threading.Event()

@@ -57,11 +57,12 @@ def refuse_given(arguments: argparse.Namespace, name: str, text: str) -> None:
 
 
 _READ = (
-    "outputs of Megatron, NeMo, torchtitan, DeepSpeed, MaxText, Hugging Face's Trainer, W&B, vllm bench serve, SGLang's"
+    "outputs of Megatron, NeMo, torchtitan, DeepSpeed, MaxText, Hugging Face's Trainer, LLaMA-Factory, W&B, vllm bench"
 )
 _READ += (
-    " bench, genai-perf, AIPerf, trtllm-bench and nccl-tests, job lists of Slurm and Kubernetes, and incidents; a table"
+    " serve, SGLang's bench, genai-perf, AIPerf, trtllm-bench and nccl-tests, job lists of Slurm and Kubernetes, and"
 )
+_READ += " incidents; a table"
 _READ += " has the columns of clusterlab validate --template"
 
 

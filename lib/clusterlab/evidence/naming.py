@@ -46,7 +46,8 @@ def model_named(
     lacking = [key for key in ("layers", "hidden", "heads") if key not in given]
     if lacking:
         if not size:
-            raise SkipRow(f"the catalogue lacks {written}, and the row its {', '.join(lacking)}{_nearest(written)}")
+            lacks = f"the catalogue lacks {written}, and the row its {', '.join(lacking)}"
+            raise SkipRow(f"{lacks}{_nearest(written) or '; the path of its config.json is a name, too'}")
         given = _usual_shape(given, size * 1e9, tp)
         note.append(f"{given['layers']} layers of hidden {given['hidden']}, the usual shape of {size:g} billion")
     made, how = _made(written, given, size)

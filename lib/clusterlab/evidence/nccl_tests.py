@@ -18,11 +18,12 @@ from pathlib import PurePath
 import numpy as np
 
 from .. import catalogue
+from ..own import match_accelerator
 from ..units import GB, us
 from .text import Source, name_of, read_text
 from .timing_tables import read_table
 from .timings import AGREE, MOST_ROWS, TESTS, Timing, bus_factor_of, is_data, operation_of, whole_count
-from .wires import BETWEEN_NODES, Wires, fabric_of, link_wires, nvlink_domains, nvlink_gpu
+from .wires import BETWEEN_NODES, Wires, fabric_of, link_wires, nvlink_domains, nvlink_gpu, reference_network
 
 # --- Timed collectives -----------------------------------------------------------------------------------------------
 
@@ -48,6 +49,7 @@ def read_timings(
     scale_up: str | None = None,
     network: str | None = None,
     collective: str | None = None,
+    assume: bool = False,
 ) -> tuple[list[Timing], list[str]]:
     """Read timings from a CSV in the form of ``data/collectives.csv``, or from the text output of nccl-tests.
 
@@ -62,11 +64,14 @@ def read_timings(
         Names of the links inside a node and between nodes, for a log. The network has one port for each GPU.
     collective
         Its name, for a log that does not say.
+    assume
+        Whether links that nobody says are those of reference servers of the GPU that a log names; a line says which.
 
     Returns
     -------
     tuple
-        The timings, and a line for every row that was not read, was skipped, or has something wrong with it.
+        The timings, and a line for every row that was not read, was skipped, or has something wrong with it, and for
+        what was assumed.
 
     Raises
     ------
@@ -80,7 +85,8 @@ def read_timings(
     stem = "stdin" if str(path) == "-" else PurePath(str(path)).stem
     try:
         if is_log(text):
-            rows, problems = read_log(text, stem, told_of(ranks, nodes, scale_up, network, collective))
+            told = replace(told_of(ranks, nodes, scale_up, network, collective), assume=assume)
+            rows, problems = read_log(text, stem, told)
         else:
             given = {"ranks": ranks, "nodes": nodes, "scale_up": scale_up, "network": network, "collective": collective}
             rows, problems = read_table(text, **given)
@@ -117,6 +123,7 @@ class Told:
     scale_up: catalogue.Link | None
     network: catalogue.Link | None
     collective: str | None
+    assume: bool = False
 
 
 def told_of(
@@ -318,8 +325,8 @@ def _add_row(block: _Block, words: list[str], where: str, problems: list[str]) -
 def _block_timings(block: _Block, stem: str, told: Told) -> tuple[list[Timing], list[str]]:
     """The timings of one table, and the rows whose two bandwidths do not fit the collective and the ranks."""
     operation, n = _what(block.rows, _block_operation(block, told), _ranks_listed(block, told))
-    nodes, wires = _block_wires(block, told, n)
-    factor, rows, problems = bus_factor_of(operation, n), [], []
+    nodes, wires, problems = _block_wires(block, told, n)
+    factor, rows = bus_factor_of(operation, n), []
     for line in block.rows:
         if abs(line.busbw - factor * line.algbw) > 1.01 * _HALF * (1 + factor) + 0.002 * line.busbw:
             is_, be = line.busbw / max(line.algbw, _HALF), f"{factor:.3f} for {operation} on {n} ranks"
@@ -365,8 +372,8 @@ def _block_operation(block: _Block, told: Told) -> str | None:
     return operation_of(name) if name else None
 
 
-def _block_wires(block: _Block, told: Told, n: int) -> tuple[int, Wires]:
-    """Number of nodes of a table, and the wires inside and between them."""
+def _block_wires(block: _Block, told: Told, n: int) -> tuple[int, Wires, list[str]]:
+    """Number of nodes of a table, the wires inside and between them, and a line for those that were assumed."""
     hosts = len(set(block.hosts))
     cut = bool(block.listed) and len(block.listed) < n  # then hosts are missing in its list, too
     if cut and not told.nodes:
@@ -378,15 +385,22 @@ def _block_wires(block: _Block, told: Told, n: int) -> tuple[int, Wires]:
         told.nodes and hosts and told.nodes > hosts and not cut
     ):  # an NVLink domain may be several hosts, a host no several nodes
         raise ValueError(f"the heading names {hosts} host{'s' * (hosts > 1)}, and --nodes says {told.nodes}")
-    inside = told.scale_up
-    if inside is None and (part := nvlink_gpu(block.gpu)) and part.scale_up_link:
+    part, chip = nvlink_gpu(block.gpu), match_accelerator(block.gpu) if told.assume else None
+    inside, network, assumed = told.scale_up, told.network, []
+    if inside is None and part and part.scale_up_link:
         inside = catalogue.link(part.scale_up_link)
+    elif inside is None and chip and chip.scale_up_link and n > nodes:
+        inside = catalogue.link(chip.scale_up_link)
+        assumed.append(f"{inside.name} inside a node (--scale-up says another)")
+    if network is None and nodes > 1 and chip and (network := reference_network(chip)):
+        assumed.append(f"{network.name} between nodes, a port for each GPU (--network says another)")
     wires = link_wires(inside) if inside else Wires()
+    said = [f"{block.rows[0].where}: assumed, as in reference servers of {chip.name}: {one}" for one in assumed if chip]
     if nodes == 1:
-        return 1, wires
-    if told.network is None:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
-        return 1, Wires()
-    return nodes, wires.across(told.network.bandwidth * (n // nodes), fabric=fabric_of(told.network.name))
+        return 1, wires, said
+    if network is None:  # the busiest wire is not known: a bandwidth can be fitted, a share of it cannot
+        return 1, Wires(), []
+    return nodes, wires.across(network.bandwidth * (n // nodes), fabric=fabric_of(network.name)), said
 
 
 def _what(rows: list[_Line], operation: str | None, ranks: int | None) -> tuple[str, int]:

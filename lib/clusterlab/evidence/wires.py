@@ -147,6 +147,18 @@ _ADAPTERS = {"6": "InfiniBand HDR", "7": "InfiniBand NDR", "8": "InfiniBand XDR"
 _PRODUCTS = {r"Quantum[- ]X800": 800, r"Quantum[- ]?2": 400, r"Blue ?Field[- ]?3": 400}
 _PRODUCTS |= {r"Slingshot[- ]?10": 100, r"Slingshot(?:[- ]?11)?": 200}
 BETWEEN_NODES = re.compile("InfiniBand|RoCE|TCP|Cross|DCN")
+
+
+@lru_cache(maxsize=64)
+def reference_network(chip: catalogue.Accelerator) -> catalogue.Link | None:
+    """The network of reference servers of an accelerator, a port for each; None where no such server is on record."""
+    try:
+        rate = catalogue.machine(chip.name).network_bandwidth
+    except ValueError:
+        return None
+    return next((one for one in catalogue.links() if BETWEEN_NODES.match(one.name) and one.bandwidth == rate), None)
+
+
 _ONE_PORT = re.compile(r"(?:per|each|/)\s*(?:node|host|server)|\b(?:one|single|1)\s+" + _PORTS, re.IGNORECASE)
 _LARGEST_PORT = catalogue.link("InfiniBand XDR").bandwidth  # a rate above it is that of all ports of a node
 

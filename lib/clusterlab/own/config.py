@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..model import Block, GatedDeltaNet, SlidingWindow, SparseLatentAttention, Transformer, parameters
+from ..model import Block, GatedDeltaNet, Mamba2, SlidingWindow, SparseLatentAttention, Transformer, parameters
 from ..records import Json
 from ..units import fmt
 
@@ -48,14 +48,17 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
     "expert_ffn": ("moe_intermediate_size",),
     "dense_layers": ("first_k_dense_replace",),
     "mtp_depth": ("num_nextn_predict_layers", "mtp_num_hidden_layers"),
+    "expert_latent": ("moe_latent_size",),
 }
+_OF_EXPERTS = ("experts", "experts_per_token", "shared_experts", "expert_ffn", "expert_latent")
+# Nemotron-H's layers, each one block: as a pattern has them, and as a list does.
+_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 # What no block here is: a key, and what it stands for.
 _UNKNOWN = {
     "compress_ratios": "attention to compressed keys",
     "linear_attn_config": "Kimi's linear attention",
     "sparse_attention_config": "sparse attention over blocks of keys",
     "enable_moe_block": "a dense feed-forward beside experts in each layer",
-    "hybrid_override_pattern": "layers of a pattern of letters (Mamba)",
     "layers_block_type": "layers of several kinds (Mamba)",
     "ssm_cfg": "a state-space model alone",
     "lightning_attention": "lightning attention",
@@ -126,11 +129,13 @@ def read_config_file(path: str | Path) -> Transformer:
     path = path / "config.json" if path.is_dir() else path
     folder = path.resolve().parent.name
     shape = read_config(path.read_text(encoding="utf-8"), folder if path.name == "config.json" else path.stem)
-    counted, says = parameters(shape).total, _said_beside(path)
+    count, says = parameters(shape), _said_beside(path)
+    counted = count.total
     if says and not 0.97 <= counted / says <= 1.03:
         raise ValueError(f"{path}: its shape has {fmt(counted)} parameters, and its weights {fmt(says)}")
     named = re.search(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)[Bb](?![A-Za-z0-9])", folder)
-    if not says and named and not 0.75 <= counted / (float(named[1]) * 1e9) <= 1.25:
+    sizes = (counted, count.active)  # some are called by what a token uses: "Llama-4-Scout-17B-16E"
+    if not says and named and not any(0.75 <= one / (float(named[1]) * 1e9) <= 1.25 for one in sizes):
         raise ValueError(f"{path}: its shape has {fmt(counted)} parameters, and its folder is called {folder}")
     return shape
 
@@ -157,6 +162,8 @@ def _size(config: Config, field: str) -> int | None:
 
 
 def _shape(config: Config) -> Transformer:
+    if halves := _halves(config):
+        return _hybrid(config, halves)
     for key, what in _UNKNOWN.items():
         if config.get(key):
             raise ValueError(f"{key}: {what} is no block of clusterlab; others are in clusterlab.model")
@@ -182,6 +189,39 @@ def _shape(config: Config) -> Transformer:
     return Transformer(**{**fields, "others": others})  # type: ignore[arg-type]  # each is of its field's kind
 
 
+def _halves(config: Config) -> list[str]:
+    """The kind of each layer that is one block; none where a layer is a mixer and a feed-forward."""
+    if config.get("model_type") != "nemotron_h":
+        return []
+    pattern, listed = config.get("hybrid_override_pattern"), config.get("layers_block_type")
+    kinds = [_LETTERS.get(one, one) for one in pattern or ""] if isinstance(pattern, str) else listed
+    if not isinstance(kinds, list) or not kinds:
+        raise ValueError("a Nemotron-H says its layers in hybrid_override_pattern, or in layers_block_type")
+    if odd := [kind for kind in kinds if kind not in _LETTERS.values()]:
+        raise ValueError(f"its layers: {odd[0]!r} is none of {', '.join(map(repr, _LETTERS.values()))}")
+    if {"mlp", "moe"} <= set(kinds):
+        raise ValueError("its layers: dense feed-forwards beside experts are no blocks of clusterlab")
+    if (said := _size(config, "layers")) not in (None, len(kinds)):
+        raise ValueError(f"it contradicts itself: {said} layers, and a pattern of {len(kinds)}")
+    return list(map(str, kinds))
+
+
+def _hybrid(config: Config, halves: list[str]) -> Transformer:
+    """A Nemotron-H: layers of one block each, Mamba-2 in most of those that mix tokens."""
+    plain = {key: value for key, value in config.items() if key not in ("layers_block_type", "model_type")}
+    if "moe" not in halves:
+        of_experts = {key for field in _OF_EXPERTS for key in _NAMES[field]}
+        plain = {key: value for key, value in plain.items() if key not in of_experts}
+    plain |= {"model_type": "nemotron", "num_hidden_layers": len(halves)}
+    plain.setdefault("head_dim", config.get("attention_head_dim"))
+    names = ("mamba_num_heads", "mamba_head_dim", "ssm_state_size", "n_groups")
+    if missing := [name for name in names if not isinstance(config.get(name), int)]:
+        raise ValueError(f"a Nemotron-H lacks {', '.join(missing)}")
+    mixer = Mamba2(*(config[name] for name in names))  # type: ignore[arg-type]  # counts
+    counts = {"others": ((halves.count("mamba"), mixer),), "dense_layers": 0}
+    return replace(_shape(plain), **counts, feed_forward_layers=sum(kind in ("mlp", "moe") for kind in halves))  # type: ignore[arg-type]
+
+
 def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
     """Which layers have experts, and how wide these are."""
     if "experts" not in sizes:
@@ -190,7 +230,8 @@ def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
         raise ValueError("it has experts, and doesn't say how many a token goes to (num_experts_per_tok)")
     found: dict[str, Json] = {}
     width = sizes.get("expert_ffn", sizes["ffn"])
-    shared = config.get("shared_expert_intermediate_size") or config.get("shared_intermediate_size")
+    names = ("shared_expert_intermediate_size", "shared_intermediate_size", "moe_shared_expert_intermediate_size")
+    shared = next((config[name] for name in names if config.get(name)), None)
     if isinstance(shared, int) and shared:
         if shared % width:
             raise ValueError(f"shared experts of width {shared} beside experts of {width} are no block of clusterlab")

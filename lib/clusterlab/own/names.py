@@ -32,6 +32,8 @@ _NICKNAMES = {
     "deepseek2 236b": "DeepSeek-V2 236B",
     "deepseek3 671b": "DeepSeek-V3",
     "deepseek v3 671b": "DeepSeek-V3",
+    "qwen3.6 35b a3b": "Qwen3.5 35B-A3B",
+    "minimax m2.7": "MiniMax M2.5",
     "llama 30b": "LLaMA 33B",
     "llama4 17b 16e": "Llama 4 Scout",
     "llama 4 scout 17b 16e": "Llama 4 Scout",
@@ -107,14 +109,16 @@ def find_model(written: str) -> Entry | None:
 def is_path(written: str) -> bool:
     """Whether a name is meant as the path of a ``config.json``, or of the folder that has it.
 
+    A folder without a slash is one where the catalogue has no model of its name.
+
     Examples
     --------
     >>> is_path("mine/config.json"), is_path("Qwen/Qwen3-32B")
     (True, False)
     """
-    return written.endswith(".json") or (
-        ("/" in written or "\\" in written) and (Path(written) / "config.json").is_file()
-    )
+    if written.endswith(".json") or not (Path(written) / "config.json").is_file():
+        return written.endswith(".json")
+    return "/" in written or "\\" in written or find_model(written) is None
 
 
 def model_of(written: str) -> Transformer:

@@ -12,6 +12,7 @@ import numpy as np
 from ... import catalogue
 from ...catalogue import Machine, machine
 from ...evidence import Reached, TimedCollective, Timing, expect_gemm, expect_memory, predict_collective, read_timings
+from ...evidence.wires import reference_network
 from ...model import Layout
 from ...own import accelerator_of
 from ...parallelism import Step
@@ -71,10 +72,8 @@ def _collective(
     arguments: argparse.Namespace, chips: Machine, name: str, operation: str, sizes: np.ndarray, gpus: int
 ) -> TimedCollective:
     chip = catalogue.accelerator(name)
-    network = arguments.network or next(
-        (one.name for one in catalogue.links() if one.bandwidth == chips.network_bandwidth and "Infini" in one.name),
-        "InfiniBand NDR",
-    )
+    usual = reference_network(chip)
+    network = arguments.network or (usual.name if usual else "InfiniBand NDR")
     return predict_collective(
         operation,
         sizes,

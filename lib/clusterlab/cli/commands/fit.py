@@ -67,11 +67,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def of_each_source(
-    arguments: argparse.Namespace, law: Callable[[list[Timing]], LinkFit]
+    arguments: argparse.Namespace, law: Callable[[list[Timing]], LinkFit], *, assume: bool = False
 ) -> tuple[list[tuple[LinkFit, list[Timing]]], list[str]]:
     """What a law says of each source of a file, with its rows; and a line for all that could not be read or used."""
     known = {name: getattr(arguments, name) for name in ("collective", "ranks", "nodes", "scale_up", "network")}
-    rows, problems = read_timings(arguments.file, **known)
+    rows, problems = read_timings(arguments.file, **known, assume=assume)
     found = []
     for timings in by_source(rows).values():
         try:

@@ -20,7 +20,8 @@ __all__ = ["HELP", "add_arguments", "run", "timing_table"]
 HELP = (
     "predict timed collectives from their links' datasheets",
     "Predict each source from its links, with efficiencies fitted to the published timings of other machines that come "
-    "with clusterlab, never on other sources of the file. A line for each time, measured and predicted with its 80 % "
+    "with clusterlab, never on other sources of the file. Links that neither a log nor an option says are those of "
+    "reference servers of its GPUs, and said. A line for each time, measured and predicted with its 80 % "
     "interval (low and high in JSON), then one for each source. Lines that could not be read or used go to stderr; the "
     "exit status is 2 if nothing is left.",
     EXAMPLE,
@@ -29,7 +30,7 @@ HELP = (
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict every source of a file, print the results, and return the exit status."""
-    found, problems = of_each_source(arguments, _predicted)
+    found, problems = of_each_source(arguments, _predicted, assume=True)
     print_problems(problems)
     if not found:
         return UNUSABLE

@@ -47,7 +47,7 @@ from ...evidence import (
 from ...evidence.inference_runs import FORM as OFFLINE_FORM
 from ...evidence.nccl_tests import looks_like_log
 from ...evidence.online_runs import FORM as ONLINE_FORM
-from ...evidence.outputs import JobList, Reading, read_output
+from ...evidence.outputs import TRAINING, JobList, Reading, read_output
 from ...evidence.rows import Form, unused_columns
 from ...evidence.text import UNUSABLE, name_of, read_text
 from ...evidence.training_tables import FORM as TRAINING_FORM
@@ -104,8 +104,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Predict, compare and print; return the exit status: not 0 where nothing could be predicted."""
-    if arguments.software is not None:
-        match_stack(arguments.software)  # refused before anything is read
     if arguments.protocol:
         return _print_protocol(as_json=arguments.json)
     if arguments.template:
@@ -115,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("FILE and --calibrate cannot both be standard input")
     text, name = read_text(arguments.file, errors="replace"), name_of(arguments.file)
     output = read_output(text, name)
+    if arguments.software is not None and not (isinstance(output, Reading) and output.kind != TRAINING):
+        match_stack(arguments.software)  # refused before anything is computed; what serves has other names
     if isinstance(output, JobList):
         print(json.dumps(jobs_object(output), indent=1) if arguments.json else jobs_told(output))
         return 0

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from ...records import Json
-from .reading import ONLINE, Reading, cells
+from .reading import ONLINE, Reading, cells, precision_in
 
 _NEEDED = ("time_to_first_token", "output_token_throughput")
 _BACKENDS = {"vllm": "vLLM", "sglang": "SGLang", "tensorrtllm": "TensorRT-LLM"}
@@ -65,9 +65,11 @@ def read(text: str) -> Reading:
         said.append(
             f"answers of {osl:g} tokens where {asked} were asked for: genai-perf 24.11 and 24.12 count too many"
         )
+    model = next(_models(config), None)
     backend = next((one for one in _under(config, "backend") if isinstance(one, str)), "")
     row = cells(
-        model=next(_models(config), None),
+        model=model,
+        precision=precision_in(model),
         isl=float(round(isl or 0)) or None,
         osl=float(round(osl or 0)) or None,
         concurrency=users[-1] if users else None,
@@ -76,8 +78,8 @@ def read(text: str) -> Reading:
         output_tok_s_total=rate,
         software=_BACKENDS.get(backend.casefold().replace("-", "").replace("_", "")),
     )
-    lacks = "ranks or precision" if "software" in row else "software, ranks or precision"
-    said.append(f"it doesn't say the server's {lacks}")
+    lacks = [name for name in ("software", "precision") if name not in row]
+    said.append(f"it doesn't say the server's {', '.join([*lacks, 'ranks'])}")
     who = "AIPerf" if "aiperf_version" in found or "records" in found else "genai-perf"
     return Reading(who if found.get("input_config") else "genai-perf or AIPerf", ONLINE, (row,), tuple(said))
 

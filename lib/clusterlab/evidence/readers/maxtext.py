@@ -13,6 +13,7 @@ import re
 from .reading import TRAINING, Reading, cells, steady
 
 _LINE = re.compile(r"completed step: (\d+), seconds: ([\d.]+)")
+_RATE = re.compile(r"completed step: (\d+), .*?Tokens/s/device: ([\d.]+)")
 _MESH = {"ici_tensor_parallelism": "tp", "ici_pipeline_parallelism": "pp", "ici_context_parallelism": "cp"}
 
 
@@ -39,9 +40,14 @@ def read(text: str) -> Reading:
         step_time_s=seconds,
         software="MaxText",
     )
+    said = f"step: {sentence}"
+    if not batch and (rates := _RATE.findall(text)):  # of which the batch follows, and nobody has to say it
+        rate, sentence = steady([(int(step), float(one)) for step, one in rates], "tokens/s")
+        row = {name: cell for name, cell in row.items() if name != "step_time_s"} | cells(tokens_per_s_per_gpu=rate)
+        said = f"tokens/s of a device: {sentence}"
     row |= {
         axis: config[key]
         for key, axis in _MESH.items()
         if config.get(key, "1").isdecimal() and config.get(key, "1") != "1"
     }
-    return Reading("a log of MaxText", TRAINING, (row,), (f"step: {sentence}",))
+    return Reading("a log of MaxText", TRAINING, (row,), (said,))

@@ -15,7 +15,7 @@ from .reading import TRAINING, Cells, Reading, cells, dotted, first, steady
 _LINE = re.compile(r"\biteration[ =]\s*(\d+)\s*/\s*\d+\s*\|(.*elapsed[ _]time[ _]per[ _]iteration.*)")
 _TIME = re.compile(r"elapsed[ _]time[ _]per[ _]iteration[ _]\(?(m?s)\)?\s*[:=]\s*([\d.]+)")
 _UNIT = {"ms": 1e-3, "s": 1.0}  # BigScience's Megatron-DeepSpeed writes seconds
-_BATCH = re.compile(r"global[ _]batch[ _]size\s*[:=]\s*(\d+)")
+_BATCH = re.compile(r"glo(?:ba|ab)l[ _]batch[ _]size\s*[:=]\s*(\d+)")  # a fork prints "gloabl"
 _WORLD = re.compile(r"using world size: (\d+)|world_size\s*[=:]\s*(\d+)")
 
 # Columns that an argument says as it is.

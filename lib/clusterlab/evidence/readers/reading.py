@@ -127,6 +127,12 @@ def _cell(value: object) -> str:
     return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
+def precision_in(model: object) -> str | None:
+    """The precision that the name of a quantized model says: ``Qwen3-30B-A3B-FP8``, ``...-NVFP4``."""
+    named = re.search(r"nvfp4|mxfp4|fp4|fp8", str(model), re.IGNORECASE)
+    return ("fp4" if "4" in named[0] else "fp8") if named else None
+
+
 def dotted(text: str) -> dict[str, str]:
     """Arguments as Megatron prints them: a name, dots, a value, a line each."""
     return dict(re.findall(r"^.*?\b([a-z]\w+) \.{3,} ?(\S.*?)\s*$", text, re.MULTILINE))

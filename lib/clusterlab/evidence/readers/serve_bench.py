@@ -12,7 +12,7 @@ import json
 import re
 
 from ...records import Json
-from .reading import OFFLINE, ONLINE, Cells, Reading, cells
+from .reading import OFFLINE, ONLINE, Cells, Reading, cells, precision_in
 
 _PRINTED = {
     "completed": r"Successful requests:\s+([\d.]+)",
@@ -115,7 +115,7 @@ def _server(one: dict[str, Json]) -> dict[str, str]:
         found["attention_dp"] = str(dp)
     if isinstance(quantized, str) and re.search(r"fp8|fp4|bf16|bfloat16|fp16|float16", quantized):
         found["precision"] = quantized.replace("bfloat16", "bf16").replace("float16", "fp16")
-    elif named := re.search(r"nvfp4|mxfp4|fp4|fp8", str(model), re.IGNORECASE):
-        found["precision"] = "fp4" if "4" in named[0] else "fp8"
+    elif named := precision_in(model):
+        found["precision"] = named
     found["software"] = "SGLang" if _is_sglang(one) else "vLLM"
     return found
