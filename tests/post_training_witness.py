@@ -33,6 +33,18 @@ def run_replicas(passes, *, replicas, in_flight, pass_time, length, random):
     return clock.mean(), done
 
 
+def held_tokens(passes, *, places, length, random):
+    """Tokens that a mean place holds of its answer, pass by pass, where the next starts as one ends; from half on."""
+    written, wanted = np.zeros(places), length(places, random)
+    held = []
+    for _ in range(passes):
+        held.append(written.mean() + 0.5)
+        written += 1
+        ended = written >= wanted
+        written[ended], wanted[ended] = 0, length(int(ended.sum()), random)
+    return float(np.mean(held[passes // 2 :]))
+
+
 def run_pools(steps, *, batch, slots, write, learn, random):
     """Pools that never wait: slots write answers of drawn lengths, a trainer takes batches as they are there.
 

@@ -22,7 +22,7 @@ def test_a_plan_is_gpus_days_and_dollars_with_their_intervals(capsys):
 
 
 def test_one_object_whose_parts_are_its_round(capsys):
-    assert main([*ONE, "--json", "--schedule", "synchronous"]) == 0
+    assert main([*ONE, "--json", "--schedule", "synchronous", "--replica", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     chosen = found["chosen"]
     parts = chosen["parts"]
@@ -30,6 +30,7 @@ def test_one_object_whose_parts_are_its_round(capsys):
     assert chosen["days"]["value"] == pytest.approx(200 * chosen["round"]["seconds"] / 86400)
     assert chosen["dollars"]["low"] < chosen["dollars"]["value"] < chosen["dollars"]["high"]
     assert (chosen["schedule"], chosen["versions_behind"], len(found["tried"])) == ("synchronous", 0.0, 1)
+    assert chosen["replica_gpus"] == 2.0
 
 
 def test_a_deadline_is_kept_by_the_fewest_of_the_sizes_that_are_tried(capsys):

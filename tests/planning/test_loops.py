@@ -39,7 +39,19 @@ def test_more_gpus_are_never_slower_and_the_cheapest_is_neither_the_fewest_nor_t
     assert [one.gpus for one in found] == [16, 32, 64, 128, 256]  # 32 billion don't fit on one server
     assert times == sorted(times, reverse=True)
     assert 0 < costs.index(min(costs)) < len(costs) - 1
-    assert [one.staleness for one in found] == [0, 2, 2, 2, 2]
+    assert [one.staleness for one in found[:2]] == [0, 2]
+    full = found[2].iteration.rollout  # its places are all taken before two batches are on their way
+    assert full.held == full.places
+    assert found[2].staleness == found[2].loop.replicas * full.places / 1024 == pytest.approx(1.5, abs=0.05)
+
+
+def test_a_plan_of_replicas_of_one_size_has_no_others_and_is_no_quicker(plans):
+    for schedule in ("synchronous", "asynchronous"):
+        found = plan_loop(ASKED, "H100 SXM", gpus=64, schedule=schedule, ranks=4)
+        assert found.loop.replica.gpus == 4
+        assert found.time >= plans[schedule].time
+    with pytest.raises(InfeasibleError, match="neither fits"):
+        plan_loop(ASKED, "H100 SXM", gpus=64, ranks=3)
 
 
 def test_what_cannot_be_is_said():

@@ -27,8 +27,8 @@ from clusterlab.post_training import (
     versions_behind,
     weight_routes,
 )
-from clusterlab.serving import Batch, Formats, Replica, forward_pass
-from post_training_witness import run_batch, run_pools, run_replicas
+from clusterlab.serving import Batch, Formats, Replica, forward_pass, largest_batch
+from post_training_witness import held_tokens, run_batch, run_pools, run_replicas
 
 VLLM = replace(SERVING["vLLM"], memory_share=0.6)
 REPLICA = Replica(transformer("Qwen3 32B"), machine("H100 SXM"), Layout(tp=4), software=VLLM)
@@ -124,6 +124,24 @@ def test_a_rollout_is_never_quicker_than_a_batch_that_never_empties():
         found = rollout(REPLICA, WRITTEN, samples=samples, prompt=100, replicas=4)
         assert found.time >= found.steady * (1 - 1e-9)
         assert found.prompts + found.full + found.emptying == pytest.approx(found.time)
+
+
+@pytest.mark.parametrize(("spread", "limit"), [(0.0, 4000), (0.8, 700), (0.8, 4000), (1.2, 4000)])
+def test_a_place_holds_half_of_an_answer_that_is_met_by_its_length(spread, limit):
+    """Places that never empty, pass by pass with drawn lengths: tokens held are E[X^2] over twice E[X]."""
+    lengths = Lengths(300, spread, limit=limit)
+    held = held_tokens(20_000, places=400, length=lengths.draw, random=np.random.default_rng(10))
+    assert lengths.requests(100).mean_context - 100 == pytest.approx(held, rel=0.03)
+
+
+def test_a_replica_has_as_many_places_as_its_memory_has_room_for_what_they_hold():
+    """Not for answers half written that are mean ones: of this spread they'd be half as many again."""
+    held = 100 + held_tokens(40_000, places=200, length=WRITTEN.draw, random=np.random.default_rng(11))
+    room = 1000 * largest_batch(REPLICA, 1000)
+    found = rollout(REPLICA, WRITTEN, samples=8192, prompt=100, replicas=4)
+    assert found.places * held == pytest.approx(room, rel=0.04)
+    assert room / (100 + WRITTEN.written / 2) > 1.5 * found.places
+    assert found.held == found.places
 
 
 def test_waiting_for_fewer_is_quicker_and_gives_shorter_answers():
@@ -231,8 +249,8 @@ def test_adapters_of_gpt_3_are_as_few_as_published():
 
 def loop(**changes):
     written = Lengths.of_written(3206, limit=4096)
-    usual = {"prompts": 64, "group": 32, "prompt": 110, "steps": 4, "pack": 4096}
-    return Loop(REPLICA, 8, Layout(tp=4, pp=4, dp=2), written, **usual | changes)
+    usual = {"prompts": 64, "group": 32, "prompt": 110, "steps": 4, "pack": 4096, "layout": Layout(tp=4, pp=4, dp=2)}
+    return Loop(REPLICA, 8, lengths=written, **usual | changes)
 
 
 def test_parts_of_an_iteration_sum_to_it_under_every_schedule():
@@ -242,6 +260,16 @@ def test_parts_of_an_iteration_sum_to_it_under_every_schedule():
         assert parts + found.turns + found.others == pytest.approx(found.time)
         assert found.low < found.time < found.high
         assert min(found.generators_wait, found.trainers_wait) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_answers_are_as_old_as_places_or_lag_allow():
+    """Where writers are the limit, those in their places over a batch; where they wait, all that may be on its way."""
+    free = loop(schedule="asynchronous", lag=8, prompts=256, steps=1, layout=Layout(tp=4, dp=32))
+    found = iterate(free)
+    assert found.generators_wait == 0
+    assert found.staleness == 8 * found.rollout.places / free.samples < 8
+    assert iterate(replace(free, layout=Layout(tp=4, pp=4))).staleness == 8
+    assert [iterate(loop(schedule=one)).staleness for one in ("synchronous", "one step off")] == [0, 1]
 
 
 def test_apart_is_twice_the_gpus_and_no_slower():

@@ -17,8 +17,10 @@ from ..parallelism import search
 from ..post_training import LOOP_CONSTANTS, SCHEDULES, Iteration, Lengths, Loop, iterate
 from ..quantities import Amount, Count, Dollars, Number, Seconds
 from ..records import Explained, Predicted, Rows, summary
-from ..serving import Formats, Replica, Requests, saturation
+from ..serving import Formats, Replica, saturation
 from .result import InfeasibleError
+
+_RANKS = (1, 2, 4, 8, 16, 32)  # sizes of a replica that are tried
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,7 +97,7 @@ class LoopPlan(Predicted):
     @property
     def staleness(self) -> Amount:
         """Versions that the weights have moved on between the start of an answer and the step that learns from it."""
-        return float(self.loop.lag) if self.loop.schedule == SCHEDULES[2] else float(self.loop.schedule == SCHEDULES[1])
+        return self.iteration.staleness
 
     @property
     def time(self) -> Seconds:
@@ -130,7 +132,13 @@ class LoopPlan(Predicted):
 
 
 def plan_loop(
-    asked: PostTraining, accelerator: Machine | str, *, gpus: Count, rent: Amount = 0.0, schedule: str | None = None
+    asked: PostTraining,
+    accelerator: Machine | str,
+    *,
+    gpus: Count,
+    rent: Amount = 0.0,
+    schedule: str | None = None,
+    ranks: Count | None = None,
 ) -> LoopPlan:
     """The quickest loop on so many GPUs: its schedule, who writes, who learns, and how each side is cut.
 
@@ -146,6 +154,8 @@ def plan_loop(
         Dollars a second of a GPU.
     schedule : str, optional
         One of :data:`clusterlab.post_training.SCHEDULES`; by default the quickest.
+    ranks : optional
+        GPUs of a replica that writes; by default the quickest, too.
 
     Returns
     -------
@@ -165,10 +175,10 @@ def plan_loop(
     GPUs           64                        asynchronous
     write          24                       replicas of 4
     learn          40  pp 5, dp 8, zero 1, recompute full
-    answers         2             versions old, on a mean
-    iteration   115 s                (82.3 s to 2.68 min)
-    time         32 h                      (22.9 to 44.7)
-    cost       $4,090                  ($2,930 to $5,720)
+    answers      1.51             versions old, on a mean
+    iteration   119 s                (85.3 s to 2.78 min)
+    time       33.1 h                      (23.7 to 46.3)
+    cost       $4,240                  ($3,030 to $5,930)
     """
     chips = machine(accelerator) if isinstance(accelerator, str) else accelerator
     (count,) = whole(gpus=gpus)
@@ -176,7 +186,8 @@ def plan_loop(
     if schedule is not None and schedule not in SCHEDULES:
         raise ValueError(f"schedule must be one of {', '.join(SCHEDULES)}; got {schedule!r}")
     best: tuple[Seconds, Loop, Iteration] | None = None
-    for loop in _loops(asked, chips, int(count), [schedule] if schedule else list(SCHEDULES)):
+    sizes = _RANKS if ranks is None else tuple(int(one) for one in whole(ranks=ranks))
+    for loop in _loops(asked, chips, int(count), [schedule] if schedule else list(SCHEDULES), sizes):
         found = iterate(loop)
         if best is None or found.time < best[0]:
             best = found.time, loop, found
@@ -192,12 +203,13 @@ def loops_by_size(
     rent: Amount = 0.0,
     most: Count = 1024,
     schedule: str | None = None,
+    ranks: Count | None = None,
 ) -> tuple[LoopPlan, ...]:
     """The quickest loop on one server, on two, on four and so on: what more GPUs buy, and what they cost.
 
     Parameters
     ----------
-    asked, accelerator, rent, schedule
+    asked, accelerator, rent, schedule, ranks
         As in :func:`plan_loop`.
     most
         GPUs, at most.
@@ -223,14 +235,16 @@ def loops_by_size(
     size, found = int(min(chips.domain, 8)), []
     while size <= top:
         with suppress(InfeasibleError):
-            found.append(plan_loop(asked, chips, gpus=size, rent=rent, schedule=schedule))
+            found.append(plan_loop(asked, chips, gpus=size, rent=rent, schedule=schedule, ranks=ranks))
         size *= 2
     if not found:
         raise InfeasibleError(f"{asked.model.name} neither fits to write nor to learn on {top:g} {chips.name}")
     return tuple(found)
 
 
-def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str]) -> Iterator[Loop]:
+def _loops(
+    asked: PostTraining, chips: Machine, gpus: int, schedules: list[str], ranks: tuple[int, ...]
+) -> Iterator[Loop]:
     """Loops that fit: together on all GPUs, or apart on whole servers."""
     server, share = int(min(chips.domain, 8)), float(LOOP_CONSTANTS["memory share"].value)
     layouts: dict[int, Layout | None] = {}  # of so many learners: two schedules ask for the same
@@ -242,7 +256,7 @@ def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str])
                 layouts[learners] = _layout(asked, chips, learners)
             if (layout := layouts[learners]) is None:
                 continue
-            for replica in _replicas(asked, chips, writers, share if together else None):
+            for replica in _replicas(asked, chips, writers, share if together else None, ranks):
                 yield Loop(
                     replica,
                     int(writers // replica.gpus),
@@ -257,14 +271,16 @@ def _loops(asked: PostTraining, chips: Machine, gpus: int, schedules: list[str])
                 )
 
 
-def _replicas(asked: PostTraining, chips: Machine, writers: int, share: float | None) -> Iterator[Replica]:
-    """Replicas that hold at least one answer, from one GPU up."""
+def _replicas(
+    asked: PostTraining, chips: Machine, writers: int, share: float | None, sizes: tuple[int, ...]
+) -> Iterator[Replica]:
+    """Replicas of these sizes that hold at least one answer."""
     software = SERVING["vLLM"] if share is None else replace(SERVING["vLLM"], memory_share=share)
-    for ranks in (1, 2, 4, 8, 16, 32):
+    for ranks in sizes:
         if writers % ranks or asked.model.heads % ranks:
             continue
         replica = Replica(asked.model, chips, Layout(tp=ranks), Formats(asked.writes), software=software)
-        if saturation(replica, Requests(asked.prompt, max(asked.lengths.written, 1.0), cached=1.0)) >= 1:
+        if saturation(replica, asked.lengths.requests(asked.prompt)) >= 1:
             yield replica
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..checks import nonnegative, positive
 from ..quantities import Amount, Count, Number, PositiveShareBelowOne, Share, law
 from ..records import Explained, Rows, summary
+from ..serving import Requests
 
 _ENDS, _STEPS = 9.0, 8001  # standard deviations on each side, and how finely they are cut
 
@@ -148,6 +149,21 @@ class Lengths(Explained):
             return 0.0
         z, weights, _, _ = _normal()
         return float((self.mean * np.exp(self.spread * z - self.spread**2 / 2) > self.limit) @ weights)
+
+    def requests(self, prompt: Number = 1) -> Requests:
+        """Return what a replica's places hold: answers of this spread, to prompts that are in their caches.
+
+        Examples
+        --------
+        A place is met half-way through an answer that is no mean one: long ones hold it for longer.
+
+        >>> alike, spread = (Lengths(4000, s, limit=16384).requests(100) for s in (0, 0.8))
+        >>> round(float(alike.mean_context)), round(float(spread.mean_context))
+        (2100, 3397)
+        """
+        written = max(float(self.written), 1.0)
+        spread = math.sqrt(max(float(self.squared) / written**2 - 1, 0.0))
+        return Requests(prompt, written, cached=1.0, output_spread=spread)
 
     def packed(self, prompt: Amount = 0) -> int:
         """Tokens of sequences all alike that attend as much as answers with their prompts, each to itself alone.

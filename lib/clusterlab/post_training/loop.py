@@ -15,6 +15,7 @@ from ..quantities import Amount, Count, Number, PerSecond, Seconds, Share
 from ..records import Explained, Predicted, Rows, summary
 from ..serving import Replica
 from .lengths import Lengths
+from .pools import versions_behind
 from .rollouts import Rollout, rollout
 from .software import LOOP_CONSTANTS
 
@@ -129,8 +130,9 @@ class Iteration(Predicted):
 
     ``turns`` are the seconds in which GPUs that take turns go from one role to the other and back, ``others`` all that
     no law counts: hosts, schedulers, packing, imbalance. ``generators_wait`` and ``trainers_wait`` are the seconds in
-    which a pool has nothing to do; synchronous, there is one pool, which never waits as a whole. ``tokens`` are those
-    of answers.
+    which a pool has nothing to do; synchronous, there is one pool, which never waits as a whole. ``staleness`` are the
+    updates of the weights between the start of a mean answer and the iteration that learns from it. ``tokens`` are
+    those of answers.
     """
 
     generation: Seconds
@@ -142,6 +144,7 @@ class Iteration(Predicted):
     others: Seconds
     generators_wait: Seconds
     trainers_wait: Seconds
+    staleness: Amount
     tokens: Number
     gpus: Number
     rollout: Rollout
@@ -248,14 +251,14 @@ def iterate(loop: Loop) -> Iteration:
     >>> iterate(both)  # 393 s measured (NeMo RL 0.4)
     Iteration
                                time  of the iteration
-    generation               86.7 s             20.9%
-    log probs                76.2 s             18.4%
-    training                  110 s             26.5%
-    weights                  993 ms            0.239%
-    turns                      45 s             10.8%
-    others                   95.9 s             23.1%
-    iteration              6.91 min    (4.94 to 9.67)
-    tokens/s of a GPU  495 tokens/s      (354 to 692)
+    generation                 95 s             22.3%
+    log probs                76.2 s             17.9%
+    training                  110 s             25.8%
+    weights                  993 ms            0.233%
+    turns                      45 s             10.6%
+    others                   98.8 s             23.2%
+    iteration               7.1 min    (5.08 to 9.93)
+    tokens/s of a GPU  482 tokens/s      (344 to 674)
     """
     replica, model = loop.replica, loop.replica.model
     written = rollout(
@@ -270,7 +273,7 @@ def iterate(loop: Loop) -> Iteration:
     trained = step(model, replica.machine, loop.workload(), loop.layout, software=loop.software)
     learning, scored = loop.steps * trained.time, loop.forwards * loop.steps * forward_time(trained)
     weights = float(parameters(model).total) * replica.formats.weight_bytes / LOOP_CONSTANTS["loading rate"].value
-    generation = written.time
+    generation, stale = written.time, {SCHEDULES[0]: 0.0, SCHEDULES[1]: 1.0}.get(loop.schedule, float(loop.lag))
     if loop.schedule == "synchronous":
         time = generation + scored + learning + weights
         waits = 0.0, 0.0
@@ -281,6 +284,8 @@ def iterate(loop: Loop) -> Iteration:
         generation = written.steady
         time = max(generation + weights, scored + learning)
         waits = time - weights - generation, time - scored - learning
+        if waits[0] <= 0:  # else whoever writes has all that may be on its way, and done answers wait
+            stale = min(float(versions_behind.unchecked(written.held * loop.replicas, loop.samples)), stale)
     interval = PREDICTION_INTERVALS["post-training: iteration"]
     pace, turns = (float(LOOP_CONSTANTS[name].value) for name in ("pace", "turns"))
     return Iteration(
@@ -293,6 +298,7 @@ def iterate(loop: Loop) -> Iteration:
         others=float((pace - 1) * time),
         generators_wait=float(waits[0]),
         trainers_wait=float(waits[1]),
+        staleness=stale,
         tokens=loop.samples * loop.lengths.written,
         gpus=loop.gpus,
         rollout=written,

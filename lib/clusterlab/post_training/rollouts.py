@@ -18,7 +18,7 @@ from ..catalogue import PREDICTION_INTERVALS
 from ..checks import POSITIVE, Numeric, check, nonnegative, positive, whole
 from ..quantities import Amount, Count, Multiple, Number, PerSecond, Seconds, Share, law
 from ..records import Explained, Predicted, Rows, summary
-from ..serving import Batch, Replica, Requests, forward_pass, saturation, serving_kind
+from ..serving import Batch, Replica, forward_pass, saturation, serving_kind
 from .lengths import Lengths, expected_longest, written_moments
 
 
@@ -222,7 +222,7 @@ def pass_line(replica: Replica, lengths: Lengths, *, sequences: Count, prompt: N
     if held < 2:
         raise ValueError(f"sequences must be at least 2, got {held:g}")
     (read,) = positive(prompt=prompt)
-    one, many = _pass_times(replica, np.array([1.0, float(held)]), lengths.squared / lengths.written / 2 + read)
+    one, many = _pass_times(replica, np.array([1.0, float(held)]), lengths.requests(read).mean_context)
     each = (many - one) / (held - 1)
     return PassLine(float(one - each), float(each))
 
@@ -231,8 +231,8 @@ def pass_line(replica: Replica, lengths: Lengths, *, sequences: Count, prompt: N
 class Rollout(Predicted):
     """A batch of answers, generated: ``prompts`` seconds of reading, ``full`` with every place taken, ``emptying``.
 
-    ``steady`` are the seconds that the same tokens take a batch that never empties. ``tokens`` and ``samples`` are
-    those of all replicas, ``gpus`` all their GPUs.
+    ``steady`` are the seconds that the same tokens take a batch that never empties, in which a replica has ``held``
+    sequences. ``tokens`` and ``samples`` are those of all replicas, ``gpus`` all their GPUs.
     """
 
     prompts: Seconds
@@ -242,6 +242,7 @@ class Rollout(Predicted):
     passes: Number
     sequences: Number
     places: Number
+    held: Number
     samples: Number
     tokens: Number
     gpus: Number
@@ -344,31 +345,32 @@ def rollout(
     (share,) = positive(kept=kept)
     if share > 1:
         raise ValueError(f"kept must be at most 1, got {share:g}")
-    held = int(np.ceil(total / copies))
-    places = float(saturation(replica, Requests(read, max(lengths.written, 1.0), cached=1.0)))
+    shared = int(np.ceil(total / copies))
+    asked = lengths.requests(read)
+    places = float(saturation(replica, asked))
     if places < 1:
         raise ValueError("not one sequence fits into the memory")
-    tokens = lengths.typical(held)
+    tokens = lengths.typical(shared)
     last = lengths.longest(total, float(share))
     tokens[np.argmax(tokens)] = max(last, 1.0)
     batch = empty_batch(np.minimum(tokens, max(last, 1.0)), places=places, prompt=read)
     times = batch.passes * _pass_times(replica, batch.sequences, batch.context)
     most = batch.sequences == batch.sequences.max()
-    reading = _reading_time(replica, held * read / each, read)
-    mean = lengths.squared / lengths.written / 2 + read  # of a pass that never empties, over its tokens
-    there = min(places, held * batches)
-    steady = float(_pass_times(replica, there, mean)) / there
+    reading = _reading_time(replica, shared * read / each, read)
+    there = float(min(places, shared * batches))
+    steady = float(_pass_times(replica, there, asked.mean_context)) / there
     interval = PREDICTION_INTERVALS[serving_kind(replica.model, "saturated")]
     return Rollout(
         prompts=reading,
         full=float(times[most].sum()),
         emptying=float(times[~most].sum()),
-        steady=reading + steady * held * lengths.written,
+        steady=reading + steady * shared * lengths.written,
         passes=float(batch.passes.sum()),
         sequences=batch.mean,
         places=places,
+        held=there,
         samples=float(total),
-        tokens=copies * float(np.sort(tokens)[: int(np.ceil(share * held))].sum()),
+        tokens=copies * float(np.sort(tokens)[: int(np.ceil(share * shared))].sum()),
         gpus=float(replica.gpus * copies),
         spread_low=interval.low,
         spread_high=interval.high,

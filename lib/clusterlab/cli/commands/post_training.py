@@ -24,6 +24,7 @@ _INPUTS = (
     Input("samples", "N", "answers to each prompt (16)", ("2", "256")),
     Input("iterations", "N", "updates of the weights (1000)", ("10", "50k")),
     Input("gpus", "N", "accelerators, in whole servers (from one server on, doubled)", ("8", "10k")),
+    Input("replica", "N", "accelerators of a replica that writes (the quickest)", ("1", "32")),
     Input("deadline", "TIME", "done within: the fewest accelerators that do it", ("1h", "60d")),
     Input("rent", "$", "of a GPU-hour (a cloud's price of the catalogue)", ("$0.5", "$15")),
 )
@@ -93,14 +94,15 @@ def _rent(given: dict[str, float], chips: Machine) -> tuple[float, str]:
 
 def _plans(asked: PostTraining, chips: Machine, arguments: argparse.Namespace, rent: float) -> tuple[LoopPlan, ...]:
     """One loop of so many GPUs, or one for each size."""
+    ranks = None if arguments.replica is None else read_count("replica", arguments.replica)
     if arguments.gpus is None:
-        return loops_by_size(asked, chips, rent=rent, most=_MOST, schedule=arguments.schedule)
+        return loops_by_size(asked, chips, rent=rent, most=_MOST, schedule=arguments.schedule, ranks=ranks)
     if arguments.deadline is not None:
         raise ValueError("--deadline asks how many accelerators do it; leave out --gpus")
     count = read_count("gpus", arguments.gpus)
     if count % (server := int(min(chips.domain, 8))):
         raise ValueError(f"gpus must be whole servers of {server}, got {count}")
-    return (plan_loop(asked, chips, gpus=count, rent=rent, schedule=arguments.schedule),)
+    return (plan_loop(asked, chips, gpus=count, rent=rent, schedule=arguments.schedule, ranks=ranks),)
 
 
 def _chosen(plans: tuple[LoopPlan, ...], deadline: float | None) -> LoopPlan:
