@@ -168,7 +168,7 @@ def _with_repeats(runs: Sequence[OnlineRun]) -> list[OnlineRun]:
     return found
 
 
-def measured_once(runs: Iterable[OnlineRun]) -> list[OnlineRun]:
+def measured_once(runs: Iterable[OnlineRun]) -> tuple[OnlineRun, ...]:
     """Return the runs without those that list another's measurement again: what errors and fits count.
 
     Examples
@@ -179,7 +179,7 @@ def measured_once(runs: Iterable[OnlineRun]) -> list[OnlineRun]:
     >>> len(runs), len(measured_once(runs))
     (2223, 2030)
     """
-    return [run for run in runs if not run.repeats]
+    return tuple(run for run in runs if not run.repeats)
 
 
 def _run(row: Row) -> OnlineRun:

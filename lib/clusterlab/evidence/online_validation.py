@@ -60,7 +60,7 @@ def fit_online(runs: Sequence[OnlineRun]) -> dict[str, float]:
     True
     """
     runs = measured_once(runs)
-    found = _fit(runs, np.ones((1, len(runs)), bool))
+    found = _fit(list(runs), np.ones((1, len(runs)), bool))
     return {name: float(value[0]) for name, value in found.items()}
 
 
@@ -166,7 +166,7 @@ def online_scores(runs: Iterable[OnlineRun]) -> list[OnlineScore]:
     -------
     list of OnlineScore
     """
-    runs = tuple(measured_once(runs))
+    runs = measured_once(runs)
     given, unseen = predict_online(runs), {by: unseen_online(runs, by)[0] for by in ("model", "machine")}
     found = []
     for name in MEASURES:
@@ -194,7 +194,7 @@ def learn_online_spreads(runs: Iterable[OnlineRun]) -> dict[str, tuple[float, fl
     dict
         Kind, as in :data:`clusterlab.catalogue.PREDICTION_INTERVALS`, to low and high ratio of measured to predicted.
     """
-    runs = tuple(measured_once(runs))
+    runs = measured_once(runs)
     found = {}
     for name, said in MEASURES.items():
         measured = _measured(runs, name)

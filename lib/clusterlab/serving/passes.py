@@ -266,7 +266,7 @@ def split_reading(replica: Replica, requests: Requests, *, ranks: Count = 1) -> 
 
     Examples
     --------
-    A prompt of 128,000 tokens to 70B: one server of eight takes half a minute, four a fourth of it.
+    A prompt of 128,000 tokens to 70B: one server of eight takes nine seconds, four a fourth of that.
 
     >>> from clusterlab.catalogue import machine
     >>> from clusterlab.model import Layout, transformer
