@@ -163,8 +163,9 @@ def _with_repeats(runs: Sequence[OnlineRun]) -> list[OnlineRun]:
         where = one.model.name, one.machine.name, one.software.name, float(run.serves.gpus), run.users
         latencies = tuple(run.measured[name] for name in MEASURES if name != "tokens_per_second")
         key = (*where, run.requests.prompt, run.requests.output, *latencies)
-        found.append(replace(run, repeats=first.get(key, "")) if all(latencies) else run)
-        first.setdefault(key, run.row)
+        if all(latencies) and (row := first.setdefault(key, run.row)) != run.row:
+            run = replace(run, repeats=row, filled={**run.filled, "counted": f"with {row}"})
+        found.append(run)
     return found
 
 
