@@ -4,7 +4,8 @@
 machine and framework, and predictions a second on one core. aiconfigurator, which looks up kernels that were timed on
 each GPU, is asked where it can be imported (it is no dependency of the project: ``INSTALL``) about every tenth run
 that one pool serves, with the same axes and formats, at the versions of frameworks that it knows best; ``--all`` asks
-about each of them. Times are of the processor, not of the clock, and the least of several.
+about each of them. Its errors stand beside the laws', group by group, whoever wins. Times are of the processor, not of
+the clock, and the least of several.
 """
 
 import os
@@ -18,7 +19,7 @@ import logging
 
 import numpy as np
 
-from clusterlab.evidence import compare_online, predict_online, published_online
+from clusterlab.evidence import compare_online, measured_once, predict_online, published_online
 from clusterlab.serving import MEASURES, closed_loop
 from clusterlab.units import fmt
 
@@ -143,15 +144,27 @@ def beside(runs, every=EVERY) -> None:
     print(f"\non the {len(some)} runs that {name} can express")
     if some:
         columns = {measure: np.array([one[measure] for one in theirs]) for measure in MEASURES}
-        print(line(name, len(some), errors_of(some, columns)))
-        print(line("clusterlab", len(some), errors_of(some, predict_online(some))))
+        by_group(some, columns, predict_online(some), name)
         asked = len(some) + sum(refused.values())
         print(f"{name:<30}{fmt(took / asked, 's'):>10}{asked / took:>10,.0f} predictions/s")
     for why, count in sorted(refused.items(), key=lambda item: -item[1])[:5]:
         print(f"{count:>6} refused: {why}")
 
 
+def by_group(runs, theirs, ours, name) -> None:
+    """Print the errors of both, by model, machine and framework, and of all; the smaller of each two has a star."""
+    where = {}
+    for i, run in enumerate(runs):
+        where.setdefault(f"{run.decoding.model.name}, {run.decoding.machine.name}, {run.software.name}", []).append(i)
+    print(f"{'clusterlab / ' + name:<46}{'runs':>6}" + "".join(f"{said:>17}" for said in MEASURES.values()))
+    for group, rows in [*sorted(where.items(), key=lambda item: -len(item[1])), ("all", list(range(len(runs))))]:
+        some = [runs[i] for i in rows]
+        both = [errors_of(some, {m: found[m][rows] for m in MEASURES}) for found in (ours, theirs)]
+        cells = (f"{a:.1%}{'*' if a < b else ' '}/{b:>6.1%}{'*' if b < a else ' '}" for a, b in zip(*both, strict=True))
+        print(f"{group:<46}{len(some):>6}" + "".join(f"{cell:>17}" for cell in cells))
+
+
 if __name__ == "__main__":
-    published, _ = published_online()
+    published = measured_once(published_online()[0])
     laws(published)
     beside(published, 1 if "--all" in sys.argv else EVERY)

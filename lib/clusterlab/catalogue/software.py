@@ -92,6 +92,9 @@ class ServingSoftware(Sourced):
     gemm: Number
     #: Rate at which the experts' grouped GEMMs compute, in multiples of the others'; they read as fast.
     grouped_gemm: Number
+    #: Rate of 8-bit GEMMs, in multiples of the others', on chips that scale blocks of 32 (those with a 4-bit peak):
+    #: checkpoints in 8 bits mostly have a scale for each 128 weights, which kernels then multiply in by themselves.
+    block_gemm: Number
     #: Share of the HBM bandwidth at which weights and caches are read.
     memory: PositiveShare
     #: Share of the 16-bit peak in the products of attention.

@@ -76,7 +76,15 @@ from .memory_peaks import (
 )
 from .mfu import MfuReading, mfu_readings, readings_of
 from .nccl_tests import published_timings, read_timings
-from .online_runs import OnlineRun, is_online, parse_online, predict_online, published_online, read_online
+from .online_runs import (
+    OnlineRun,
+    is_online,
+    measured_once,
+    parse_online,
+    predict_online,
+    published_online,
+    read_online,
+)
 from .online_validation import (
     OnlineGroup,
     OnlineScore,
@@ -124,7 +132,7 @@ __all__ = [
     "why_refused", "Timing", "published_timings", "read_timings", "by_source", "InferenceRun", "published_inference",
     "read_inference", "parse_inference", "is_inference", "predict_inference_run", "predict_inference", "at_peak",
     "OnlineRun", "published_online",
-    "read_online", "parse_online", "is_online", "predict_online",
+    "read_online", "parse_online", "is_online", "predict_online", "measured_once",
     "OnlineGroup", "OnlineScore", "online_scores", "compare_online", "fit_online", "unseen_online",
     "learn_online_spreads",
     "Score", "score", "score_runs", "compare_runs", "relative_errors", "memory_fit", "rivals", "fit_efficiency",

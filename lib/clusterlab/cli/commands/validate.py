@@ -416,10 +416,10 @@ def _run_online(arguments: argparse.Namespace, text: str, output: Mapping[str, J
 def _online_errors(
     runs: Sequence[OnlineRun], predicted: Mapping[str, np.ndarray]
 ) -> dict[str, dict[str, float | None]]:
-    """How far each measure is off, where it was measured."""
+    """How far each measure is off, where it was measured; what is listed twice counts once."""
     found: dict[str, dict[str, float | None]] = {}
     for name, values in predicted.items():
-        measured = np.array([run.measured[name] or np.nan for run in runs], float)
+        measured = np.array([np.nan if run.repeats else run.measured[name] or np.nan for run in runs], float)
         known = np.isfinite(measured)
         off, ends = (values / measured - 1)[known], PREDICTION_INTERVALS[f"serving: online, {MEASURES[name]}"]
         inside = (ends.low <= 1 / (1 + off)) & (1 / (1 + off) <= ends.high)
