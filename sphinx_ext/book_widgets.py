@@ -202,13 +202,16 @@ def raw(value) -> str:
 
 
 def table_script(model_id: str, model: dict) -> str:
-    """Take a widget's table out of what it starts with, where it has one and controls to move it; return its script."""
-    state = model["state"]
-    if not state.get("_table") or not state.get("_spec", {}).get("controls"):
+    """Take a widget's table out of what it starts with, unless it reads it there; return its script, if it moves."""
+    state, spec = model["state"], model["state"].get("_spec", {})
+    moves, asks = spec.get("controls"), spec.get("x") or spec.get("predict")
+    if not state.get("_table") or not (moves or not asks):
         return ""
     own = [buffer for buffer in model["buffers"] if buffer["path"][0] == "_table"]
     model["buffers"] = [buffer for buffer in model["buffers"] if buffer["path"][0] != "_table"]
     table = {"value": {"_table": state.pop("_table")}, "buffers": own}
+    if not moves:  # a drawing that stands as it is has all in its markup
+        return ""
     return f"widgets.table({json.dumps(model_id)},{raw(table)});"
 
 

@@ -64,15 +64,16 @@ def unscaled(axis, codes):
 
 
 class Opened:
-    """A widget's table as its buffer says: numbers of phrases, records, scenes, templates of phrases, curves."""
+    """A widget's table as its buffer says: numbers told, records, scenes, templates of phrases, curves, places."""
 
     def __init__(self, widget):
         table, begun, parts = widget._table, 0, []
-        for size, kind in zip(table["sizes"], ("<f8", "<u4", "<u4", "<u2", "<u2"), strict=True):
+        codes = "<u2" if table["sizes"][3] <= 65535 else "<u4"
+        for size, kind in zip(table["sizes"], ("<f8", codes, codes, "<u2", "<u2", "<i2"), strict=True):
             parts.append(np.frombuffer(table["codes"], kind, size, begun))
             begun += parts[-1].nbytes
         assert begun == len(table["codes"])
-        self.numbers, records, self.scenes, self.of, curves = parts
+        self.numbers, records, self.scenes, self.of, curves, self.places = parts
         self.records = records.reshape(-1, table["width"])
         self.curves = curves.reshape(-1, len(widget._spec["grid"]) or 1)
         self.table = table
@@ -80,9 +81,11 @@ class Opened:
     def text(self, phrase):
         """A phrase, its numbers written again by fmt."""
         words, forms, _ = self.table["templates"][self.of[phrase]]
-        first = sum(len(self.table["templates"][t][1]) for t in self.of[:phrase])
+        before = [form for t in self.of[:phrase] for form in self.table["templates"][t][1]]
+        numbers, places = iter(self.numbers[sum(map(bool, before)) :]), iter(self.places[before.count(0) :] / 10)
         told = [words[0]]
-        for form, number, word in zip(forms, self.numbers[first:], words[1:], strict=False):
+        for form, word in zip(forms, words[1:], strict=True):
+            number = next(numbers if form else places)
             unit, digits, whole, _, bare = self.table["forms"][form] or ("", 9, False, "", True)
             number = fmt(int(number) if whole else float(number), unit, digits) if form else f"{number:g}"
             told += [number.split(" ")[0] if bare else number, word]
@@ -253,7 +256,7 @@ def test_equal_curves_and_equal_texts_are_stored_once():
     widget = Explorer(lambda **_: same, controls={"stop": stops}, x=X, y=Y, title="Same")
     opened = Opened(widget)
     assert (opened.records.shape, opened.curves.shape) == ((50, 5), (2, len(X.values)))
-    assert [opened.text(i) for i in range(len(opened.of))] == ["", "same", "same"]  # one at each place
+    assert [opened.text(i) for i in range(len(opened.of))] == ["", "same"]  # without a number: once for all places
 
 
 # --- views and controls ----------------------------------------------------------------------------------------------
@@ -459,6 +462,9 @@ REFUSALS = {
         Picture(curves={"a": 1}, marks={"k": []}), colours={"power": "compute"}
     ),
     "no colour means 'memry'; did you mean 'memory'?": lambda: show(colours={"power": "memry"}),
+    "a drawing reaches further than 3,276 units": lambda: show(
+        view=lambda **_: Picture(scene=Scene(100, 4000, [Box(0, 3900, 50, 50)], alt="A high box.")), x=None, y=None
+    ),
     "lane must be a whole number from 0 to 1, got 0.5": lambda: draw(
         Picture(spans={"busy": [(0.5, 0.0, 1.0)]}), y=None, lanes=["a", "b"]
     ),
@@ -675,7 +681,7 @@ def test_no_two_kinds_of_marks_differ_by_colour_alone():
 
 
 def test_the_script_is_small_enough_to_be_embedded_with_every_figure():
-    assert len(Explorer._esm) < 47_000  # a page has it once, and compressed it is a third of that
+    assert len(Explorer._esm) < 50_000  # a page has it once, and compressed it is a third of that
 
 
 @given(

@@ -61,6 +61,7 @@ _TRAIL = {
 _PODS = -(-SIZES[-1] // 256)  # as many as the largest site has
 _DRAWN_RACKS = 8  # pods whose racks are drawn
 _LEAST = 1.6  # units of the drawing: what is smaller is left out
+_UNSEEN = Box(4, 146, 0.01, 0.01)  # stands for what a picture does not show; at one place, so that it need not move
 _LINKS, _LABELS = 3, 4  # texts of every picture, beside the two above it
 
 
@@ -84,7 +85,7 @@ def machine(gpus: int) -> Scene:
     one = size(gpus)
     pods = -(-gpus // 256)
     columns = _columns(pods)
-    level, (left, top, across, down) = one.level, _FRAMES[one.level]
+    level = one.level
     seen = {
         "GPU": (*gpu_at(0), *GPU),
         "server": (*server_at(0), *SERVER),
@@ -92,24 +93,22 @@ def machine(gpus: int) -> Scene:
         "fabric": (0.0, 0.0, *POD),
         "site": outline(pods, columns),
     }[level]
-    camera = Camera.onto(seen, (left, top, across, down))
+    camera = Camera.onto(seen, _FRAMES[level])
     title, facts, labels = _said(one)
     fast = fmt(machine_of("H100 SXM").scale_up_bandwidth, "B/s")
     written = {"GPU": {"stack": "HBM"}, "server": {"nvswitch": f"NVLink, {fast} each way for each GPU"}}.get(level, {})
-    outer = seen[0] + (42 / 60 * seen[3] if level == "site" else 0)
-    hidden = camera.x + camera.scale * outer, top + down / 2  # on the left edge of what holds all else
     parts: list[Part] = []
     for thing in _everything(pods, columns):
         kind, solid = _look(thing, gpus, level)
         if isinstance(thing, Line):
             line = camera.line(thing, kind or "ink")
             long = abs(line.x1 - line.x0) + abs(line.y1 - line.y0) > 3
-            parts.append(line if kind and long else Box(*hidden, 0.01, 0.01))
+            parts.append(line if kind and long else _UNSEEN)
         elif kind and min(camera.scale * thing.width, camera.scale * thing.height) >= _LEAST:
             parts.append(camera.box(thing, kind, solid, written.get(thing.name, "")))
         else:
-            parts.append(Box(*hidden, 0.01, 0.01))
-    parts += _lens(camera, level, hidden)
+            parts.append(_UNSEEN)
+    parts += _lens(camera, level)
     parts += [Label(0, 9, title, "start", strong=True), Label(0, 27, facts, "start")]
     parts += [*labels, *(Label(20 + 20 * i, 232, " ") for i in range(_LABELS - len(labels)))]
     x, links = 400.0, list(_CHAPTERS[level].items())
@@ -198,10 +197,10 @@ def _look(thing: Thing | Line, gpus: int, level: str) -> tuple[str, bool]:
     return {"stack": KINDS["stack"], "die": ("compute", False), "core": ("compute", True)}[name]
 
 
-def _lens(camera: Camera, level: str, hidden: tuple[float, float]) -> list[Part]:
+def _lens(camera: Camera, level: str) -> list[Part]:
     """One core of the die, enlarged; nothing where the die is not seen."""
     if level != "GPU":
-        return [Box(*hidden, 0.01, 0.01)] * 5
+        return [_UNSEEN] * 5
     x, y = gpu_at(0)
     core = camera.box(Thing("core", 10, x + 3.0 + 0.365 * 10, y + 1.0, 0.3, 0.44), "compute", True)
     frame = Box(286, 62, 110, 126, kind="ink")

@@ -160,6 +160,8 @@ class Pool:
         key = text, place, drawn
         if key not in self._numbers:
             phrase = self._notes.phrase(text, drawn)
+            if not any(phrase.forms):  # only a number that is told goes by ratio at one place and by difference at another
+                place = ""
             same = phrase.words, phrase.forms, phrase.numbers, place
             if same not in self._numbers:
                 template = phrase.words, tuple(self.forms.setdefault(f, len(self.forms)) for f in phrase.forms), place
@@ -168,6 +170,14 @@ class Pool:
                 self.phrases.append(phrase)
             self._numbers[key] = self._numbers[same]
         return self._numbers[key]
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of all phrases: those that are told, and in tenths the places of what is drawn."""
+        both = [(form, v) for phrase in self.phrases for form, v in zip(phrase.forms, phrase.numbers, strict=True)]
+        tenths = np.rint([10 * v for form, v in both if not form])
+        if np.abs(tenths).max(initial=0) > np.iinfo("<i2").max:
+            raise ValueError("a drawing reaches further than 3,276 units; draw it smaller")
+        return np.array([v for form, v in both if form], dtype="<f8"), tenths.astype("<i2")
 
     def spec(self, by_ratio: Mapping[int, Sequence[int]]) -> dict:
         """Templates and forms for the browser, and along which controls each of a template's numbers goes by ratio."""
@@ -301,15 +311,17 @@ class Table:
     def stored(self) -> dict:
         """The table as the browser reads it: numbers in one buffer, and the words between them.
 
-        The buffer has the numbers of all phrases (64-bit floats), the records and the scenes (32 bits), then of each
-        phrase its template and the curves (16 bits).
+        The buffer has the numbers that phrases tell (64-bit floats), the records and the scenes (16 bits, or 32 where
+        there are more phrases than that), then of each phrase its template, the curves, and the places of drawings in
+        tenths (16 bits).
         """
-        numbers = np.array([number for phrase in self.pool.phrases for number in phrase.numbers], dtype="<f8")
-        scenes = np.array([number for scene in self.scenes.scenes for number in scene], dtype="<u4")
+        told, drawn = self.pool.numbers()
+        scenes = np.array([number for scene in self.scenes.scenes for number in scene])
         if len(self.pool.templates) > STEPS:
             raise ValueError("too many different read-outs for one explorer; write their numbers with fmt")
         of = np.array(self.pool.of, dtype="<u2")
-        buffer = (numbers, self.records, scenes, of, self.curves.astype("<u2"))
+        codes = "<u2" if len(of) <= NONE else "<u4"
+        buffer = (told, self.records.astype(codes), scenes.astype(codes), of, self.curves.astype("<u2"), drawn)
         readouts = slice(len(self.first.curves), len(self.first.curves) + len(self.first.readouts))
         return {
             "sizes": [part.size for part in buffer],

@@ -30,20 +30,26 @@ function format(value, axis) {
   return write(axis.log ? value : Math.round(value / step) * step, axis);
 }
 
-// A stored table: numbers of all phrases, then records, scenes, the template of each phrase, and curves.
+// A stored table: numbers that phrases tell, then records, scenes, the template of each phrase, curves, and places.
 function opened(stored) {
   const view = stored.codes, bytes = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+  const sizes = stored.sizes, Codes = sizes[3] <= NONE ? Uint16Array : Uint32Array;
   let from = 0;
   const part = (kind, i) => {
-    const values = new kind(bytes, from, stored.sizes[i]);
+    const values = new kind(bytes, from, sizes[i]);
     from += values.byteLength;
     return values;
   };
-  const table = { ...stored, numbers: part(Float64Array, 0), records: part(Uint32Array, 1), scenes: part(Uint32Array, 2), of: part(Uint16Array, 3), pool: part(Uint16Array, 4) };
+  const told = part(Float64Array, 0), table = { ...stored, records: part(Codes, 1), scenes: part(Codes, 2), of: part(Uint16Array, 3), pool: part(Uint16Array, 4) };
+  const places = part(Int16Array, 5), numbers = table.numbers = new Float64Array(told.length + places.length);
   table.forms = stored.forms.map((form) => form && { unit: form[0], digits: form[1], whole: form[2], space: form[3], bare: form[4], ladder: stored.ladders[form[0]] });
   table.names = stored.templates.map(([words]) => words.join("\0"));
   table.first = new Uint32Array(table.of.length);
-  for (let i = 1; i < table.of.length; i++) table.first[i] = table.first[i - 1] + stored.templates[table.of[i - 1]][1].length;
+  let tolds = 0, all = 0;
+  table.of.forEach((template, i) => {
+    table.first[i] = all;
+    for (const form of stored.templates[template][1]) numbers[all] = form ? told[tolds++] : places[all - tolds] / 10, all++;
+  });
   return table;
 }
 
@@ -74,28 +80,42 @@ function byAxes(numbered, axes, ratios) {
 }
 
 // A phrase: the words of the nearest, and between them the numbers of all that have the same words.
-function phrase(mix, of) {
+function written(mix, of) {
   const { table } = mix[0], id = of(mix[0]), template = table.of[id], [words, forms, ratios] = table.templates[template];
-  if (!forms.length) return words[0];
+  if (!forms.length) return [words, []];
   const alike = mix.length === 1 ? mix : mix.filter((one) => one.table.names[one.table.of[of(one)]] === table.names[template]);
   const weight = alike.reduce((sum, one) => sum + one.weight, 0), whole = alike.length === mix.length && mix.axes;
-  let text = words[0], lead = null;
-  forms.forEach((form, i) => {
+  let lead = null;
+  const numbers = forms.map((form, i) => {
     const values = alike.map((one) => one.table.numbers[one.table.first[of(one)] + i]);
     let value = values[0];
     if (values.some((v) => v !== value)) {
       if (whole) value = byAxes(alike.map((one, k) => [one.nth, values[k]]), mix.axes, ratios[i]);
       else value = values.reduce((sum, v, k) => sum + alike[k].weight * v, 0) / weight;
     }
-    if (!form) text += Math.round(10 * value) / 10;
-    else {
-      const how = table.forms[form];
-      text += write(value, how, lead);
-      if (!how.bare) lead = rung(value, how.ladder, how.digits);
-    }
-    text += words[i + 1];
+    if (!form) return Math.round(10 * value) / 10;
+    const how = table.forms[form], said = write(value, how, lead);
+    if (!how.bare) lead = rung(value, how.ladder, how.digits);
+    return said;
   });
-  return text;
+  return [words, numbers];
+}
+const joined = (words, numbers) => words.reduce((text, word, i) => text + numbers[i - 1] + word);
+const phrase = (mix, of) => joined(...written(mix, of));
+
+// The attributes of a drawn template's places: of which element, and the words between. None where a number is told too.
+const outlets = new Map();
+function outletsOf(name) {
+  if (outlets.has(name)) return outlets.get(name);
+  const found = [];
+  let nth = -1;
+  for (const [, tag, key, value] of name.matchAll(/<([a-z]+)|([\w-]+)="([^"]*)"/g)) {
+    if (tag) nth++;
+    else if (value.includes("\0")) found.push({ nth, key, between: value.split("\0") });
+  }
+  const whole = found.flatMap(({ between }) => between.slice(1)).length === name.split("\0").length - 1;
+  outlets.set(name, whole && found);
+  return outlets.get(name);
 }
 
 function render({ model, el }) {
@@ -191,18 +211,48 @@ function render({ model, el }) {
     return table.scenes.subarray(start, table.ends[number]);
   };
   const like = (mix) => {
-    const size = scenes(mix[0]).length, same = mix.filter((one) => scenes(one).length === size);
+    for (const one of mix) one.scene ??= scenes(one);
+    const size = mix[0].scene.length, same = mix.filter((one) => one.scene.length === size);
     return same.length === mix.length ? mix : same;
   };
-  const drawn = (mix, i) => phrase(mix, (one) => scenes(one)[i]);
+  const drawn = (mix, i) => phrase(mix, (one) => one.scene[i]);
 
-  // A part with a key slides from where it was.
+  // Of each part of the drawing as it stands: its phrase, where it is one of the table's, its template and numbers.
+  let standing = null;
+  function part(mix, i) {
+    const { table: from, scene } = mix[0], own = from === table && mix.every((one) => one.table === table && one.scene[i] === scene[i]);
+    if (own && standing?.[i]?.id === scene[i]) return standing[i];
+    const [words, numbers] = written(mix, (one) => one.scene[i]);
+    return { id: own ? scene[i] : null, name: from.names[from.of[scene[i]]], words, numbers };
+  }
+  const every = (mix) => [...mix[0].scene.keys()].map((i) => i && part(mix, i));
+  // Only what differs is drawn anew: of one template, its places. A part with a key slides from where it was.
   function paint(mix, slides) {
+    standing ??= every(like(mixed(controls.map((c) => c.values[c.start]))));
     const keyed = () => [...scene.querySelectorAll("[data-key]")];
     const was = Object.fromEntries(keyed().map((part) => [part.dataset.key, part.style.transform]));
     const links = () => [...scene.querySelectorAll("a")], held = links().indexOf(document.activeElement);
-    const parts = [...scenes(mix[0]).keys()].slice(1).map((i) => drawn(mix, i));
-    scene.innerHTML = parts.join("");
+    const parts = [...scene.children], anew = [], now = every(mix);
+    for (let i = 1; i < now.length; i++) {
+      const old = standing[i], { name, words, numbers } = now[i], same = old?.name === name, moved = (number, n) => number !== old.numbers[n];
+      if (old === now[i] || (same && !numbers.some(moved))) continue;
+      const places = same && outletsOf(name);
+      if (!places) { anew.push([parts[i - 1], joined(words, numbers)]); continue; }
+      const nodes = [parts[i - 1], ...parts[i - 1].querySelectorAll("*")];
+      let k = 0;
+      for (const { nth, key, between } of places) {
+        const from = k;
+        k += between.length - 1;
+        if (numbers.slice(from, k).some((number, n) => moved(number, from + n))) nodes[nth].setAttribute(key, joined(between, numbers.slice(from, k)));
+      }
+    }
+    standing = now;
+    parts.slice(now.length - 1).forEach((part) => part.remove());
+    if (anew.length) {
+      const sheet = scene.cloneNode();
+      sheet.innerHTML = anew.map(([, markup]) => markup).join("");
+      [...sheet.children].forEach((made, k) => { if (anew[k][0]) anew[k][0].replaceWith(made); else scene.append(made); });
+    }
     links()[held]?.focus({ preventScroll: true });
     scene.setAttribute("aria-label", drawn(mix, 0));
     if (calm || !slides) return;
@@ -682,7 +732,7 @@ function render({ model, el }) {
         const [u, v] = [place(x, px), kind === "point" ? place(y, py) : 500];
         return px === NONE || py === NONE || !inside(u, v) ? null : [left + u * width / 1000, top + height - v * height / 1000];
       }
-      const rows = like(mixture), found = [...scenes(rows[0]).keys()].slice(1).map((i) => drawn(rows, i)).find((part) => part.includes(`data-key="${which}"`));
+      const rows = like(mixture), found = [...rows[0].scene.keys()].slice(1).map((i) => drawn(rows, i)).find((part) => part.includes(`data-key="${which}"`));
       const [a, b, w, h] = (/translate\(([-\d.]+)px,([-\d.]+)px\)"><rect width="([\d.]+)" height="([\d.]+)/.exec(found ?? "") ?? []).slice(1).map(Number);
       const scale = width / scene.viewBox.baseVal.width;
       return found ? [left + (a + w / 2) * scale, top + (b + h / 2) * scale] : null;
