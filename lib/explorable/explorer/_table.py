@@ -160,7 +160,7 @@ class Pool:
         key = text, place, drawn
         if key not in self._numbers:
             phrase = self._notes.phrase(text, drawn)
-            if not any(phrase.forms):  # only a number that is told goes by ratio at one place and by difference at another
+            if not any(phrase.forms):  # only a number that is told goes here by ratio and there by difference
                 place = ""
             same = phrase.words, phrase.forms, phrase.numbers, place
             if same not in self._numbers:
