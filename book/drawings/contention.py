@@ -73,9 +73,9 @@ def two_links(wide: float, narrow: float) -> Scene:
     """
     rates = max_min_rates([wide, narrow], Routes(np.array([[0, 1], [1, NONE], [0, NONE]])))
     said = [fmt(rate, "B/s") for rate in rates]
-    unit, top, across = 96 / wide, 40.0, 128.0
+    unit, top, across = 96 / wide, 40.0, 120.0
     parts: list[Part] = []
-    for at, (x, rate, flows) in enumerate(((66, wide, (2, 0)), (252, narrow, (0, 1)))):
+    for at, (x, rate, flows) in enumerate(((50, wide, (2, 0)), (232, narrow, (0, 1)))):
         y = top + (wide - rate) * unit
         parts.append(Label(x + across / 2, 12, f"link {at + 1}: {fmt(rate, 'B/s')}", strong=True))
         for flow in flows:
@@ -83,11 +83,11 @@ def two_links(wide: float, narrow: float) -> Scene:
             kind = ("wire", "nvlink", "network")[flow]
             parts.append(Box(x, y, across, high, f"{'abc'[flow]}: {said[flow]}", kind, solid=flow == 2))
             y += high
-    parts += [Box(2, 88, 40, 40, "A"), Box(206, 88, 34, 40, "B"), Box(384, 96, 16, 32, "C")]
-    parts.append(Arrow(42, 126, 66, 126, kind="wire", heads=0))
-    parts.append(Arrow(194, 126, 206, 126, kind="wire", heads=0))
-    parts.append(Arrow(240, 108, 252, 108, kind="wire", heads=0))
-    parts.append(Arrow(380, 108, 384, 108, kind="wire", heads=0))
+    parts += [Box(2, 88, 34, 40, "A"), Box(184, 88, 34, 40, "B"), Box(366, 88, 34, 40, "C")]
+    parts.append(Arrow(36, 126, 50, 126, kind="wire", heads=0))
+    parts.append(Arrow(170, 126, 184, 126, kind="wire", heads=0))
+    parts.append(Arrow(218, 108, 232, 108, kind="wire", heads=0))
+    parts.append(Arrow(352, 108, 366, 108, kind="wire", heads=0))
     alt = (
         f"Flow a crosses both links, b the narrow, c the wide one. a and b get {said[0]}, c gets {said[2]}."
         if said[0] == said[1]

@@ -201,7 +201,7 @@ def roles(held: Sequence[Role], capacity: float) -> Scene:
         said.append(f"{one.name} keeps {fmt(total, 'B')}: {listed}")
     low = row * len(held)
     edge = 2 + capacity * unit
-    parts.append(Arrow(edge, 14, edge, low - 6, kind="ink", heads=0))
+    parts.insert(0, Arrow(edge, 14, edge, low - 6, kind="ink", heads=0))  # below the names that it would strike through
     shown = dict.fromkeys(kind for one in held for kind in one.parts)
     names = [name for name in shown if name not in named]  # which no mark has room for
     for start in range(0, len(names), 3):
