@@ -279,6 +279,13 @@ def test_a_page_weighs_less_than_350_kb_until_a_figure_comes_near(site, pages):
     assert {path.name: weight for path, weight in tables.items() if weight >= 250_000} == {}
 
 
+@pytest.mark.parametrize(("spec", "kept"), [({"x": None}, False), ({"x": {"log": True}}, True)])
+def test_a_drawing_that_stands_still_brings_no_table(spec, kept):
+    model = {"state": {"_spec": {"controls": [], "predict": None} | spec, "_table": {"width": 1}}, "buffers": []}
+    assert book_widgets.table_script("one", model) == ""
+    assert ("_table" in model["state"]) is kept
+
+
 def test_a_figure_that_leads_to_no_page_of_the_book_is_named():
     parts = [
         '<a href="power.html#cooling"><g/></a>',

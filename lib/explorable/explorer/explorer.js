@@ -738,7 +738,7 @@ function render({ model, el }) {
       return found ? [left + (a + w / 2) * scale, top + (b + h / 2) * scale] : null;
     }
     function settle() {
-      const where = table && stands(mix), frame = figure.getBoundingClientRect();
+      const where = table && stands(mix), frame = where && figure.getBoundingClientRect();
       grip.hidden = !where || (kind !== "key" && hidden((kind === "point" ? dots : rules)[which]));
       if (!grip.hidden) Object.assign(grip.style, { left: `${where[0] - frame.left}px`, top: `${where[1] - frame.top}px` });
       for (const [name, v] of [["min", 0], ["max", 100], ["now", smooth(c) ? Math.round(100 * share(c, now(c))) : 100 * c.values.indexOf(now(c)) / (c.values.length - 1)]]) grip.setAttribute("aria-value" + name, v);
@@ -769,6 +769,7 @@ function render({ model, el }) {
     });
     for (const end of ["pointerup", "pointercancel"]) grip.addEventListener(end, () => { path = null; });
     figure.append(grip);
+    settle(); // where the page leaves out what is far away, nothing else does so before it comes near
     return { settle };
   });
   if (grips.length || kinds.length || curves.length) {
