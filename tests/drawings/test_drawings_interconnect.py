@@ -18,8 +18,8 @@ INSIDE = interconnect.ring_reduce_scatter(14e9, 8, **NVLINK)
 ACROSS = interconnect.ring_all_reduce(14e9 / 8, 32, **PORT)
 SWITCHES = interconnect.scale_up(72, links=18, switch_ports=72)
 OFFERS = {
-    ("Fat tree", "320 switches"): (50e9, 50e9),
-    ("Thin tree", "166 switches"): (50e9, 50e9 / 3),
+    ("Fat tree", "320 switches"): (400e9, 50e9),
+    ("Thin tree", "168 switches"): (400e9, 50e9 / 3),
     ("Torus", "no switch"): (600e9, 50e9),
 }
 TREES = {
