@@ -177,7 +177,7 @@ MISCONCEPTIONS = {
     "step": {
         "A pipeline divides the memory": "A 1F1B pipeline with many microbatches",
         "Higher HFU": "A dense model of 70 billion",
-        "Twice the GPUs, half the time": "16,384 GPUs train with 2,048 sequences",
+        "Twice the GPUs, half the time": "32,768 GPUs train with 2,048 sequences",
     },
     "serving": {
         "Faster memory makes every": "A model has 40 layers of 12 kernels",
