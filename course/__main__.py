@@ -40,14 +40,14 @@ def _same_secret(folder: Path, secret: str) -> None:
 
 
 def sheet(student: roster.Student, secret: str) -> str:
-    """The answers of one student's problems, and the values that known mistakes give: for who sits beside them."""
+    """The answers of one student's problems, what known mistakes give, what essays ask: for who sits beside them."""
     key, lines = student_key(secret, student.id), [f"Answers of {student.name or student.id} ({student.id})"]
     for name in SETS:
         lines += ["", load(name).title]
         for number, problem in enumerate(load(name).problems, 1):
             head = f"{number:>3}. {problem.title}: "
             if problem.rubric:
-                lines.append(head + "an essay")
+                lines.append(f"{head}an essay. {problem.draw(key)[0]}")
                 continue
             question = problem.question(key)
             right = question.shown

@@ -111,3 +111,22 @@ def test_the_half_answer_has_its_numbers_right(said):
     better.append(replace(job, mtbf=1.15 * job.mtbf))
     assert said in GUIDE
     assert said in [f"{100 * failures.goodput(one).useful:.1f} %" for one in better]
+
+
+def test_the_defence_that_is_played_through_has_the_laws_numbers():
+    def plan(write, life, interval=None):
+        every = interval or failures.optimal_interval(write, life)
+        job = failures.Job(interval=every, write=write, mtbf=life, detection=120, restart=300)
+        return float(every) / 60, float(failures.goodput(job).useful)
+
+    life, write = 3.97 * hour, 96.2
+    (before, good), (anew, worse) = plan(write, life), plan(3 * write, life)
+    assert (
+        f"goodput is {100 * good:.1f} % at an interval of {before:.0f} minutes. With writes of {3 * write:.0f} s"
+        in GUIDE
+    )
+    assert f"{100 * plan(3 * write, life, before * 60)[1]:.1f} % if I keep the interval" in GUIDE
+    assert f"{100 * worse:.1f} % if I save every {anew:.0f}." in GUIDE
+    longer = good / worse - 1
+    assert f"{100 * longer:.0f} % longer, {121 * longer:.0f} days, and costs ${114 * longer:.0f}M more" in GUIDE
+    assert good - plan(3 * write, life / 2)[1] > 2 * good - worse - plan(write, life / 2)[1], "more than both alone"

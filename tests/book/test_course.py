@@ -389,6 +389,7 @@ def test_a_sheet_for_who_sits_beside_a_student_has_all_answers_and_mistakes():
         question = problem.question(ALICE)
         assert all(why in told for why in question.mistakes)
         assert question.choices or question.shown in told
+    assert load("capstone")["defence"].text(ALICE) in told, "who examines knows the doubt"
 
 
 def test_one_student_s_answers_are_printed_with_the_folder_s_secret_alone(tmp_path, capsys, monkeypatch):
