@@ -140,9 +140,9 @@ def _cell(text: str) -> str:
 
 DEFENCE = (
     "Fifteen minutes each, so five in a session: three slides in ten of them, one of the plan and two of the doubt "
-    "that the set has drawn, then questions and marks. With more than five, halve the class between two rooms, or take a "
-    "second session. All marks are for what is said when the doubt lands: a computation, what the model leaves out and "
-    "which way that pushes the answer, and a measurement that would change the plan."
+    "that the set has drawn, then questions and marks. With more than five, halve the class between two rooms, or "
+    "take a second session. All marks are for what is said when the doubt lands: a computation, what the model leaves "
+    "out and which way that pushes the answer, and a measurement that would change the plan."
 )
 
 

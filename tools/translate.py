@@ -6,6 +6,7 @@ stays in English. A page gets one when it is named: ``python tools/translate.py 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -34,9 +35,9 @@ def update(catalogue: Path, messages: Path, language: str) -> str:
     for message in held:
         message.locations, message.auto_comments = [], []  # lines move with every change and tell a translator nothing
     catalogue.parent.mkdir(parents=True, exist_ok=True)
-    with catalogue.open("wb") as file:
-        file.write(HEAD.format(language=language).encode())
-        write_po(file, held, width=120, omit_header=True, ignore_obsolete=True)
+    told = io.BytesIO()
+    write_po(told, held, width=120, omit_header=True, ignore_obsolete=True)
+    catalogue.write_bytes(HEAD.format(language=language).encode() + told.getvalue().rstrip() + b"\n")
     texts = [message for message in held if message.id]
     done = sum(bool(message.string) and not message.fuzzy for message in texts)
     return f"{catalogue.relative_to(ROOT)}: {done} of {len(texts)} texts are translated"
