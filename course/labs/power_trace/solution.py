@@ -12,7 +12,7 @@ from clusterlab.power import energy_footprint, energy_per, mean_draw, power_cap,
 from clusterlab.units import MW, fmt, kWh
 
 DATA = Path(__file__).parent / "data"
-GPUS, RATED, CAP, TDP = 8, 6500.0, 300.0, 400.0
+GPUS, RATED, CAP, CAP_SERVER, TDP = 8, 6500.0, 300.0, 275.0, 400.0
 STATIC = 39 / 244  # of a busy chip's draw at its highest clock, and the voltage floor: the power page's V100
 FLOOR = 0.80
 
@@ -94,6 +94,8 @@ def answers() -> dict[str, str]:
         "line": f"{idle + slope * promised:,.0f} W",
         "online": f"{online:,.0f} W",
         "line_off": fmt(1 - (idle + slope * promised) / online, "%", digits=2),
+        "at_cap": f"{rest + GPUS * CAP_SERVER:,.0f} W",
+        "at_cap_off": f"{100 * abs((rest + GPUS * CAP_SERVER) / online - 1):.1f} %",
         "online_sample": f"{energy_per(online, promised):.3f} J",
         "dearer": fmt(energy_per(online, promised) / energy_per(busy, capped) - 1, "%", digits=2),
         "tenth": f"{energy_per(idle + slope * capped / 10, capped / 10):.3f} J",
