@@ -15,6 +15,7 @@ NO_TERMS = {
     "names of chips and models": "BERT BLOOM GH GLM GPT HLAT INTELLECT OPT PRO RTX",
     "names of methods, where their page says what they do": "CASSINI DAPO MLTCP",
     "names of clusters and traces": "PAI RSC WSC",
+    "names of frameworks": "ROLL",
     "everyday words": "AI IT ML",
 }
 ABBREVIATION = re.compile(r"(?<![\w/.-])[A-Z]{2,}\d*s?(?![\w])")
