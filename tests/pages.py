@@ -112,6 +112,8 @@ class Window:
     def open(self, url, blame, asked):
         self.url, self.blame, self.asked, self.trouble = url, blame, asked, []
         self.page.goto(url)
+        if self.options.get("java_script_enabled", True):  # what is for a second reading is looked at, too
+            self.page.evaluate("document.querySelectorAll('details.second').forEach(fold => { fold.open = true; })")
 
     def console(self, message):
         error = f"{message.text} ({message.location['url']})"

@@ -13,6 +13,7 @@ EXERCISE = 7.0  # with its hints, its check and its solution
 
 HIDDEN = {"remove-input", "remove-cell", "hide-input", "hide-cell"}
 DIRECTIVE = r"^(?::{3,}|`{3,}).*|^:\w[\w-]*:.*$"
+MARKED = re.compile(r"#+ .*\n\s*(?:\([\w-]+\)=\s*)?\*Second reading:\*")  # sphinx_ext/second.py folds it
 UNREAD = rf"(?m:{DIRECTIVE})|(?s:\$\$.*?\$\$)|\{{cite[^}}]*\}}`[^`]*`|\]\([^)]*\)"
 
 
@@ -46,6 +47,23 @@ def passages(cells):
             if heading == "Exercises":
                 return
             yield heading, words(f"{heading} {text}") / WORDS, cell
+
+
+def second(cells) -> float:
+    """Minutes, of those, in sections for a second reading: each up to the next heading that isn't below its own."""
+    took, folded = 0.0, 0
+    for cell in cells:
+        if cell.cell_type == "code":
+            took += of_cell(cell) if folded else 0.0
+            continue
+        for part in re.split(r"^(?=#{2,4} )", cell.source, flags=re.MULTILINE):
+            if part.startswith("## Exercises\n"):
+                return took
+            depth = re.match("#*", part).end()
+            folded = 0 if 0 < depth <= folded else folded
+            folded = folded or (depth if depth and MARKED.match(part) else 0)
+            took += words(part) / WORDS if folded else 0.0
+    return took
 
 
 def sections(cells) -> dict[str, float]:

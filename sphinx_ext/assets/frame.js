@@ -124,6 +124,18 @@
     asked = performance.now();
     mark(chosen);
   });
+
+  // A link to a second reading, or to something in one, opens it; on paper all are open.
+  const second = all("details.second");
+  function unfold() {
+    const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (const fold of second) if (fold.parentElement === place || fold.contains(place)) fold.open = true;
+    if (place?.closest("details.second")) place.scrollIntoView();
+  }
+  addEventListener("hashchange", unfold);
+  addEventListener("beforeprint", () => second.forEach((fold) => { fold.open = true; }));
+  unfold();
+
   const beside = new Set(), margin = new IntersectionObserver((met) => {
     for (const { target, isIntersecting } of met) beside[isIntersecting ? "add" : "delete"](target);
     one("#pst-secondary-sidebar")?.classList.toggle("hide", beside.size > 0);
