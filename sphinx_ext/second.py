@@ -31,8 +31,6 @@ def fold(app, doctree, docname):
         if at is not None and is_marked(section[at]):
             below = section.children[at:]
             del section.children[at:]
-            summary = below[0]
-            summary["classes"] = ["second-mark"]
             section += second_reading("", *below)
 
 
@@ -44,7 +42,8 @@ def is_marked(paragraph: nodes.Element) -> bool:
 
 def _open(writer, node):
     writer.body.append('<details class="second"><summary>')
-    node.pop(0).walkabout(writer)
+    for part in node.pop(0).children:  # a summary holds words, and no paragraph
+        part.walkabout(writer)
     writer.body.append("</summary>\n")
 
 

@@ -125,7 +125,8 @@
     mark(chosen);
   });
 
-  // A link to a second reading, or to something in one, opens it; on paper all are open.
+  // A link to a second reading, or to something in one, opens it. An address with a figure's state may mean one there, and
+  // on paper all are open.
   const second = all("details.second");
   function unfold() {
     const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -133,8 +134,9 @@
     if (place?.closest("details.second")) place.scrollIntoView();
   }
   addEventListener("hashchange", unfold);
-  addEventListener("beforeprint", () => second.forEach((fold) => { fold.open = true; }));
-  unfold();
+  const unfoldAll = () => second.forEach((fold) => { fold.open = true; });
+  addEventListener("beforeprint", unfoldAll);
+  if (location.search) unfoldAll(); else unfold();
 
   const beside = new Set(), margin = new IntersectionObserver((met) => {
     for (const { target, isIntersecting } of met) beside[isIntersecting ? "add" : "delete"](target);

@@ -9,6 +9,7 @@ from bs4 import BeautifulSoup
 from docutils import nodes
 
 import look
+import second
 from building import ROOT
 from refresh import clean, summary
 
@@ -36,6 +37,45 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     assert set(notes.evaluate_all("notes => notes.map(n => getComputedStyle(n).marginRight)")) == {"0px"}
     for box in ("div.admonition", "table", ".cell_output pre", ".widget-host"):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
+
+
+def test_a_second_reading_is_folded_until_a_key_or_a_link_opens_it_and_print_has_it(site, browser):
+    name = next(
+        path for path in sorted((site / "book").glob("*.html")) if '<details class="second">' in path.read_text()
+    )
+    for script in (True, False):  # a fold needs none
+        page = browser.new_page(java_script_enabled=script)
+        page.goto(name.as_uri())
+        fold = page.locator("details.second").first
+        inside = fold.locator("> :not(summary)").first
+        assert not inside.is_visible()
+        page.emulate_media(media="print")
+        assert inside.is_visible()
+        page.emulate_media(media="screen")
+        fold.locator("summary").first.focus()
+        page.keyboard.press("Enter")
+        assert inside.is_visible()
+        page.close()
+    page = browser.new_page()
+    anchor = BeautifulSoup(name.read_text(), "html.parser").select_one("details.second").parent["id"]
+    page.goto(f"{name.as_uri()}#{anchor}")
+    assert page.locator("details.second").first.evaluate("fold => fold.open")
+    page.close()
+
+
+def test_only_a_section_that_says_so_is_for_a_second_reading():
+    def section(*below):
+        return nodes.section("", nodes.title("", "A"), *below)
+
+    marked = nodes.paragraph("", "", nodes.emphasis("", second.MARK), nodes.Text(" why."))
+    plain = nodes.paragraph("", "", nodes.Text("Second reading: no."))
+    inner = section(marked, nodes.paragraph("", "folded"), section(plain.deepcopy()))
+    document = nodes.document(None, None, "", section(plain, inner))
+    second.fold(None, document, "")
+    (fold,) = document.findall(second.second_reading)
+    assert fold.parent is inner
+    assert [child.astext() for child in fold.children[:2]] == ["Second reading: why.", "folded"]
+    assert isinstance(inner[0], nodes.title)
 
 
 def test_a_margin_note_never_makes_the_page_broader_than_the_screen(site, visit):

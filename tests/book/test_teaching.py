@@ -56,7 +56,9 @@ def test_a_chapter_states_the_minutes_that_the_rule_counts(name, minutes):
     with_exercises = counted + reading.EXERCISE * len(exercises(cells))
     assert close(read, counted - later), f"{name} states {read} minutes, the rule {reading.stated(counted - later)}"
     assert bool(second) == bool(later), f"{name}: a second reading of {reading.stated(later)} minutes"
-    assert close(second or counted, counted), f"{name} states {second} minutes in all, the rule {reading.stated(counted)}"
+    assert close(second or counted, counted), (
+        f"{name} states {second} minutes in all, the rule {reading.stated(counted)}"
+    )
     assert close(whole, with_exercises), f"{name} states {whole} minutes, the rule {reading.stated(with_exercises)}"
 
 
