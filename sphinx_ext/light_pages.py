@@ -20,6 +20,7 @@ from sphinx import addnodes
 
 RULE = re.compile(r"([^{}]*)\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")  # a block may hold blocks, two deep
 PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+VARIABLE = re.compile(r"(--[\w-]+):[^;{}]*;?")
 NESTING = ("@media", "@supports", "@layer", "@container")
 AT_ONCE = 6  # blocks of a page that fill its first screen
 BLOCKS = (
@@ -86,8 +87,15 @@ def write_styles(app, exception):
     # The theme's own two come first, as its template has them.
     names = ["basic.css", "styles/pydata-sphinx-theme.css"]
     names += [name.removeprefix("_static/") for name in app.shared_sheets if "thebe" not in name]
-    whole = "\n".join((site / "_static" / name).read_text(encoding="utf-8") for name in names)
-    (site / "_static" / "site.css").write_text(kept(whole, names_in_use(site)), encoding="utf-8")
+    whole = "\n".join(sheet(site / "_static", name) for name in names)
+    used = names_in_use(site)
+    (site / "_static" / "site.css").write_text(read_variables(kept(whole, used), used), encoding="utf-8")
+
+
+def sheet(static: Path, name: str) -> str:
+    """Return a style sheet as it may stand one folder higher: what it names is looked for where it was."""
+    text, folder = (static / name).read_text(encoding="utf-8"), Path(name).parent.as_posix()
+    return text if folder == "." else re.sub(r"url\((?=[.\w][^:)]*\))", f"url({folder}/", text)
 
 
 def names_in_use(site: Path) -> set[str]:
@@ -100,6 +108,7 @@ def names_in_use(site: Path) -> set[str]:
         text = page.read_text(encoding="utf-8")
         for value in re.findall(r'\b(?:class|id)="([^"]*)"', text):
             used.update(value.split())
+        used.update(re.findall(r"--[\w-]+", text))
         sources = re.findall(r'<script[^>]*[ -]src="([^"?]+)', text)
         scripts.update((page.parent / source).resolve() for source in sources)
     for script in scripts:
@@ -107,6 +116,20 @@ def names_in_use(site: Path) -> set[str]:
         if not data:
             used.update(re.findall(r"[\w-]+", script.read_text(encoding="utf-8")))
     return used
+
+
+def read_variables(css: str, used: set[str]) -> str:
+    """Return a style sheet without the variables that none of its rules reads, and no page or script names.
+
+    >>> read_variables(".a{--x: 1;--y: var(--x);--z: 2;color: var(--z)}", set())
+    '.a{--z: 2;color: var(--z)}'
+    """
+    while True:
+        read = set(re.findall(r"var\(\s*(--[\w-]+)", css)) | used
+        less = VARIABLE.sub(lambda found: found[0] if found[1] in read else "", css)
+        if less == css:
+            return css
+        css = less
 
 
 def kept(css: str, used: set[str]) -> str:

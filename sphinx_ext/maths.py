@@ -31,7 +31,8 @@ def setup(app):
     app.add_html_math_renderer("katex", (setter.visit_inline, None), (setter.visit_display, None))
     app.connect("config-inited", configure)
     app.connect("doctree-resolved", setter.prepare)
-    app.connect("html-page-context", add_styles, priority=900)  # after light_pages has cleared the list
+    app.add_css_file("katex/katex.min.css", priority=700)
+    app.add_css_file("maths.css", priority=700)
     app.connect("build-finished", lambda *_: setter.close())
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -40,13 +41,6 @@ def configure(app, config):
     """Take KaTeX for the maths of every page, and leave its script out of the site."""
     config.html_math_renderer = "katex"
     config.exclude_patterns.append("**/katex.min.js")
-
-
-def add_styles(app, pagename, templatename, context, doctree):
-    """Load KaTeX's style sheet where there is a formula."""
-    if 'class="katex"' in context.get("body", ""):
-        app.add_css_file("katex/katex.min.css")
-        app.add_css_file("maths.css")
 
 
 def display_source(text: str) -> str:

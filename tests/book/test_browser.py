@@ -513,11 +513,7 @@ def test_a_chapter_s_first_paint_waits_for_its_text_and_its_styles_alone(site):
     text = (site / f"{CHAPTER}.html").read_text()
     assert re.findall(r"<script[^>]* src=", text) == []
     sheets = re.findall(r'<link[^>]*rel="stylesheet"[^>]*>', text)
-    assert [re.search(r"_static/([\w./]+)", sheet)[1] for sheet in sheets] == [
-        "site.css",
-        "katex/katex.min.css",
-        "maths.css",
-    ]
+    assert [re.search(r"_static/([\w./]+)", sheet)[1] for sheet in sheets] == ["site.css"]
     assert weight(site / "_static" / "site.css") < 35_000
     assert weight(site / f"{CHAPTER}.html") < 80_000
 

@@ -85,10 +85,6 @@ def test_numbers_labels_and_references_of_equations(built):
     assert re.search(r'href="#equation-energy">\(1\)</a>', page)
 
 
-def test_only_a_page_with_maths_loads_its_style_sheets(built):
-    assert {name for name, page in built[0].items() if "katex.min.css" not in page} == {"index", "refused"}
-
-
 def test_several_equations_in_one_block_are_aligned(setter):
     source = maths.display_source("a &= b \\\\ c &= d\n\n\n\ne &= f\n")
     assert source == r"\begin{aligned}\begin{split}a &= b \\ c &= d\end{split}\\e &= f\end{aligned}"
