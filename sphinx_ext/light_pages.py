@@ -124,12 +124,9 @@ def read_variables(css: str, used: set[str]) -> str:
     >>> read_variables(".a{--x: 1;--y: var(--x);--z: 2;color: var(--z)}", set())
     '.a{--z: 2;color: var(--z)}'
     """
-    while True:
-        read = set(re.findall(r"var\(\s*(--[\w-]+)", css)) | used
-        less = VARIABLE.sub(lambda found: found[0] if found[1] in read else "", css)
-        if less == css:
-            return css
-        css = less
+    read = set(re.findall(r"var\(\s*(--[\w-]+)", css)) | used
+    less = VARIABLE.sub(lambda found: found[0] if found[1] in read else "", css)
+    return css if less == css else read_variables(less, used)  # one may have been read by another alone
 
 
 def kept(css: str, used: set[str]) -> str:
