@@ -80,7 +80,7 @@ def one_token(
             f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
             [
                 (0.0, read, "memory", fmt(read, "s", 2)),
-                (read, slow, "idle", lost),
+                (read, slow, "idle", ""),
                 (fast, wait, "waste", yours),  # over the other's end: somewhere in there good software ends
             ],
         ),
@@ -94,7 +94,7 @@ def one_token(
             parts.append(Box(_TOKEN + start * unit, top + 18, width, 20, inside, kind, solid=solid))
     parts += [
         Label(_TOKEN, 254, "physics", anchor="start", strong=True),
-        Label(_TOKEN + (read + slow) / 2 * unit, 254, "good software too", strong=True),
+        Label(_TOKEN + (read + slow) / 2 * unit, 254, f"good software: {lost}", strong=True),
         Label(396, 254, "your software", anchor="end", strong=True),
     ]
     alt = (
