@@ -32,7 +32,7 @@ class Lever:
     cause : str
         What limits.
     at : str
-        Where the book explains it, with a figure: ``"step.ipynb#the-bubble"``.
+        Where the book explains it, with a figure: ``"pipeline.ipynb#the-bubble"``.
     law : str
         The law in the library, by its room: ``"parallelism.bubble_fraction"``.
     lever : str
@@ -103,13 +103,13 @@ class Levers:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> Levers([bubble])
     you measure        with  it is       try          before  after  better
     idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.974 to 1.2): may be nothing
     >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
-    **[the bubble](step.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
+    **[the bubble](pipeline.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
     """
 
     rows: Sequence[Lever]
@@ -156,7 +156,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07)
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times better.'

@@ -8,7 +8,7 @@ from drawings import symptoms as drawn
 from explorable import Box
 
 BUBBLE = drawn.Lever(
-    "nothing, at both ends", "nsys profile", "bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
+    "nothing, at both ends", "nsys profile", "bubble", "pipeline.ipynb#the-bubble", "parallelism.bubble_fraction",
     "four chunks a stage", "39.7%", "42.4%", 1.07, (0.91, 1.12),
 )  # fmt: skip
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
@@ -23,7 +23,7 @@ def test_a_lever_that_makes_nothing_better_is_refused(times):
 
 def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formula():
     *_, cheap = LEVERS._repr_markdown_().splitlines()
-    assert "[bubble](step.ipynb#the-bubble)" in cheap
+    assert "[bubble](pipeline.ipynb#the-bubble)" in cheap
     assert "[law](#clusterlab.parallelism.bubble_fraction)" in cheap
     assert r"at \$5.50" in cheap
 
