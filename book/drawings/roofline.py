@@ -18,7 +18,7 @@ _TOKEN = 4.0  # units from the left edge to where a time line starts
 _DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
 _LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
 _GEMM = 8  # sides of the matrices of a tiled GEMM
-_HBM = 392.0  # units of the whole memory, in a decoding step
+_HBM = 398.0  # units of the whole memory, in a decoding step
 
 
 def one_token(
@@ -428,13 +428,13 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     caches = model.layers * one
     each = float(kv_cache_bytes(model, context))
     unit = _HBM / chip.hbm_capacity
-    x, wide = 4 + weights.bytes * unit, each * unit
+    x, wide = 1 + weights.bytes * unit, each * unit
     fits = weights.bytes + batch * each <= chip.hbm_capacity
-    end = min(x + batch * wide, 4 + _HBM)
+    end = min(x + batch * wide, 1 + _HBM)
     parts: list[Part] = [
-        Label(4, 8, f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale", anchor="start", strong=True),
-        Box(4, 20, _HBM, 44, kind="ink"),
-        Box(4, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
+        Label(0, 8, f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale", anchor="start", strong=True),
+        Box(1, 20, _HBM, 44, kind="ink"),
+        Box(1, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
     ]
     count = fmt(int(batch))  # by fmt, so that it follows a slider
     if not fits:
@@ -446,13 +446,13 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     middle = max((x + end) / 2, x + 4)
     users = f"{count} {'users' if batch > 1 else 'user'}"
     parts += [
-        Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
-        Arrow(middle, 70, 298, 104, kind="cache"),
-        Box(4, 108, 184, 42, f"weights, read once\n{fmt(weights.intensity, 'FLOP/byte')}", "compute"),
+        Arrow((x + 1) / 2, 70, 94.5, 104, kind="weights"),
+        Arrow(middle, 70, 301.5, 104, kind="cache"),
+        Box(1, 108, 187, 42, f"weights, read once\n{fmt(weights.intensity, 'FLOP/byte')}", "compute"),
         Box(
             204,
             108,
-            192,
+            195,
             42,
             f"{users}, {fmt(each, 'B')}{' each' * (batch > 1)}\n{fmt(caches.intensity, 'FLOP/byte')}",
             "compute",
