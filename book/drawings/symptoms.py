@@ -168,7 +168,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times (0.974 to 1.2): may be nothing.'
     """
-    row, top, room, least, most = 48.0, 26.0, 392.0, 0.8, 40.0
+    row, top, room, least, most = 60.0, 26.0, 392.0, 0.8, 40.0
 
     def at(times: float) -> float:
         return 4 + room * math.log(min(max(times, least), most) / least) / math.log(most / least)
@@ -181,18 +181,15 @@ def sizes(levers: Levers, rows: int) -> Scene:
     for i, one in enumerate(levers.rows):
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
         kind = "grey" if untested else "compute"
-        parts.append(Label(4, y + 8, one.lever, "start"))
+        parts.append(Label(4, y + 8, one.lever.replace("*", ""), "start"))
         left, right = at(low), at(high)
         if right - left > 1:
             parts.append(Box(left, y + 21, right - left, 12, kind=kind))
         parts.append(Box(at(one.times) - 2.5, y + 18, 5, 18, kind=kind, solid=not untested))
         ends = f", {low:.3g} to {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else ""
         said = f"{one.times:.3g}{ends}" + f", {one.basis}" * bool(one.basis)
-        free = max(right, at(one.times) + 3) + 6
-        if free + breadth(said) <= 400:
-            parts.append(Label(free, y + 27, said, "start", strong=not untested))
-        else:
-            parts.append(Label(min(left, at(one.times) - 3) - 6, y + 27, said, "end", strong=not untested))
+        start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
+        parts.append(Label(start, y + 42, said, "start", strong=not untested))
     told = "; ".join(f"{one.lever}: {one.better}" for one in levers.rows)
     return Scene(400, top + row * rows, parts, alt=told + ".")
 
