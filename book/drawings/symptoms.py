@@ -168,15 +168,15 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times (0.974 to 1.2): may be nothing.'
     """
-    row, top, room, least, most = 60.0, 26.0, 392.0, 0.8, 40.0
+    row, top, room, least, most = 50.0, 26.0, 392.0, 0.8, 40.0
 
     def at(times: float) -> float:
         return 4 + room * math.log(min(max(times, least), most) / least) / math.log(most / least)
 
-    parts: list[Part] = [Label(at(1) - 3, 8, "nothing gained", "start")]
-    parts += [Label(at(times), 8, f"{times}") for times in (4, 10)] + [Label(at(most), 8, "40 times", "end")]
+    parts: list[Part] = [Label(at(times), 8, f"{times}") for times in (1, 2, 4, 10)]
+    parts.append(Label(at(most), 8, f"{most:.0f} times", "end"))
     parts += [
-        Arrow(at(times), 17, at(times), top + row * rows, kind="grey", heads=0, faint=True) for times in (1, 4, 10)
+        Arrow(at(times), 17, at(times), top + row * rows, kind="grey", heads=0, faint=True) for times in (1, 2, 4, 10)
     ]
     for i, one in enumerate(levers.rows):
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
@@ -184,12 +184,12 @@ def sizes(levers: Levers, rows: int) -> Scene:
         parts.append(Label(4, y + 8, one.lever.replace("*", ""), "start"))
         left, right = at(low), at(high)
         if right - left > 1:
-            parts.append(Box(left, y + 21, right - left, 12, kind=kind))
-        parts.append(Box(at(one.times) - 2.5, y + 18, 5, 18, kind=kind, solid=not untested))
+            parts.append(Box(left, y + 18, right - left, 9, kind=kind))
+        parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
         ends = f", {low:.3g} to {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else ""
         said = f"{one.times:.3g}{ends}" + f", {one.basis}" * bool(one.basis)
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
-        parts.append(Label(start, y + 42, said, "start", strong=not untested))
+        parts.append(Label(start, y + 38, said, "start", strong=not untested))
     told = "; ".join(f"{one.lever}: {one.better}" for one in levers.rows)
     return Scene(400, top + row * rows, parts, alt=told + ".")
 
@@ -217,7 +217,7 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s") 
         whole = fmt(sum(size for size, _ in parts.values()), unit)
         drawn += [Label(0, y + 8, name, "start", strong=True), Label(400, y + 8, whole, "end", strong=True)]
         for part, (size, kind) in parts.items():
-            width, said = 400 * size / longest, f"{part} {fmt(size, unit, 2)}"
+            width, said = 400 * size / longest, f"{part} {fmt(size, unit)}"
             if width >= 0.5:
                 fits = breadth(said) <= width
                 drawn.append(Box(x, y + 18, min(width, 400 - x), 22, said * fits, kind, solid=True))
