@@ -28,7 +28,7 @@ def page(site):
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_that_was_tried(page, symptom):
-    rows = page.find(id=symptom).select("table tbody tr")
+    rows = page.find(id=symptom).select("div.output table tbody tr")
     assert len(rows) >= 4
     for row in rows:
         measured, suspect, lever, before, after, better = (
