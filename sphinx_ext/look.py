@@ -59,7 +59,7 @@ def _tabulated(match) -> str:
     (table,) = BeautifulSoup(match[0], "html.parser").select("table")
     heads, body = table.select("thead th, thead td"), table.select("tbody tr")
     columns = list(zip(*(row.find_all(["th", "td"]) for row in body), strict=False))
-    least = 2 * len(columns)
+    least, room = 2 * len(columns), PHONE
     for head, column in zip(heads, columns, strict=False):
         texts = [cell.get_text(" ", strip=True) for cell in column]
         numbers = [cell for cell, text in zip(column, texts, strict=True) if NUMBER.fullmatch(text)]
@@ -74,9 +74,12 @@ def _tabulated(match) -> str:
         whole = [NUMBER.fullmatch(text) or INTERVAL.fullmatch(text) for text in texts]
         unbroken = [word for text, one in zip(texts, whole, strict=True) for word in ([text] if one else text.split())]
         least += max(map(len, [*unbroken, ""]))
+        if column is not columns[0]:  # what the others leave to the first, whose words may be broken
+            room -= 2 + max(map(len, [*unbroken, *head.get_text(" ", strip=True).split()]), default=0)
     if heads and {head.get_text(strip=True) for head in heads} <= {"", "value"}:
         _add_class(table, "plain")
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
+    wordy = wordy or any(len(cell.get_text(strip=True)) > 3 * max(room, 1) for cell in (columns or [[]])[0])
     if len(columns) > 2 and (wordy or least > PHONE):
         _add_class(table, "stacks")
         for head, column in zip(heads, columns, strict=False):

@@ -82,7 +82,7 @@ PUT_BACK = "blocks => blocks.reverse().forEach(([place, block]) => place.replace
 OVERFLOWING = """() => [...document.querySelectorAll(".bd-article *")].filter(box =>
   box.clientWidth && getComputedStyle(box).display !== "inline" && box.scrollWidth > box.clientWidth + 1
   && getComputedStyle(box).overflowX !== "visible" && getComputedStyle(box).visibility !== "hidden"
-  && !box.closest(".katex, svg")
+  && !box.closest("span.math, .katex, svg")
 ).map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`)"""
 
 # The elements that show text of their own, but for formulas.

@@ -140,6 +140,35 @@ def test_only_a_wordy_table_stacks_and_each_cell_then_names_its_heading():
     assert [cell["data-head"] for cell in table.select("td")] == ["Way", "Name", "Keeps"]
 
 
+@pytest.mark.parametrize(
+    ("heads", "cells", "classes"),
+    [
+        (["", "value"], ["power", "560 W"], ["plain"]),
+        (["", "time"], ["pass", "9 ms"], None),
+        # The heads of the numbers leave the first column a few letters, over which its words would be broken.
+        (
+            ["served", "runs", "first token", "token", "throughput", "bias"],
+            ["DeepSeek-V3, GB200, SGLang, apart", *["9%"] * 5],
+            ["stacks"],
+        ),
+        (["served", "runs", "token"], ["DeepSeek-V3, B200, SGLang", "42", "54%"], None),
+    ],
+)
+def test_a_heading_that_says_nothing_goes_and_a_squeezed_table_stacks(heads, cells, classes):
+    head, row = ("".join(f"<td>{cell}</td>" for cell in line) for line in (heads, cells))
+    page = {"body": f"<table><thead><tr>{head}</tr></thead><tbody><tr>{row}</tr></tbody></table>"}
+    look.annotate(None, "page", "page.html", page, None)
+    assert BeautifulSoup(page["body"], "html.parser").table.get("class") == classes
+
+
+def test_a_cell_without_a_word_is_empty_where_a_table_stacks():
+    row = "<td>KV cache</td><td>" + "two numbers for each layer, head and token, " * 2 + "</td><td><p> </p></td>"
+    heads = "<th>what</th><th>law</th><th>page</th>"
+    page = {"body": f"<table><thead><tr>{heads}</tr></thead><tbody><tr>{row}</tr></tbody></table>"}
+    look.annotate(None, "page", "page.html", page, None)
+    assert BeautifulSoup(page["body"], "html.parser").select("td")[2].contents == []
+
+
 def test_an_output_states_its_columns():
     printed = "<pre>a &lt; b\n<span>1234567</span>\n</pre>"
     page = {"body": f'<div class="output stream"><div class="highlight">{printed}</div></div>'}
