@@ -111,6 +111,13 @@ def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
     assert f"The four above 5 ms hold {sum(long) / 1e3:.0f} ms; {len(short)} between 50" in text
     assert f"hold {sum(short) / 1e3:.0f} of the {sum(gaps) / 1e3:.0f}, and" in text
     assert len(long) == 4
+    launches, all_of_it = (round(one / 1e3) for one in (sum(gaps) - sum(long), whole))  # a long gap isn't theirs
+    ceiling = all_of_it / (all_of_it - launches)
+    assert f"for at most {all_of_it} / ({all_of_it} \u2212 {launches}) = {ceiling:.1f} times" in text
+    starts = [at for at in range(whole) if does[at] == HEAPS.index("nothing") and does[at - 1 : at] != [does[at]]]
+    early = [at for at, gap in zip(starts, gaps, strict=True) if gap >= 5000 and at + gap < 37_000]
+    assert len(early) == 3
+    assert "three lie in the step's first 37 ms" in text
     after = median(int(row["after_launch_us"]) for row in ran if row["after_launch_us"])
     assert f"began less than {after:.0f} µs after their launch" in text
     assert f"each of the {len(ran):,} kernels" in text
