@@ -337,8 +337,8 @@ def _compressed(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
     order = sorted({*ratios[:layers], *last}, key=lambda ratio: ([ratio] == last, -int(str(ratio))))
     found: list[tuple[int, Block]] = []
     for ratio in order:
-        own = index if ratio == 4 else [0, 0, index[2]]
-        block = CompressedAttention(*own, int(str(ratio)), window, rank, groups, width)
+        top, heads = index[:2] if ratio == 4 else (0, 0)
+        block = CompressedAttention(top, heads, index[2], int(str(ratio)), window, rank, groups, width)
         found.append((ratios[:layers].count(ratio), block))
     return tuple(found)
 
