@@ -23,14 +23,14 @@ import clusterlab
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
 LABS = Path(__file__).with_name("labs")
-ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "step")
-ORDER += ("serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call", "power", "hall")
-ORDER += ("scaling", "cost", "plan")
+ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism")
+ORDER += ("pipeline", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "on_call")
+ORDER += ("power", "hall", "scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
     "interconnect": ("interconnect", "fabrics"),
-    "parallelism": ("sharding", "parallelism", "step"),
+    "parallelism": ("sharding", "parallelism", "pipeline", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
 TEACHES |= {
@@ -60,8 +60,8 @@ class Section:
 
         Examples
         --------
-        >>> Section.named("step: Cut the layers: pipelines / The bubble")
-        Section(chapter='step', part='Cut the layers: pipelines', section='The bubble')
+        >>> Section.named("pipeline: Cut the layers: pipelines / The bubble")
+        Section(chapter='pipeline', part='Cut the layers: pipelines', section='The bubble')
         """
         chapter, _, rest = text.partition(": ")
         part, _, section = rest.partition(" / ")

@@ -1,8 +1,8 @@
 """Sphinx extension: what the style sheet must know of a page and cannot see.
 
-How wide a printed output is, so that its type can shrink until it fits; which columns of a table are numbers; and which
-table is too wordy for a telephone, where its rows then stand one below the other, each cell under its heading. And a
-number keeps its unit in its line.
+How wide a printed output is, so that its type can shrink until it fits; which columns of a table are numbers; whose
+heading says nothing; and which table is too wordy for a telephone, where its rows then stand one below the other, each
+cell under its heading. And a number keeps its unit in its line.
 """
 
 from __future__ import annotations
@@ -74,12 +74,16 @@ def _tabulated(match) -> str:
         whole = [NUMBER.fullmatch(text) or INTERVAL.fullmatch(text) for text in texts]
         unbroken = [word for text, one in zip(texts, whole, strict=True) for word in ([text] if one else text.split())]
         least += max(map(len, [*unbroken, ""]))
+    if heads and {head.get_text(strip=True) for head in heads} <= {"", "value"}:
+        _add_class(table, "plain")
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):
         _add_class(table, "stacks")
         for head, column in zip(heads, columns, strict=False):
             for cell in column:
                 cell["data-head"] = head.get_text(" ", strip=True)
+                if not (cell.get_text(strip=True) or cell.find(["img", "svg"])):
+                    cell.clear()  # so that the style sheet sees it
     return str(table)
 
 

@@ -19,8 +19,10 @@ from sphinx.util.math import get_node_equation_number
 
 KATEX = Path(__file__).parent.parent / "vendor" / "katex" / "katex.min.js"
 
+GAP = re.compile(r"\\q?quad(?![a-z])")
 MARK = re.compile(r"[.,;:!?)]+")
-SHORT = 20  # letters of LaTeX: a formula so short stays in one line with the mark that follows it
+OPENED = re.compile(r"[(\[]$")
+SHORT = 20  # letters of LaTeX: a formula so short stays in one line, with the bracket before it
 
 log = logging.getLogger(__name__)
 
@@ -46,15 +48,37 @@ def configure(app, config):
 def display_source(text: str) -> str:
     r"""Return what LaTeX is to set: a block may hold several equations, parted by empty lines, and broken lines.
 
+    One that is a line may break where it leaves a gap, as KaTeX lets it behind a sign.
+
     >>> display_source("a = b")
     'a = b'
+    >>> display_source(r"a, \qquad \underbrace{b \quad c}_d")
+    'a, \\qquad\\allowbreak  \\underbrace{b \\quad c}_d'
     >>> print(display_source("a &= b\n\nc &= d"))
     \begin{aligned}a &= b\\c &= d\end{aligned}
     """
     equations = [part.strip() for part in text.split("\n\n") if part.strip()]
     equations = [rf"\begin{{split}}{part}\end{{split}}" if r"\\" in part else part for part in equations]
     whole = r"\\".join(equations)
-    return rf"\begin{{aligned}}{whole}\end{{aligned}}" if len(equations) > 1 else whole
+    if len(equations) > 1:
+        return rf"\begin{{aligned}}{whole}\end{{aligned}}"
+    return breakable(whole)
+
+
+def breakable(tex: str, gap: str = "") -> str:
+    r"""Let a formula break behind its gaps that stand in no braces and in no lines of its own, or replace these.
+
+    >>> breakable(r"a, \qquad b", r"\ ")
+    'a, \\ \\allowbreak  b'
+    """
+    if r"\begin" in tex:
+        return tex
+
+    def replaced(found: re.Match[str]) -> str:
+        before = tex[: found.start()]
+        return found[0] if before.count("{") > before.count("}") else (gap or found[0]) + r"\allowbreak "
+
+    return GAP.sub(replaced, tex)
 
 
 class Setter:
@@ -97,12 +121,16 @@ class Setter:
         if app.builder.format == "html":
             for node in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
                 node["set"] = self._set(node)
-                if isinstance(node, nodes.math) and len(node.astext()) <= SHORT:
-                    self._take_mark(node)
+                if isinstance(node, nodes.math):
+                    self._take_marks(node)
 
     @staticmethod
-    def _take_mark(node: nodes.math) -> None:
-        """Move the mark that follows a formula to it: a browser may break the line between the two."""
+    def _take_marks(node: nodes.math) -> None:
+        """Move the bracket before a formula and the mark after it to it: a browser may break the line between them."""
+        before = node.parent[at - 1] if (at := node.parent.index(node)) else None
+        if len(node.astext()) <= SHORT and isinstance(before, nodes.Text) and (bracket := OPENED.search(before)):
+            node["opened"] = bracket[0]
+            node.parent.replace(before, nodes.Text(before[: bracket.start()]))
         after = node.next_node(nodes.Text, descend=False, siblings=True)
         if after is not None and after is node.parent[node.parent.index(node) + 1] and (mark := MARK.match(after)):
             node["mark"] = mark[0]
@@ -110,7 +138,11 @@ class Setter:
 
     def _set(self, node: nodes.Element) -> str:
         display = isinstance(node, nodes.math_block)
-        tex = display_source(node.astext()) if display and not node["nowrap"] else node.astext()
+        tex = node.astext()
+        if not display:
+            tex = breakable(tex, r"\ ")  # in a sentence, a space
+        elif not node["nowrap"]:
+            tex = display_source(tex)
         try:
             return self.html(tex, display=display)
         except ValueError as error:
@@ -121,8 +153,12 @@ class Setter:
         """Write an inline formula."""
         formula = node.get("set") or self._set(node)
         inline = f"{translator.starttag(node, 'span', '', CLASS='math')}{formula}</span>"
-        if mark := node.get("mark"):
-            inline = f'<span class="marked">{inline}{html.escape(mark)}</span>'
+        opened, mark = node.get("opened", ""), node.get("mark", "")
+        if len(node.astext()) > SHORT and inline.endswith("</span>" * 4):  # into what KaTeX keeps in a line at its end
+            inline = inline.removesuffix("</span>" * 4) + html.escape(mark) + "</span>" * 4
+            mark = ""
+        if opened or mark:
+            inline = f'<span class="marked">{opened}{inline}{html.escape(mark)}</span>'
         translator.body.append(inline)
         raise nodes.SkipNode
 

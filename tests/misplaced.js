@@ -21,6 +21,10 @@
     }
   }
   const points = [...area.querySelectorAll(".cl-at")].filter(seen).map((name) => ({ told: name.textContent, box: shrunk(name.getBoundingClientRect(), 2) }));
+  for (const rule of area.querySelectorAll(".cl-rule")) {
+    const x = frame.left + Number(/[\d.]+/.exec(rule.getAttribute("d"))) * frame.width / 1000;
+    for (const { told, box } of crowded ? [] : points) if (rule.getAttribute("d") && box.left < x && box.right > x) wrong.add(`${told} is crossed by a rule`);
+  }
   for (const { told, box } of points) if (box.left < frame.left - 3 || box.right > frame.right + 3) wrong.add(`${told} leaves the picture`);
   const ticks = [...figure.querySelectorAll(".cl-below span")].filter(seen).map((tick) => [tick.textContent, tick.getBoundingClientRect()]);
   ticks.forEach(([told, box], i) => ticks.slice(i + 1).forEach(([other, its]) => { if (meet(box, its)) wrong.add(`${told} meets ${other}`); }));

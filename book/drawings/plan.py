@@ -116,11 +116,11 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
     'The cost moves by -14% to +52% with capital; by -9.7% to +39% with life.'
     """
     moves = made.moves(of)[:most]
-    low, high = min(one.less for one in moves), max(one.more for one in moves)
-    left, right, row = 116.0, 312.0, 24.0
-    scale = (right - left) / (max(high, 0.0) - min(low, 0.0) or 1.0)
-    zero = left - min(low, 0.0) * scale
-    parts: list[Part] = []
+    low, high = min(0.0, *(one.less for one in moves)), max(0.0, *(one.more for one in moves))
+    left, right, row = 146.0, 352.0, 24.0
+    scale, bottom = (right - left) / (high - low or 1.0), row * len(moves)
+    zero = left - low * scale
+    parts: list[Part] = [Arrow(zero, 0, zero, bottom + 4, kind="ink", heads=0)]
     said = []
     for i, one in enumerate(moves):
         y = i * row
@@ -128,10 +128,13 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
         parts.append(Label(0, y + 10, words(one.name), "start"))
         parts.append(Box(start, y, max(end - start, 1.0), 20, kind="ochre" if of == "cost" else "waste", solid=True))
         less, more = one.said
-        parts.append(Label(400, y + 10, more, "end"))
+        parts.append(Label(max(end, zero) + 5, y + 10, more, "start"))
         if less != more:
+            parts.append(Label(min(start, zero) - 5, y + 10, less, "end"))
             said.append(f"by {less} to {more} with {words(one.name)}")
-    bottom = row * len(moves)
-    parts.append(Arrow(zero, 0, zero, bottom, kind="ink", heads=0))
-    parts.append(Label(zero, bottom + 10, fmt(made.central[of == "cost"], "$" if of == "cost" else "s")))
-    return Scene(400, bottom + 20, parts, alt=f"The {of} moves {'; '.join(said)}.")
+    step = next(step for step in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, math.inf) if (high - low) / step <= 4)
+    for tick in (k * step for k in range(1, 5) if k * step <= high):
+        parts.append(Arrow(zero + tick * scale, 0, zero + tick * scale, bottom + 4, kind="grey", heads=0, faint=True))
+        parts.append(Label(zero + tick * scale, bottom + 12, f"{tick:+.0%}"))
+    parts.append(Label(zero, bottom + 12, fmt(made.central[of == "cost"], "$" if of == "cost" else "s")))
+    return Scene(400, bottom + 22, parts, alt=f"The {of} moves {'; '.join(said)}.")

@@ -38,16 +38,16 @@ def circle(loop: Loop, found: Iteration, size: float) -> Scene:
     answers, tokens = f"{loop.samples:,.0f} answers", f"{fmt(found.tokens, digits=2)} tokens"
     times = {"write": found.generation, "learn": found.log_probs + found.training}
     parts: list[Part] = [
-        Box(4, 30, 116, 58, f"write\n{times['write']:.0f} s", "cache"),
-        Box(280, 30, 116, 58, f"learn\n{times['learn']:.0f} s", "compute"),
+        Box(1, 30, 116, 58, f"write\n{times['write']:.0f} s", "cache"),
+        Box(283, 30, 116, 58, f"learn\n{times['learn']:.0f} s", "compute"),
         Box(150, 84, 100, 40, "score\n(CPUs)", "grey"),
-        Label(62, 12, f"{loop.prompts:,.0f} prompts", "middle"),
-        Label(338, 12, "one update", "middle"),
+        Label(59, 12, f"{loop.prompts:,.0f} prompts", "middle"),
+        Label(341, 12, "one update", "middle"),
         Arrow(100, 92, 148, 110, kind="wire", bend=-0.12),
         Arrow(252, 110, 300, 92, kind="wire", bend=-0.12),
         Label(74, 124, answers, "middle"),
         Label(326, 124, tokens, "middle"),
-        Arrow(278, 44, 122, 44, kind="network", bend=0.05),
+        Arrow(281, 44, 119, 44, kind="network", bend=0.05),
         Label(200, 26, f"weights, {fmt(size, 'B')}", "middle"),
     ]
     said = f"One iteration: {answers} are written in {times['write']:.0f} s, scored, and learned from in "

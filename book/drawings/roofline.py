@@ -18,10 +18,12 @@ _TOKEN = 4.0  # units from the left edge to where a time line starts
 _DECADE = 29.0  # units of a factor of ten, in the memory hierarchy
 _LEAST_ROOM, _LEAST_RATE = 10e6, 10e9  # bytes and bytes/s where its bars start
 _GEMM = 8  # sides of the matrices of a tiled GEMM
-_HBM = 392.0  # units of the whole memory, in a decoding step
+_HBM = 398.0  # units of the whole memory, in a decoding step
 
 
-def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float, looked_up: float = 0.0) -> Scene:
+def one_token(
+    chip: Accelerator, model: Transformer, *, rate: float, good: tuple[float, float], looked_up: float = 0.0
+) -> Scene:
     """One token of one user, to the scale of time: reading the weights, the arithmetic, and what the user waits for.
 
     Parameters
@@ -32,8 +34,9 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float
         The model, in BF16.
     rate : float
         Tokens/s that the user sees.
-    good : float
-        Tokens/s that good software reaches on such a machine: below what the weights allow, above ``rate``.
+    good : pair of float
+        Tokens/s that good software reaches on such a machine, at least and at most: below what the weights allow,
+        above ``rate``.
     looked_up : float
         Parameters of which a token reads a row alone, and which the step leaves out: those of the input embedding.
 
@@ -43,9 +46,9 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float
     >>> from clusterlab.model import transformer
     >>> llama = transformer("Llama 3 8B")
     >>> table = parameters(llama).embedding
-    >>> scene = one_token(catalogue.accelerator("H100 SXM"), llama, rate=70, good=140, looked_up=table)
+    >>> scene = one_token(catalogue.accelerator("H100 SXM"), llama, rate=70, good=(127, 163), looked_up=table)
     >>> scene.alt.partition("The rest: ")[2]
-    '2.7 ms that good software loses too, and 7.1 ms that it does not.'
+    '2 to 3 ms that good software loses too, and 6 to 8 ms that it does not.'
     """
     work = decode(1, parameters=parameters(model).total - looked_up)
     bound = lower_bound(compute=(work.flops, chip.peak("bf16")), memory=(work.bytes, chip.hbm_bandwidth))
@@ -53,7 +56,11 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float
     gain = max(read, compute) - max(read, compute / 2)  # of twice the FLOP/s: the two overlap
     wait = 1 / rate
     unit = (400 - 2 * _TOKEN) / wait
-    weights, lost, yours = fmt(work.bytes, "B"), 1 / good - read, wait - 1 / good
+    weights, (slow, fast) = fmt(work.bytes, "B"), (1 / one for one in good)
+    lost, yours = (
+        f"{fmt(1e3 * least, '', 1)} to {fmt(1e3 * most, '', 1)} ms"
+        for least, most in ((fast - read, slow - read), (wait - slow, wait - fast))
+    )
     parts: list[Part] = [
         Box(2, 22, 130, 62, kind="memory"),
         Label(67, 10, f"HBM, {fmt(chip.hbm_capacity, 'B')}", strong=True),
@@ -73,8 +80,8 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float
             f"What your user waits for: {fmt(wait, 's')}, {fmt(rate, 'tokens/s')}",
             [
                 (0.0, read, "memory", fmt(read, "s", 2)),
-                (read, 1 / good, "idle", fmt(lost, "s", 2)),
-                (1 / good, wait, "waste", fmt(yours, "s", 2)),
+                (read, slow, "idle", ""),
+                (fast, wait, "waste", yours),  # over the other's end: somewhere in there good software ends
             ],
         ),
     ]
@@ -87,13 +94,13 @@ def one_token(chip: Accelerator, model: Transformer, *, rate: float, good: float
             parts.append(Box(_TOKEN + start * unit, top + 18, width, 20, inside, kind, solid=solid))
     parts += [
         Label(_TOKEN, 254, "physics", anchor="start", strong=True),
-        Label(_TOKEN + (read + 1 / good) / 2 * unit, 254, "good software too", strong=True),
+        Label(_TOKEN + (read + slow) / 2 * unit, 254, f"good software: {lost}", strong=True),
         Label(396, 254, "your software", anchor="end", strong=True),
     ]
     alt = (
         f"Of the {fmt(wait, 's')} of a token, reading {weights} of weights takes {fmt(read, 's')}, "
-        f"and the arithmetic {fmt(compute, 's')}. The rest: {fmt(lost, 's', 2)} that good software loses too, "
-        f"and {fmt(yours, 's', 2)} that it does not."
+        f"and the arithmetic {fmt(compute, 's')}. The rest: {lost} that good software loses too, "
+        f"and {yours} that it does not."
     )
     return Scene(400, 264, parts, alt=alt)
 
@@ -179,7 +186,7 @@ def best_peak(chip: Accelerator, bits: int) -> float:
 
 
 def gemm_tile(tile: int, step: int) -> Scene:
-    """A tile of a GEMM's output, as a kernel computes it: a column of A and a row of B at a time, number by number.
+    """A tile of a GEMM's output, as a kernel computes it: a column of X and a row of W at a time, number by number.
 
     The matrices are 8 by 8, in BF16; a step works through one of k.
 
@@ -199,16 +206,16 @@ def gemm_tile(tile: int, step: int) -> Scene:
         raise ValueError(f"a tile is 1, 2 or 4 wide, and a step at most {_GEMM}; got {tile} and {step}")
     cell, top, left = 17.0, 22.0, 0.0
     side = cell * _GEMM
-    x, y = 232.0, top + side + 26  # of C
+    x, y = 232.0, top + side + 26  # of Y
     at = (
         tile if tile < _GEMM // 2 else 0
     )  # not in the corner where there is room, so that its rows are seen to be its own
     numbers, adds = 2 * tile * step, tile**2 * step
     per = matmul(tile, 1, tile, output_bytes_per_element=1e-9).intensity
     parts: list[Part] = [
-        Label(x + side + 16, top + side / 2, "B", strong=True),
-        Label(left + side / 2, y + side + 12, "A", strong=True),
-        Label(x + side + 16, y + side / 2, "C", strong=True),
+        Label(x + side + 16, top + side / 2, "W", strong=True),
+        Label(left + side / 2, y + side + 12, "X", strong=True),
+        Label(x + side + 16, y + side / 2, "Y", strong=True),
     ]
     for i in range(_GEMM):
         for j in range(_GEMM):
@@ -239,13 +246,48 @@ def gemm_tile(tile: int, step: int) -> Scene:
     ]
     parts += [Label(left, top + 14 + 22 * i, text, anchor="start", strong=i in (0, 4)) for i, text in enumerate(texts)]
     parts += legend(
-        left, y + side + 36, [("from A", "activations", True), ("from B", "weights", True), ("now", "ink", True)]
+        left, y + side + 36, [("from X", "activations", True), ("from W", "weights", True), ("now", "ink", True)]
     )
     alt = (
         f"A tile of {tile} by {tile} after {step} steps: {numbers} numbers in, {adds} multiply-adds done, "
         f"{fmt(per)} FLOP/byte."
     )
     return Scene(400, y + side + 46, parts, alt=alt)
+
+
+def hiding(alone: float, shown: float) -> Scene:
+    """Two works of equal length, one behind the other: all of it hidden, a part shown, none hidden.
+
+    Parameters
+    ----------
+    alone : float
+        Time of each alone, in multiples of the time on paper.
+    shown : float
+        The part of it that shows, as measured.
+
+    Examples
+    --------
+    >>> hiding(1.59, 1 / 3).alt
+    'Reading and computing take 1.59 each. All hidden, both take 1.59; as measured, 2.12; none hidden, 3.18.'
+    """
+    left, unit = 4.0, 392 / (2 * alone)
+    parts: list[Part] = []
+    rows = (("All hidden", 0.0), (f"As measured: {fmt(shown, '%', 2)} shows", shown), ("None hidden", 1.0))
+    for i, (name, part) in enumerate(rows):
+        top, start, took = 84.0 * i, part * alone, (1 + part) * alone
+        parts += [
+            Label(left, top + 8, f"{name}: {took:.2f}", anchor="start", strong=True),
+            Box(left, top + 18, alone * unit, 20, "reading", "memory", solid=True),
+        ]
+        if part < 1:
+            parts.append(Box(left + start * unit, top + 42, (alone - start) * unit, 20, "computing", "compute"))
+        if part:
+            parts.append(Box(left + alone * unit, top + 42, start * unit, 20, "shown", "compute", solid=True))
+    alt = (
+        f"Reading and computing take {alone:.2f} each. All hidden, both take {alone:.2f}; "
+        f"as measured, {(1 + shown) * alone:.2f}; none hidden, {2 * alone:.2f}."
+    )
+    return Scene(400, 234, parts, alt=alt)
 
 
 def gemm_rows(rows: int, side: int) -> Scene:
@@ -386,13 +428,13 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     caches = model.layers * one
     each = float(kv_cache_bytes(model, context))
     unit = _HBM / chip.hbm_capacity
-    x, wide = 4 + weights.bytes * unit, each * unit
+    x, wide = 1 + weights.bytes * unit, each * unit
     fits = weights.bytes + batch * each <= chip.hbm_capacity
-    end = min(x + batch * wide, 4 + _HBM)
+    end = min(x + batch * wide, 1 + _HBM)
     parts: list[Part] = [
-        Label(4, 8, f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale", anchor="start", strong=True),
-        Box(4, 20, _HBM, 44, kind="ink"),
-        Box(4, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
+        Label(0, 8, f"HBM, {fmt(chip.hbm_capacity, 'B')}, to scale", anchor="start", strong=True),
+        Box(1, 20, _HBM, 44, kind="ink"),
+        Box(1, 20, weights.bytes * unit, 44, f"weights\n{fmt(weights.bytes, 'B')}", "weights", solid=True),
     ]
     count = fmt(int(batch))  # by fmt, so that it follows a slider
     if not fits:
@@ -404,13 +446,13 @@ def decode_step(chip: Accelerator, model: Transformer, batch: int, context: int)
     middle = max((x + end) / 2, x + 4)
     users = f"{count} {'users' if batch > 1 else 'user'}"
     parts += [
-        Arrow(x / 2 + 2, 70, 96, 104, kind="weights"),
-        Arrow(middle, 70, 298, 104, kind="cache"),
-        Box(4, 108, 184, 42, f"weights, read once\n{fmt(weights.intensity, 'FLOP/byte')}", "compute"),
+        Arrow((x + 1) / 2, 70, 94.5, 104, kind="weights"),
+        Arrow(middle, 70, 301.5, 104, kind="cache"),
+        Box(1, 108, 187, 42, f"weights, read once\n{fmt(weights.intensity, 'FLOP/byte')}", "compute"),
         Box(
             204,
             108,
-            192,
+            195,
             42,
             f"{users}, {fmt(each, 'B')}{' each' * (batch > 1)}\n{fmt(caches.intensity, 'FLOP/byte')}",
             "compute",

@@ -115,17 +115,17 @@ def batches(lengths: Sequence[int], slots: int) -> Scene:
     >>> batches([6, 2, 3, 1, 4, 2], 3).alt
     'A batch that ends together takes 10 passes and leaves 40% of its slots empty; refilled at once, 7 and 14%.'
     """
-    left, high, top = 4.0, 18.0, 22.0
+    left, high, top = 1.0, 18.0, 22.0
     both = [seats(lengths, slots, continuous=c) for c in (False, True)]
     ends = [max(seat.end for seat in found) for found in both]
-    unit = 392 / max(ends)
+    unit = 398 / max(ends)
     parts: list[Part] = []
     empty = [1 - sum(lengths) / (slots * end) for end in ends]
     names = ("A batch ends together", "A free slot is filled at once")
     for k, (found, end, name) in enumerate(zip(both, ends, names, strict=True)):
         y = k * (top + slots * (high + 2) + 16)
-        parts.append(Label(left, y + 8, name, "start", strong=True))
-        parts.append(Label(396, y + 8, f"{end} passes, {fmt(empty[k], '%', 2)} empty", "end"))
+        parts.append(Label(0, y + 8, name, "start", strong=True))
+        parts.append(Label(400, y + 8, f"{end} passes, {fmt(empty[k], '%', 2)} empty", "end"))
         parts.append(Box(left, y + top - 1, end * unit, slots * (high + 2), kind="idle"))
         for seat in found:
             width = (seat.end - seat.start) * unit - 1

@@ -1,4 +1,4 @@
-"""Drawings of the training step: a layout on its servers, what a rank holds, a pipeline's stages, what hides what.
+"""Drawings of the training step: a layout on its servers, what hides what, a step as a bar.
 
 Each function takes records and laws of the library, or plain numbers, and returns a scene. The bytes on the wires are
 those that :func:`clusterlab.parallelism.sent_bytes` counts.
@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from clusterlab.interconnect import exposed_time
 from clusterlab.model import Layout
-from clusterlab.parallelism import Footprint, Timeline
 from clusterlab.units import fmt
 from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
 
@@ -80,168 +77,6 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
         f"{wires['pipeline']} to stages, {wires['data']} to replicas."
     )
     return Scene(400, 248, parts, alt=alt)
-
-
-# --- Memory ----------------------------------------------------------------------------------------------------------
-
-_HOLDS = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimizer": "optimizer",
-    "activations": "activations",
-    "other": "grey",
-}
-
-
-def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, most: float) -> Scene:
-    """What a rank holds, as stacks of boxes to scale, one for each way to cut, against a line at the capacity.
-
-    Parameters
-    ----------
-    columns : mapping
-        Name of a way to its footprint; None where it cannot be built. At most seven.
-    capacity : float
-        Bytes of an accelerator.
-    most : float
-        Bytes at the top of the picture: a stack that has more is cut off there, and an arrow says that it goes on.
-
-    Returns
-    -------
-    Scene
-
-    Examples
-    --------
-    >>> from clusterlab.model import Workload
-    >>> from clusterlab.parallelism import footprint
-    >>> from clusterlab.model import transformer
-    >>> held = footprint(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=8), Layout(dp=8, zero=3))
-    >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
-    'Memory of a GPU against 80 GB. ZeRO 3: 63.1 GB.'
-    """
-    foot, tall, pitch, wide = 232.0, 190.0, 50.5, 36.0
-    unit, roof = tall / most, foot - tall
-    end = 8 + pitch * len(columns) - (pitch - wide) + 4
-    parts: list[Part] = []
-    told = []
-    for i, (name, held) in enumerate(columns.items()):
-        x = 8 + pitch * i
-        middle = x + wide / 2
-        parts.append(Label(middle, foot + 12 + 8 * name.count(" "), name.replace(" ", "\n")))
-        if held is None:
-            parts.append(Label(middle, foot - 10, "\N{EN DASH}"))
-            told.append(f"{name}: cannot be built")
-            continue
-        sizes = {part: float(getattr(held, part)) for part in ("weights", "gradients", "optimizer", "activations")}
-        sizes["other"] = float(held.total) - sum(sizes.values())
-        low, top = 0.0, foot
-        for part, size in sizes.items():
-            high = min(low + size, most)
-            if (high - low) * unit > 0.4:
-                top = foot - high * unit
-                parts.append(Box(x, top, wide, (high - low) * unit, kind=_HOLDS[part], solid=True))
-            low = high
-        if held.total > most:  # no more of it on this scale, so nothing is drawn on another
-            parts.append(Arrow(middle, roof - 3, middle, roof - 20, kind="ink"))
-            top = roof - 18
-        digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        parts.append(Label(middle, top - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
-        told.append(f"{name}: {fmt(held.total, 'B')}")
-    line = foot - capacity * unit
-    parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
-    parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
-    entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
-    parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
-    parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
-    if any(held is not None and held.total > most for held in columns.values()):
-        parts.append(Label(4, foot + 94, f"with an arrow: goes on above {fmt(most, 'B')}", anchor="start"))
-    return Scene(400, foot + 104, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
-
-
-# --- Pipelines -------------------------------------------------------------------------------------------------------
-
-
-def pipeline_now(run: Timeline, now: float) -> Scene:
-    """Four stages at one moment of an executed schedule: what each works on, and which activations it holds.
-
-    Parameters
-    ----------
-    run : Timeline
-        From :func:`clusterlab.parallelism.simulate_pipeline`, of four stages, at most eight microbatches and two chunks.
-    now : float
-        Time of the moment, in the units of the timeline.
-
-    Returns
-    -------
-    Scene
-
-    Examples
-    --------
-    >>> from clusterlab.parallelism import simulate_pipeline
-    >>> pipeline_now(simulate_pipeline("1f1b", stages=3, microbatches=8), 2).alt
-    'Stage 0 runs F3 and holds 3; stage 1 runs F2 and holds 2; stage 2 runs F1 and holds 1.'
-    """
-    parts: list[Part] = []
-    told = []
-    wide, pitch = 76, 108
-    kinds = {"F": "forward", "B": "backward", "W": "compute"}
-    release = "W" if "W" in run.kind else "B"
-    just = 1e-9
-    for stage in range(run.stages):
-        x = pitch * stage
-        here = run.stage == stage
-        at_work = here & (run.start <= now + just) & (run.end > now + just)
-        text, kind = "idle", "bubble"
-        if at_work.any():
-            i = int(np.flatnonzero(at_work)[0])
-            text, kind = f"{run.kind[i]}{run.microbatch[i] + 1}", kinds[run.kind[i]]
-        parts.append(Label(x + wide / 2, 9, f"stage {stage}", strong=True))
-        parts.append(Box(x, 22, wide, 36, text, kind, solid=True))
-        begun = here & (run.kind == "F") & (run.start <= now + just)
-        freed = {
-            (run.chunk[i], run.microbatch[i])
-            for i in np.flatnonzero(here & (run.kind == release) & (run.end <= now + just))
-        }
-        held = [
-            (int(run.chunk[i]), int(run.microbatch[i]))
-            for i in np.flatnonzero(begun)
-            if (run.chunk[i], run.microbatch[i]) not in freed
-        ]
-        across = wide / 4 / run.chunks
-        for j, (_, microbatch) in enumerate(held):
-            left, top = (x + across * (j % (4 * run.chunks)), 72 + 24 * (j // (4 * run.chunks)))
-            name = str(microbatch + 1) if run.chunks == 1 else ""
-            parts.append(Box(left + 0.5, top, across - 1, 22, name, "activations"))
-        if stage < run.stages - 1:
-            sent = {
-                kind: bool(np.any(here_ & (run.kind == kind) & (np.abs(run.end - now) < just)))
-                for kind, here_ in (("F", here), ("B", run.stage == stage + 1))
-            }
-            left, right = x + wide + 3, x + pitch - 3
-            parts.append(Arrow(left, 33, right, 33, kind="wire" if sent["F"] else "ink"))
-            parts.append(Arrow(right, 47, left, 47, kind="wire" if sent["B"] else "ink"))
-        count = len(held) / run.chunks
-        told.append(f"tage {stage} {'runs ' + text if text != 'idle' else 'is idle'} and holds {count:g}")
-    parts += legend(0, 134, [("activations that a stage holds", "activations", False)])
-    return Scene(400, 144, parts, alt="S" + "; s".join(told) + ".")
-
-
-def idle_spans(run: Timeline) -> list[tuple[int, float, float]]:
-    """Stage, start and end of every wait of a pipeline, from its first pass to its last: the bubble.
-
-    Examples
-    --------
-    >>> from clusterlab.parallelism import simulate_pipeline
-    >>> idle_spans(simulate_pipeline("gpipe", stages=2, microbatches=2))
-    [(0, 2.0, 5.0), (1, 0.0, 1.0), (1, 7.0, 9.0)]
-    """
-    waits = []
-    for stage in range(run.stages):
-        here = run.stage == stage
-        order = np.argsort(run.start[here], kind="stable")
-        starts = [*run.start[here][order].tolist(), float(run.time)]
-        ends = [0.0, *run.end[here][order].tolist()]
-        waits += [(stage, end, start) for end, start in zip(ends, starts, strict=True) if start > end + 1e-9]
-    return waits
 
 
 # --- What hides what -------------------------------------------------------------------------------------------------

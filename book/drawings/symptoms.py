@@ -1,19 +1,20 @@
 """Symptoms: what tells the suspects apart, and what each lever brings, tried before and after.
 
 A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
-with its law and its figure, a lever, and the same case computed without the lever and with it. Where it's known how
-often such a comparison came true, the gain has its ends, and a gain that may be none says so. So does one whose ends
-were borrowed from another lever, and one that nobody has tested.
+with its law and its figure, a lever, and the same case computed without the lever and with it, with its conditions
+folded behind the lever. Where it's known how often such a comparison came true, the gain has its ends, and a gain that
+may be none says so. So does one whose ends were borrowed from another lever, and one that nobody has tested.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterlab.records import aligned
-from explorable import Box, Label, Part, Scene
+from clusterlab.units import fmt
+from explorable import Arrow, Box, Label, Part, Scene, breadth
 
 BASES = ("borrowed", "untested", "measured")
 STEP = 1.5  # the gain that most published pairs have, about: what `Lever.sure` is learned at
@@ -32,7 +33,7 @@ class Lever:
     cause : str
         What limits.
     at : str
-        Where the book explains it, with a figure: ``"step.ipynb#the-bubble"``.
+        Where the book explains it, with a figure: ``"pipeline.ipynb#the-bubble"``.
     law : str
         The law in the library, by its room: ``"parallelism.bubble_fraction"``.
     lever : str
@@ -51,6 +52,8 @@ class Lever:
         What the lever can give at most, whatever the law says: 2 where it halves bytes. It cuts the ends.
     own : bool
         The ends were computed for this very gain, and aren't raised.
+    case : str
+        What the row holds for, and how its numbers come about, where that's more than the table's common case.
 
     Raises
     ------
@@ -71,6 +74,7 @@ class Lever:
     basis: str = ""
     most: float = math.inf
     own: bool = False
+    case: str = ""
 
     def __post_init__(self) -> None:
         """Refuse a lever that does nothing."""
@@ -103,32 +107,33 @@ class Levers:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> Levers([bubble])
-    you measure        with  it is       try          before  after  better
-    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.974 to 1.2): may be nothing
+    you measure        with  it is       try          before  after  better                                     case
+    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.974 to 1.2): may be nothing  -
     >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
-    **[the bubble](step.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
+    **[the bubble](pipeline.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
     """
 
     rows: Sequence[Lever]
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        head = ("you measure", "with", "it is", "try", "before", "after", "better")
-        body = [(r.measured, r.how, r.cause, r.lever, r.before, r.after, r.better) for r in self.rows]
-        return aligned([head, *body], left=7)
+        head = ("you measure", "with", "it is", "try", "before", "after", "better", "case")
+        body = [(r.measured, r.how, r.cause, r.lever, r.before, r.after, r.better, r.case or "-") for r in self.rows]
+        return aligned([head, *body], left=8)
 
     def _repr_markdown_(self) -> str:
         lines = ["| You measure | So it is | Try | Before | After | Better |", "|---|---|---|---|---|---|"]
         for r in self.rows:
             cause = f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))"
             seen = f"{r.measured}<br>`{r.how}`"
+            folded = f"<details><summary>the case</summary>{r.case}</details>" if r.case else ""
             cells = (
                 seen,
                 cause,
-                r.lever,
+                r.lever + folded,
                 _whole(r.before),
                 _whole(r.after),
                 _whole(r.better.replace(" times", "\xa0times")),
@@ -145,7 +150,9 @@ def _whole(text: str) -> str:
 
 
 def sizes(levers: Levers, rows: int) -> Scene:
-    """How many times better each lever makes its case, as bars on a logarithmic scale that ends at 16.
+    """What each lever brought in its own case, on a logarithmic scale: a mark, and a band from end to end.
+
+    The order is the table's, since cases differ. What nobody has tested is grey.
 
     Parameters
     ----------
@@ -156,19 +163,113 @@ def sizes(levers: Levers, rows: int) -> Scene:
 
     Examples
     --------
-    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "step.ipynb#the-bubble",
-    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07)
+    >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
+    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> sizes(Levers([bubble]), 6).alt
-    'four chunks: 1.07 times better.'
+    'four chunks: 1.07 times (0.974 to 1.2): may be nothing.'
     """
-    row, most, room = 40.0, 16.0, 316.0
-    parts: list[Part] = []
-    in_order = sorted(levers.rows, key=lambda each: -each.times)
-    for i, one in enumerate(in_order):
-        y = i * row
-        width = max(room * math.log(min(one.times, most)) / math.log(most), 2.0)
-        parts.append(Label(0, y + 8, one.lever, "start"))
-        parts.append(Box(0, y + 18, width, 14, kind="compute", solid=True))
-        parts.append(Label(width + 6, y + 25, f"{one.times:.3g} times", "start", strong=True))
-    said = "; ".join(f"{one.lever}: {one.times:.3g} times better" for one in in_order)
-    return Scene(400, row * rows, parts, alt=said + ".")
+    row, top, room, least, most = 50.0, 26.0, 392.0, 0.8, 40.0
+
+    def at(times: float) -> float:
+        return 4 + room * math.log(min(max(times, least), most) / least) / math.log(most / least)
+
+    parts: list[Part] = [Label(at(times), 8, f"{times}") for times in (1, 2, 4, 10)]
+    parts.append(Label(at(most), 8, f"{most:.0f} times", "end"))
+    parts += [
+        Arrow(at(times), 17, at(times), top + row * rows, kind="grey", heads=0, faint=True) for times in (1, 2, 4, 10)
+    ]
+    for i, one in enumerate(levers.rows):
+        y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
+        kind = "grey" if untested else "compute"
+        parts.append(Label(4, y + 8, one.lever.replace("*", ""), "start"))
+        left, right = at(low), at(high)
+        if right - left > 1:
+            parts.append(Box(left, y + 18, right - left, 9, kind=kind))
+        parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
+        ends = f", {low:.3g} to {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else ""
+        said = f"{one.times:.3g}{ends}" + f", {one.basis}" * bool(one.basis)
+        start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
+        parts.append(Label(start, y + 38, said, "start", strong=not untested))
+    told = "; ".join(f"{one.lever}: {one.better}" for one in levers.rows)
+    return Scene(400, top + row * rows, parts, alt=told + ".")
+
+
+def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s") -> Scene:
+    """Bars cut into parts, all on one scale; a part that has no room for its name is named below its bar.
+
+    Parameters
+    ----------
+    bars : mapping
+        Name of a bar to its parts: their name to their size and what it is, a name of the palette.
+    unit : str
+        Of the sizes.
+
+    Examples
+    --------
+    >>> heaps({"one step": {"GEMMs": (0.2, "compute"), "nothing": (0.6, "waste")}}).alt
+    'one step, 800 ms: GEMMs 200 ms, nothing 600 ms.'
+    """
+    pitch, longest = 62.0, max(sum(size for size, _ in parts.values()) for parts in bars.values())
+    drawn: list[Part] = []
+    told = []
+    for i, (name, parts) in enumerate(bars.items()):
+        y, x, below = i * pitch, 0.0, []
+        whole = fmt(sum(size for size, _ in parts.values()), unit)
+        drawn += [Label(0, y + 8, name, "start", strong=True), Label(400, y + 8, whole, "end", strong=True)]
+        for part, (size, kind) in parts.items():
+            width, said = 400 * size / longest, f"{part} {fmt(size, unit)}"
+            if width >= 0.5:
+                fits = breadth(said) <= width
+                drawn.append(Box(x, y + 18, min(width, 400 - x), 22, said * fits, kind, solid=True))
+                below += [said] * (not fits)
+                x += width
+        if below:
+            drawn.append(Label(0, y + 49, ", ".join(below), "start"))
+        told.append(f"{name}, {whole}: " + ", ".join(f"{part} {fmt(one, unit)}" for part, (one, _) in parts.items()))
+    return Scene(400, pitch * len(bars), drawn, alt="; ".join(told) + ".")
+
+
+#: What a rank does in a step, and its colour: what a profile calls NCCL is the last two.
+DOES = {"nothing": "idle", "GEMMs": "compute", "other": "forward", "sends": "wire", "waits": "waste"}
+
+
+def who_waits(ranks: Sequence[Sequence[tuple[str, float]]], *, seen: bool) -> Scene:
+    """One step on some ranks, from left to right, as it is or as a profile shows it: there, NCCL that waits, sends.
+
+    Parameters
+    ----------
+    ranks : sequence
+        Of each rank: what it does, a key of :data:`DOES`, and for how many seconds, in order.
+    seen : bool
+        As a profile shows it.
+
+    Examples
+    --------
+    >>> late = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("GEMMs", 1.2), ("sends", 0.1)]]
+    >>> who_waits(late, seen=True).alt
+    'rank 0: GEMMs 1 s, NCCL 300 ms; rank 1: GEMMs 1.2 s, NCCL 100 ms.'
+    """
+    left, right, pitch = 52.0, 398.0, 36.0
+    per = (right - left) / max(sum(time for _, time in does) for does in ranks)
+    drawn: list[Part] = []
+    told = []
+    for rank, does in enumerate(ranks):
+        y, x = pitch * rank, left
+        drawn.append(Label(0, y + 14, f"rank {rank}", "start"))
+        sums: dict[str, float] = {}
+        merged: list[tuple[str, str, float]] = []
+        for what, time in does:
+            name = "NCCL" if seen and what in ("sends", "waits") else what
+            kind = "wire" if name == "NCCL" else DOES[what]
+            sums[name] = sums.get(name, 0.0) + time
+            if merged and merged[-1][0] == name:
+                name, kind, time = name, kind, merged.pop()[2] + time
+            merged.append((name, kind, time))
+        for name, kind, time in merged:
+            width = per * time
+            if width > 0:
+                text = name if breadth(name) <= width else ""
+                drawn.append(Box(x, y, min(width, 400 - x), 28, text, kind, solid=name != "nothing"))
+                x += width
+        told.append(f"rank {rank}: " + ", ".join(f"{name} {fmt(time, 's', 2)}" for name, time in sums.items()))
+    return Scene(400, pitch * len(ranks), drawn, alt="; ".join(told) + ".")

@@ -24,7 +24,7 @@ PAGES = {
     "index": "No formula.",
     "refused": r"A formula :math:`\nonsense < 1`.",
     "numbered": ".. math:: e = mc^2\n   :label: energy\n\nBy :eq:`energy` and again\n\n.. math:: x",
-    "marked": ":math:`a = b`. Then :math:`c`, and :math:`d` and\n:math:`a + b + c + d + e + f + g`.",
+    "marked": ":math:`a = b`. Then :math:`c`, and (:math:`d` and\n:math:`a + b + c + d + e + f + g`.",
 }
 
 
@@ -91,8 +91,9 @@ def test_several_equations_in_one_block_are_aligned(setter):
     assert setter.html(maths.display_source("a &= b \\\\\n c &= d"), display=True).count("<mtr>") == 2
 
 
-def test_a_mark_stays_in_the_line_of_a_short_formula(built):
+def test_a_mark_and_a_bracket_stay_in_the_line_of_a_short_formula(built):
     page = built[0]["marked"]
-    assert re.findall(r"</span>([.,])</span>", page) == [".", ","]
-    assert page.count('class="marked"') == 2
+    assert re.findall(r"</span>([.,])</span>", page) == [".", ",", "."]  # the last in the last piece of a long one
+    assert re.findall(r'class="marked">([^<])', page) == ["("]
+    assert page.count('class="marked"') == 3
     assert not re.search(r"[.,]</span>[.,]", page)

@@ -1,6 +1,10 @@
 """From symptom to lever: every row leads to its law and to a section with a figure, and nothing is asked in vain."""
 
+import csv
+import json
 import re
+from itertools import groupby
+from statistics import median
 
 import pytest
 from bs4 import BeautifulSoup
@@ -9,6 +13,9 @@ from building import ROOT
 from replay import executed
 
 PAGE = ROOT / "book" / "symptoms.ipynb"
+FILES = ROOT / "tests" / "evidence" / "files"
+TABLES = {"guess-ahead", "worked-example-2-048-gpus-for-three-teams"}  # show their cases in a table
+HEAPS = ("GEMMs", "other", "NCCL", "nothing")
 SYMPTOMS = [
     "low-mfu", "a-slow-all-reduce", "jitter", "a-step-that-got-slower", "out-of-memory", "a-slow-first-token",
     "tokens-that-stutter", "low-goodput", "a-full-queue", "throttling", "an-expensive-token",
@@ -22,7 +29,7 @@ def page(site):
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
 def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_that_was_tried(page, symptom):
-    rows = page.find(id=symptom).select("table tbody tr")
+    rows = page.find(id=symptom).select("div.cell_output table tbody tr")
     assert len(rows) >= 4
     for row in rows:
         measured, suspect, lever, before, after, better = (
@@ -41,17 +48,26 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
 
 
 def test_the_first_table_leads_to_every_symptom(page):
-    assert [a["href"] for a in page.table.select("a")] == [f"#{symptom}" for symptom in SYMPTOMS]
+    (index,) = (table for table in page.select("table") if table.th.get_text(strip=True) == "You see")
+    assert [a["href"] for a in index.select("a")] == [f"#{symptom}" for symptom in SYMPTOMS]
 
 
 def test_every_row_leads_to_a_section_with_a_figure_and_to_its_law(page, site):
+    """In it or in the section around it."""
     pages, wrong = {}, []
-    for row in page.select(", ".join(f"#{symptom} div.output table tbody tr" for symptom in SYMPTOMS)):
+    rows = page.select(", ".join(f"#{symptom} div.cell_output table tbody tr" for symptom in SYMPTOMS))
+    assert len(rows) >= 4 * len(SYMPTOMS)
+    for row in rows:
         at, law = (a["href"] for a in row.select("a"))
         name, _, anchor = at.partition("#")
         pages[name] = pages.get(name) or BeautifulSoup((site / "book" / name).read_text("utf-8"), "html.parser")
         section = pages[name].find(id=anchor)
-        if section is None or not section.select(".cl-explorer, .widget-host, img"):
+        if section is None:
+            wrong.append(f"{at} is not there")
+            continue
+        around = section.find_parent("section")
+        near = [section] + [around] * (around is not None and around.find("h1", recursive=False) is None)
+        if anchor not in TABLES and not any(one.select(".cl-explorer, .widget-host, img") for one in near):
             wrong.append(f"{at} has no figure")
         name, _, anchor = law.partition("#")
         pages[name] = pages.get(name) or BeautifulSoup((site / "book" / name).read_text("utf-8"), "html.parser")
@@ -70,3 +86,52 @@ def test_every_number_of_a_lever_is_computed(site):
         if "text/markdown" in output.get("data", {})
     ]
     assert len(shown) == len(SYMPTOMS)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return "\n".join("".join(cell["source"]) for cell in json.loads(PAGE.read_text("utf-8"))["cells"])
+
+
+def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
+    """Each microsecond belongs to the first heap that has something running in it."""
+    rows = list(csv.DictReader((FILES / "kineto_step.csv").read_text("utf-8").splitlines()))
+    step, *ran = (row for row in rows if row["step"] == "5")
+    whole, names = int(step["length_us"]), dict(zip(("gemm", "other", "nccl"), HEAPS, strict=False))
+    does = [HEAPS.index("nothing")] * whole
+    for row in ran:
+        start, heap = int(row["start_us"]), HEAPS.index(names[row["kind"]])
+        for at in range(start, min(start + int(row["length_us"]), whole)):
+            does[at] = min(does[at], heap)
+    found = {name: does.count(i) / 1e3 for i, name in enumerate(HEAPS)}
+    assert f"STEP_5 = {json.dumps(found)}" in text
+    gaps = [len(list(run)) for heap, run in groupby(does) if HEAPS[heap] == "nothing"]
+    short, long = ([gap for gap in gaps if low <= gap < high] for low, high in ((50, 1000), (5000, whole)))
+    assert f"Here there are {len(gaps):,}." in text
+    assert f"The four above 5 ms hold {sum(long) / 1e3:.0f} ms; {len(short)} between 50" in text
+    assert f"hold {sum(short) / 1e3:.0f} of the {sum(gaps) / 1e3:.0f}, and" in text
+    assert len(long) == 4
+    after = median(int(row["after_launch_us"]) for row in ran if row["after_launch_us"])
+    assert f"began less than {after:.0f} µs after their launch" in text
+    assert f"each of the {len(ran):,} kernels" in text
+    five, six = ([int(r["length_us"]) for r in rows if r["step"] == n and r["kind"] == "nccl"] for n in "56")
+    grown = [(a, b) for a, b in zip(five, six, strict=True) if b > 2 * a]
+    assert [f"{sum(ends) / len(ends) / 1e3:.0f}" for ends in zip(*grown, strict=True)] == ["3", "6"]
+    assert (len(grown), round(sum(six) / 1e3 - sum(five) / 1e3)) == (3, 10)
+
+
+def test_the_published_logs_are_those_of_their_files(text):
+    pair = list(csv.DictReader((FILES / "kineto_pair.csv").read_text("utf-8").splitlines()))
+    for rank, start, length in (("0", 1_067_035, 36_158), ("1", 1_089_363, 13_838)):
+        assert {"rank": rank, "start_us": str(start), "length_us": str(length)} in pair
+        shown = f"rank {rank}   {start / 1e3:.1f} ms  {(start + length) / 1e3:.1f} ms  {length / 1e3:.1f} ms"
+        assert shown in text
+    for line in (FILES / "nccl_pair.log").read_text("utf-8").splitlines():
+        if re.match(r" +(33554432|134217728) ", line):
+            size, *_, time, algbw, busbw = line.split()[:8]
+            assert re.search(rf"{size} +{time} +{algbw} +{busbw}\n", text), line
+    said = json.loads((FILES / "vllm_bench.json").read_text("utf-8"))
+    for name in ("num_prompts", "duration", "mean_ttft_ms", "std_ttft_ms", "mean_tpot_ms", "p99_itl_ms"):
+        assert re.search(rf"{name} +{said[name]:.3g}\b", text), name
+    for name in ("total_input_tokens", "total_output_tokens"):
+        assert re.search(rf"{name} +{said[name]}\n| {said[name]} ", text), name

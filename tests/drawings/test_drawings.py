@@ -11,6 +11,7 @@ import test_drawings_operations as operations
 import test_drawings_operations_schedule as schedule
 import test_drawings_parallelism_exchanges as exchanges
 import test_drawings_parallelism_shards as shards
+import test_drawings_pipeline as pipeline
 import test_drawings_post_training as post_training
 import test_drawings_power as power
 import test_drawings_roofline as roofline
@@ -33,6 +34,7 @@ ROOMS = {
     schedule: {},
     exchanges: {},
     shards: {"box": 7.0, "edge": 7.0, "tall": 4},  # small tiles, which hold one or two words
+    pipeline: {},
     post_training: {},
     power: {"edge": 6.4},
     roofline: {},

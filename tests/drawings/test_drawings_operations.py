@@ -155,7 +155,7 @@ def test_waves_are_as_wide_as_their_servers_and_as_full_as_the_bug_is_likely():
 
 def test_a_load_test_ends_a_bad_server_where_it_shows():
     ends = [box.x + 2 for box in of(SCENES["load test"], Box) if box.kind == "lost"]
-    assert ends == pytest.approx([4 + 392 * t / 60 for t in (1, 30)])
+    assert ends == pytest.approx([1 + 398 * t / 60 for t in (1, 30)])
     assert "1 show it within the 24 h of the test, 1 does not" in SCENES["load test"].alt
 
 

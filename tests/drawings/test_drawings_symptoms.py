@@ -1,18 +1,26 @@
-"""Drawings of the symptoms: a row is a link, a lever does something, and its bar is as long as it is good."""
+"""Drawings of the symptoms: a row is a link, a lever does something, and its mark stands where its gain is."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
 from drawings import symptoms as drawn
-from explorable import Box
+from explorable import Box, Label
 
 BUBBLE = drawn.Lever(
-    "nothing, at both ends", "nsys profile", "bubble", "step.ipynb#the-bubble", "parallelism.bubble_fraction",
+    "nothing, at both ends", "nsys profile", "bubble", "pipeline.ipynb#the-bubble", "parallelism.bubble_fraction",
     "four chunks a stage", "39.7%", "42.4%", 1.07, (0.91, 1.12),
 )  # fmt: skip
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
-SCENES = {"sizes": drawn.sizes(LEVERS, 6)}
+LATE = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("nothing", 0.2), ("GEMMs", 1.0), ("sends", 0.1)]]
+BARS = {"one": {"passes": (0.093, "ochre"), "own prompt": (0.039, "compute")}, "two": {"passes": (0.331, "ochre")}}
+SCENES = {
+    "sizes": drawn.sizes(LEVERS, 6),
+    "heaps": drawn.heaps(BARS),
+    "as seen": drawn.who_waits(LATE, seen=True),
+    "as it is": drawn.who_waits(LATE, seen=False),
+}
 
 
 @pytest.mark.parametrize("times", [1.0, 0.84, float("nan")])
@@ -23,7 +31,7 @@ def test_a_lever_that_makes_nothing_better_is_refused(times):
 
 def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formula():
     *_, cheap = LEVERS._repr_markdown_().splitlines()
-    assert "[bubble](step.ipynb#the-bubble)" in cheap
+    assert "[bubble](pipeline.ipynb#the-bubble)" in cheap
     assert "[law](#clusterlab.parallelism.bubble_fraction)" in cheap
     assert r"at \$5.50" in cheap
 
@@ -47,9 +55,37 @@ def test_ends_are_raised_with_a_large_gain_and_cut_at_what_the_lever_can_give():
         replace(doubled, most=2.0)
 
 
-def test_bars_are_sorted_and_logarithmic_and_end_at_sixteen():
-    widths = [part.width for part in SCENES["sizes"].parts if isinstance(part, Box)]
-    assert widths[0] / widths[1] == pytest.approx(2 / 0.0976, rel=1e-3)  # log2 of 4 and of 1.07
-    assert SCENES["sizes"].alt.startswith("128 users on 2 B200s")  # what is read aloud has the order of the bars
-    far = drawn.sizes(drawn.Levers([replace(BUBBLE, times=t) for t in (16, 1000)]), 2)
-    assert len({part.width for part in far.parts if isinstance(part, Box)}) == 1
+def test_a_case_is_folded_behind_its_lever():
+    shown = drawn.Levers([replace(BUBBLE, case="32 microbatches at $1"), BUBBLE])._repr_markdown_().splitlines()
+    assert r"four chunks a stage<details><summary>the case</summary>32 microbatches at \$1</details> |" in shown[2]
+    assert "details" not in shown[3]
+
+
+def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested_is_grey():
+    rows = [replace(BUBBLE, times=t, own=True, basis=b) for t, b in ((2.0, ""), (4.0, "untested"), (1000.0, ""))]
+    boxes = [part for part in drawn.sizes(drawn.Levers(rows), 3).parts if isinstance(part, Box)]
+    bands, marks = ([part for part in boxes if (part.width == 5) == mark] for mark in (False, True))
+    assert [mark.kind for mark in marks] == ["compute", "grey", "compute"]
+    for band, mark in zip(bands, marks[:2], strict=True):
+        assert band.x < mark.x + mark.width / 2 < band.x + band.width
+    a, b, c = (mark.x for mark in marks)
+    assert (b - a) / (c - a) == pytest.approx(math.log(2) / math.log(20))  # the last is cut at 40
+    alone = drawn.sizes(drawn.Levers([replace(BUBBLE, sure=(1.0, 1.0))]), 1)
+    assert len([part for part in alone.parts if isinstance(part, Box)]) == 1  # a sum has no band
+
+
+def test_levers_stand_in_the_order_of_their_table_and_are_read_aloud_with_their_ends():
+    assert SCENES["sizes"].alt.startswith("four chunks a stage: 1.07 times (0.974 to 1.2): may be nothing; 128 users")
+
+
+def test_a_profile_shows_a_rank_that_waits_as_one_that_sends():
+    assert SCENES["as seen"].alt.startswith("rank 0: GEMMs 1 s, NCCL 300 ms; rank 1: nothing 200 ms")
+    assert "waits 200 ms, sends 100 ms" in SCENES["as it is"].alt
+    orange = [part for part in SCENES["as seen"].parts if isinstance(part, Box) and part.kind == "wire"]
+    assert [round(part.width / orange[1].width, 3) for part in orange] == [3, 1]
+
+
+def test_heaps_are_on_one_scale_and_name_below_what_has_no_room():
+    boxes = [part for part in SCENES["heaps"].parts if isinstance(part, Box)]
+    assert [part.width for part in boxes] == pytest.approx([400 * t / 0.331 for t in (0.093, 0.039, 0.331)])
+    assert "own prompt 39 ms" in [part.text for part in SCENES["heaps"].parts if isinstance(part, Label)]

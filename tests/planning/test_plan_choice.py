@@ -18,6 +18,7 @@ from clusterlab.planning import (
     least_memory,
     outcome,
     plan,
+    search_layouts,
     serve,
 )
 from clusterlab.planning.choice import candidates
@@ -25,6 +26,12 @@ from clusterlab.units import MW, day, fmt
 from planned import ASKED, EIGHT, FEW, H100, LLAMA, adds_up
 
 LLAMA_SMALL = replace(LLAMA, global_batch=1024)
+PIECES = [  # of a sequence, in the best of all layouts
+    ("Llama 3.1 8B", 512, 512, 1),
+    ("Llama 3.1 70B", 8192, 1024, 2),
+    ("Llama 3.1 405B", 32768, 1024, 4),
+    ("Llama 3.1 405B", 65536, 1024, 8),
+]
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +184,21 @@ def test_one_more_server_is_planned_and_saves_no_more_than_there_is():
 
 
 def test_where_the_batch_is_shared_out_more_accelerators_are_slower():
-    made = plan(LLAMA_SMALL, Site("H100 SXM", gpus=16384), draws=10)
+    """With finer cuts a step still gets shorter; twice the failures take more than that."""
+    made = plan(LLAMA_SMALL, Site("H100 SXM", gpus=65536), draws=10)
     assert made.binding.time > 0
-    more = plan(LLAMA_SMALL, Site("H100 SXM", gpus=int(16384 + made.binding.gpus)), draws=10)
+    more = plan(LLAMA_SMALL, Site("H100 SXM", gpus=int(65536 + made.binding.gpus)), draws=10)
     assert more.outcome.time - made.outcome.time == pytest.approx(made.binding.time)
+
+
+@pytest.mark.parametrize(("model", "gpus", "batch", "pieces"), PIECES)
+def test_no_cut_of_a_sequence_that_the_search_leaves_out_is_faster(model, gpus, batch, pieces):
+    """As many pieces as there are accelerators for a sequence lose nothing against every number up to sixteen."""
+    run, site = Training(model, 1e12, global_batch=batch), Site("H100 SXM", gpus=gpus)
+    found = search_layouts(run, site)
+    each = [search_layouts(run, replace(site, layout={"cp": c})).step.time for c in (1, 2, 4, 8, 16)]
+    assert found.best().cp == pieces
+    assert np.min(found.step.time) == min(np.min(times) for times in each if times.size)
 
 
 def test_what_binds_is_said_in_words(table):

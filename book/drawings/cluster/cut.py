@@ -28,34 +28,33 @@ def cut(layout: Layout, layers: int, texts: int) -> Scene:
     gpus, servers, copies = int(layout.tp), int(layout.pp), int(layout.dp)
     each, read = -(-layers // servers), texts // copies
     parts: list[Part] = [
-        Box(4, _TOP, 92, _HIGH, kind="ink"),
-        Box(47, _TOP + 6, 6, _HIGH - 12, kind="nvlink", solid=True),
+        Box(1, _TOP, 92, _HIGH, kind="ink"),
+        Box(44, _TOP + 6, 6, _HIGH - 12, kind="nvlink", solid=True),
     ]
     down = (_HIGH - 8) / -(-gpus // 2)
     parts += [
-        Box(10 + 47 * (i % 2), _TOP + 6 + down * (i // 2), 33, down - 4, kind="compute", solid=True)
-        for i in range(gpus)
+        Box(7 + 47 * (i % 2), _TOP + 6 + down * (i // 2), 33, down - 4, kind="compute", solid=True) for i in range(gpus)
     ]
     pitch = _HIGH / servers
     parts += [Box(142, _TOP + pitch * i, 56, pitch - 2, kind="compute", solid=i == 0) for i in range(servers)]
     parts.append(Arrow(205, _TOP, 205, _TOP + _HIGH, kind="wire"))
-    across, row = 160 / _ROW, _HIGH / -(-copies // _ROW)
+    across, row = 164 / _ROW, _HIGH / -(-copies // _ROW)
     bars = [(236 + across * (i % _ROW), _TOP + row * (i // _ROW)) for i in range(copies)]
     parts += [Box(x, y, across - 1.6, row - 7, kind="compute", solid=i == 0) for i, (x, y) in enumerate(bars)]
     # From the corners of a picture to its place in the next.
     parts += [
         Arrow(x0, y0, x1, y1, kind="ink", heads=0)
         for x0, y0, x1, y1 in (
-            (96, _TOP, 142, _TOP),
-            (96, _TOP + _HIGH, 142, _TOP + pitch - 2),
+            (93, _TOP, 142, _TOP),
+            (93, _TOP + _HIGH, 142, _TOP + pitch - 2),
             (211, _TOP, 236, _TOP),
             (211, _TOP + _HIGH, 236, _TOP + row - 7),
         )
     ]
     told = (
-        (50, f"{gpus} GPUs", "cut each layer"),
+        (49.5, f"{gpus} GPUs", "cut each layer"),
         (170, f"{_TIMES} {servers} servers", f"{each} layers each"),
-        (316, f"{_TIMES} {copies} copies", f"{read} texts each"),
+        (318, f"{_TIMES} {copies} copies", f"{read} texts each"),
     )
     for x, above, below in told:
         parts += [Label(x, 9, above, strong=True), Label(x, _TOP + _HIGH + 14, below)]

@@ -44,6 +44,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server",)},
         "a model cut over GPUs and racks",
     ),
+    "pipeline": (
+        {"GPU": ("stack",), "fabric": ("server", "leaf")},
+        "servers one behind the other, and the memory of their GPUs",
+    ),
     "step": (
         {
             "GPU": ("die", "stack"),

@@ -239,5 +239,5 @@ def _said(one: Size) -> tuple[str, str, list[Part]]:
     else:
         drawn = "each square 256 GPUs" if one.gpus > 256 * _DRAWN_RACKS else "each block a rack of 32"
         title, facts = f"A site: {one.gpus:,} GPUs", f"{one.racks:,} racks on {one.switches:,} switches; {drawn}"
-        beside = [(0, 50, f"{fmt(one.power, 'W')} in"), (268, 50, "out again, as heat")]
-    return title, facts, [Label(x, y, text, "start") for x, y, text in beside]
+        beside = [(0, 50, f"{fmt(one.power, 'W')} in"), (400, 50, "out again, as heat")]
+    return title, facts, [Label(x, y, text, "end" if x == 400 else "start") for x, y, text in beside]

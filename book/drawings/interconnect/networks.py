@@ -56,7 +56,7 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
     up = tree.spine_cables // tree.leaves
     down = radix - up
     places: dict[str, list[float]] = {}
-    tops = {"core": 0, "spine": 76, "leaf": 152} if tree.cores else {"spine": 38, "leaf": 152}
+    tops = {"core": 0, "spine": 76, "leaf": 152} if tree.cores else {"spine": 0, "leaf": 114}
     counts = {"core": tree.cores, "spine": tree.spines, "leaf": tree.leaves}
     wide, left, room = 34, 68, 332
     for tier in tops:
@@ -67,25 +67,26 @@ def fat_tree(tree: FatTree, radix: int) -> Scene:
         bottom, top = ("leaf", "spine") if where == "leaf" else ("spine", "core")
         ends = places[bottom][low], tops[bottom], places[top][high], tops[top] + 24
         parts.append(Arrow(*ends, kind="network", heads=0))
-    left_over = tree.host_cables
+    left_over, below = tree.host_cables, tops["leaf"] + 24
     for x in places["leaf"]:
         here, left_over = min(down, left_over), left_over - min(down, left_over)
         for i in range(here):
             at = x + (i - (here - 1) / 2) * min(10, 38 / here)
-            parts += [Arrow(x, 176, at, 196, kind="ink", heads=0), Box(at - 2, 196, 4, 14, kind="compute", solid=True)]
+            parts += [Arrow(x, below, at, below + 20, kind="ink", heads=0)]
+            parts += [Box(at - 2, below + 20, 4, 14, kind="compute", solid=True)]
     for tier, y in tops.items():
         plural = "leaves" if tier == "leaf" else f"{tier}s"
         parts.append(Label(0, y + 12, f"{counts[tier]} {plural}", "start"))
         parts += [Box(x - wide / 2, y, wide, 24, kind="network", solid=tier == "leaf") for x in places[tier]]
-    parts.append(Label(0, 203, f"{tree.host_cables} GPUs", "start"))
+    parts.append(Label(0, below + 27, f"{tree.host_cables} GPUs", "start"))
     tail = f"a leaf has {down} down and {up} up."
     cores = f" and {tree.cores} cores" if tree.cores else ""
-    parts.append(Label(200, 228, f"{radix} ports a switch; {tail}"))
+    parts.append(Label(200, below + 52, f"{radix} ports a switch; {tail}"))
     alt = (
         f"A fat tree of {tree.host_cables} hosts on {tree.leaves} leaves{',' if cores else ' and'} {tree.spines} "
         f"spines{cores} of {radix} ports each: {tail}"
     )
-    return Scene(400, 238, parts, alt=alt)
+    return Scene(400, below + 62, parts, alt=alt)
 
 
 def offers(gets: Mapping[tuple[str, str], tuple[float, float]]) -> Scene:
@@ -142,7 +143,7 @@ def torus(side: int) -> Scene:
     """
     if side not in (4, 6, 8):
         raise ValueError(f"side must be 4, 6 or 8, got {side!r}")
-    pitch, chip, left, top = 176 / side, 84 / side, 34, 30
+    pitch, chip, left, top = 176 / side, 84 / side, 34, 16
     at = [chip / 2 + pitch * i for i in range(side)]
     half, end = side // 2, at[-1] + chip / 2
     parts: list[Part] = []

@@ -48,7 +48,7 @@ _STYLE = """
 html[data-theme] .bd-content div.cell_output .text_html:has(div.cl-signals) { background: none; color: inherit; padding: 0; }
 .cl-signals legend { float: left; padding: 0; margin: 0 0.9em 0 0; font-size: 1em; width: auto; font-weight: 600; }
 .cl-signals label { white-space: nowrap; margin: 0; }
-.cl-signals .cl-list { max-height: 34rem; overflow: auto; padding-right: 0.4em; }
+.cl-signals .cl-list { max-height: 34rem; overflow: auto; }
 .cl-signals .cl-list > div { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: 0.25em 0; }
 .cl-signals summary { cursor: pointer; overflow-wrap: anywhere; }
 .cl-signals summary b { margin-right: 0.5em; }
@@ -59,7 +59,7 @@ html[data-theme] .bd-content div.cell_output .text_html:has(div.cl-signals) { ba
 .cl-urgency-2 { --cl-u: light-dark(#1a64bd, #73b6fa); }
 .cl-urgency-3 { --cl-u: light-dark(#5b5b5b, #a4a4a4); }
 @media (max-width: 40rem) { .cl-signals summary i { float: none; margin: 0 0.4em 0 0; } }
-@media print { .cl-signals .cl-list { max-height: none; } }
+@media print { .cl-signals fieldset { display: none; } .cl-signals .cl-list { max-height: none; } }
 .cl-signals :is(dt, dd) { margin: 0; }
 .cl-signals dt { font-weight: 600; }
 """
@@ -119,7 +119,7 @@ def load_test(shows: Sequence[float], end: float, span: float) -> Scene:
     >>> load_test([3600, 7200, 90000, float("inf")], 86400, 96 * 3600).alt
     'Of 4 servers 3 are bad: 2 show it within the 24 h of the test, 1 does not.'
     """
-    left, right, top = 4.0, 396.0, 24.0
+    left, right, top = 1.0, 399.0, 24.0
     pitch = min(9.0, 150.0 / len(shows))
     per, bottom = (right - left) / span, top + pitch * len(shows)
     drawn: list[Part] = []
@@ -128,7 +128,7 @@ def load_test(shows: Sequence[float], end: float, span: float) -> Scene:
         y, until = top + pitch * i, min(time, span)
         drawn.append(Box(left, y, until * per, pitch * 0.75, kind="compute" if time > span else "waste"))
         if time <= span:
-            drawn.append(Box(left + until * per - 2, y - 1, 4, pitch * 0.75 + 2, kind="lost", solid=True))
+            drawn.append(Box(max(left + until * per - 2, 0), y - 1, 4, pitch * 0.75 + 2, kind="lost", solid=True))
     drawn.append(Box(left + end * per - 0.75, top - 6, 1.5, bottom - top + 10, kind="ink", solid=True))
     anchor = "end" if end * per > 250 else "start"
     shift = -6 if anchor == "end" else 6

@@ -2,7 +2,7 @@
 
 from .atlas import FLEET_RESULTS, RESULTS, Atlas, Cell, FleetCell, run_chunk, sweep
 from .building import Building, Fabric, Supply, yearly_cost
-from .choice import Plan, compare_plans, least_memory, plan
+from .choice import Plan, compare_plans, least_memory, plan, search_layouts
 from .fits import Fit, Fitting, fitting
 from .fleet import FLEET_METRICS, Fleet, serve
 from .loops import LoopPlan, PostTraining, loops_by_size, plan_loop
@@ -42,4 +42,5 @@ __all__ = [
     "page", "Cell", "Atlas", "RESULTS", "run_chunk", "sweep", "Stack", "STACKS", "StackMatch", "match_stack", "stack",
     "record_of", "plausible_stacks", "mixture", "mixture_interval", "not_named", "not_timed", "FleetCell", "run_of",
     "FLEET_RESULTS", "PostTraining", "LoopPlan", "plan_loop", "loops_by_size", "Fit", "Fitting", "fitting",
+    "search_layouts",
 ]  # fmt: skip

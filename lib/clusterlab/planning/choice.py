@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import failures
-from ..catalogue import Machine
+from ..catalogue import Machine, Software
 from ..model import PRECISIONS, Layout, parameters, training_flops
 from ..parallelism import Search, axes, search
 from ..quantities import Amount, Bytes, Count
@@ -359,15 +359,27 @@ def _sizes(training: Training, site: Site, chips: Machine, scenario: Scenario) -
 _MOST_LAYOUTS = 300_000  # that one search looks at: more at once would fill the memory, fewer take longer in all
 
 
+def _pieces(training: Training, gpus: float) -> list[int]:
+    """Into how many pieces a sequence may be cut: down to 4,096 tokens, and finer where its batch is short.
+
+    That's into as many pieces as there are accelerators for each sequence of the batch. With more of them a replica has
+    more sequences than it has accelerators to a piece, so every stage is busy, and larger pieces would do.
+    """
+    most = max(training.sequence / 4096, gpus / training.global_batch, 1)
+    return [c for c in range(1, 17) if training.sequence % c == 0 and c <= most]
+
+
 def axes_of_plan(training: Training, site: Site, chips: Machine, sizes: list[int]) -> tuple[list[int], dict[str, list]]:
     """The first of these sizes that one search takes together, and the values of its axes."""
     fused = site.stack_on(chips.name).fused_attention
+    pieces = [_pieces(training, n) for n in sizes]
+    alike = next((i for i, some in enumerate(pieces) if some != pieces[0]), len(sizes))
     for count in (64, 16, 4, 1):
-        now = sizes[:count]
+        now = sizes[: min(count, alike)]
         usual = axes(training.model, chips, training.workload, gpus=now)
         some: dict[str, list] = {"chunks": [1, 2, 4, 8], "zero": [1] if training.model.experts else [1, 3]}
         some |= {"microbatch": [b for b in (1, 2) if b in usual["microbatch"]]}
-        some |= {"cp": [c for c in usual["cp"] if c == 1 or training.sequence / c >= 4096]}
+        some |= {"cp": [c for c in usual["cp"] if c in pieces[0]]}
         some |= {"recompute": ["none", "full"] if fused else ["none", "selective", "full"]}
         some |= site.fixed
         if math.prod(len(values) for values in (usual | some).values()) <= _MOST_LAYOUTS:
@@ -529,18 +541,18 @@ def _does_not_fit(training: Training, site: Site) -> InfeasibleError:
     if nearest:
         why = f"no layout of {what} fits and divides the batch"
         if site.gpus:
-            why += f": {_short(training, site, chips)}"
+            why += f": {_short(training, site)}"
         return InfeasibleError(f"{why}; the nearest that does: gpus {nearest:,}", {"gpus": nearest})
     if site.layout:
         given = ", ".join(f"{axis} {value}" for axis, value in site.layout.items())
-        short = f": {_short(training, site, chips)}" if site.gpus else ""
+        short = f": {_short(training, site)}" if site.gpus else ""
         return InfeasibleError(f"no layout of {what} fits with {given} fixed{short}; leave some of them free")
     return InfeasibleError(f"no layout of {what} fits, with any number up to {_MOST_GPUS:,}; take one with more memory")
 
 
-def _short(training: Training, site: Site, chips: Machine) -> str:
+def _short(training: Training, site: Site) -> str:
     """What keeps every layout of so many accelerators from running: memory, or what does not divide."""
-    if short := _leanest(training, site, chips).short:
+    if short := search_layouts(training, replace(site, accelerator=site.accelerators[0])).short:
         return short
     batch = f"{training.global_batch:,.0f} sequences" if training.global_batch else "its sequences"
     return f"none cuts {batch} and {training.model.layers:.0f} layers into {site.gpus:,.0f} equal parts"
@@ -566,16 +578,34 @@ def least_memory(training: Training, site: Site) -> Bytes:
     >>> fmt(least_memory(Training("Llama 3.1 405B", 15e12), Site("H100 SXM", gpus=64)), "B")
     '119 GB'
     """
+    return float(search_layouts(training, replace(site, memory=1.0)).least)
+
+
+def search_layouts(training: Training, site: Site, software: Software | None = None) -> Search:
+    """Search the layouts of one number of accelerators as :func:`plan` does, which takes the fastest.
+
+    Parameters
+    ----------
+    training
+        The model, its sequence and batch.
+    site
+        With an accelerator and ``gpus``; ``layout`` fixes axes, ``memory`` is what a layout may need.
+    software : optional
+        In place of the site's own.
+
+    Returns
+    -------
+    Search
+
+    Examples
+    --------
+    >>> run = Training("Llama 3.1 405B", 15.6e12, global_batch=2048)
+    >>> [search_layouts(run, Site("H100 SXM", gpus=n)).best().cp for n in (16384, 65536)]
+    [2.0, 4.0]
+    """
     if site.accelerator is None or site.gpus is None:
         raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
-    found = _leanest(training, replace(site, memory=1.0), machine_of(site.accelerator, site))
-    return float(found.least)
-
-
-def _leanest(training: Training, site: Site, chips: Machine) -> Search:
-    """The search of a site's layouts, which where none fits says the leanest."""
-    assert site.gpus is not None
-    gpus, software = int(site.gpus), site.stack_on(chips.name)
+    chips, gpus = machine_of(site.accelerator, site), int(site.gpus)
+    software, room = software or site.stack_on(chips.name), site.room(chips.hbm_capacity)
     _, values = axes_of_plan(training, site, chips, [gpus])
-    room = site.room(chips.hbm_capacity)
     return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)

@@ -12,12 +12,12 @@ import numpy as np
 
 from ..catalogue import SOFTWARE, Machine, link
 from ..model import Layout
-from ..parallelism import Footprint, Search, Step, footprint, search, step
+from ..parallelism import Footprint, Search, Step, footprint, step
 from ..quantities import Bytes, Seconds
 from ..records import Explained, Rows
 from ..units import fmt
 from .building import machine_of
-from .choice import axes_of_plan
+from .choice import search_layouts
 from .mixtures import mixture
 from .scenario import Site, Training
 from .stacks import plausible_stacks
@@ -120,7 +120,7 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
     site.refuse_more_memory()
     chips = machine_of(site.accelerator, site)
     room = site.room(chips.hbm_capacity)
-    found = _searched(training, site, chips, room, on_host=False)
+    found = search_layouts(training, site)
     software = site.stack_on(chips.name)
     fits = []
     for i in _fastest_of_each_cut(found)[:most]:
@@ -128,7 +128,7 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
         held = footprint(training.model, training.workload, layout, software=software)
         fits.append(Fit(layout, _timed(training, site, chips, layout), held))
     ran = int(found.memory.size)
-    offloaded = _best_offloaded(training, site, chips, room)
+    offloaded = _best_offloaded(training, site, chips)
     return Fitting(training, chips, room, found.considered, ran, tuple(fits), offloaded, found.short)
 
 
@@ -140,15 +140,6 @@ def _timed(training: Training, site: Site, chips: Machine, layout: Layout) -> St
         return timed
     mixed = mixture([step(*run, software=SOFTWARE[name]) for name in plausible_stacks(chips.name, year=PLANNED)])
     return replace(timed, spread_low=mixed.low / timed.time, spread_high=mixed.high / timed.time)
-
-
-def _searched(training: Training, site: Site, chips: Machine, room: Bytes, *, on_host: bool) -> Search:
-    assert site.gpus is not None
-    software, gpus = site.stack_on(chips.name), int(site.gpus)
-    if on_host:  # a rank holds neither moments nor FP32 weights
-        software = replace(software, optimizer_bytes=0.0)
-    _, values = axes_of_plan(training, site, chips, [gpus])
-    return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)
 
 
 def _fastest_of_each_cut(found: Search) -> list[int]:
@@ -163,12 +154,12 @@ def _fastest_of_each_cut(found: Search) -> list[int]:
     return list(first.values())
 
 
-def _best_offloaded(training: Training, site: Site, chips: Machine, room: Bytes) -> Fit | None:
+def _best_offloaded(training: Training, site: Site, chips: Machine) -> Fit | None:
     """The fastest layout with the optimizer on the host, by its step and what crosses; None where none fits either."""
-    found = _searched(training, site, chips, room, on_host=True)
+    software = site.stack_on(chips.name)
+    found = search_layouts(training, site, replace(software, optimizer_bytes=0.0))  # nor has a rank FP32 weights
     if not found.memory.size:
         return None
-    software = site.stack_on(chips.name)
     rate = link("PCIe 4.0 x16" if chips.efficiency.generation in _OLDER else HOST_LINK).bandwidth
     best: Fit | None = None
     for i in _fastest_of_each_cut(found)[:20]:

@@ -108,7 +108,7 @@ class Fleet(Building, Supply, Result):
             ("racks", counted(self.racks)),
             ("switches", f"{counted(self.fabric.switches)} {self.fabric.name}"),
         ]
-        said = {"speed": "speed, replicas full"}
+        said = {"speed": "speed, replicas full", "first_token": "first token, no queue"}
         others = {name: one for name, one in self.intervals.items() if name not in _COUNTS}
         rows += [(said.get(name, words(name)), one.with_interval) for name, one in others.items()]
         return rows + ([("binds", words(self.binding.name))] if self.binding else [])

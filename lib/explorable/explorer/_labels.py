@@ -79,15 +79,16 @@ class Side:
 
 
 def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list[Side]:
-    """The side of each point at which its label covers least of the curves: what a telephone has room for, all have."""
+    """The side of each point at which its label covers least: what a telephone has room for, all have."""
     if not (table.x and table.y):
         return [Side(1, 0)] * len(table.first.points)
     grid, names = _placed(table.x, table.grid), len(table.first.curves)
     codes = table.curves[table.records[start, :names].astype(int)] if names else np.zeros((0, grid.size))
     curves = np.where(codes == NONE, np.nan, _placed(table.y, codes))
     found: list[Side] = []
-    taken: list[_Box] = []
-    for label, (x, y) in zip(table.first.points, _points(table, start), strict=True):
+    points, rules = _points(table, start)
+    taken = [_Box(x - 2000 / size[0], x + 2000 / size[0], 0, 1000) for x in rules]
+    for label, (x, y) in zip(table.first.points, points, strict=True):
         order = _SIDES if x <= 500 else [_SIDES[1], _SIDES[0], *_SIDES[2:]]
         ways = [Side(*side, far) for far in _FAR for side in order]
         boxes = [way.box(x, y, label, size) for way in ways]
@@ -104,13 +105,15 @@ def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list
     return found
 
 
-def _points(table: Table, start: int) -> list[tuple[float, float]]:
-    """Places of the points of a row."""
+def _points(table: Table, start: int) -> tuple[list[tuple[float, float]], list[float]]:
+    """Places of the points of a row, and of its rules."""
     assert table.x is not None
     assert table.y is not None
     first = len(table.first.curves) + len(table.first.readouts)
-    codes = table.records[start, first : first + 2 * len(table.first.points)].reshape(-1, 2).tolist()
-    return [(table.x.place(x), table.y.place(y)) for x, y in codes]
+    last = first + 2 * len(table.first.points)
+    codes = table.records[start, first:last].reshape(-1, 2).tolist()
+    rules = table.records[start, last : last + len(table.first.rules)].tolist()
+    return [(table.x.place(x), table.y.place(y)) for x, y in codes], [table.x.place(x) for x in rules if x != NONE]
 
 
 def _crossed(grid: np.ndarray, curves: np.ndarray, box: _Box) -> int:

@@ -399,8 +399,8 @@ function render({ model, el }) {
       const label = ruleTags[i], w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of") ? w : 0;
       if (px >= 0) taken.push([px - left, px + w - left, 1000 - up * label.offsetHeight * (1 + i), 1000]);
     });
-    namePoints(lines, xs, across, up, taken);
     for (const px of sheer) if (px >= 0) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
+    namePoints(lines, xs, across, up, taken);
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
       const i = Number(tag.dataset.curve), half = across * ((tag.wide ??= tag.offsetWidth) / 2 + 3), h = 17 * up, own = lines[i];

@@ -1,0 +1,85 @@
+"""Drawings of pipelines and memory: what is drawn is what the law or the record says, and every text has its room."""
+
+import re
+
+import numpy as np
+import pytest
+
+from clusterlab.model import Layout, Workload, transformer
+from clusterlab.parallelism import footprint, simulate_pipeline
+from clusterlab.units import GB
+from drawings import pipeline as drawn
+from explorable import Arrow, Box, Label
+
+LLAMA8, LLAMA70 = (transformer(f"Llama 3.1 {size}") for size in ("8B", "70B"))
+ONE_WAY = {"DP": {"dp": 8, "zero": 0}, "ZeRO 3": {"dp": 8, "zero": 3}, "TP": {"tp": 8}, "PP": {"pp": 8}}
+RUNS = {
+    "gpipe": simulate_pipeline("gpipe", stages=4, microbatches=8),
+    "1f1b": simulate_pipeline("1f1b", stages=4, microbatches=8),
+    "chunks": simulate_pipeline("interleaved", stages=4, microbatches=8, chunks=2),
+}
+
+
+def held(shape):
+    layouts = {name: Layout(**cut) for name, cut in ONE_WAY.items()}
+    return {
+        name: footprint(shape, Workload(sequence=8192, global_batch=cut.dp * cut.pp), cut)
+        for name, cut in layouts.items()
+    }
+
+
+SCENES = {
+    "memory of 8B": drawn.rank_memory(held(LLAMA8), 80 * GB, most=200 * GB),
+    "memory of 70B": drawn.rank_memory(held(LLAMA70) | {"CP": None}, 80 * GB, most=500 * GB),
+    "memory of 8B, kept or not": drawn.rank_memory(
+        dict(zip(("blocks", "8 chunks", "forward twice", "CP2"), held(LLAMA8).values(), strict=True)),
+        80 * GB,
+        most=110 * GB,
+    ),
+    **{f"{name} at {t}": drawn.pipeline_now(run, t) for name, run in RUNS.items() for t in range(0, 34, 3)},
+}
+
+
+def test_the_stacks_of_memory_are_to_scale():
+    found = held(LLAMA8)
+    scene = drawn.rank_memory(found, 80 * GB, most=200 * GB)
+    boxes = [part for part in scene.parts if isinstance(part, Box) and part.width == 36]
+    for i, one in enumerate(found.values()):
+        here = [box for box in boxes if box.x == 8 + 50.5 * i]
+        assert sum(box.height for box in here) == pytest.approx(one.total * 190 / 200e9, abs=1.5)
+        weights = next(box for box in here if box.kind == "weights")
+        assert weights.height == pytest.approx(one.weights * 190 / 200e9)
+    strong = [part.text for part in scene.parts if isinstance(part, Label) and part.strong]
+    assert len(strong) == sum(one.total <= 80 * GB for one in found.values())
+
+
+def test_a_stack_above_the_picture_is_cut_off_and_goes_on_as_an_arrow_and_one_that_cannot_be_built_is_a_dash():
+    found = {"DP": held(LLAMA70)["DP"], "TP": held(LLAMA70)["TP"], "CP": None}
+    scene = drawn.rank_memory(found, 80 * GB, most=500 * GB)
+    assert found["DP"].total > 1000e9
+    stack = [part for part in scene.parts if isinstance(part, Box) and part.x == 8 and part.width == 36]
+    assert min(box.y for box in stack) == pytest.approx(232 - 190)
+    assert sum(box.height for box in stack) == pytest.approx(190, abs=1)
+    (arrow,) = [part for part in scene.parts if isinstance(part, Arrow) and part.heads]
+    assert (arrow.x0, arrow.x1) == (8 + 18, 8 + 18)
+    assert arrow.y1 < arrow.y0 < 232 - 190
+    assert "CP: cannot be built" in scene.alt
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_the_stages_hold_reaches_what_the_timeline_says(name):
+    run = RUNS[name]
+    most = np.zeros(4)
+    for now in np.arange(0, 34, 0.25):
+        alt = drawn.pipeline_now(run, now).alt
+        most = np.maximum(most, [float(n) for n in re.findall(r"holds ([\d.]+?)[;.]?(?=;|\.$| |$)", alt)])
+    assert most.tolist() == run.in_flight.tolist()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_idle_spans_and_work_fill_the_time(name):
+    run = RUNS[name]
+    idle = np.zeros(4)
+    for stage, start, end in drawn.idle_spans(run):
+        idle[stage] += end - start
+    assert idle == pytest.approx(run.idle)
