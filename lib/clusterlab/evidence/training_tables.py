@@ -182,8 +182,6 @@ def parse_runs(
     """
 
     def use(row: Row) -> list[OpenRow]:
-        if row.text["role"] == "waits":
-            raise ValueError("blocks of its model were in no run that a constant has seen: not scored yet")
         if software is not None and not (software and row.text["software"]):
             row.text["software"] = software
         return open_row(row)
