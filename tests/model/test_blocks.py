@@ -442,8 +442,8 @@ def test_deepseek_v4_has_the_parameters_and_the_cache_that_are_published():
     """284 and 1,600 billion; a checkpoint's tensors without the module that predicts one more token; 1M tokens.
 
     Sources: hebo1221/nano-deepseek-v4, references/DeepSeek-V4-Flash-validation.summary.json (290,942,289,362 logical
-    parameters, 6,610,048,635 of them that module's); a news summary of vLLM's release with V4, whose own text nobody here
-    read: about 9.62 GiB a sequence at 16 bits, 8.7 times less than as in V3.2
+    parameters, 6,610,048,635 of them that module's); a news summary of vLLM's release with V4, whose own text was
+    not read: about 9.62 GiB a sequence at 16 bits, 8.7 times less than as in V3.2
     (https://24-ai.news/en/vijest/2026-04-24/vllm-deepseek-v4-kv-cache-kompresija/).
     """
     flash, pro = transformer("DeepSeek-V4 Flash"), transformer("DeepSeek-V4 Pro")
