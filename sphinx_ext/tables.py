@@ -279,7 +279,7 @@ def _grouped(printed: str | float) -> str:
 
 
 def _number(printed: str | float) -> float | None:
-    if isinstance(printed, bool):
+    if isinstance(printed, bool | list):
         return None
     if not isinstance(printed, str):
         return float(printed)

@@ -199,6 +199,21 @@ def whole(**values: Numeric) -> list[Numeric]:
     return _checked(WHOLE, values)
 
 
+def flags(**values: object) -> None:
+    """Raise a ValueError that names a value which is neither True nor False.
+
+    Examples
+    --------
+    >>> flags(fused=1)
+    Traceback (most recent call last):
+    ...
+    ValueError: fused must be True or False, got 1
+    """
+    for name, value in values.items():
+        if not isinstance(value, bool):
+            raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def choose(options: Mapping[str, Numeric], **values: object) -> Numeric:
     """Return what ``options`` holds under the name given, element by element, or raise a ValueError with the names.
 

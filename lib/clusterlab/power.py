@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -49,7 +48,7 @@ from .quantities import (
     Watts,
     law,
 )
-from .records import Explained, Parts, Predicted, Rows, amounts, summary, words
+from .records import Explained, Parts, Predicted, Rows, amounts, least, pairs_of, summary, words
 
 
 def _floor(count: Amount) -> Amount:
@@ -391,11 +390,11 @@ class EnergyFootprint(Explained):
         """Joules at the meter of the site."""
         return self.it_energy + self.overhead_energy
 
+    _shown: ClassVar = dict.fromkeys(("it_energy", "overhead_energy", "energy"), "MWh") | {"cost": "$"}
+
     def _rows(self) -> Rows:
-        rows = [("", "value")]
-        rows += [(words(n), summary(getattr(self, n), "MWh")) for n in ("it_energy", "overhead_energy")]
-        rows += [("energy", summary(self.energy, "MWh")), ("cost", summary(self.cost, "$"))]
-        return [*rows, ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))]
+        rows = ("carbon", summary(self.carbon / 1000, "t CO2e")), ("water", summary(self.water, "m³"))
+        return [*super()._rows(), *rows]
 
 
 @law
@@ -446,13 +445,7 @@ def energy_footprint(
     """
     it = it_power * duration
     energy = it * pue
-    return EnergyFootprint(
-        it_energy=it,
-        overhead_energy=energy - it,
-        cost=energy * price,
-        carbon=energy * carbon_intensity,
-        water=it * water_usage,
-    )
+    return EnergyFootprint(it, energy - it, energy * price, energy * carbon_intensity, it * water_usage)
 
 
 # --- Heat: what carries it off ---------------------------------------------------------------------------------------
@@ -630,9 +623,7 @@ class Capped(Explained):
         """Work per second relative to that without a cap."""
         return 1 / self.time
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("power", summary(self.power, "W"))]
-        return rows + [(name, summary(getattr(self, name), "%")) for name in ("frequency", "speed", "time", "energy")]
+    _shown: ClassVar = {"power": "W", **dict.fromkeys(("frequency", "speed", "time", "energy"), "%")}
 
 
 @law
@@ -791,10 +782,7 @@ class CappedFleet(Explained):
     power: PositiveWatts  # of all, with their servers
     speed: Number
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("accelerators", summary(np.asarray(self.accelerators).astype(int)[()], ""))]
-        rows += [(name, summary(getattr(self, name), "W")) for name in ("cap", "power")]
-        return [*rows, ("speed", summary(self.speed, "uncapped"))]
+    _shown: ClassVar = {"accelerators": "#", "cap": "W", "power": "W", "speed": "uncapped"}
 
 
 @law
@@ -872,8 +860,7 @@ class Outside(Explained):
         """Share of the time in which it cannot be used alone."""
         return self.warm + self.damp
 
-    def _rows(self) -> Rows:
-        return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in ("warm", "damp", "total"))]
+    _shown: ClassVar = {"warm": "%", "damp": "%", "total": "%"}
 
 
 def outside_envelope(temperature: Celsius, dew: Celsius, *, warmest: Celsius, dampest: Celsius) -> Outside:
@@ -942,10 +929,7 @@ class PowerSwing(Explained):
         """Watts from trough to peak."""
         return self.peak - self.trough
 
-    def _rows(self) -> Rows:
-        rows = [("", "value")]
-        rows += [(name, summary(getattr(self, name), "W")) for name in ("mean", "peak", "trough", "swing")]
-        return [*rows, ("period", summary(self.period, "s")), ("buffer", summary(self.buffer, "J"))]
+    _shown: ClassVar = {**dict.fromkeys(("mean", "peak", "trough", "swing"), "W"), "period": "s", "buffer": "J"}
 
 
 def power_swing(power: Watts, durations: PositiveSeconds) -> PowerSwing:
@@ -1014,14 +998,12 @@ class Capacity(Explained):
     @property
     def count(self) -> Amount:
         """Number of units that fit within all limits."""
-        return reduce(np.minimum, self.counts.values())
+        return least(self.counts)[0]
 
     @property
     def binding(self) -> Numeric:
         """Name of the resource that allows the fewest units (the first, if several do)."""
-        fewest = np.argmin(np.broadcast_arrays(*self.counts.values()), axis=0)
-        names = np.array(list(self.counts))[fewest]
-        return str(names) if np.ndim(names) == 0 else names
+        return least(self.counts)[1]
 
     def _rows(self) -> Rows:
         rows = [("resource", "count")]
@@ -1059,14 +1041,8 @@ def capacity(**resources: tuple[Amount, Number]) -> Capacity:
     space         6
     all           3
     """
-    if not resources:
-        raise ValueError("capacity needs at least one resource, as name=(limit, use of one)")
     counts = {}
-    for name, pair in resources.items():
-        try:
-            limit, use = pair
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be a pair (limit, use of one), got {pair!r}") from None
+    for name, limit, use in pairs_of("capacity needs at least one resource", "limit, use of one", resources):
         (limit,) = nonnegative(**{f"{name} limit": limit})
         (use,) = positive(**{f"{name} use": use})
         counts[name] = _floor(limit / use)

@@ -6,7 +6,7 @@ import html
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add
@@ -115,10 +115,16 @@ class Explained:
     """Mixin for frozen records: a text table as ``repr``, an HTML table in a notebook.
 
     A record says what it is by ``_rows()``, a list of rows of text. The first row is the heading. By default a row
-    is a dataclass field and its value.
+    is a dataclass field and its value, or what ``_shown`` names, with its unit (``"#"``: a whole number).
     """
 
+    _shown: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
     def _rows(self) -> Rows:
+        if self._shown:
+            cells = ((words(name), getattr(self, name), unit) for name, unit in self._shown.items())
+            whole = ((name, np.asarray(x).astype(int)[()] if unit == "#" else x, unit) for name, x, unit in cells)
+            return [("", "value"), *((name, summary(x, unit.strip("#"))) for name, x, unit in whole)]
         return [("", "value"), *((words(f.name), str(getattr(self, f.name))) for f in fields(self))]  # type: ignore[arg-type]  # a dataclass mixes it in
 
     def as_dict(self) -> dict[str, object]:
@@ -166,6 +172,35 @@ class Explained:
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
         return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+
+
+def listed(record: Explained, unit: str, heading: str, *more: str) -> Rows:
+    """Rows of a record of parts: each field that is there, and further names, all of one unit."""
+    parts = {name: getattr(record, name) for name in (*(f.name for f in fields(record)), *more)}  # type: ignore[arg-type]  # a dataclass
+    return [("", heading), *((words(name), summary(value, unit)) for name, value in parts.items() if np.any(value))]
+
+
+def least(values: Mapping[str, Numeric], most: bool = False) -> tuple[Numeric, Numeric]:
+    """The least of values by name, or the most, and its name; of arrays, element by element.
+
+    Examples
+    --------
+    >>> least({"ring": 3.0, "tree": 2.0})[1], least({"ring": 3.0, "tree": 2.0}, most=True)[1]
+    ('tree', 'ring')
+    """
+    at, of = (np.argmax, np.maximum) if most else (np.argmin, np.minimum)
+    names = np.array(list(values))[at(np.broadcast_arrays(*values.values()), axis=0)]
+    return reduce(of, values.values()), str(names) if np.ndim(names) == 0 else names
+
+
+def pairs_of(what: str, of: str, given: Mapping[str, object]) -> Iterator[tuple[str, Numeric, Numeric]]:
+    """Each name with the two numbers of its pair; a ValueError where there is none, or one is no pair."""
+    if not given:
+        raise ValueError(f"{what}, as name=({of})")
+    for name, pair in given.items():
+        if not (isinstance(pair, Sequence | np.ndarray) and len(pair) == 2) or isinstance(pair, str):
+            raise ValueError(f"{name} must be a pair ({of}), got {pair!r}")
+        yield name, pair[0], pair[1]
 
 
 def _plain(value: object) -> object:

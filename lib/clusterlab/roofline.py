@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 from types import MappingProxyType
 
 import numpy as np
 
-from .checks import Numeric, broadcastable, larger, nonnegative, positive, smaller, total
+from .checks import Numeric, broadcastable, flags, larger, nonnegative, positive, smaller, total
 from .quantities import (
     Amount,
     Bytes,
@@ -32,7 +31,7 @@ from .quantities import (
     Share,
     law,
 )
-from .records import Explained, Rows, summary
+from .records import Explained, Rows, least, pairs_of, summary
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,8 +241,7 @@ def attention(
         raise ValueError(f"queries must be at least 1 and at most context, got {queries} and {context}")
     if np.any(heads % kv_heads != 0):
         raise ValueError(f"kv_heads must divide heads, got {kv_heads} and {heads}")
-    if not isinstance(fused, bool):
-        raise ValueError(f"fused must be True or False, got {fused!r}")
+    flags(fused=fused)
     q, s, h, kv, d, b = queries, context, heads, kv_heads, head_dim, batch
     pairs = q * s - q * (q - 1) / 2
     scores = 0 if fused else 4 * h * pairs
@@ -489,7 +487,7 @@ class Bound(Explained):
     @property
     def time(self) -> Seconds:
         """Lower bound, seconds: the slowest resource, everything else hidden behind it."""
-        return reduce(np.maximum, self.times.values())
+        return least(self.times, most=True)[0]
 
     @property
     def serial(self) -> Seconds:
@@ -499,9 +497,7 @@ class Bound(Explained):
     @property
     def binding(self) -> str | np.ndarray:
         """Name of the slowest resource (the first of equals)."""
-        slowest = np.argmax(np.broadcast_arrays(*self.times.values()), axis=0)
-        names = np.array(list(self.times))[slowest]
-        return str(names) if np.ndim(names) == 0 else names
+        return least(self.times, most=True)[1]
 
     def _rows(self) -> Rows:
         rows = [("resource", "time")]
@@ -539,15 +535,9 @@ def lower_bound(**demands: tuple[Numeric, Numeric]) -> Bound:
     network        40 ms
     lower bound    40 ms
     """
-    if not demands:
-        raise ValueError("lower_bound needs at least one resource, as name=(demand, rate)")
     times: dict = {}
     sizes: dict = {}
-    for name, pair in demands.items():
-        try:
-            demand, rate = pair
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be a pair (demand, rate), got {pair!r}") from None
+    for name, demand, rate in pairs_of("lower_bound needs at least one resource", "demand, rate", demands):
         (demand,) = nonnegative(**{f"{name} demand": demand})
         (rate,) = positive(**{f"{name} rate": rate})
         sizes |= {f"{name} demand": demand, f"{name} rate": rate}

@@ -39,15 +39,8 @@ thousand, million, billion, trillion = 1e3, 1e6, 1e9, 1e12
 _PREFIXES = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _ABOVE_ONE = ["", "k", "M", "G", "T", "P", "E"]
 # Which prefixes each base unit takes when the formatter chooses.
-_AUTOMATIC = {
-    "B": _ABOVE_ONE,
-    "B/s": _ABOVE_ONE,
-    "FLOP": _ABOVE_ONE,
-    "FLOP/s": _ABOVE_ONE,
-    "FLOP/J": _ABOVE_ONE,
-    "W": ["m", *_ABOVE_ONE],
-    "J": ["µ", "m", *_ABOVE_ONE],
-}
+_AUTOMATIC = dict.fromkeys(("B", "B/s", "FLOP", "FLOP/s", "FLOP/J"), _ABOVE_ONE)
+_AUTOMATIC |= {"W": ["m", *_ABOVE_ONE], "J": ["µ", "m", *_ABOVE_ONE]}
 _TIME = {"ns": ns, "µs": us, "ms": ms, "s": 1.0, "min": minute, "h": hour, "d": day, "yr": year}
 _MONEY = {"$": 1.0, "$k": 1e3, "$M": 1e6, "$B": 1e9, "$T": 1e12}
 

@@ -87,6 +87,7 @@ def test_the_command_prints_both_intervals_and_memory_by_part(capsys):
 @pytest.mark.parametrize(
     ("more", "why"),
     [
+        (["--layout", "pue=nan"], "unknown input 'pue'"),
         (["--gpus", "0"], "gpus must be a whole number of at least 1, got 0"),
         (["--memory", "2TB"], "memory must be at most the 80 GB"),
         (["--most", "0"], "most must be a whole number from 1 to 1,000"),

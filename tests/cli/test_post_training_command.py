@@ -21,6 +21,12 @@ def test_a_plan_is_gpus_days_and_dollars_with_their_intervals(capsys):
     assert heard.err == "assumed: lengths spread by 0.8, none above 4000; your rent\n"
 
 
+def test_replicas_that_a_block_of_the_model_cannot_be_cut_into_are_passed_over(capsys):
+    """Sixteen ranks don't divide eight groups of a Mamba-2 mixer, though they do the heads: the others are planned."""
+    assert main([*ONE[:2], "Nemotron 3 Nano", *ONE[3:], "--gpus", "32", "--json"]) == 0
+    assert 8 % json.loads(capsys.readouterr().out)["chosen"]["replica_gpus"] == 0
+
+
 def test_one_object_whose_parts_are_its_round(capsys):
     assert main([*ONE, "--json", "--schedule", "synchronous", "--replica", "2"]) == 0
     found = json.loads(capsys.readouterr().out)

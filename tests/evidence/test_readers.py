@@ -167,6 +167,14 @@ def test_maxtext_without_its_settings_says_tokens_a_second_and_asks_for_no_batch
     assert "global_batch" not in found.lacking
 
 
+def test_a_trainer_s_state_counts_its_steps_and_so_tells_its_batch():
+    """Source: aa-n/Qwen3_Lora, trainer_state.json: 0.128 steps a second round to a batch of 113, 768 steps to 112."""
+    state = '{"global_step": 768, "log_history": [{"step": 768, "train_loss": 0.97, "train_runtime": 5980.6912,'
+    state += '"train_samples_per_second": 14.427, "train_steps_per_second": 0.128}], "max_steps": 768}'
+    assert read_output(state, "x").rows[0]["global_batch"] == "112"
+    assert read_output(state.replace('"global_step": 768, ', ""), "x").rows[0]["global_batch"] == "113"
+
+
 def test_a_batch_is_read_as_a_fork_of_megatron_spells_it():
     line = " iteration  11/50000 | elapsed time per iteration (ms): 52728.1 | gloabl batch size:  512 | lm loss: 1 |"
     assert read_output(line, "x").rows[0]["global_batch"] == "512"

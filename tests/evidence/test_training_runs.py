@@ -742,12 +742,13 @@ def test_a_note_says_what_a_recipe_switches():
     assert (by_row["P0033"].expert_overlap, by_row["P0033"].tokens_cross_once) == (True, True)
     assert (by_row["T0287"].expert_overlap, by_row["T0287"].tokens_cross_once) == (True, False)
     assert (by_row["P0095"].expert_overlap, by_row["P0095"].tokens_cross_once) == (False, False)
+    assert not by_row["T0145"].expert_overlap
     assert by_row["P0124"].tensor_overlap_forward or by_row["P0125"].tensor_overlap_forward
     assert by_row["T0147"].expert_overlap  # by its stack
 
 
 def test_every_published_run_fits_or_is_refused_for_a_reason():
-    """All of them ran. Of 690 the law refuses 35; 18 fit with activations that the host holds, as their recipes do."""
+    """All of them ran. Of 692 the law refuses 35; 18 fit with activations that the host holds, as their recipes do."""
     reasons = [why_refused(run) for run in RUNS]
     found = {why: reasons.count(why) for why in dict.fromkeys(reasons) if why}
     whys = (training_close.UNSTATED, training_close.INTERLEAVED, training_close.STATE, UNEXPLAINED)

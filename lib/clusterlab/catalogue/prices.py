@@ -13,7 +13,7 @@ The ledger counts FLOPs: 6 for each parameter and token trained on, 2 for each o
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -27,7 +27,7 @@ from ..quantities import (
     PositiveSeconds,
 )
 from ..units import hour, kWh, parse
-from .sources import Fact, Sourced, Tables, find, read_records, stored
+from .sources import Sourced, Tables, find, read_records, stored
 
 # --- Data: prices, lives, scaling laws -------------------------------------------------------------------------------
 
@@ -131,15 +131,7 @@ def read_prices(document: Mapping) -> Tables:
     dict
         ``{"price_list": {name: PriceList}, "rent": {name: Rent}, ...}``
     """
-
-    def built(record: type[_Priced]) -> Callable[..., _Priced]:
-        def of(name: str, facts: Mapping[str, Fact], _: Mapping) -> _Priced:
-            values = {key: record.read(key, fact.printed) for key, fact in facts.items()}
-            return record(name=name, facts=MappingProxyType(facts), **values)
-
-        return of
-
-    return read_records(document, "economics", {table: built(record) for table, record in _RECORDS.items()})
+    return read_records(document, "economics", {table: record.of for table, record in _RECORDS.items()})
 
 
 @cache

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -77,6 +78,12 @@ class Sourced(Explained):
             if quantity and not (value is None and annotation.endswith("| None")):
                 checked[name] = check(quantity.rule, name, value)
         broadcastable(**checked)
+
+    @classmethod
+    def of(cls, name: str, facts: Mapping[str, Fact], _: Mapping | None = None) -> Self:
+        """Return the record of a row: each value as :meth:`read` has it."""
+        values = {key: cls.read(key, fact.printed) for key, fact in facts.items()}
+        return cls(name=name, facts=MappingProxyType(facts), **values)
 
     @staticmethod
     def read(key: str, printed: str | float) -> Value:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, NamedTuple
 
+from ..catalogue import find
 from ..planning import ASSUMPTIONS, CENTRAL, Scenario, quantity, supposed
 from ..records import Json
 
@@ -101,7 +102,7 @@ def read_input(key: str, value: Json, kind: str = "") -> str | float:
         if not isinstance(value, str | int) or isinstance(value, bool):
             raise ValueError(f"{key} must be text, got {value!r}")
         return str(value)
-    unit, example = _FORMS[kind := kind or KINDS[key]]
+    unit, example = _FORMS[kind := kind or find("input", key, KINDS)]
     currency = r"\$?" if kind == "$" else ""
     if isinstance(value, str) and not re.fullmatch(rf"\s*[-+]?{currency}[\d.,]+(e[-+]?\d+)?\s*{unit}\s*", value):
         raise ValueError(f"{key}: cannot read {value!r}; write it as {example}")

@@ -6,6 +6,7 @@ Each rule for the interval gives the work between two checkpoints, tau.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..quantities import (
     Seconds,
     law,
 )
-from ..records import Explained, Rows, summary
+from ..records import Explained
 
 # --- Checkpoints -----------------------------------------------------------------------------------------------------
 
@@ -70,9 +71,7 @@ class Checkpoint(Explained):
         """From its start until it is safe."""
         return self.stall + self.lag
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("size", summary(self.size, "B"))]
-        return rows + [(name, summary(getattr(self, name), "s")) for name in ("stall", "lag", "time")]
+    _shown: ClassVar = {"size": "B", "stall": "s", "lag": "s", "time": "s"}
 
 
 @law

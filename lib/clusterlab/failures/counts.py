@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -183,9 +184,7 @@ class Lemons(Explained):
         """Failure rate of the other nodes, as a multiple of that of all: what replacing the lemons leaves."""
         return (1 - self.future) / (1 - self.share)
 
-    def _rows(self) -> Rows:
-        names = ("share", "past", "future", "without")
-        return [("", "value"), *((name, summary(getattr(self, name), "%")) for name in names)]
+    _shown: ClassVar = dict.fromkeys(("share", "past", "future", "without"), "%")
 
 
 @law

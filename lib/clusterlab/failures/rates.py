@@ -10,7 +10,7 @@ import numpy as np
 
 from ..checks import positive, whole
 from ..quantities import Amount, Count, Number, PositiveSeconds, Seconds, Share, law
-from ..records import Explained, Rows, summary
+from ..records import Explained, Rows, pairs_of, summary
 
 # --- How often -------------------------------------------------------------------------------------------------------
 
@@ -102,14 +102,8 @@ def series_mtbf(**kinds: tuple[PositiveSeconds, Count]) -> Series:
     switch   11.3 d        3.03%
     all     493 min
     """
-    if not kinds:
-        raise ValueError("series_mtbf needs at least one kind, as name=(mtbf, n)")
     mtbfs = {}
-    for name, pair in kinds.items():
-        try:
-            mtbf, n = pair
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be a pair (mtbf, n), got {pair!r}") from None
+    for name, mtbf, n in pairs_of("series_mtbf needs at least one kind", "mtbf, n", kinds):
         whole(**{f"{name} n": n})
         mtbf, n = positive(**{f"{name} mtbf": mtbf, f"{name} n": n})
         mtbfs[name] = mtbf / n

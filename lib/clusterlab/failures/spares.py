@@ -6,12 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
 from ..checks import fraction, whole
 from ..quantities import Amount, Count, PositiveSeconds, PositiveShareBelowOne, Seconds, Share, WholeAmount, law
-from ..records import Explained, Rows, summary, words
+from ..records import Explained
 
 # --- Spares and repair -----------------------------------------------------------------------------------------------
 
@@ -33,10 +34,7 @@ class SparePool(Explained):
     waiting: Share
     wait: Seconds
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("spares", summary(self.spares)), ("load", summary(self.load, "in repair"))]
-        rows += [(words(name), summary(getattr(self, name), "%")) for name in ("none_left", "waiting")]
-        return [*rows, ("wait", summary(self.wait, "s"))]
+    _shown: ClassVar = {"spares": "", "load": "in repair", "none_left": "%", "waiting": "%", "wait": "s"}
 
 
 @law
@@ -91,9 +89,7 @@ class InRepair(Explained):
     deviation: Amount
     spares: Amount
 
-    def _rows(self) -> Rows:
-        rows = [("load", summary(self.load, "in repair")), ("deviation", summary(self.deviation))]
-        return [("", "value"), *rows, ("spares", summary(self.spares))]
+    _shown: ClassVar = {"load": "in repair", "deviation": "", "spares": ""}
 
 
 @law

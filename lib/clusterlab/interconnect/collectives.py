@@ -22,15 +22,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce, wraps
+from functools import wraps
 from types import MappingProxyType
-from typing import ParamSpec, TypeVar
+from typing import ClassVar, ParamSpec, TypeVar
 
 import numpy as np
 
 from ..checks import WHOLE, Numeric, check, larger, nonnegative, pick, positive, smaller, total
 from ..quantities import Amount, Bytes, BytesPerSecond, Count, Law, PositiveSeconds, Seconds, Share, law
-from ..records import Explained, Rows, summary
+from ..records import Explained, Rows, least, summary
 from ..roofline import nodes_touched
 
 P = ParamSpec("P")
@@ -69,10 +69,8 @@ class Collective(Explained):
         """Bytes/s that each link would show in an optimal algorithm without switches that compute (busbw)."""
         return self.bus_factor * self.algorithm_bandwidth
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("rounds", summary(np.asarray(self.rounds).astype(int)[()], ""))]
-        rows += [(name, summary(getattr(self, name.replace(" ", "_")), "B")) for name in ("path bytes", "sent bytes")]
-        return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "time")]
+    _shown: ClassVar = {"rounds": "#", "path_bytes": "B", "sent_bytes": "B"}
+    _shown |= dict.fromkeys(("latency", "transfer", "time"), "s")
 
 
 def _cost(
@@ -237,14 +235,9 @@ def ring_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency
     return _cost("all-reduce", size, n, bandwidth, latency, rounds=2 * (n - 1), path=moved)
 
 
-_BUS_FACTORS = {
-    "all-reduce": lambda n: 2 * (n - 1) / n,
-    "all-gather": lambda n: (n - 1) / n,
-    "reduce-scatter": lambda n: (n - 1) / n,
-    "all-to-all": lambda n: (n - 1) / n,
-    "broadcast": lambda n: n / n,
-    "send-receive": lambda n: n / n,
-}
+_BUS_FACTORS = {"all-reduce": lambda n: 2 * (n - 1) / n}
+_BUS_FACTORS |= dict.fromkeys(("all-gather", "reduce-scatter", "all-to-all"), lambda n: (n - 1) / n)
+_BUS_FACTORS |= dict.fromkeys(("broadcast", "send-receive"), lambda n: n / n)
 
 
 @law
@@ -501,13 +494,12 @@ class AlgorithmTimes(Explained):
     @property
     def time(self) -> Seconds:
         """Seconds of the fastest."""
-        return reduce(np.minimum, self.times.values())
+        return least(self.times)[0]
 
     @property
     def best(self) -> Numeric:
         """Name of the fastest (the first of equals)."""
-        fastest = np.array(list(self.times))[np.argmin(np.broadcast_arrays(*self.times.values()), axis=0)]
-        return str(fastest) if np.ndim(fastest) == 0 else fastest
+        return least(self.times)[1]
 
     def _rows(self) -> Rows:
         return [("algorithm", "time"), *((name, summary(time, "s")) for name, time in self.times.items())]
@@ -1023,9 +1015,7 @@ class Overlap(Explained):
         """Seconds: latency, transfer and fill added."""
         return self.latency + self.transfer + self.fill
 
-    def _rows(self) -> Rows:
-        rows = [("", "value"), ("chunks", summary(np.asarray(self.chunks).astype(int)[()], ""))]
-        return rows + [(name, summary(getattr(self, name), "s")) for name in ("latency", "transfer", "fill", "time")]
+    _shown: ClassVar = {"chunks": "#", **dict.fromkeys(("latency", "transfer", "fill", "time"), "s")}
 
 
 def overlap_stages(first: Collective, second: Collective, *, chunks: Count | None = None) -> Overlap:

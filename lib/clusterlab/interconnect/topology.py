@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from .. import catalogue
-from ..checks import Numeric, nonnegative, pick
+from ..checks import Numeric, flags, nonnegative, pick
 from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
 from ..units import fmt
@@ -180,7 +181,7 @@ def fat_tree(
     core         64         4,096         8,192
     total       320        12,288        24,576
     """
-    _flag(copper_hosts=copper_hosts)
+    flags(copper_hosts=copper_hosts)
     n, (k, down, up) = _plain(hosts), _ports(radix, oversubscription)
     if tiers is None:
         tiers = pick(n <= fat_tree_capacity.unchecked(radix, tiers=2, oversubscription=oversubscription), 2, 3)
@@ -363,9 +364,7 @@ class ScaleUp(Explained):
         """Ports of each switch in use."""
         return self.cables // self.switches
 
-    def _rows(self) -> Rows:
-        names = "cables", "switches", "cables_per_switch"
-        return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
+    _shown: ClassVar = {"cables": "", "switches": "", "cables_per_switch": ""}
 
 
 @law
@@ -562,7 +561,7 @@ def path_tier(
     >>> [TIERS[path_tier(3, 8 + r, **rail)] for r in (3, 5)], TIERS[path_tier(3, 8 + 5, **rail, forward=True)]
     (['leaf', 'pod'], 'leaf')
     """
-    _flag(forward=forward)
+    flags(forward=forward)
     a, b = _integers(0, 2**53, source=source, target=target)
     width, down, rails = _integers(domain=domain, hosts_per_leaf=hosts_per_leaf, rails=rails)
     if np.any(apart := np.not_equal(width % rails, 0)):
@@ -612,7 +611,7 @@ def leaf_reach(hosts_per_leaf: Count, *, rails: Count = 1, forward: bool = False
     (32, 256)
     """
     down, rails = _integers(hosts_per_leaf=hosts_per_leaf, rails=rails)
-    _flag(forward=forward)
+    flags(forward=forward)
     return down * (rails if forward else rails // rails)
 
 
@@ -774,12 +773,6 @@ def _integers(least: int = 1, most: int = _MOST, **values: Numeric) -> list[Nume
             raise ValueError(f"{name} must be a whole number from {least:,} to {most:,}, got {worst:,.12g}")
         integers.append(int(number) if np.ndim(number) == 0 else number.astype(np.int64))
     return integers
-
-
-def _flag(**values: Numeric) -> None:
-    for name, value in values.items():
-        if not isinstance(value, bool):
-            raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def _first(wrong: Numeric, *values: Numeric) -> list[Numeric]:

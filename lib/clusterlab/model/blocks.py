@@ -12,11 +12,11 @@ published count, but the bytes that they move are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from ..catalogue import Software
-from ..checks import Numeric, pick
+from ..checks import WHOLE, WHOLE_OR_NONE, Numeric, check, pick
 from ..quantities import Bytes, Flops, Number
 
 if TYPE_CHECKING:
@@ -104,6 +104,11 @@ class Block:
     prefix: ClassVar[str] = ""  # of its fields in rows of the catalogue
     feeds_forward: ClassVar[bool] = False  # rather than mixes tokens
     steps: ClassVar[str] = ""  # kernels of a pass of serving, one for each name
+
+    def __post_init__(self) -> None:
+        """Refuse a size that is none: a whole number of at least 1, or of 0 where that is the default."""
+        for field in fields(self):
+            check(WHOLE if field.default else WHOLE_OR_NONE, f"{self.prefix}_{field.name}", getattr(self, field.name))
 
     # What it is.
 
@@ -283,7 +288,50 @@ class Kept:
         self.score = 0.0 if software.fused_attention else of_scores * rank.tokens / rank.tp
 
 
-# --- The ends, and what training adds --------------------------------------------------------------------------------
+# --- The ends, what training adds, and wider streams -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HyperConnection(Block):
+    r"""What stands before a block whose stream is n ``streams`` wide, in place of the addition behind it.
+
+    .. math:: n h \cdot n\,(n + 2) \text{ weights}
+
+    make, of all streams, n numbers by which these are put together for the block, n by which its result is shared out,
+    and n by n by which streams are mixed, doubly stochastic. Streams are read once for the numbers, once for the block
+    and once to be mixed, and written once; backward, by the chain rule, six pass in and out more than a plain addition
+    has. Streams and the block's result are kept. Counted like any GEMM; published ones work in FP32.
+
+    Source: Xie et al. 2025 (mHC), sections 4.1 and 4.3; DeepSeek-V4 2026, section 2.2.
+    """
+
+    steps: ClassVar[str] = "GEMM of coefficients, streams into one, one into streams"
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        return 0, shape.streams * (shape.streams + 2) * shape.streams * shape.hidden
+
+    def counts(self, shape: Transformer) -> dict[str, Number]:
+        return {"norms_and_biases": sum(self.weights(shape)) + self.besides_on_rank(shape, 1)}
+
+    def gemms(self, shape: Transformer, rank: Rank) -> tuple[Gemm, ...]:
+        met, io = self.on_rank(shape, rank.tp), shape.streams * (shape.hidden + shape.streams + 2)
+        return (Gemm(rank.tokens / rank.stream, met, met, io, io),)
+
+    def traffic(self, shape: Transformer, rank: Rank) -> Traffic:
+        stream = 2 * rank.tokens * shape.hidden / rank.stream  # a block counts its addition: three and three
+        return Traffic(stream * (3 * shape.streams - 1), stream * 6 * shape.streams)
+
+    def fused_elements(self, shape: Transformer) -> tuple[Number, Number]:
+        return (3 * shape.streams - 1) * shape.hidden, 0
+
+    def activations(self, shape: Transformer, rank: Rank) -> dict[str, Bytes]:
+        return {"norms": (shape.streams + 1) * Kept(shape, rank).stream}
+
+    def besides_on_rank(self, shape: Transformer, tp: Number) -> Number:
+        return shape.streams * (shape.streams + 2) + 3
+
+    def all_reduces(self, shape: Transformer, rank: Rank) -> Number:
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -339,7 +387,8 @@ class Output:
     def counts(self, shape: Transformer) -> dict[str, Number]:
         """Return its parameters by part; none of its own where it is the embedding once more."""
         own = 0 * shape.hidden if shape.tied else shape.vocab * shape.hidden
-        return {"output": own, "norms_and_biases": shape.hidden * (1 + shape.biases)}
+        joined = (shape.streams > 1) * (shape.streams * (shape.streams * shape.hidden + 1) + 1)  # streams into one
+        return {"output": own, "norms_and_biases": shape.hidden * (1 + shape.biases) + joined}
 
     def flops(self, shape: Transformer) -> Flops:
         """Return FLOPs of a token's logits."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from ..checks import broadcastable, choose, pick
+from ..checks import broadcastable, choose, flags, pick
 from ..quantities import Amount, Bytes, Flops, Number, PositiveBytes, law
-from ..records import Explained, Rows, summary, words
+from ..records import Explained, Rows, listed, summary
 from .blocks import Embedding, Output
 from .shape import Transformer, trained
 
@@ -47,9 +47,7 @@ class ParameterCount(Explained):
         return self.total - self.unselected_experts
 
     def _rows(self) -> Rows:
-        parts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        rows = [(words(name), summary(value)) for name, value in parts.items() if np.any(value)]
-        return [("", "parameters"), *rows, ("total", summary(self.total)), ("active", summary(self.active))]
+        return listed(self, "", "parameters", "total", "active")
 
 
 @law
@@ -120,8 +118,7 @@ class ForwardFlops(Explained):
         return self.projections + self.scores + self.scan + self.feed_forward + self.router
 
     def _rows(self) -> Rows:
-        parts = ((words(name), getattr(self, name)) for name in (*self.__dataclass_fields__, "total"))
-        return [("", "FLOP per token"), *((name, summary(value, "FLOP")) for name, value in parts if np.any(value))]
+        return listed(self, "FLOP", "FLOP per token", "total")
 
 
 @law
@@ -162,8 +159,7 @@ def forward_flops(model: Transformer, sequence: Number, *, causal: bool = False)
     (0.22, 0.82)
     """
     model.broadcasts(sequence=sequence)
-    if not isinstance(causal, bool):
-        raise ValueError(f"causal must be True or False, got {causal!r}")
+    flags(causal=causal)
     found: dict[str, Flops] = dict.fromkeys(_FORWARD, 0)
     for count, block in model.counted:
         for name, flops in block.flops(model).items():

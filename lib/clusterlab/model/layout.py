@@ -19,15 +19,9 @@ from ..records import Explained, Rows, count_values, record, summary, words
 from .shape import Transformer
 
 # Peak that a precision uses, and bytes of an operand of its GEMMs: NVFP4 has a byte of scale for 16 values.
+_SIZES = {"bf16": 2.0, "fp16": 2.0, "fp8": 1.0, "fp8-row": 1.0, "int8": 1.0, "fp4": 0.5625}
 PRECISIONS: Mapping[str, tuple[str, float]] = MappingProxyType(
-    {
-        "bf16": ("bf16", 2.0),
-        "fp16": ("fp16", 2.0),
-        "fp8": ("fp8", 1.0),
-        "fp8-row": ("fp8", 1.0),
-        "int8": ("int8", 1.0),
-        "fp4": ("fp4", 0.5625),
-    }
+    {name: (name.removesuffix("-row"), size) for name, size in _SIZES.items()}
 )
 _ALSO = {"mxfp8": "fp8", "float8": "fp8", "nvfp4": "fp4", "mxfp4": "fp4", "bfloat16": "bf16", "float16": "fp16"}
 RECOMPUTE = ("none", "selective", "alternate", "full")

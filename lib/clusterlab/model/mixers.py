@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from ..checks import WHOLE, check, larger, pick, smaller
+from ..checks import larger, pick, smaller
 from ..quantities import Bytes, Flops, Number
 from .blocks import Block, Columns, Gemm, Kept, Rank, Traffic
 
@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from .shape import Transformer
 
 # --- Attention -------------------------------------------------------------------------------------------------------
+
+
+def _mean(most: Number, sequence: Number, causal: bool) -> Number:
+    """The mean over a sequence's tokens, each of which sees those before it under the mask, and ``most`` at most."""
+    return most - most * (most - 1) / (2 * sequence) if causal else most
 
 
 @dataclass(frozen=True)
@@ -40,11 +45,16 @@ class Attention(Block):
         """Return tokens that the last of so many sees."""
         return context
 
+    def met(self, sequence: Number, *, causal: bool) -> Number:
+        """Return tokens that one of a sequence meets, on average."""
+        return _mean(self.seen(sequence), sequence, causal)
+
     def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
-        most = self.seen(sequence)
-        # The mean over the tokens of a sequence, each of which sees those before it, and so many at most.
-        mean = most - most * (most - 1) / (2 * sequence) if causal else most
-        return 2 * shape.heads * (shape.head_dim + shape.rope_dim + shape.value_dim) * mean
+        wide = shape.head_dim + shape.rope_dim + shape.value_dim
+        return 2 * shape.heads * wide * self.met(sequence, causal=causal)
+
+    def decode_scores(self, shape: Transformer, context: Number) -> Flops:
+        return Attention.scores(self, shape, context, causal=False)
 
     def score_elements(self, shape: Transformer, sequence: Number) -> Number:
         return shape.heads * sequence
@@ -93,7 +103,7 @@ class Attention(Block):
         return 4 * shape.hidden, 2 * (shape.heads + shape.kv_heads) * shape.head_dim
 
     def cache_elements(self, shape: Transformer, context: Number) -> Number:
-        return 2 * shape.kv_heads * shape.head_dim * self.seen(context)
+        return 2 * shape.kv_heads * shape.head_dim * context
 
     def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
         heads = float(shape.kv_heads)  # ... among which a rank's share of the caches is a whole one, at least
@@ -142,12 +152,11 @@ class SlidingWindow(Attention):
 
     size: int = 4096
 
-    def __post_init__(self) -> None:
-        """Refuse a window that is none."""
-        check(WHOLE, "window_size", self.size)
-
     def seen(self, context: Number) -> Number:
         return smaller(context, float(self.size))
+
+    def cache_elements(self, shape: Transformer, context: Number) -> Number:
+        return super().cache_elements(shape, self.seen(context))
 
 
 @dataclass(frozen=True)
@@ -175,7 +184,7 @@ class LatentAttention(Attention):
     def decode_scores(self, shape: Transformer, context: Number) -> Flops:
         latent = 2 * shape.kv_rank + shape.rope_dim
         wide = shape.head_dim + shape.rope_dim + shape.value_dim
-        return latent / wide * Attention.scores(self, shape, context, causal=False)
+        return latent / wide * super().decode_scores(shape, context)
 
     def copies(self, shape: Transformer, tp: Number) -> Number:
         return 0.0
@@ -202,14 +211,61 @@ class LatentAttention(Attention):
 
 
 @dataclass(frozen=True)
-class SparseLatentAttention(LatentAttention):
+class SparseAttention(Attention):
+    r"""Attention of a token to the ``top`` tokens in the blocks that an indexer picks: MiniMax sparse attention.
+
+    .. math:: h\,d_i\,(n_i + 1) \text{ weights}, \qquad 2\,n_i d_i\,s \text{ FLOPs of a token}
+
+    of the indexer, beside those of :class:`Attention`: ``heads`` :math:`n_i` of ``head_dim`` :math:`d_i` score every
+    token before, of which it caches :math:`d_i` elements more. A new token reads these, and keys and values of ``top``
+    tokens. Without heads a layer takes the choice of the one before. Source: huggingface/transformers,
+    ``models/minimax_m3_vl``: of 16 blocks of 128 tokens.
+    """
+
+    prefix: ClassVar[str] = "picked"
+    steps: ClassVar[str] = f"{Attention.steps}, GEMM of the index, norm and rotation, its cache, its scores, choice"
+
+    top: int = 2048
+    heads: int = 0
+    head_dim: int = 128
+
+    def index_weights(self, shape: Transformer) -> Number:
+        """Return the weights of the indexer, which are on every rank of tp."""
+        return shape.hidden * self.head_dim * (self.heads + 1)
+
+    def entries(self, tokens: Number) -> Number:
+        """Return keys that the indexer has of so many tokens."""
+        return tokens * (self.heads > 0)
+
+    def weights(self, shape: Transformer) -> tuple[Number, Number]:
+        split, shared = super().weights(shape)
+        return split, shared + (self.heads > 0) * self.index_weights(shape)
+
+    def seen(self, context: Number) -> Number:
+        return smaller(context, float(self.top))
+
+    def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
+        met = self.entries(_mean(sequence, sequence, causal))  # by the indexer, which sees every token before
+        return super().scores(shape, sequence, causal=causal) + 2 * self.heads * self.head_dim * met
+
+    def decode_scores(self, shape: Transformer, context: Number) -> Flops:
+        return super().decode_scores(shape, context) + 2 * self.heads * self.head_dim * self.entries(context)
+
+    def cache_elements(self, shape: Transformer, context: Number) -> Number:
+        return super().cache_elements(shape, context) + self.head_dim * self.entries(context)
+
+    def read_elements(self, shape: Transformer, context: Number) -> Number:
+        return super().cache_elements(shape, self.seen(context)) + self.head_dim * self.entries(context)
+
+
+@dataclass(frozen=True)
+class SparseLatentAttention(SparseAttention, LatentAttention):
     r"""Latent attention of a token to the ``top`` tokens that an indexer picks: DeepSeek sparse attention.
 
-    .. math:: r_q n_i d_i + h\,(d_i + n_i) \text{ weights}, \qquad 2\,n_i d_i\,s \text{ FLOPs of a token}
+    .. math:: r_q n_i d_i + h\,(d_i + n_i) \text{ weights}
 
-    of the indexer, beside those of :class:`LatentAttention`: ``heads`` :math:`n_i` of ``head_dim`` :math:`d_i` score
-    every token before, of which it caches :math:`d_i` elements more. A new token reads these and the latents of ``top``
-    tokens. Source: DeepSeek-V3.2 2025, section 2.1; GLM-5 2026 has it in all layers.
+    of the indexer, beside those of :class:`LatentAttention`; else as :class:`SparseAttention`. Source: DeepSeek-V3.2
+    2025, section 2.1; GLM-5 2026 has it in all layers, and in GLM-5.2 three of four layers share another's choice.
     """
 
     prefix: ClassVar[str] = "sparse"
@@ -218,39 +274,89 @@ class SparseLatentAttention(LatentAttention):
         "GEMM of index weights, index cache, index scores, choice of tokens"
     )
 
-    top: int = 2048
-    heads: int = 32
-    head_dim: int = 128
+    def index_weights(self, shape: Transformer) -> Number:
+        query_from = pick(shape.query_rank > 0, shape.query_rank, shape.hidden)
+        return query_from * self.heads * self.head_dim + shape.hidden * (self.head_dim + self.heads)
 
-    def __post_init__(self) -> None:
-        """Refuse what is no indexer."""
-        for field in fields(self):
-            check(WHOLE, f"sparse_{field.name}", getattr(self, field.name))
 
-    @property
-    def _index(self) -> Number:
-        return self.heads * self.head_dim
+@dataclass(frozen=True)
+class CompressedAttention(SparseAttention):
+    r"""Attention to a window and to compressed keys: DeepSeek-V4's three kinds.
+
+    A token has one vector of d elements, key and value of all heads. Each ``ratio`` m tokens make one entry more, which
+    stands for them however long ago they are: the mean of their vectors, and of the m before them where there is an
+    indexer, by learned weights. A token sees the last ``window`` tokens and all entries (heavily compressed, m = 128),
+    or the ``top`` entries that an indexer picks by entries of its own (compressed sparse, m = 4), or no entries
+    (ratio 0). Queries come from ``query_rank`` :math:`r_q` elements; the output goes through ``output_rank``
+    :math:`r_o` elements of each of G ``groups`` of heads:
+
+    .. math:: H d\,(r_q + r_o) + G r_o h + h\,(r_q + d + c) \text{ weights}, \qquad c = 2 d,\; 4 d + 4 d_i + n_i
+        \text{ or } 0
+
+    with :math:`r_q n_i d_i` more of the indexer. A sequence caches :math:`d\,(w + s/m) + d_i s/m` elements. Left out,
+    as norms of queries and keys are: a bias for each place of an entry, and sinks. Source: DeepSeek-V4 2026, section
+    2.3; huggingface/transformers, ``models/deepseek_v4``. Under context parallelism vectors are gathered as if the
+    window were open.
+    """
+
+    prefix: ClassVar[str] = "compressed"
+    steps: ClassVar[str] = (
+        f"{Attention.steps}, norms, GEMM of queries, GEMM of entries, entries, turned back, GEMM of groups"
+    )
+
+    top: int = 0
+    heads: int = 0
+    ratio: int = 0
+    window: int = 128
+    query_rank: int = 1024
+    groups: int = 8
+    output_rank: int = 1024
+
+    def _of_entries(self, shape: Transformer) -> Number:
+        """Elements of a token of which entries are made, vectors and their weights."""
+        own = 2 * shape.head_dim * (1 + (self.heads > 0))
+        return (self.ratio > 0) * own + (self.heads > 0) * 4 * self.head_dim
+
+    def entries(self, tokens: Number) -> Number:
+        return tokens / self.ratio if self.ratio else 0.0 * tokens
 
     def weights(self, shape: Transformer) -> tuple[Number, Number]:
-        split, shared = super().weights(shape)
-        query_from = pick(shape.query_rank > 0, shape.query_rank, shape.hidden)
-        return split, shared + query_from * self._index + shape.hidden * (self.head_dim + self.heads)
+        wide, inner = shape.heads * shape.head_dim, self.groups * self.output_rank
+        shared = self.query_rank + shape.head_dim + self._of_entries(shape) + self.heads
+        index = self.query_rank * self.heads * self.head_dim
+        return wide * (self.query_rank + self.output_rank) + inner * shape.hidden, shape.hidden * shared + index
 
-    def seen(self, context: Number) -> Number:
-        return smaller(context, float(self.top))
+    def met(self, sequence: Number, *, causal: bool) -> Number:
+        near = _mean(smaller(sequence, float(self.window)), sequence, causal)
+        reach = smaller(sequence, self.top * self.ratio * 1.0) if self.top else sequence
+        return near + self.entries(_mean(reach, sequence, causal))
 
-    def scores(self, shape: Transformer, sequence: Number, *, causal: bool) -> Flops:
-        met = (sequence + 1) / 2 if causal else sequence  # by the indexer, which sees every token before
-        return super().scores(shape, sequence, causal=causal) + 2 * self._index * met
+    def copies(self, shape: Transformer, tp: Number) -> Number:
+        return 0.0
 
-    def decode_scores(self, shape: Transformer, context: Number) -> Flops:
-        return super().decode_scores(shape, context) + 2 * self._index * context
+    def qkv(self, shape: Transformer, tp: Number) -> tuple[Number, Number]:
+        return shape.heads * shape.head_dim / tp + shape.head_dim, shape.head_dim
+
+    def latents(self, shape: Transformer) -> Number:
+        return 2 * (self.query_rank + self.groups * self.output_rank + self._of_entries(shape))
+
+    def limits(self, shape: Transformer) -> dict[str, tuple[str, int]]:
+        return {"tp": ("compressed_groups", self.groups)}
 
     def cache_elements(self, shape: Transformer, context: Number) -> Number:
-        return super().cache_elements(shape, context) + self.head_dim * context
+        return self._cached(shape, smaller(context, float(self.window)) + self.entries(context), context)
 
     def read_elements(self, shape: Transformer, context: Number) -> Number:
-        return super().cache_elements(shape, self.seen(context)) + self.head_dim * context
+        return self._cached(shape, self.met(context, causal=False), context)
+
+    def _cached(self, shape: Transformer, vectors: Number, context: Number) -> Number:
+        return shape.head_dim * vectors + (self.heads > 0) * self.head_dim * self.entries(context)
+
+    def kept(self, shape: Transformer, rank: Rank) -> tuple[Number, Bytes]:
+        assert rank.software is not None
+        latents = 2 * self.query_rank + self._of_entries(shape)  # before and after their norm
+        kept = (shape.heads + rank.tp) * shape.head_dim + self.groups * self.output_rank
+        return kept, rank.software.activation_bytes * rank.tokens / rank.stream * latents
 
 
 # --- Mixers that keep a state ----------------------------------------------------------------------------------------
@@ -299,9 +405,6 @@ class Recurrent(Block):
         made = self.width + self.inputs + self.gates
         return super().traffic(shape, rank) + Traffic(casts * self.width, casts * (self.width + made))
 
-    def cache_share(self, shape: Transformer, tp: Number, sequences: Number | None = None) -> Number:
-        return 1 / tp
-
     def state_elements(self, shape: Transformer) -> Number:
         return self.state_size
 
@@ -347,11 +450,6 @@ class Mamba2(Recurrent):
     head_dim: int = 64
     state: int = 128
     groups: int = 8
-
-    def __post_init__(self) -> None:
-        """Refuse what is no mixer."""
-        for field in fields(self):
-            check(WHOLE, f"mamba_{field.name}", getattr(self, field.name))
 
     @property
     def width(self) -> Number:
@@ -417,11 +515,10 @@ class GatedDeltaNet(Recurrent):
 
     def __post_init__(self) -> None:
         """Refuse what is no mixer."""
-        own = self.prefix
-        for field in fields(self):
-            check(WHOLE, f"{own}_{field.name}", getattr(self, field.name))
+        super().__post_init__()
         if self.value_heads % self.heads:
-            raise ValueError(f"{own}_heads must divide {own}_value_heads, got {self.heads} and {self.value_heads}")
+            own, got = self.prefix, f"{self.heads} and {self.value_heads}"
+            raise ValueError(f"{own}_heads must divide {own}_value_heads, got {got}")
 
     @property
     def width(self) -> Number:

@@ -160,11 +160,18 @@ def _others(values: dict[str, Any]) -> tuple[tuple[int, Block], ...]:
         if own and "layers" not in own:
             raise ValueError(f"missing field {prefix}_layers")
         if own:
-            layers = own.pop("layers")
-            if unknown := set(own) - {f.name for f in fields(kind)}:
+            if unknown := set(own) - {f.name for f in fields(kind)} - {"layers"}:
                 raise ValueError(f"unknown fields {sorted(f'{prefix}_{key}' for key in unknown)}, missing fields []")
-            found.append((layers, kind(**own)))
+            found += [(each.pop("layers"), kind(**each)) for each in _one_by_one(own)]
     return tuple(found)
+
+
+def _one_by_one(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that a row stands for whose fields are lists of one length: one for each place."""
+    if len(lengths := {len(value) for value in row.values() if isinstance(value, list)}) > 1:
+        raise ValueError(f"lists must be of one length, got {' and '.join(map(str, sorted(lengths)))}")
+    each = range(max(lengths, default=1))
+    return [{key: value[i] if isinstance(value, list) else value for key, value in row.items()} for i in each]
 
 
 @cache

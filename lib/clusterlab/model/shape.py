@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..checks import Numeric, broadcastable, nonnegative, pick, some, whole
+from ..checks import WHOLE, WHOLE_OR_NONE, Numeric, broadcastable, check, flags, pick, some, whole
 from ..quantities import Number
 from ..records import Explained, Rows, summary, words
-from .blocks import Block, MultiToken, Routing
+from .blocks import Block, HyperConnection, MultiToken, Routing
 from .feed_forwards import Experts, FeedForward
 from .mixers import Attention, LatentAttention
 
@@ -45,9 +45,12 @@ class Transformer(Explained):
     layer but the first ``dense_layers`` a mixture of experts. ``positions`` are learned position embeddings. ``biases``
     says whether linear layers and norms have them. ``node_limit`` above 0 is the most nodes that the router sends a
     token to. ``expert_latent`` above 0 is the width of a projection of the stream that routed experts work on.
+    ``streams`` above 1 is how many residual streams, each ``hidden`` wide, run beside one another
+    (:class:`HyperConnection`).
 
     ``others`` are pairs of a number of layers and the block that stands there in attention's place, spread evenly:
-    ``((18, SlidingWindow(128)),)``. ``feed_forward_layers``, where it is given, makes a layer one block, a mixer or one
+    ``((18, SlidingWindow(128)),)``; where all layers are such, multi-token prediction takes the last, which may have no
+    layer else. ``feed_forward_layers``, where it is given, makes a layer one block, a mixer or one
     of so many feed-forwards. ``mtp_depth`` is how many further tokens training predicts (:func:`trained`).
 
     Examples
@@ -82,6 +85,7 @@ class Transformer(Explained):
     value_dim: Number = None  # head_dim
     node_limit: Number = 0  # none
     expert_latent: Number = 0  # the stream itself
+    streams: Number = 1
     others: tuple[tuple[int, Block], ...] = ()
     feed_forward_layers: int | None = None  # one in every layer
     mtp_depth: Number = 0
@@ -93,13 +97,9 @@ class Transformer(Explained):
         self._fill_in()
         whole(**{field: getattr(self, field) for field in ("head_dim", "kv_heads", "expert_ffn", "value_dim")})
         for field in _MAY_BE_ZERO:
-            (count,) = nonnegative(**{field: getattr(self, field)})
-            if np.any(count != np.floor(count)):
-                raise ValueError(f"{field} must be a whole number of at least 0, got {getattr(self, field)}")
+            check(WHOLE_OR_NONE, field, getattr(self, field))
         self.broadcasts()
-        for field in ("gated", "tied", "biases"):
-            if not isinstance(getattr(self, field), bool):
-                raise ValueError(f"{field} must be True or False, got {getattr(self, field)!r}")
+        flags(gated=self.gated, tied=self.tied, biases=self.biases)
         self._check_together()
         self._check_others()
 
@@ -108,7 +108,7 @@ class Transformer(Explained):
         for field, value in list(vars(self).items()):
             if isinstance(value, list | tuple) and field != "others":
                 object.__setattr__(self, field, np.asarray(value))
-        whole(**{field: getattr(self, field) for field in ("layers", "hidden", "heads", "ffn", "vocab")})
+        whole(**{field: getattr(self, field) for field in ("layers", "hidden", "heads", "ffn", "vocab", "streams")})
         if self.head_dim is None:
             if np.any(self.hidden % self.heads != 0):
                 raise ValueError(f"heads must divide hidden, or give head_dim; got {self.heads} of {self.hidden}")
@@ -130,17 +130,16 @@ class Transformer(Explained):
             raise ValueError(f"value_dim must be head_dim where kv_rank is 0, got {self.value_dim}")
 
     def _check_others(self) -> None:
-        for count, block in self.others:
+        for _, block in self.others:
             if not (isinstance(block, Block) and block.prefix):
                 raise ValueError(f"others must be pairs of a number of layers and a mixer, got {block!r}")
-            whole(**{f"{block.prefix}_layers": count})
-        if self.feed_forward_layers is not None:
-            nonnegative(feed_forward_layers=self.feed_forward_layers)
-        counts = {f"{block.prefix}_layers": count for count, block in self.others}
-        counts |= {} if self.feed_forward_layers is None else {"feed_forward_layers": self.feed_forward_layers}
-        if counts and np.any(sum(counts.values()) > np.asarray(self.layers)):
-            got = f"{' and '.join(map(str, counts.values()))} of {self.layers}"
-            raise ValueError(f"{' and '.join(counts)} must be at most layers, got {got}")
+        counts: list[tuple[str, Number]] = [(f"{block.prefix}_layers", count) for count, block in self.others]
+        counts += [] if self.feed_forward_layers is None else [("feed_forward_layers", self.feed_forward_layers)]
+        for name, count in counts:  # a kind without layers is what multi-token prediction takes
+            check(WHOLE_OR_NONE if self.mtp_depth or name[0] == "f" else WHOLE, name, count)
+        if counts and np.any(sum(count for _, count in counts) > np.asarray(self.layers)):
+            names, got = (" and ".join(map(str, dict.fromkeys(each))) for each in zip(*counts, strict=True))
+            raise ValueError(f"{names} must be at most layers, got {got} of {self.layers}")
 
     @cached_property
     def stacks(self) -> tuple[Stack, ...]:
@@ -183,11 +182,16 @@ class Transformer(Explained):
                 dense = np.where(np.asarray(self.experts) > 0, dense, self.layers)
             for count, block in (*self._attention(rest), *self.others):
                 leading = pick(count < dense, count, dense)
-                yield Stack(leading, (block, FeedForward()), leading=True)
-                yield Stack(count - leading, (block, self._feed_forward))
+                yield Stack(leading, self._joined(block, FeedForward()), leading=True)
+                yield Stack(count - leading, self._joined(block, self._feed_forward))
                 dense = dense - leading
-        for count, block in self._attention(depth):
-            yield Stack(count, (block, self._feed_forward, MultiToken()), sixteen_bits=True)
+        last = [(depth, self.others[-1][1])] if self.others and np.all(np.equal(rest, 0)) else self._attention(depth)
+        for count, block in last:
+            yield Stack(count, (*self._joined(block, self._feed_forward), MultiToken()), sixteen_bits=True)
+
+    def _joined(self, *blocks: Block) -> tuple[Block, ...]:
+        """Blocks of a layer; where there are several streams, each with what puts these together for it."""
+        return tuple(one for block in blocks for one in (HyperConnection(), block)[self.streams == 1 :])
 
     def _attention(self, count: Number) -> list[tuple[Number, Block]]:
         """So many layers of attention; of many models, with and without latents."""
@@ -233,10 +237,18 @@ class Transformer(Explained):
     def _rows(self) -> Rows:
         shown = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "others")}
         for count, block in self.others:
-            shown |= {f"{block.prefix}_layers": count}
-            shown |= {f"{block.prefix}_{f.name}": getattr(block, f.name) for f in fields(block)}
-        texts = {name: "yes" if value is True else summary(value) for name, value in shown.items() if np.any(value)}
+            for name, value in {"layers": count, **vars(block)}.items():
+                shown[f"{block.prefix}_{name}"] = [*shown.get(f"{block.prefix}_{name}", []), value]
+        shown["streams"] = self.streams * (self.streams != 1)
+        texts = {name: _shown(value) for name, value in shown.items() if np.any(value)}
         return [(self.name, "shape"), *((words(name), value) for name, value in texts.items())]
+
+
+def _shown(value: Numeric | list[Numeric]) -> str:
+    """A size as a record shows it: of several kinds of one block, each where they differ."""
+    if isinstance(value, list):
+        return ", ".join(map(summary, value if len(set(value)) > 1 else value[:1]))
+    return "yes" if value is True else summary(value)
 
 
 _MAY_BE_ZERO: tuple[str, ...] = ("positions", "experts", "experts_per_token", "shared_experts", "dense_layers")

@@ -12,7 +12,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..model import Block, GatedDeltaNet, Mamba2, SlidingWindow, SparseLatentAttention, Transformer, parameters
+from ..model import (
+    Block,
+    CompressedAttention,
+    GatedDeltaNet,
+    Mamba2,
+    SlidingWindow,
+    SparseAttention,
+    SparseLatentAttention,
+    Transformer,
+    parameters,
+)
 from ..records import Json
 from ..units import fmt
 
@@ -55,14 +65,13 @@ _OF_EXPERTS = ("experts", "experts_per_token", "shared_experts", "expert_ffn", "
 _LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 # What no block here is: a key, and what it stands for.
 _UNKNOWN = {
-    "compress_ratios": "attention to compressed keys",
     "linear_attn_config": "Kimi's linear attention",
-    "sparse_attention_config": "sparse attention over blocks of keys",
     "enable_moe_block": "a dense feed-forward beside experts in each layer",
     "layers_block_type": "layers of several kinds (Mamba)",
     "ssm_cfg": "a state-space model alone",
     "lightning_attention": "lightning attention",
     "hybrid_layer_pattern": "layers whose heads differ",
+    "global_head_dim": "layers whose heads differ",
     "num_kv_shared_layers": "keys that layers share",
     "hidden_size_per_layer_input": "an embedding for each layer",
     "block_configs": "layers that differ from one another",
@@ -170,8 +179,6 @@ def _shape(config: Config) -> Transformer:
     kinds = config.get("attn_type_list")
     if isinstance(kinds, list) and 0 in kinds:
         raise ValueError("attn_type_list: lightning attention is no block of clusterlab")
-    if len(set(map(str, config.get("indexer_types") or ["full"]))) > 1:  # type: ignore[arg-type]  # a list
-        raise ValueError("indexer_types: an indexer that layers share is no block of clusterlab")
     family = str(config.get("model_type", ""))
     sizes = {field: value for field in _NAMES if (value := _size(config, field)) is not None}
     if missing := [_NAMES[field][0] for field in ("layers", "hidden", "heads", "vocab") if field not in sizes]:
@@ -184,7 +191,7 @@ def _shape(config: Config) -> Transformer:
         fields["kv_heads"] = 1
     if family in ("gpt2", "opt", "gpt_neo", "gpt_bigcode"):
         fields["positions"] = config.get("n_positions") or config.get("max_position_embeddings") or 0
-    fields |= _experts(config, sizes) | _mixer_of(config)
+    fields |= _experts(config, sizes) | _mixer_of(config) | {"streams": config.get("hc_mult") or 1}
     others = _others(config, sizes["layers"])
     return Transformer(**{**fields, "others": others})  # type: ignore[arg-type]  # each is of its field's kind
 
@@ -243,7 +250,16 @@ def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
             "expert_ffn": sizes["ffn"],
             "ffn": config.get("intermediate_size_mlp", sizes["ffn"]),
         }
-    dense = sizes.get("dense_layers", 0)
+    dense, wide, where = (
+        sizes.get("dense_layers", 0),
+        config.get("dense_intermediate_size"),
+        config.get("moe_layer_freq"),
+    )
+    if isinstance(wide, int) and isinstance(
+        where, list
+    ):  # MiniMax-M3: what else is a feed-forward's width is an expert's
+        found |= {"expert_ffn": width, "ffn": wide}
+        dense = where.count(0)
     if (
         isinstance(every, int) and every > 1
     ):  # as many dense layers, for what they hold and compute not where they stand
@@ -268,9 +284,12 @@ def _mixer_of(config: Config) -> dict[str, Json]:
 
 def _others(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
     """The blocks that stand in attention's place in some layers."""
-    if top := config.get("index_topk"):
-        heads, width = config.get("index_n_heads"), config.get("index_head_dim")
-        return ((layers, SparseLatentAttention(top=top, heads=heads, head_dim=width)),)  # type: ignore[arg-type]  # counts
+    if config.get("compress_ratios") or config.get("compress_rates"):
+        return _compressed(config, layers)
+    if blocks := _picked(config, layers):
+        return blocks
+    if config.get("index_topk"):
+        return _indexed(config, layers)
     kinds = _kinds(config, layers)
     found: list[tuple[int, Block]] = []
     if linear := kinds.count("linear_attention"):
@@ -283,6 +302,74 @@ def _others(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
             raise ValueError(f"{windows} layers of sliding attention, and no sliding_window")
         found.append((windows, SlidingWindow(size)))
     return tuple(found)
+
+
+def _counts(config: Config, *names: str) -> list[int]:
+    """Whole numbers by their names; a ValueError names those that are missing."""
+    if missing := [name for name in names if type(config.get(name)) is not int]:
+        raise ValueError(f"it lacks {', '.join(missing)}, or they are no whole numbers")
+    return [int(str(config[name])) for name in names]
+
+
+def _each(config: Config, name: str, layers: int) -> list[Json]:
+    """A list with something for each layer, and for depths of multi-token prediction behind."""
+    listed = config.get(name)
+    if not isinstance(listed, list) or len(listed) < layers:
+        had = f"{name} of {len(listed)}" if isinstance(listed, list) else f"{name} {listed!r}"
+        raise ValueError(f"it contradicts itself: {layers} layers, and {had}")
+    return listed
+
+
+def _compressed(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
+    """DeepSeek-V4's three kinds of attention; the last is that of multi-token prediction."""
+    if config.get("compress_ratios"):
+        ratios = _each(config, "compress_ratios", layers)
+    else:
+        rates = config["compress_rates"]
+        if not isinstance(rates, Mapping):
+            raise ValueError(f"compress_rates must be an object, got {rates!r}")
+        ratios = [rates.get(str(kind), 0) for kind in _each(config, "layer_types", layers)]
+    if odd := [ratio for ratio in ratios if ratio not in (0, 4, 128) or isinstance(ratio, bool)]:
+        raise ValueError(f"compress_ratios: {odd[0]!r} is none of 0, 4 and 128")
+    window, rank, groups, width = _counts(config, "sliding_window", "q_lora_rank", "o_groups", "o_lora_rank")
+    index = _counts(config, "index_topk", "index_n_heads", "index_head_dim")
+    last = [ratios[layers] if len(ratios) > layers else 0] if config.get("num_nextn_predict_layers") else []
+    order = sorted({*ratios[:layers], *last}, key=lambda ratio: ([ratio] == last, -int(str(ratio))))
+    found: list[tuple[int, Block]] = []
+    for ratio in order:
+        top, heads = index[:2] if ratio == 4 else (0, 0)
+        block = CompressedAttention(top, heads, index[2], int(str(ratio)), window, rank, groups, width)
+        found.append((ratios[:layers].count(ratio), block))
+    return tuple(found)
+
+
+def _picked(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
+    """MiniMax-M3's layers of sparse attention, as older configurations nest them and newer ones list them."""
+    nested = config.get("sparse_attention_config")
+    if isinstance(nested, Mapping) and nested.get("use_sparse_attention", True):
+        count = sum(map(bool, _each(nested, "sparse_attention_freq", layers)[:layers]))
+        names = ("sparse_topk_blocks", "sparse_block_size", "sparse_num_index_heads", "sparse_index_dim")
+        blocks, size, heads, width = _counts(nested, *names)
+        return ((count, SparseAttention(blocks * size, heads, width)),)
+    kinds = config.get("layer_types")
+    if isinstance(kinds, list) and "minimax_m3_sparse" in kinds:
+        names = ("index_topk_blocks", "index_block_size", "index_n_heads", "index_head_dim")
+        blocks, size, heads, width = _counts(config, *names)
+        return ((kinds.count("minimax_m3_sparse"), SparseAttention(blocks * size, heads, width)),)
+    return ()
+
+
+def _indexed(config: Config, layers: int) -> tuple[tuple[int, Block], ...]:
+    """Latent attention to what an indexer picks; in some layers it takes the choice of the one before."""
+    top, heads, width = _counts(config, "index_topk", "index_n_heads", "index_head_dim")
+    shared = 0
+    if config.get("indexer_types"):
+        kinds = _each(config, "indexer_types", layers)[:layers]
+        if odd := [kind for kind in kinds if kind not in ("full", "shared")]:
+            raise ValueError(f"indexer_types: {odd[0]!r} is neither 'full' nor 'shared'")
+        shared = kinds.count("shared")
+    own = (layers - shared, SparseLatentAttention(top, heads, width))
+    return ((shared, SparseLatentAttention(top, 0, width)), own) if shared else (own,)
 
 
 def _kinds(config: Config, layers: int) -> list[str]:

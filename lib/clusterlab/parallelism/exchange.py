@@ -127,7 +127,7 @@ def stage_transfers(
     local = job.tp * job.cp * job.dp * pp <= machine.domain
     rate = pick(local, rates.scale_up_ring, rates.network_ring / stages.slower)
     latency = pick(local, rates.scale_up_latency, rates.network_latency)
-    hop = (2 * job.tokens * model.hidden / job.tp / rate + latency) * (pp > 1)
+    hop = (2 * job.tokens * model.hidden * model.streams / job.tp / rate + latency) * (pp > 1)
     fill, steady = 2 * (pp - 1) * hop, 2 * job.chunks * job.microbatches * hop
     return fill + pick((job.chunks > 1) & software.stage_overlap, 0.0, steady), fill + steady
 

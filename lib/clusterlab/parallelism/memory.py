@@ -18,19 +18,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, SOFTWARE, Software
-from ..checks import Numeric, choose, larger, pick, positive, smaller
+from ..checks import Numeric, choose, flags, larger, pick, positive, smaller
 from ..model import PRECISIONS, Layout, Rank, Stack, Transformer, Workload, trained
 from ..quantities import Amount, Bytes, Count, Number, PositiveBytes, law
-from ..records import Explained, Predicted, Rows, summary, words
+from ..records import Explained, Predicted, Rows, listed, summary
 from .pipeline import SCHEDULES, check_stage, held_layers, in_flight, short_pieces
-
-
-def _sum_rows(record: Numeric, unit: str) -> list[tuple[str, ...]]:
-    """A record whose fields are parts in bytes: one row for each that is there, and the total."""
-    parts = {f.name: getattr(record, f.name) for f in fields(record)}
-    rows = [(words(name), summary(value, unit)) for name, value in parts.items() if np.any(value)]
-    return [("", unit), *rows, ("total", summary(record.total, unit))]
-
 
 # --- Model state -----------------------------------------------------------------------------------------------------
 
@@ -54,7 +46,7 @@ class ModelState(Explained):
         return self.weights + self.optimizer
 
     def _rows(self) -> Rows:
-        return [*_sum_rows(self, "B"), ("checkpoint", summary(self.checkpoint, "B"))]
+        return listed(self, "B", "B", "total", "checkpoint")
 
 
 @law
@@ -140,7 +132,7 @@ class LayerActivations(Explained):
         return self.norms + self.attention + self.scores + self.feed_forward + self.experts + self.dropout
 
     def _rows(self) -> Rows:
-        return _sum_rows(self, "B")
+        return listed(self, "B", "B", "total")
 
 
 def layer_activations(
@@ -205,8 +197,7 @@ def layer_activations(
     """
     if np.any(np.asarray(model.heads) % layout.tp != 0):
         raise ValueError(f"tp must divide heads, got {summary(layout.tp)} and {summary(model.heads)}")
-    if not isinstance(moe, bool):
-        raise ValueError(f"moe must be True or False, got {moe!r}")
+    flags(moe=moe)
     of_kind = [stack.blocks for stack in model.stacks if moe == any(block.routing(model) for block in stack.blocks)]
     if not of_kind:
         raise ValueError(f"moe must be {not moe}: {model.name or 'the model'} has no other layers")
@@ -280,7 +271,7 @@ class Footprint(Predicted):
         return total, spread.low * total, spread.high * total, "B"
 
     def _rows(self) -> Rows:
-        return [*_sum_rows(self, "B")[:-1], ("total", self.with_interval)]
+        return [*listed(self, "B", "B"), ("total", self.with_interval)]
 
 
 @law
@@ -443,7 +434,8 @@ def _held(
 ) -> _Held:
     rank, zero = _rank(workload, layout, software), layout.zero
     whole = software.activation_bytes * rank.tokens * model.hidden
-    stream, logit_bytes = whole / rank.stream, pick(layout.tp > 1, software.split_logit_bytes, software.logit_bytes)
+    stream, wide = whole / rank.stream, whole * model.streams / rank.stream
+    logit_bytes = pick(layout.tp > 1, software.split_logit_bytes, software.logit_bytes)
     expert_ranks = layout.tp * layout.cp * layout.dp / (layout.ep * layout.expert_tp)
     if layout.shard_group is not None:
         expert_ranks = smaller(layout.shard_group, expert_ranks)
@@ -459,16 +451,16 @@ def _held(
         software=software,
         microbatches=microbatches,
         schedule=schedule,
-        leading=_mean_layer(model, leading, layout, rank, stream, usual) if leading else None,
-        usual=_mean_layer(model, usual, layout, rank, stream),
+        leading=_mean_layer(model, leading, layout, rank, wide, usual) if leading else None,
+        usual=_mean_layer(model, usual, layout, rank, wide),
         pieces=pieces,
         leading_stages=_leading_stages(sum(stack.count for stack in leading), layout, *pieces) if leading else [],
         dense_bytes=_bytes_per_parameter(layout.sharding_ranks, *state),
         expert_bytes=_bytes_per_parameter(expert_ranks, *state),
         gathered_bytes=2.0 * (zero >= 3) * software.activation_bytes + 1.0 * (zero >= 2) * software.gradient_bytes,
         input_bytes=rank.tokens * model.hidden / rank.stream if software.dropout else 0.0,
-        whole_bytes=whole,
-        output_bytes=2 * stream + logit_bytes * rank.tokens * model.vocab / layout.tp,
+        whole_bytes=whole * model.streams,
+        output_bytes=wide + stream + logit_bytes * rank.tokens * model.vocab / layout.tp,
         waiting=choose(dict.fromkeys(SCHEDULES, 1.0) | {"gpipe": microbatches}, schedule=schedule),
     )
 

@@ -51,22 +51,23 @@ def _one_f_one_b(stage: int, stages: int, microbatches: int, chunks: int) -> lis
     return _alternating(forward, backward, ahead)
 
 
-def _alternating(forward: list[Pass], backward: list[Pass], ahead: int) -> list[Pass]:
-    """``ahead`` forward passes, then a forward and a backward in turn, then the backward passes that are left."""
+def _alternating(
+    forward: list[Pass], backward: list[Pass], ahead: int, weight: Sequence[Pass] = (), late: int = 0
+) -> list[Pass]:
+    """``ahead`` forward passes, then a forward and a backward in turn, then the backward passes that are left.
+
+    Each weight gradient comes ``late`` backward passes after its own.
+    """
     order = forward[:ahead]
     for i, pass_ in enumerate(backward):
-        order += [*forward[ahead + i : ahead + i + 1], pass_]
-    return order
+        order += [*forward[ahead + i : ahead + i + 1], pass_, *weight[max(i - late, 0) : max(i - late + 1, 0)]]
+    return [*order, *weight[max(len(backward) - late, 0) :]]
 
 
 def _zero_bubble(stage: int, stages: int, microbatches: int, _chunks: int, *, extra: int) -> list[Pass]:
     """1F1B with weight gradients put off by ``stage`` microbatches, and ``extra`` times the usual start."""
     forward, backward, weight = ([(kind, 0, m) for m in range(microbatches)] for kind in "FBW")
-    ahead, late = (1 + extra) * (stages - stage - 1), (1 + extra) * stage
-    order = forward[:ahead]
-    for i, pass_ in enumerate(backward):
-        order += [*forward[ahead + i : ahead + i + 1], pass_, *weight[max(i - late, 0) : max(i - late + 1, 0)]]
-    return order + weight[max(microbatches - late, 0) :]
+    return _alternating(forward, backward, (1 + extra) * (stages - stage - 1), weight, (1 + extra) * stage)
 
 
 _ORDERS: dict[str, Callable[[int, int, int, int], list[Pass]]] = {

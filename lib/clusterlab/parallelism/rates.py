@@ -125,10 +125,8 @@ def reached(machine: Machine, precision: str, software: Software | None = None) 
         network_ring=links.network_ring * machine.network_bandwidth,
         scale_up_all_to_all=links.all_to_all * machine.scale_up_bandwidth,
         network_all_to_all=links.all_to_all * machine.network_bandwidth,
-        scale_up_latency=machine.scale_up_latency,
-        network_latency=machine.network_latency,
-        dispatch_latency=machine.dispatch_latency,
-        domain=machine.domain,
-        oversubscription=machine.oversubscription,
-        leaf=machine.leaf,
+        **{name: getattr(machine, name) for name in _OF_MACHINE},
     )
+
+
+_OF_MACHINE = ("scale_up_latency", "network_latency", "dispatch_latency", "domain", "oversubscription", "leaf")

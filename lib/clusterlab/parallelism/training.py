@@ -446,6 +446,6 @@ def sent_bytes(model: Transformer, workload: Workload, layout: Layout) -> dict[s
     return {
         "tensor": float(halves * layers * m * ring_all_gather(stream, layout.tp, **_BYTES_ONLY).sent_bytes),
         "context": float(3 * layers * m * ring_all_gather(keys, layout.cp, **_BYTES_ONLY).sent_bytes),
-        "pipeline": float(2 * layout.chunks * m * stream / layout.tp * (layout.pp > 1)),
+        "pipeline": float(2 * layout.chunks * m * stream * model.streams / layout.tp * (layout.pp > 1)),
         "data": float(data[int(layout.zero)]),
     }

@@ -17,7 +17,7 @@ from ..parallelism import search
 from ..post_training import LOOP_CONSTANTS, SCHEDULES, Iteration, Lengths, Loop, iterate
 from ..quantities import Amount, Count, Dollars, Number, Seconds
 from ..records import Explained, Predicted, Rows, summary
-from ..serving import Formats, Replica, saturation
+from ..serving import Formats, Replica, saturation, violations
 from .result import InfeasibleError
 
 _RANKS = (1, 2, 4, 8, 16, 32)  # sizes of a replica that are tried
@@ -277,7 +277,7 @@ def _replicas(
     """Replicas of these sizes that hold at least one answer."""
     software = SERVING["vLLM"] if share is None else replace(SERVING["vLLM"], memory_share=share)
     for ranks in sizes:
-        if writers % ranks or asked.model.heads % ranks:
+        if writers % ranks or not np.all(violations(asked.model, Layout(tp=ranks)).valid):
             continue
         replica = Replica(asked.model, chips, Layout(tp=ranks), Formats(asked.writes), software=software)
         if saturation(replica, asked.lengths.requests(asked.prompt)) >= 1:

@@ -609,7 +609,8 @@ def _transfers(replica: Replica, rates: Rates, tokens: Number) -> Seconds:
     inside = tp * replica.layout.dp * pp <= replica.machine.domain
     bandwidth = pick(inside, rates.scale_up_all_to_all, rates.network_all_to_all)
     latency = pick(inside, rates.scale_up_latency, rates.network_latency)
-    return (pp > 1) * (pp * latency + (pp - 1) * 2 * tokens * replica.model.hidden / (tp * bandwidth))
+    size = 2 * tokens * replica.model.hidden * replica.model.streams
+    return (pp > 1) * (pp * latency + (pp - 1) * size / (tp * bandwidth))
 
 
 def _flops(model: Transformer, batch: Batch) -> Flops:

@@ -61,9 +61,12 @@ def _by_steps(text: str) -> Reading:
 
 
 def _batch(text: str, samples: float, steps: float | None, said: list[str]) -> int | None:
-    """The batch: printed, or samples over steps where their digits tell one whole number from the next."""
+    """The batch: printed, or samples over steps, where their digits tell one whole number from the next."""
     if found := re.search(r"Total train batch size.*?=\s*([\d,]+)", text):
         return int(found[1].replace(",", ""))
+    runtime, made = _found("train_runtime", text), _found("global_step", text)
+    if runtime and made:  # a trainer_state.json counts its steps: of all its samples, the last ones of an epoch too
+        return round(samples * runtime / made)
     if not steps:
         return None
     ratio, loose = samples / steps, 0.0005 / steps + 0.0005 / samples  # three decimals
