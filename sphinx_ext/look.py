@@ -79,7 +79,7 @@ def _tabulated(match) -> str:
     if heads and {head.get_text(strip=True) for head in heads} <= {"", "value"}:
         _add_class(table, "plain")
     wordy = any(len(cell.get_text()) > PHONE for column in columns for cell in column)
-    wordy = wordy or any(len(cell.get_text(strip=True)) > 3 * max(room, 1) for cell in (columns or [[]])[0])
+    wordy = wordy or any(len(cell.get_text(strip=True)) > 3 * max(room, 1) for column in columns[:1] for cell in column)
     if len(columns) > 2 and (wordy or least > PHONE):
         _add_class(table, "stacks")
         for head, column in zip(heads, columns, strict=False):

@@ -133,7 +133,7 @@ class Levers:
             cells = (
                 seen,
                 cause,
-                r.lever + folded,
+                r.lever.replace("_", "_<wbr>") + folded,  # the name of a variable is wider than the column
                 _whole(r.before),
                 _whole(r.after),
                 _whole(r.better.replace(" times", "\xa0times")),

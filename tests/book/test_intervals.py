@@ -209,7 +209,14 @@ PREDICTS = {
     "planning.Plan": (plan, ("step time", "MFU", "time", "effective time", "cost", "site power", "mean power")),
     "planning.Fleet": (
         fleet,
-        ("GPUs", "speed, replicas full", "first token", "cost a year", "mean power", "cost of a million tokens"),
+        (
+            "GPUs",
+            "speed, replicas full",
+            "first token, no queue",
+            "cost a year",
+            "mean power",
+            "cost of a million tokens",
+        ),
     ),
     "planning.LoopPlan": (loop_plan, ("iteration", "time", "cost")),
     "planning.Cell": (lambda: atlas().cells[0], ("time", "cost", "MFU", "effective time", "site power", "carbon")),
