@@ -42,9 +42,8 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
 
     Examples
     --------
-    >>> from clusterlab.model import Workload
+    >>> from clusterlab.model import Layout, Workload, transformer
     >>> from clusterlab.parallelism import footprint
-    >>> from clusterlab.model import transformer
     >>> held = footprint(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=8), Layout(dp=8, zero=3))
     >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
     'Memory of a GPU against 80 GB. ZeRO 3: 63.1 GB.'
