@@ -129,11 +129,12 @@ class Levers:
         for r in self.rows:
             cause = f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))"
             seen = f"{r.measured}<br>`{r.how}`"
-            folded = f"<details><summary>the case</summary>{r.case}</details>" if r.case else ""
+            case = r.case.replace("_", "_<wbr>")  # the name of a variable is wider than the column
+            folded = f"<details><summary>the case</summary>{case}</details>" if r.case else ""
             cells = (
                 seen,
                 cause,
-                r.lever.replace("_", "_<wbr>") + folded,  # the name of a variable is wider than the column
+                r.lever.replace("_", "_<wbr>") + folded,
                 _whole(r.before),
                 _whole(r.after),
                 _whole(r.better.replace(" times", "\xa0times")),

@@ -19,7 +19,7 @@ from pages import CONTROLS, DRAWN, KIND, MISPLACED, commit_prediction, drawn, ke
 PAGES = [*table_of_contents(), "genindex", "search", "404"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
 OF_COLOUR = ["color-contrast", "link-in-text-block"]
-TELEPHONE, WINDOW = {"width": 375, "height": 700}, {"width": 1280, "height": 900}
+TELEPHONE, TABLET, WINDOW = {"width": 375, "height": 700}, 768, {"width": 1280, "height": 900}
 HEAVIEST = 500_000  # bytes that a page may ask for, gzipped as a server sends them
 
 # A chapter has ten thousand tokens of code, of a dozen kinds: the first of each stays an element. The reference has
@@ -263,7 +263,10 @@ def wide(page):
 def test_a_page_has_one_column_and_one_face(wide):
     assert wide.evaluate(OFF_THE_EDGES) == []
     assert wide.evaluate(OTHER_FACES) == []
-    assert wide.evaluate("document.documentElement.scrollWidth") == WINDOW["width"]
+    for width in (WINDOW["width"], TABLET):
+        wide.set_viewport_size(WINDOW | {"width": width})
+        assert wide.evaluate("document.documentElement.scrollWidth") == width
+    wide.set_viewport_size(WINDOW)
 
 
 def test_a_name_in_a_picture_covers_nothing_on_a_wide_page(wide):
