@@ -136,7 +136,7 @@ class Transformer(Explained):
         counts: list[tuple[str, Number]] = [(f"{block.prefix}_layers", count) for count, block in self.others]
         counts += [] if self.feed_forward_layers is None else [("feed_forward_layers", self.feed_forward_layers)]
         for name, count in counts:  # a kind without layers is what multi-token prediction takes
-            check(WHOLE_OR_NONE if self.mtp_depth or name[0] == "f" else WHOLE, name, count)
+            check(WHOLE_OR_NONE if self.mtp_depth or name == "feed_forward_layers" else WHOLE, name, count)
         if counts and np.any(sum(count for _, count in counts) > np.asarray(self.layers)):
             names, got = (" and ".join(map(str, dict.fromkeys(each))) for each in zip(*counts, strict=True))
             raise ValueError(f"{names} must be at most layers, got {got} of {self.layers}")
@@ -191,7 +191,7 @@ class Transformer(Explained):
 
     def _joined(self, *blocks: Block) -> tuple[Block, ...]:
         """Blocks of a layer; where there are several streams, each with what puts these together for it."""
-        return tuple(one for block in blocks for one in (HyperConnection(), block)[self.streams == 1 :])
+        return blocks if self.streams == 1 else tuple(one for block in blocks for one in (HyperConnection(), block))
 
     def _attention(self, count: Number) -> list[tuple[Number, Block]]:
         """So many layers of attention; of many models, with and without latents."""

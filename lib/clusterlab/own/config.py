@@ -250,19 +250,14 @@ def _experts(config: Config, sizes: Mapping[str, int]) -> dict[str, Json]:
             "expert_ffn": sizes["ffn"],
             "ffn": config.get("intermediate_size_mlp", sizes["ffn"]),
         }
-    dense, wide, where = (
-        sizes.get("dense_layers", 0),
-        config.get("dense_intermediate_size"),
-        config.get("moe_layer_freq"),
-    )
-    if isinstance(wide, int) and isinstance(
-        where, list
-    ):  # MiniMax-M3: what else is a feed-forward's width is an expert's
+    dense = sizes.get("dense_layers", 0)
+    wide, where = config.get("dense_intermediate_size"), config.get("moe_layer_freq")
+    # MiniMax-M3: what else is a feed-forward's width is an expert's.
+    if isinstance(wide, int) and isinstance(where, list):
         found |= {"expert_ffn": width, "ffn": wide}
         dense = where.count(0)
-    if (
-        isinstance(every, int) and every > 1
-    ):  # as many dense layers, for what they hold and compute not where they stand
+    # As many dense layers, for what they hold and compute, not where they stand.
+    if isinstance(every, int) and every > 1:
         dense = sizes["layers"] - sizes["layers"] // every
     only = config.get("mlp_only_layers")
     return found | {"dense_layers": dense or (len(only) if isinstance(only, list) else 0)}

@@ -581,6 +581,13 @@ def least_memory(training: Training, site: Site) -> Bytes:
     return float(search_layouts(training, replace(site, memory=1.0)).least)
 
 
+def asked(site: Site) -> tuple[Machine, int]:
+    """The machine of a site and the number of its accelerators; a ValueError where either is left open."""
+    if site.accelerator is None or site.gpus is None:
+        raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
+    return machine_of(site.accelerator, site), int(site.gpus)
+
+
 def search_layouts(training: Training, site: Site, software: Software | None = None) -> Search:
     """Search the layouts of one number of accelerators as :func:`plan` does, which takes the fastest.
 
@@ -603,9 +610,7 @@ def search_layouts(training: Training, site: Site, software: Software | None = N
     >>> [search_layouts(run, Site("H100 SXM", gpus=n)).best().cp for n in (16384, 65536)]
     [2.0, 4.0]
     """
-    if site.accelerator is None or site.gpus is None:
-        raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
-    chips, gpus = machine_of(site.accelerator, site), int(site.gpus)
+    chips, gpus = asked(site)
     software, room = software or site.stack_on(chips.name), site.room(chips.hbm_capacity)
     _, values = axes_of_plan(training, site, chips, [gpus])
     return search(training.model, chips, training.workload, gpus=gpus, software=software, capacity=room, values=values)

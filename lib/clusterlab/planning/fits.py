@@ -16,8 +16,7 @@ from ..parallelism import Footprint, Search, Step, footprint, step
 from ..quantities import Bytes, Seconds
 from ..records import Explained, Rows
 from ..units import fmt
-from .building import machine_of
-from .choice import search_layouts
+from .choice import asked, search_layouts
 from .mixtures import mixture
 from .scenario import Site, Training
 from .stacks import plausible_stacks
@@ -113,12 +112,10 @@ def fitting(training: Training, site: Site, *, most: int = 10) -> Fitting:
     >>> [one.axes for one in found.fits]
     ['tp 2, dp 4, zero 1', 'tp 2, dp 2, cp 2, microbatch 2, zero 1']
     """
-    if site.accelerator is None or site.gpus is None:
-        raise ValueError("accelerator and gpus must be given: without them there is no layout to look at")
+    chips, _ = asked(site)
     if not 0 < most <= 1000:
         raise ValueError(f"most must be from 1 to 1,000, got {most}")
     site.refuse_more_memory()
-    chips = machine_of(site.accelerator, site)
     room = site.room(chips.hbm_capacity)
     found = search_layouts(training, site)
     software = site.stack_on(chips.name)

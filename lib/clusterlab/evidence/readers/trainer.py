@@ -61,7 +61,7 @@ def _by_steps(text: str) -> Reading:
 
 
 def _batch(text: str, samples: float, steps: float | None, said: list[str]) -> int | None:
-    """The batch: printed, or samples over steps, where their digits tell one whole number from the next."""
+    """The batch: printed, or samples over steps where their digits tell one whole number from the next."""
     if found := re.search(r"Total train batch size.*?=\s*([\d,]+)", text):
         return int(found[1].replace(",", ""))
     runtime, made = _found("train_runtime", text), _found("global_step", text)
