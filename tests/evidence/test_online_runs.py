@@ -31,6 +31,7 @@ from clusterlab.serving import MEASURES, Drafts, Formats, Pools, closed_loop, sa
 
 CSV = files("clusterlab.evidence") / "data" / "serving_online.csv"
 RUNS, SKIPPED = published_online()
+ONCE = measured_once(RUNS)
 HEAD = "model,gpu,tp,precision,mode,lengths,isl,osl,concurrency,ttft_ms,tpot_ms"
 LLAMA = "Llama 3.1 8B,H100,1,fp8,,,1000,1000,8,50,5.2"
 FRAMEWORKS = ("TensorRT-LLM", "vLLM", "SGLang")
@@ -68,7 +69,7 @@ def test_every_published_row_is_read():
 
 def test_each_measure_given_and_with_its_model_or_machine_left_out():
     """Repeats of a configuration lie 8 to 9 % from their median; a tool with kernels timed is 26, 22 and 48 % off."""
-    scores = {found.measure: found for found in online_scores(RUNS)}
+    scores = {found.measure: found for found in online_scores(ONCE)}
     assert list(scores) == list(MEASURES)
     for name, given, out in (
         ("time_per_token", 0.155, 0.17),
@@ -86,7 +87,7 @@ def test_each_measure_given_and_with_its_model_or_machine_left_out():
 
 
 def test_stored_constants_are_those_of_the_fit():
-    found = fit_online(RUNS)
+    found = fit_online(ONCE)
     for name in FRAMEWORKS:
         stored = SERVING[name]
         assert stored.kernel_time == pytest.approx(found["kernel_time"], rel=0.1)
@@ -98,7 +99,7 @@ def test_stored_constants_are_those_of_the_fit():
 
 def test_no_model_and_no_machine_makes_the_constants():
     for by in ("model", "machine"):
-        _, constants = unseen_online(RUNS, by)
+        _, constants = unseen_online(ONCE, by)
         assert 4.9e-6 < constants["kernel_time"].min() < constants["kernel_time"].max() < 5.8e-6
         # What a streamed token costs is hardly told: any value between these gives the same errors to 0.2 points.
         stream, stored = constants["stream_time"], SERVING["vLLM"].stream_time
@@ -109,7 +110,7 @@ def test_no_model_and_no_machine_makes_the_constants():
 
 
 def test_stored_intervals_are_those_of_the_rows():
-    found = learn_online_spreads(RUNS)
+    found = learn_online_spreads(ONCE)
     assert found.keys() == {name for name in PREDICTION_INTERVALS if name.startswith("serving: online")}
     for name, ends in found.items():
         stored = PREDICTION_INTERVALS[name]

@@ -59,9 +59,7 @@ def fit_online(runs: Sequence[OnlineRun]) -> dict[str, float]:
     >>> 3e-6 < fit_online(some)["kernel_time"] < 8e-6
     True
     """
-    runs = measured_once(runs)
-    found = _fit(list(runs), np.ones((1, len(runs)), bool))
-    return {name: float(value[0]) for name, value in found.items()}
+    return {name: float(of["nothing"][0]) for name, of in _left_out(measured_once(runs)).items()}
 
 
 def _fit(runs: list[OnlineRun], kept: np.ndarray) -> dict[str, np.ndarray]:
@@ -93,13 +91,15 @@ def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[s
         found = {name: np.empty((*shape, len(runs))) for name in MEASURES}
         for batch in batches:
             own = runs[batch.where[0]].software
-            columns = {name: np.asarray(constants[name])[..., None] for name in START}
+            columns = {name: constants[name] for name in START if name != "random_acceptance" or np.any(batch.drafted)}
             if own.name == "SGLang":
-                columns |= {name: np.asarray(constants[name])[..., None] for name in BLOCKS}
-            columns["first_passes"] = np.asarray(constants.get(own.name, own.first_passes))[..., None]
-            online = batch.under(columns)
+                columns |= {name: constants[name] for name in BLOCKS}
+            columns["first_passes"] = constants.get(own.name, np.full(shape, own.first_passes))
+            # Many differ in constants of other software alone: each of a batch's own is asked once.
+            asked, again = np.unique(np.reshape(list(columns.values()), (len(columns), -1)), axis=1, return_inverse=True)
+            online = batch.under(dict(zip(columns, asked[..., None], strict=True)))
             for name, values in found.items():
-                values[..., batch.where] = getattr(online, name)
+                values[..., batch.where] = getattr(online, name)[again].reshape(*shape, -1)
         return found
 
     return predict
@@ -135,8 +135,10 @@ def unseen_online(runs: tuple[OnlineRun, ...], by: str) -> tuple[dict[str, np.nd
 @lru_cache(maxsize=2)
 def _left_out(runs: tuple[OnlineRun, ...]) -> dict[str, dict[str, np.ndarray]]:
     """Constants by what is left out, a fit for each: made side by side, since a call costs more than its rows."""
-    once, groups = np.array([not run.repeats for run in runs]), left_out_by(runs)
-    kept = {by: [once & (names != one) for one in dict.fromkeys(names.tolist())] for by, names in groups.items()}
+    once = np.array([not run.repeats for run in runs])
+    kept = {"nothing": [once]}
+    for by, names in left_out_by(runs).items():
+        kept[by] = [once & (names != one) for one in dict.fromkeys(names.tolist())]
     found = _fit(list(runs), np.concatenate([np.array(each) for each in kept.values()]))
     ends = np.cumsum([len(each) for each in kept.values()])[:-1]
     return {name: dict(zip(kept, np.split(values, ends), strict=True)) for name, values in found.items()}

@@ -592,12 +592,27 @@ def split_loop(
     start, begins = apart * users / ranks / 2, 1.0 / rounds
     alone = prompt + begins * start + sent
     each = pools.decode_replicas
-    held: Numeric = users / each
-    for _ in range(_ROUNDS):  # how many decode, when others wait for their prompts
+
+    def decodes(held: Numeric) -> tuple[_Held, Seconds, Numeric]:
+        """Where so many decode: their passes, the wait for a first token, and how many then decode."""
         now = _held(decode, after, larger(held, 1.0), drafts)
         written = (requests.output - 1) * now.token
         first = larger(alone + now.until_sent(software, 0.0, 1.0), users * apart / ranks - written)
-        held = (held + users / each * written / (first + written)) / 2
+        return now, first, users / each * written / (first + written)
+
+    # How many decode while others wait for their prompts lies between nobody and all: false position, where an end
+    # that stays counts half (Illinois).
+    fewest, most = 0.0 * users, users / each
+    above, below = decodes(fewest)[2], decodes(most)[2] - most
+    was_over: Numeric = False
+    for _ in range(_ROUNDS):
+        held = (fewest * below - most * above) / (below - above)
+        now, first, then = decodes(held)
+        over, off = held > then, then - held
+        stays = pick(np.equal(over, was_over), 0.5, 1.0)
+        fewest, above = pick(over, fewest, held), pick(over, above * stays, off)
+        most, below = pick(over, held, most), pick(over, off, below * stays)
+        was_over = over
     passes = now.until_sent(software, 0.0, 1.0)
     place = larger(first - alone - passes, 0.0)
     decoding = each * held
@@ -605,4 +620,4 @@ def split_loop(
     return _spread((decoding, users - decoding, place, alone, passes, *own), requests.output, pools.gpus)
 
 
-_ROUNDS = 20  # each halves what is left of the way
+_ROUNDS = 6  # to nine digits
