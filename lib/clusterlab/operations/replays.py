@@ -124,20 +124,20 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
         raise ValueError(f"gpus must be at least {np.max(size):,}, those of the largest job; got {total:,}")
     # From each time on, so many GPUs more are free, or fewer. At equal times they come back before they go.
     when, change = np.zeros((len(runs), 1)), np.full((len(runs), 1), int(total))
-    start, earliest = np.empty_like(arrival), arrival[:, :1]
+    start, earliest, each = np.empty_like(arrival), arrival[:, :1], np.arange(len(runs))[:, None]
     for i in range(arrival.shape[1]):
         a, g, d = (rows[:, i, None] for rows in (arrival, size, duration))
         earliest = np.maximum(a, earliest) if in_turn else a
-        past = np.min(np.sum(when <= earliest, axis=1)) - 1  # nobody asks any more what was free before
-        change[:, past] = np.sum(change[:, : past + 1], axis=1)
+        past = int((when <= earliest).sum(1).min()) - 1  # nobody asks any more what was free before
+        change[:, past] = change[:, : past + 1].sum(1)
         when, change = when[:, past:], change[:, past:]
-        short = np.where(np.cumsum(change, axis=1) < g, when, np.inf)
+        short = np.where(change.cumsum(1) < g, when, np.inf)
         until = np.minimum.accumulate(short[:, ::-1], axis=1)[:, ::-1]  # how long there is room from each time on
         begin = np.maximum(when, earliest)
-        at = np.take_along_axis(begin, np.argmax(until >= begin + d, axis=1)[:, None], 1)
+        at = begin[each, (until >= begin + d).argmax(1)[:, None]]
         when, change = np.concatenate([at + d, when, at], axis=1), np.concatenate([g, change, -g], axis=1)
-        order = np.argsort(when, axis=1, kind="stable")
-        when, change = np.take_along_axis(when, order, 1), np.take_along_axis(change, order, 1)
+        order = when.argsort(1, kind="stable")
+        when, change = when[each, order], change[each, order]
         start[:, i] = at[:, 0]
         if in_turn:
             earliest = at
