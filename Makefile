@@ -15,7 +15,7 @@ PYTEST := $(BIN)/pytest --numprocesses $(JOBS) --dist loadscope --no-loadscope-r
 install = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/pip install --quiet $(1)
 compile = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --annotation-style line --custom-compile-command "make lock" pyproject.toml
 
-.PHONY: help book test library course course-plain slides sessions labs round lab refresh lint bench lock dist release plain translation clean
+.PHONY: help book test test-all library course course-plain slides sessions labs round lab refresh lint bench lock dist release plain translation clean
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,10 @@ book: $(SITE)  ## Set up, execute the chapters and build the site
 	@echo
 	@echo "Open the book: $(CURDIR)/$(SITE)"
 
-test: $(VENV)/test lint  ## Run every test: library, notebooks, a cold build, the site in a browser
+test: $(VENV)/test lint  ## Run what every change must pass, in minutes: library, notebooks, a cold build, some pages in a browser
+	$(PYTEST) --nbval -m "not slow"
+
+test-all: $(VENV)/test lint  ## Run every test, as the workflow does: refits, simulations, every page and widget in a browser, JupyterLab, slides
 	$(PYTEST) --nbval
 
 library: $(VENV)/test  ## Run the tests that need no chapter and no browser
@@ -45,7 +48,7 @@ sessions: $(VENV)/book  ## Write the sessions and weeks of course/plan.toml into
 labs: $(VENV)/book  ## Write the labs, for students and for the teacher: _build/labs
 	@$(BIN)/python -m course.labs
 
-round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test leaves out
+round: $(VENV)/course $(VENV)/test  ## Test the whole round of the course with nbgrader, which make test-all leaves out
 	$(BIN)/pytest tests/book/test_course_round.py
 
 lab: $(VENV)/test  ## Open the chapters in JupyterLab
@@ -88,7 +91,7 @@ dist: $(VENV)/book  ## Build wheel and source, check them, and use both where no
 
 release: $(VENV)/book  ## Test everything, do what dist does, and say what is left for a person: make release VERSION=1.0.0
 	@$(BIN)/python tools/release.py --write $(VERSION)
-	@$(MAKE) test
+	@$(MAKE) test-all
 	@$(BIN)/python tools/release.py --build --left
 
 plain: $(VENV)/book  ## Build the book on plain Sphinx, without Jupyter Book, and say what differs: _build/sphinx

@@ -91,6 +91,7 @@ def test_every_room_is_guarded_and_its_functions_are_found_where_they_say():
     assert cl.step is cl.parallelism.step
 
 
+@pytest.mark.slow
 def test_a_bad_value_of_any_option_is_answered_in_words():
     """Nothing leaks from the command either, and nothing is taken that ends in no number."""
     answers = Counter(answer(arguments).split()[0] for _, arguments in typed(0, 1))

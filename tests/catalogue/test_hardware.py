@@ -118,6 +118,7 @@ def test_the_audit_passes_on_a_copy_with_a_sound_row_added(good, tmp_path):
     assert main(["audit", str(copy)]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, capsys):
     good, old, new, *said = FAULTS[fault]

@@ -55,6 +55,7 @@ def test_the_help_says_which_columns_of_nccl_tests_are_read(name, capsys):
     assert "out-of-place columns are read" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_the_commands_and_the_version_are_told():
     done = run("--help", text=True)
     assert done.stdout.startswith("usage: python -m clusterlab ")
@@ -181,6 +182,7 @@ def shipped(catalogue):
     return {table: dict(list(rows.items())[:2]) for table, rows in whole.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("catalogue", CATALOGUES)
 @given(data=st.data())
 @settings(max_examples=40)
@@ -248,6 +250,7 @@ def test_a_heading_beyond_what_csv_reads_is_said_in_a_line(name, tmp_path, capsy
     assert capsys.readouterr().err.count("\n") <= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fit", "predict"])
 def test_a_file_may_come_from_standard_input(name, capsys, monkeypatch):
     assert main([name, COLLECTIVES, "--json"]) == 0
@@ -268,12 +271,14 @@ def test_an_audit_may_come_from_standard_input(capsys, monkeypatch):
     assert capsys.readouterr().out.splitlines()[-1].startswith("standard input: ")
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_seen_enough_is_no_error():
     command = f"set -o pipefail; {sys.executable} -m clusterlab audit | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_a_line():
     if not os.path.exists("/dev/full"):  # noqa: PTH110, it is no file
         pytest.skip("no /dev/full")
@@ -283,6 +288,7 @@ def test_a_full_disk_is_said_in_a_line():
     assert (done.returncode, done.stderr) == (2, "[Errno 28] No space left on device\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_without_unicode_gets_the_letters_that_it_has(capsys):
     plain = run("fit", COLLECTIVES, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert main(["fit", COLLECTIVES]) == plain.returncode == 0
@@ -339,6 +345,7 @@ def test_whatever_the_cells_say_they_are_fitted_or_refused(rows, name, tmp_path_
 # --- the other ways to call it ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_python_runs_the_same_commands(tmp_path, capsys):
     path = tmp_path / "mine.csv"
     path.write_text("group,collective,n_gpus,busbw_GBps,scale_up\nlab,all_gather,8,370,NVLink4\nlab,gather,8,1,\n")

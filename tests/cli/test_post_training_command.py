@@ -39,6 +39,7 @@ def test_one_object_whose_parts_are_its_round(capsys):
     assert chosen["replica_gpus"] == 2.0
 
 
+@pytest.mark.slow
 def test_a_deadline_is_kept_by_the_fewest_of_the_sizes_that_are_tried(capsys):
     assert main([*ASKED, "--deadline", "6h", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -75,6 +76,7 @@ def test_what_is_wrong_is_said(capsys, more, said):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_said_as_json_too(capsys):
     assert main([*ASKED, "--deadline", "1min", "--json"]) == 3
     heard = capsys.readouterr()

@@ -58,6 +58,7 @@ def injected(source, noise):
 
 
 # Four sources whose runs differ in size and layout. Over all 30 with four runs of one software it names 160 of 170.
+@pytest.mark.slow
 def test_nine_injected_faults_of_ten_are_named_under_a_percent_of_noise():
     sources = ("mcore_h100_weak", "megatron_sc21_tab1", "nemo_h100_2407", "mbridge_h100_moe")
     cases = [case for source in sources for case in injected(source, 0.01)]
@@ -67,6 +68,7 @@ def test_nine_injected_faults_of_ten_are_named_under_a_percent_of_noise():
     assert np.mean(named) >= 0.9, [fault for (fault, *_), right in zip(cases, named, strict=True) if not right]
 
 
+@pytest.mark.slow
 def test_the_value_of_the_fault_is_found():
     for name, runs, row in injected("mcore_h100_weak", 0.0):
         first = explain(runs, row).suspects[0]

@@ -67,6 +67,7 @@ def test_every_published_row_is_read():
     assert read_online(CSV)[0][0].row == RUNS[0].row
 
 
+@pytest.mark.slow
 def test_each_measure_given_and_with_its_model_or_machine_left_out():
     """Repeats of a configuration lie 8 to 9 % from their median; a tool with kernels timed is 26, 22 and 48 % off."""
     scores = {found.measure: found for found in online_scores(ONCE)}
@@ -86,6 +87,7 @@ def test_each_measure_given_and_with_its_model_or_machine_left_out():
     assert "model left out" in repr(scores["time_per_token"])
 
 
+@pytest.mark.slow
 def test_stored_constants_are_those_of_the_fit():
     found = fit_online(ONCE)
     for name in FRAMEWORKS:
@@ -97,6 +99,7 @@ def test_stored_constants_are_those_of_the_fit():
     assert {SERVING[name].block_gemm for name in ("TensorRT-LLM", "vLLM", "usual")} == {1}
 
 
+@pytest.mark.slow
 def test_no_model_and_no_machine_makes_the_constants():
     for by in ("model", "machine"):
         _, constants = unseen_online(ONCE, by)
@@ -109,6 +112,7 @@ def test_no_model_and_no_machine_makes_the_constants():
         assert all(constants[name].max() < 2 * constants[name].min() for name in FRAMEWORKS)
 
 
+@pytest.mark.slow
 def test_stored_intervals_are_those_of_the_rows():
     found = learn_online_spreads(ONCE)
     assert found.keys() == {name for name in PREDICTION_INTERVALS if name.startswith("serving: online")}
@@ -225,6 +229,7 @@ def test_caches_of_a_model_of_8_bits_have_8_unless_a_row_says_so(software):
     assert (wide.decoding.formats.cache_bytes, dict(wide.filled)) == (2, {})
 
 
+@pytest.mark.slow
 def test_a_table_that_says_nothing_of_launches_is_read_nearly_as_well():
     """16-bit caches, which vLLM and SGLang take unless told otherwise, would leave no place: first tokens 45 % off."""
     with CSV.open(encoding="utf-8") as stream:

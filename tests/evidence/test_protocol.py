@@ -93,6 +93,7 @@ def test_attention_begins_with_what_its_kernel_reaches_alone_and_gemms_of_a_refr
     assert newer.shares["gemm_8"] == pytest.approx(older.shares["gemm_8"] * 1400 / 1200)
 
 
+@pytest.mark.slow
 def test_the_stored_spreads_are_those_that_the_published_runs_teach():
     taught = learn_training_spreads(RUNS) | learn_untimed_spreads(RUNS)
     assert taught.keys() == KINDS | {"untimed: accelerator", "untimed: kind", "untimed: size"}

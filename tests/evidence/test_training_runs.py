@@ -356,6 +356,7 @@ def test_a_table_that_is_none_is_refused_with_the_line(table, lines, message):
     assert str(error.value).startswith(f"{path}, {message}")
 
 
+@pytest.mark.slow
 def test_no_unusual_cell_crashes_the_reader(table):
     """Whatever stands in a text column or a layout, the row is predicted or skipped with a reason."""
     rng = np.random.default_rng(1)

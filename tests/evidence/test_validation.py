@@ -247,6 +247,7 @@ def test_the_length_of_attention_is_what_one_gpu_shows():
         assert np.abs(line / seconds - 1).max() < 0.03
 
 
+@pytest.mark.slow
 def test_leaving_one_out_gives_the_errors_that_it_gave_one_fit_at_a_time():
     """All fits of a generation ask the model together; the errors are those of fitting source by source, as stored."""
     before = json.loads(Path(__file__).with_name("leave_one_out.json").read_text())
@@ -412,6 +413,7 @@ def command(*words):
     return _validate.run(parser.parse_args(words))
 
 
+@pytest.mark.slow
 def test_the_summary_prints_a_line_a_source_and_names_what_is_skipped():
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "clusterlab", "validate", "--summary", CSV],
@@ -442,6 +444,7 @@ def test_the_command_prints_every_run_before_the_scores(table, capsys):
     assert rest[-1] == "skipped line 3 (runs): step_time_s must be a number, got 'fast'"
 
 
+@pytest.mark.slow
 def test_json_holds_these_keys_and_no_others(capsys):
     assert command(CSV, "--json") == 0
     found = json.loads(capsys.readouterr().out)

@@ -299,6 +299,7 @@ def event_driven(name, many):
     return [EventDrivenRun(seed, *JOBS[name]) for seed in range(many)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in JOBS if name not in ("16k GPUs", "free of charge")])
 def test_an_event_driven_witness_agrees_with_the_exact_law(name):
     work, job = JOBS[name]

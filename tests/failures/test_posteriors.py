@@ -32,6 +32,7 @@ def test_the_posterior_is_the_prior_times_the_likelihood_summed_on_a_grid(failur
     assert law.value == pytest.approx(1 / mean, rel=1e-3)
 
 
+@pytest.mark.slow
 @given(st.integers(1, 5000), st.floats(1e8, 1e13), st.floats(0.5, 50))
 def test_a_longer_log_of_the_same_rate_narrows_and_no_log_leaves_the_prior(failures, exposure, weight):
     belief = {"prior": 50_000 * hour, "weight": weight}
@@ -53,6 +54,7 @@ def test_a_heavier_prior_moves_less_and_bursts_widen():
     assert bursts.high / bursts.low > calm.high / calm.low
 
 
+@pytest.mark.slow
 def test_eight_of_ten_fleets_that_come_in_bursts_lie_inside_and_fewer_if_bursts_are_left_out():
     """Twelve months, each with a rate of its own, about the fleet's: what is asked for is the fleet's."""
     random, trials, windows, per_month = np.random.default_rng(11), 400, 12, 80.0

@@ -227,6 +227,7 @@ def test_gathers_and_scatters_cost_what_the_simulator_counts(n):
     assert scattered(n, size, ring).counts == counts(ring_reduce_scatter(size, n, **ALONE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", RANKS)
 def test_flat_all_reduces_cost_what_the_simulator_counts(n):
     p = 2 ** (n.bit_length() - 1)
@@ -274,6 +275,7 @@ def seconds(messages, bandwidth, latency):
 RAILS = [(n, g) for n, g in NODES if n > g > 1 and (g > 2 or n // g % 2 == 0) and n * g <= 512]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "g"), RAILS)
 def test_a_ring_on_every_rail_costs_one_ring_at_the_rate_of_the_narrower_link(n, g):
     """Ring r enters a node at one rank, leaves by another one's port, and stays on that rail to the next node."""
@@ -312,6 +314,7 @@ def test_a_ring_on_every_rail_costs_one_ring_at_the_rate_of_the_narrower_link(n,
         assert (law.latency, law.transfer) == pytest.approx((len(rings[0]), transfer), **close)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "g"), NODES)
 @pytest.mark.parametrize(("faster", "port"), [(9.0, 1.0), (2.5, 1.0), (1.0, 0.25)])
 def test_a_ring_through_all_nodes_takes_as_long_as_its_slowest_hop_in_every_round(n, g, faster, port):
@@ -385,6 +388,7 @@ def overlapping(n, g, size, chunks, node, wire):
 OVERLAPS = [(n, g) for n in (1, 2, 4, 6, 8, 12, 16) for g in RANKS if n % g == 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "g"), OVERLAPS)
 @pytest.mark.parametrize("chunks", [1, 2, 3, 8])
 def test_a_hierarchical_all_reduce_in_chunks_never_takes_longer_than_its_law_and_hardly_less(n, g, chunks):

@@ -185,6 +185,7 @@ def test_the_audit_passes_on_a_copy_with_a_sound_row_added(tmp_path):
     assert main(["audit", str(copy)]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_the_audit_fails_and_names_the_row_and_the_field_of(fault, tmp_path, capsys):
     old, new, *said = FAULTS[fault]

@@ -97,6 +97,7 @@ def test_simpy_finds_the_same_schedule(seed, how):
     assert [tuple(stay) for stay in simulate_cluster(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("policy", ["backfill", "conservative"])
 @pytest.mark.parametrize("changes", [{}, {"preemption": (3, 5)}, {"elastic": (1, 5)}])
@@ -106,6 +107,7 @@ def test_simpy_goes_around_a_long_queue_in_the_same_way(placement, policy, chang
         assert [tuple(stay) for stay in simulate_cluster(jobs, SMALL, **how).attempts] == by_witness(jobs, SMALL, **how)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_simpy_evicts_and_resizes_as_often(policy):
     """A stay that does not end its job ends in an eviction, or in a change of size; who is evicted may be back at once.
@@ -497,6 +499,7 @@ def test_the_wait_of_equal_jobs_is_erlangs_and_khinchines():
     assert expected_wait(0.05, 10, servers=1) * 60 == pytest.approx(expected_wait(0.05 / 60, 600, servers=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "load", "variation"), [(8, 0.5, 1), (8, 0.6, 0), (1, 0.7, 1)])
 def test_the_simulation_waits_as_the_law_says(size, load, variation):
     """One kind of job on one node of eight GPUs: one server, or eight."""

@@ -39,6 +39,7 @@ def one_at_a_time(shape, workload, grid, capacity, software):
     return found, reasons
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "era", "precision"),
     # Before fused kernels the scores are kept, and dropout's masks.

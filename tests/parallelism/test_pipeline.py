@@ -151,6 +151,7 @@ def test_the_time_is_that_of_a_clock_that_ticks(case):
 # --- closed forms ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_bubble_and_memory_are_those_of_the_closed_forms(schedule):
     """Zero bubble: for enough microbatches and weight gradients that are no longer than the other passes."""

@@ -97,6 +97,7 @@ def sent(ranks):
 shape = {"b": sizes, "d": sizes, "f": sizes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "name"),
     [("DP", "data_parallel"), ("ZeRO 3", "zero_3"), ("TP", "tensor_parallel"), ("TP + SP", "sequence_parallel")],
@@ -203,6 +204,7 @@ def test_context_parallel_attention_is_attention_and_sends_what_is_drawn(lines, 
     assert sent(ranks) == of_attention
 
 
+@pytest.mark.slow
 @given(**shape, seed=st.integers(0, 50))
 def test_experts_on_four_ranks_give_each_token_what_its_expert_gives(lines, b, d, f, seed):
     b = 4 * b

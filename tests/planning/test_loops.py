@@ -32,6 +32,7 @@ def test_a_planned_loop_is_no_slower_than_a_published_one():
     assert ours.time < theirs.time
 
 
+@pytest.mark.slow
 def test_more_gpus_are_never_slower_and_the_cheapest_is_neither_the_fewest_nor_the_most():
     """Floors of passes don't shrink with GPUs, and one server's GPUs must take turns: the bill has a bottom."""
     found = loops_by_size(ASKED, "H100 SXM", rent=2 / hour, most=256)

@@ -219,6 +219,7 @@ def test_the_front_of_fleets_is_a_front(promised):
     assert all(a.time < b.time and a.cost > b.cost for a, b in itertools.pairwise(front))
 
 
+@pytest.mark.slow
 def test_the_front_of_fleets_has_the_chosen_one_with_its_intervals(promised):
     """A user who gets fewest tokens a second waits longest for one."""
     sure = promised.intervals

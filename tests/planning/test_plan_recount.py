@@ -50,6 +50,7 @@ def some_scenario(draw):
     return Scenario(**values, step=draw(st.floats(0.7, 1.5)), lost_time=draw(st.floats(0.2, 20)))
 
 
+@pytest.mark.slow
 @given(
     which=st.sampled_from([(m, c) for m in MODELS for c in CHIPS]),
     scenario=some_scenario(),

@@ -166,6 +166,7 @@ def test_a_dask_cluster_gives_the_same_atlas(tmp_path):
         assert len(list(tmp_path.iterdir())) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_a_worker_that_is_killed_half_way_loses_nothing(tmp_path):
     distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'clusterlab[dask]'")

@@ -93,6 +93,7 @@ def test_a_batch_that_empties_is_the_batch_pass_by_pass(places):
     assert batch.passes @ batch.sequences == lengths.sum()  # every token is written once
 
 
+@pytest.mark.slow
 def test_the_law_of_emptying_is_the_mean_of_batches_run_pass_by_pass():
     random, pace = np.random.default_rng(4), {"floor": 1e-2, "each": 1e-4, "cache": 1e-6}
     times = [
@@ -126,6 +127,7 @@ def test_a_rollout_is_never_quicker_than_a_batch_that_never_empties():
         assert found.prompts + found.full + found.emptying == pytest.approx(found.time)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "limit"), [(0.0, 4000), (0.8, 700), (0.8, 4000), (1.2, 4000)])
 def test_a_place_holds_half_of_an_answer_that_is_met_by_its_length(spread, limit):
     """Places that never empty, pass by pass with drawn lengths: tokens held are E[X^2] over twice E[X]."""

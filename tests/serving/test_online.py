@@ -215,6 +215,7 @@ def weighted_quantile(values, weights, share):
     return values[order][np.searchsorted(np.cumsum(weights[order]) / weights.sum(), share)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "spreads"), [(1.0, (1.0, 1.0)), (3.0, (1.0, 0.5)), (5.0, (0.5, 1.0))])
 def test_lengths_are_drawn(rate, spreads):
     """Prompts and answers that differ as in a chat: means and percentiles of first tokens and of gaps."""
@@ -236,6 +237,7 @@ def test_lengths_are_drawn(rate, spreads):
     assert open_loop(BARE, Requests(900, 300), rate=rate).first_token_quantile(0.99) < found.first_token_quantile(0.99)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0.0, 1.0, 1.5])
 def test_places_that_run_out_for_answers_that_differ(spread):
     """At nine tenths of what 16 places end, the wait for a place grows with the spread of answers."""
@@ -280,6 +282,7 @@ def test_too_few_readers_set_the_pace():
     assert one.gpus == 72
 
 
+@pytest.mark.slow
 @given(st.floats(1, 4000), st.integers(1, 4), st.integers(1, 4))
 def test_apart_too_requests_are_rate_times_time(users, readers, writers):
     found = split_loop(Pools(EIGHT, EIGHT, readers, writers), ASKED, users=users)

@@ -54,6 +54,7 @@ def test_what_is_promised_is_kept_for_so_many_requests_run_pass_by_pass():
     assert np.mean(token[500:] <= 0.5) > 0.95
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.floats(0.3, 5), st.floats(0.025, 0.2), st.floats(10, 1e4))
 def test_a_stricter_promise_takes_no_fewer_gpus_and_the_interval_holds_the_count(first, token, rate):
