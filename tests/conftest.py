@@ -24,6 +24,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "book"))
 FIRST = "test_site", "test_reference"
 LAST = "test_card", "test_catalogue_tables", "test_symptoms", "test_notebooks", "test_lab", "test_browser"
 LAST += "test_widget", "test_check", "test_look", "test_slides"
+SAMPLE = "[book/index]", "[book/roofline]"  # what make test opens in a browser; make test-all opens every page
 
 
 def pytest_collection_modifyitems(config, items):
@@ -32,6 +33,9 @@ def pytest_collection_modifyitems(config, items):
     Where nbval runs beside the tests of the site, each chapter is executed once, by the site's build, and nbval
     compares what that printed. Alone (``pytest --nbval book``) it does not read this file, and has its own kernels.
     """
+    for item in items:
+        if item.path.stem == "test_browser" and not item.name.endswith(SAMPLE):
+            item.add_marker("slow")
     places = {name: place for place, name in enumerate((*FIRST, None, "nbval", *LAST))}
     cells = {item: item.parent for item in items if isinstance(item.parent, IPyNbFile)}
     items.sort(key=lambda item: places.get("nbval" if item in cells else item.path.stem, places[None]))

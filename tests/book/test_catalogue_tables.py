@@ -121,6 +121,7 @@ def test_what_is_sorted_as_a_number(printed, number):
     assert found == number or (printed == "$2.95/h" and found)  # a price sorts too where units.parse reads it
 
 
+@pytest.mark.slow
 def test_tables_sort_filter_and_compare_in_a_browser(site, visit):
     page, chips = visit((site / HARDWARE).as_uri()), tomllib.loads(stored("hardware.toml"))["accelerator"]
     records, facts = (page.locator(f"[data-name={kind}-accelerator]") for kind in ("records", "facts"))

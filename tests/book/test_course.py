@@ -489,6 +489,7 @@ def test_the_example_roster_is_right():
 # --- The round without nbgrader --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_plain_round_marks_right_wrong_and_broken(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(notebooks.plain, "__defaults__", (2,))  # a light hash
     students = [Student("alice", "Alice"), Student("bob"), Student("carol"), Student("dave")]

@@ -11,6 +11,8 @@ from jupyter_client import BlockingKernelClient
 from building import ROOT
 from pages import CONTROLS, commit_prediction, drawn, jupyter_lab, move_by_keyboard, run_all_cells, watched
 
+pytestmark = pytest.mark.slow
+
 # Every explorer of the kernel, by title: its traits, and its read-outs at their present values.
 ASK = """
 import gc, json

@@ -84,6 +84,7 @@ def test_a_lab_is_small_and_says_where_its_data_are_from(name):
     assert set(licences) <= set(LICENCES)
 
 
+@pytest.mark.slow
 @EACH
 def test_what_a_student_gets_is_clean_and_runs(name, tmp_path, monkeypatch, capsys):
     own = hand_out(name, tmp_path)

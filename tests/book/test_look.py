@@ -14,6 +14,7 @@ from building import ROOT
 from refresh import clean, summary
 
 
+@pytest.mark.slow
 def test_the_book_s_own_face_is_loaded_and_light(site, visit):
     page = visit((site / "book/index.html").as_uri())
     page.wait_for_function("document.fonts.status === 'loaded'")
@@ -22,6 +23,7 @@ def test_the_book_s_own_face_is_loaded_and_light(site, visit):
     assert 0 < sum(path.stat().st_size for path in (site / "_static/fonts").glob("*.woff2")) <= 40_000
 
 
+@pytest.mark.slow
 def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
     page = visit((site / "book/roofline.html").as_uri())
     page.emulate_media(media="print")
@@ -39,6 +41,7 @@ def test_print_has_the_text_alone_and_leaves_its_boxes_whole(site, visit):
         assert page.locator(f".bd-article {box}").first.evaluate("b => getComputedStyle(b).breakInside") == "avoid", box
 
 
+@pytest.mark.slow
 def test_a_second_reading_is_folded_until_a_key_or_a_link_opens_it_and_print_has_it(site, browser):
     name = next(
         path for path in sorted((site / "book").glob("*.html")) if '<details class="second">' in path.read_text()
@@ -78,6 +81,7 @@ def test_only_a_section_that_says_so_is_for_a_second_reading():
     assert isinstance(inner[0], nodes.title)
 
 
+@pytest.mark.slow
 def test_a_margin_note_never_makes_the_page_broader_than_the_screen(site, visit):
     page = visit((site / "book/roofline.html").as_uri())
     assert page.locator(".bd-article aside.margin").count()

@@ -211,6 +211,7 @@ def test_a_cell_that_prints_something_else_is_found(printed, complaint, request,
     assert complaint in difference
 
 
+@pytest.mark.slow
 def test_a_cell_that_raises_fails_the_build(tmp_path):
     book = tmp_path / "book"
     book.mkdir()

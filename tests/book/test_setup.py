@@ -78,6 +78,7 @@ def test_the_version_is_said_once():
     assert clusterlab.__version__ == importlib.metadata.version("clusterlab")
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_packages_with_their_data_and_types_and_needs_numpy_alone(tmp_path):
     assert release.missing(release.wheel(tmp_path)) == []
 

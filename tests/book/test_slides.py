@@ -14,6 +14,8 @@ from building import ROOT
 from explorable import Axis, Check, Explorer, Picture, Predict, Question, Slider
 from replay import executed
 
+pytestmark = pytest.mark.slow
+
 TEXT = [
     "# Rings <&>\n\n:::{admonition} The question\n:class: tip\n"
     "You have 4 ranks. **What does a {term}`ring <ring>` cost?**\n:::",

@@ -477,6 +477,7 @@ def test_what_makes_no_sense_is_refused_by_name(message):
         REFUSALS[message]()
 
 
+@pytest.mark.slow
 def test_every_refusal_of_the_source_is_reached_by_one_of_these():
     rooms = [importlib.import_module(f"explorable.explorer.{path.stem}") for path in LIBRARY.glob("_[a-z]*.py")]
     assert len(rooms) == 7

@@ -33,6 +33,8 @@ from explorable.palette import colour
 from hands import errors
 from pages import CONTROLS, MISPLACED, commit_prediction, drawn, move_by_keyboard, static_page, widgets_ready
 
+pytestmark = pytest.mark.slow
+
 LIBRARY = Path(explorable.__file__).parent
 X = np.geomspace(0.5, 4096, 40)
 T = np.linspace(0, 90, 31)
