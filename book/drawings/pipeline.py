@@ -172,3 +172,100 @@ def idle_spans(run: Timeline) -> list[tuple[int, float, float]]:
         ends = [0.0, *run.end[here][order].tolist()]
         waits += [(stage, end, start) for end, start in zip(ends, starts, strict=True) if start > end + 1e-9]
     return waits
+
+
+def whole_schedule(run: Timeline) -> Scene:
+    """Every stage of an executed schedule from its first pass to its last, passes of a kind in a row drawn as one.
+
+    Parameters
+    ----------
+    run : Timeline
+        From :func:`clusterlab.parallelism.simulate_pipeline`, of at most twenty stages.
+
+    Returns
+    -------
+    Scene
+
+    Examples
+    --------
+    >>> from clusterlab.parallelism import simulate_pipeline
+    >>> whole_schedule(simulate_pipeline("gpipe", stages=4, microbatches=4)).alt
+    '4 stages. Each works 12 slots and waits 9: first for its first microbatch, then for the first gradient to come back.'
+    """
+    left, top, pitch = 66.0, 4.0, 11.0
+    unit = (396 - left) / run.time
+    parts: list[Part] = []
+    for stage in range(run.stages):
+        y = top + pitch * stage
+        spans = [("bubble", start, end) for row, start, end in idle_spans(run) if row == stage]
+        for i in np.flatnonzero(run.stage == stage)[np.argsort(run.start[run.stage == stage], kind="stable")]:
+            kind, start, end = {"F": "forward", "B": "backward"}[run.kind[i]], float(run.start[i]), float(run.end[i])
+            if spans and spans[-1][0] == kind and np.isclose(spans[-1][2], start):
+                start = spans.pop()[1]
+            spans.append((kind, start, end))
+        parts += [Box(left + unit * a, y, unit * (b - a), pitch - 2, kind=kind, solid=True) for kind, a, b in spans]
+        if stage in (0, run.stages - 1):
+            parts.append(Label(left - 5, y + pitch / 2 - 1, f"stage {stage}", anchor="end"))
+    foot = top + pitch * run.stages + 11
+    parts += [Arrow(left, foot, 396, foot, kind="ink"), Label(left - 5, foot, "time", anchor="end")]
+    entries = [("forward", "forward", True), ("backward", "backward", True), ("waiting", "bubble", True)]
+    parts += legend(left, foot + 20, entries, gap=24)
+    waits = "first for its first microbatch, then for the first gradient to come back"
+    told = f"{run.stages} stages. Each works {run.busy[0]:g} slots and waits {run.idle[0]:g}: {waits}."
+    return Scene(400, foot + 30, parts, alt=told)
+
+
+def until_first_gradient(run: Timeline) -> Scene:
+    """Four stages of an interleaved schedule until stage 0 has its first gradient, and what stage 0 holds till then.
+
+    Parameters
+    ----------
+    run : Timeline
+        From :func:`clusterlab.parallelism.simulate_pipeline`: interleaved, of four stages and two chunks.
+
+    Returns
+    -------
+    Scene
+
+    Examples
+    --------
+    >>> from clusterlab.parallelism import simulate_pipeline
+    >>> until_first_gradient(simulate_pipeline("interleaved", stages=4, microbatches=8, chunks=2)).alt
+    'Stage 0 starts 1 2 3 4 1 2 3 4 5 6 7, and then holds 11 pieces until the first gradient is there, at 7.'
+    """
+    left, bottom, piece, row, pitch = 58.0, 84.0, 5.6, 106.0, 24.0
+    until = float(run.end[(run.stage == 0) & (run.kind == "B")].min())
+    unit = (396 - left) / until
+    order = np.argsort(run.start, kind="stable")
+    seen = [i for i in order if run.start[i] < until - 1e-9]
+    begun = [i for i in seen if run.stage[i] == 0 and run.kind[i] == "F"]
+    born = float(run.start[(run.stage == run.stages - 1) & (run.kind == "B")].min())
+    parts: list[Part] = [Label(0, bottom - 36, "stage 0\nholds", anchor="start")]
+    for n, i in enumerate(begun, 1):
+        start = float(run.start[i])
+        x, wide = left + unit * start, unit * (float(run.end[i]) - start)
+        if n == len(begun):
+            wide = unit * (until - start)
+        late, high = start >= born - 1e-9, piece * n
+        parts.append(Box(x, bottom - high, wide - 1, high, kind="activations", solid=late))
+        parts.append(Label(x + wide / 2, bottom - high - 9, f"{n}", strong=n == len(begun)))
+    parts.append(Arrow(left, bottom, 396, bottom, kind="ink", heads=0))
+    parts += [Label(0, row + pitch * i, f"stage {i}", anchor="start") for i in range(run.stages)]
+    for i in seen:
+        start, end = float(run.start[i]), min(float(run.end[i]), until)
+        x, y = left + unit * start, row + pitch * int(run.stage[i]) - 10
+        kind, first = {"F": "forward", "B": "backward"}[run.kind[i]], run.microbatch[i] == 0
+        text = str(run.microbatch[i] + 1) if unit * (end - start) > 12 else ""
+        parts.append(Box(x, y, unit * (end - start) - 1, 20, text, kind, solid=bool(first)))
+    foot = row + pitch * run.stages
+    parts += [Label(left + unit * t, foot, f"{t}", anchor="middle") for t in range(int(until))]
+    parts += [Label(0, foot, "slot", anchor="start")]
+    parts += legend(4, foot + 24, [("one for each stage, in each of two chunks", "activations", False)])
+    parts += legend(4, foot + 44, [("one for each stage that the gradient climbs", "activations", True)])
+    parts += legend(4, foot + 64, [("microbatch 1", "forward", True), ("its gradient", "backward", True)], gap=24)
+    started = " ".join(str(run.microbatch[i] + 1) for i in begun)
+    back = float(run.start[(run.stage == 0) & (run.kind == "B")].min())
+    told = (
+        f"Stage 0 starts {started}, and then holds {len(begun)} pieces until the first gradient is there, at {back:g}."
+    )
+    return Scene(400, foot + 76, parts, alt=told)

@@ -37,6 +37,8 @@ SCENES = {
         most=110 * GB,
     ),
     **{f"{name} at {t}": drawn.pipeline_now(run, t) for name, run in RUNS.items() for t in range(0, 34, 3)},
+    "sixteen stages": drawn.whole_schedule(simulate_pipeline("gpipe", stages=16, microbatches=16)),
+    "two chunks": drawn.until_first_gradient(RUNS["chunks"]),
 }
 
 
@@ -83,3 +85,25 @@ def test_idle_spans_and_work_fill_the_time(name):
     for stage, start, end in drawn.idle_spans(run):
         idle[stage] += end - start
     assert idle == pytest.approx(run.idle)
+
+
+def test_a_whole_schedule_is_to_scale_and_every_row_is_full():
+    run = simulate_pipeline("gpipe", stages=16, microbatches=16)
+    boxes = [part for part in SCENES["sixteen stages"].parts if isinstance(part, Box) and part.solid]
+    wide = {
+        kind: sum(box.width for box in boxes[:-3] if box.kind == kind) for kind in ("forward", "backward", "bubble")
+    }
+    assert wide["backward"] == pytest.approx(2 * wide["forward"])
+    assert wide["bubble"] == pytest.approx(15 / 16 * (wide["forward"] + wide["backward"]))
+    assert sum(wide.values()) == pytest.approx(16 * 330)
+    assert "Each works 48 slots and waits 45" in SCENES["sixteen stages"].alt
+    assert run.time == 93
+
+
+def test_what_stage_0_holds_until_its_first_gradient_grows_by_a_piece_to_what_the_timeline_says():
+    bars = [part for part in SCENES["two chunks"].parts if isinstance(part, Box) and part.kind == "activations"][:-2]
+    assert [round(bar.height / bars[0].height) for bar in bars] == list(range(1, 12))
+    assert [bar.solid for bar in bars] == [False] * 8 + [True] * 3
+    assert len(bars) / 2 == RUNS["chunks"].in_flight[0]
+    (strong,) = [part.text for part in SCENES["two chunks"].parts if isinstance(part, Label) and part.strong]
+    assert strong == "11"
