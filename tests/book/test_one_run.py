@@ -44,7 +44,7 @@ def numbers(made):
         "GPU-hours": f"{hours / 1e6:.3g} million",
         "GPU-hours in full": f"{round(hours, -5):,.0f}" if hours > 1e7 else f"{round(hours, -4):,.0f}",
         "effective time": fmt(done.run.goodput, "%"),
-        "effective time in words": fmt(done.run.goodput, "%", 2).replace("%", " %"),
+        "effective time spaced": fmt(done.run.goodput, "%").replace("%", " %"),
         "spares": f"{made.design.spares:.0f}",
         "interval": fmt(made.design.interval, "s"),
         "cost": fmt(done.cost, "$"),
@@ -72,7 +72,8 @@ LLAMA = [
     ("scaling", r"^16,384 +(\S+ s) +14%", "step"),
     ("scaling", r"where Meta's run takes (\d+) by \[a plan\]", "days in words"),
     ("evidence", r"^Llama 3.1 405B +30.8 million +(\S+ million) \(", "GPU-hours"),
-    ("failures", r"\[A plan\]\(plan.ipynb\) of Meta's whole run says (\d+ %)", "effective time in words"),
+    ("failures", r"^a plan, and the first chapter .* (\S+)$", "effective time"),
+    ("failures", r"why a plan makes (\S+ %) of it", "effective time spaced"),
     ("failures", r"as (\d+) spares stand by", "spares"),
     ("failures", r"^spares +(\d+)$", "spares"),
 ]
@@ -83,6 +84,18 @@ def test_llama_3_has_the_numbers_of_its_plan_on_every_page(where, around, what, 
     found = [one for one in re.findall(around, page(where), re.MULTILINE) if one]
     assert found, around
     assert set(found) == {numbers(llama)[what]}, where
+
+
+@pytest.mark.parametrize(
+    ("row", "where", "around"),
+    [
+        ("symptoms", "symptoms", r"save every 18 minutes, not every 2 hours .* (\S+%) \(.* untested"),
+        ("evidence, its plan", "evidence", r"^Llama 3 405B +automatic +90% +(\S+%) \("),
+    ],
+)
+def test_the_table_of_goodputs_says_what_the_other_pages_say(row, where, around):
+    (here,) = re.findall(rf"^{row} .* (\S+%)$", page("failures"), re.MULTILINE)
+    assert {one for one in re.findall(around, page(where), re.MULTILINE) if one} == {here}
 
 
 def test_the_law_of_the_step_says_the_same_on_the_chapter_that_teaches_it(llama):
