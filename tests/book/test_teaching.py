@@ -13,7 +13,7 @@ from building import ROOT
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
     "interconnect": ["interconnect", "fabrics", "contention"],
-    "parallelism": ["sharding", "parallelism", "pipeline", "step"],
+    "parallelism": ["sharding", "parallelism", "pipeline", "layouts", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call"],
     "power": ["power", "hall"],
@@ -191,6 +191,11 @@ MISCONCEPTIONS = {
         "A pipeline divides the memory": "A 1F1B pipeline with many microbatches",
         "1F1B has the smaller bubble": "A pipeline of eight stages has 64",
         "Equal layers, equal work": "A model has 30 layers",
+    },
+    "layouts": {
+        "More tokens want more TP": "64 GPUs on one NVLink network send least",
+        "Context parallelism divides the memory": "Two GPUs share each sequence, where each",
+        "The state fits, so the layout fits": "18 bytes x 70.6 billion parameters over 32",
     },
     "step": {
         "What hides is free": "An exchange of 0.5 s runs beside",
