@@ -13,7 +13,7 @@ from building import ROOT
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
     "interconnect": ["interconnect", "fabrics", "contention"],
-    "parallelism": ["sharding", "parallelism", "pipeline", "step"],
+    "parallelism": ["sharding", "parallelism", "pipeline", "layouts", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call"],
     "power": ["power", "hall"],
@@ -75,9 +75,9 @@ def test_the_index_states_the_minutes_of_each_chapter_their_sum_and_their_rule()
         second += int(TIME.search(line)[2] or minutes)
         whole += int(TIME.search(line)[3])
     first = sum(int(minutes) for _, minutes in listed)
-    assert [round(minutes / 60) for minutes in (first, second, whole)] == [14, 16, 24]
+    assert [round(minutes / 60) for minutes in (first, second, whole)] == [14, 16, 25]
     assert "some fourteen hours, sixteen with what folds under *Second reading*" in text
-    assert "twenty-four with the exercises" in text
+    assert "twenty-five with the exercises" in text
     assert (reading.FIGURE, reading.DRAWING, reading.CHECK, reading.EXERCISE) == (1, 0.5, 1.5, 7)
     rule = (
         f"{reading.WORDS} words a minute, {60 * reading.LINE:.0f} seconds a line of code, a minute a figure that moves"
@@ -191,6 +191,11 @@ MISCONCEPTIONS = {
         "A pipeline divides the memory": "A 1F1B pipeline with many microbatches",
         "1F1B has the smaller bubble": "A pipeline of eight stages has 64",
         "Equal layers, equal work": "A model has 30 layers",
+    },
+    "layouts": {
+        "More tokens want more TP": "64 GPUs on one NVLink network send least",
+        "Context parallelism divides the memory": "Two GPUs share each sequence, where each",
+        "The state fits, so the layout fits": "18 bytes x 70.6 billion parameters over 32",
     },
     "step": {
         "What hides is free": "An exchange of 0.5 s runs beside",

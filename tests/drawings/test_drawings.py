@@ -7,9 +7,9 @@ import test_drawings_cluster as cluster
 import test_drawings_contention as contention
 import test_drawings_failures as failures
 import test_drawings_interconnect as interconnect
+import test_drawings_layouts as layouts
 import test_drawings_operations as operations
 import test_drawings_operations_schedule as schedule
-import test_drawings_parallelism_exchanges as exchanges
 import test_drawings_parallelism_shards as shards
 import test_drawings_pipeline as pipeline
 import test_drawings_post_training as post_training
@@ -30,9 +30,9 @@ ROOMS = {
     contention: {},
     failures: {"edge": 6.4},
     interconnect: {"edge": 7.8},
+    layouts: {},
     operations: {},
     schedule: {},
-    exchanges: {},
     shards: {"box": 7.0, "edge": 7.0, "tall": 4},  # small tiles, which hold one or two words
     pipeline: {},
     post_training: {},

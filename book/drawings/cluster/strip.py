@@ -48,6 +48,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         {"GPU": ("stack",), "fabric": ("server", "leaf")},
         "servers one behind the other, and the memory of their GPUs",
     ),
+    "layouts": (
+        {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server", "leaf")},
+        "which GPUs share what, in the servers and between them",
+    ),
     "step": (
         {
             "GPU": ("die", "stack"),

@@ -1,4 +1,4 @@
-"""Drawings of exchanges: who talks to whom under a layout, keys and values that go around, tokens that travel."""
+"""Drawings of layouts: who talks to whom under a layout, keys and values that go around, tokens that travel."""
 
 from __future__ import annotations
 

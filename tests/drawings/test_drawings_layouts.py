@@ -1,10 +1,10 @@
-"""Drawings of exchanges: what is drawn is what the law or the record says, and every text has its room."""
+"""Drawings of layouts: what is drawn is what the law or the record says, and every text has its room."""
 
 import pytest
 
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import data_parallel_ratio, sent_bytes, tensor_parallel_ratio
-from drawings import parallelism as exchanges
+from drawings import layouts as drawn
 from explorable import Box
 
 LLAMA8, LLAMA70 = (transformer(f"Llama 3.1 {size}") for size in ("8B", "70B"))
@@ -15,9 +15,9 @@ def sent(layout, shape, work):
 
 
 SCENES = {
-    **{f"experts {i}": exchanges.experts(i, 470e6) for i in range(4)},
-    **{f"ring {i}": exchanges.key_value_ring(i, 1.05e6) for i in range(4)},
-    **{f"tp {tp}": exchanges.placement(Layout(tp=tp, dp=32 // tp)) for tp in (4, 8, 16)},
+    **{f"experts {i}": drawn.experts(i, 470e6) for i in range(4)},
+    **{f"ring {i}": drawn.key_value_ring(i, 1.05e6) for i in range(4)},
+    **{f"tp {tp}": drawn.placement(Layout(tp=tp, dp=32 // tp)) for tp in (4, 8, 16)},
 }
 
 
@@ -60,10 +60,10 @@ def test_tensor_parallel_peers_are_orange_exactly_where_they_leave_the_server(tp
 
 def test_peers_partition_what_a_layout_spans():
     layout = Layout(tp=4, cp=2, dp=2, pp=2)
-    found = exchanges.peers(layout)
+    found = drawn.peers(layout)
     assert found == {"tensor": [1, 2, 3], "context": [4], "data": [8], "pipeline": [16]}
     with pytest.raises(ValueError, match="layout must be of 32 accelerators, got 8"):
-        exchanges.placement(Layout(tp=8))
+        drawn.placement(Layout(tp=8))
 
 
 def test_keys_and_values_go_once_around_and_every_block_is_scored_once():
@@ -82,7 +82,7 @@ def test_keys_and_values_go_once_around_and_every_block_is_scored_once():
         assert counted == [2] * 4 * (moves + 1)
         assert sum(all(piece.kind == "forward" for piece in block) for block in pieces if block) == 4
     with pytest.raises(ValueError, match="step must be a whole number from 0 to 3, got 4"):
-        exchanges.key_value_ring(4, 1e6)
+        drawn.key_value_ring(4, 1e6)
 
 
 def test_every_token_reaches_its_expert_and_comes_home():
@@ -96,4 +96,4 @@ def test_every_token_reaches_its_expert_and_comes_home():
     assert {k: (t.x, t.y) for k, t in boxes[0].items()} == {k: (t.x, t.y) for k, t in boxes[3].items()}
     assert len({(t.x, t.y) for t in boxes[1].values()}) == 16
     with pytest.raises(ValueError, match="step must be 0, 1, 2 or 3, got 7"):
-        exchanges.experts(7, 1e6)
+        drawn.experts(7, 1e6)
