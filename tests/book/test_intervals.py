@@ -451,7 +451,7 @@ FIGURES = {
     "post_training": ("The batch ends after",),
     "failures": ("In the long run",),
     "power": ("At the meter", "Electricity"),
-    "scaling": ("MFU", "Time to train it", "A year costs"),
+    "scaling": ("MFU", "Time if nothing fails", "A year costs"),
     "cost": ("An hour of your own in which it works", "A GPU-hour", "A useful one"),
 }
 
