@@ -230,7 +230,7 @@ def closed_loop(
     r"""A replica and so many users, each of whom sends the next request when the last is answered.
 
     .. math:: \text{TPOT} = \tau_S + k\,(\tau_{S+1\,\text{prompt}} - \tau_S), \qquad
-        \text{TTFT} = P\Big(1 + \frac{S}{2 r} + \frac{\rho\,(1 + c^2)}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + W
+        \text{TTFT} = P\Big(1 + \frac{S - 1}{2 r} + \frac{\rho\,(1 + c^2)}{2 (1 - \rho)}\Big) + f\,\text{TPOT} + W
 
     S of the users are in the batch. A token comes with every pass; in a share k of them somebody's prompt is read too,
     and all who decode wait for it. A first token waits for its own prompt, P; for those that are read already or came
@@ -296,7 +296,7 @@ def closed_loop(
     busy = now.busy(replica, held, requests.output)
     waves = np.logical_and(alike, replica.software.prompts_first)
     older = pick(waves, 0.0, (1 + now.varies**2) * busy / (2 * (1 - busy)))
-    start = now.apart * pick(waves, held - 1, held) / (2 * replica.layout.dp)
+    start = now.apart * larger(held - 1, 0.0) / (2 * replica.layout.dp)
     begins = pick(waves, 1.0, 1.0 / rounds)
     prompts = now.prompt + now.apart * older + begins * start
     now = now._replace(share=pick(waves, 0.5, 1.0) * now.share)
@@ -538,7 +538,7 @@ def split_loop(
 ) -> Online:
     r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
 
-    .. math:: \text{TTFT} = \max\Big(P + \tfrac{U}{2 r d} P' + \frac{b}{B} + f\,\text{TPOT},\;
+    .. math:: \text{TTFT} = \max\Big(P + \tfrac{U - 1}{2 r d} P' + \frac{b}{B} + f\,\text{TPOT},\;
         \frac{U P'}{d} - (n - 1)\,\text{TPOT}\Big)
 
     Nobody's tokens wait for a prompt. But users whose d ranks read prompts slower than the others decode wait for a
@@ -589,7 +589,7 @@ def split_loop(
     ports = decode.layout.tp * decode.machine.network_bandwidth
     sent = cached * decode.formats.cache_bytes / ports
     apart = full_reading(prefill, requests)
-    start, begins = apart * users / ranks / 2, 1.0 / rounds
+    start, begins = apart * larger(users - 1, 0.0) / ranks / 2, 1.0 / rounds
     alone = prompt + begins * start + sent
     each = pools.decode_replicas
 
