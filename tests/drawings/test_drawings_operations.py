@@ -87,6 +87,7 @@ def test_a_burst_ends_as_wide_as_what_each_flow_gets():
     assert [b.kind for b in of(SCENES["quiet"], Band)] == ["compute", "memory"]
     assert sum(band.kind == "idle" for band in of(SCENES["burst"], Band)) == 2
     assert SCENES["burst"].height == SCENES["quiet"].height
+    assert [len(of(SCENES[name], Arrow)) for name in ("burst", "quiet")] == [2, 0]  # what is cut has a break
 
 
 def test_every_rank_ends_with_the_slowest():
