@@ -3,6 +3,7 @@
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -64,7 +65,7 @@ def test_bars_of_losses_are_what_the_chain_leaves():
     assert sum(int(n.replace(",", "")) for n in numbers[1:]) == 2048
     shown = [int(box.text.replace(",", "")) for box in left]
     taken = [int(n.replace(",", "")) for n in numbers[2:]]
-    assert [a - b for a, b in zip(shown, shown[1:], strict=False)] == taken  # as the bars say it
+    assert [a - b for a, b in pairwise(shown)] == taken  # as the bars say it
 
 
 def test_a_pipe_is_as_wide_as_its_parts_and_the_narrowest_is_filled():
