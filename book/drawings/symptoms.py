@@ -93,12 +93,17 @@ class Lever:
         return low, high
 
     @property
+    def said(self) -> str:
+        """How many times better, in three digits; in two where it's a law's word alone, and not close to 1."""
+        return f"{self.times:.{2 if self.basis == 'untested' and self.times >= STEP else 3}g}"
+
+    @property
     def better(self) -> str:
         """How many times better, with the ends, what it rests on, and whether it may be nothing."""
         low, high = (f"{end:.3g}" for end in self.ends)
         ends = f" ({low} to {high})" if low != high else ""
         says = [self.basis] * bool(self.basis) + ["may be nothing"] * (bool(ends) and float(low) <= 1)
-        return f"{self.times:.3g} times{ends}" + (": " + ", ".join(says) if says else "")
+        return f"{self.said} times{ends}" + (": " + ", ".join(says) if says else "")
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +193,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))
         parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
         ends = f", {low:.3g} to {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else ""
-        said = f"{one.times:.3g}{ends}" + f", {one.basis}" * bool(one.basis)
+        said = f"{one.said}{ends}" + f", {one.basis}" * bool(one.basis)
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
         parts.append(Label(start, y + 38, said, "start", strong=not untested))
     told = "; ".join(f"{one.lever}: {one.better}" for one in levers.rows)

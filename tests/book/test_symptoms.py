@@ -17,8 +17,9 @@ FILES = ROOT / "tests" / "evidence" / "files"
 TABLES = {"guess-ahead", "worked-example-2-048-gpus-for-three-teams"}  # show their cases in a table
 HEAPS = ("GEMMs", "other", "NCCL", "nothing")
 SYMPTOMS = [
-    "low-mfu", "a-slow-all-reduce", "jitter", "a-step-that-got-slower", "out-of-memory", "a-slow-first-token",
-    "tokens-that-stutter", "low-goodput", "a-full-queue", "throttling", "an-expensive-token",
+    "low-mfu", "a-slow-all-reduce", "a-job-that-stands-still", "jitter", "a-step-that-got-slower", "out-of-memory",
+    "a-loss-that-jumps", "a-slow-first-token", "tokens-that-stutter", "low-goodput", "a-full-queue", "throttling",
+    "an-expensive-token",
 ]  # fmt: skip
 
 
@@ -142,3 +143,12 @@ def test_the_published_logs_are_those_of_their_files(text):
         assert re.search(rf"{name} +{said[name]:.3g}\b", text), name
     for name in ("total_input_tokens", "total_output_tokens"):
         assert re.search(rf"{name} +{said[name]}\n| {said[name]} ", text), name
+    steps = [line.split() for line in (FILES / "loader_slip.log").read_text("utf-8").splitlines()]
+    for n, (data, step) in list(enumerate(steps, 1))[8:]:
+        assert f"{n:4}  {float(data):9.3f} s {float(step):9.3f} s\n" in text, n
+    times = json.dumps([round(float(step), 3) for _, step in steps[8:16]])
+    assert times in re.sub(r"\b(0\.\d\d)0\b", r"\1", text)  # as Python prints them
+    starts = re.findall(r"\| +(\d+) +\| +([\d.]+) +\|", (FILES / "deepspeed_starts.log").read_text("utf-8"))
+    ranks, took = zip(*starts, strict=True)
+    assert re.search("ranks +" + " +".join(ranks) + "\n", text)
+    assert re.search("took +" + " +".join(f"{float(one):.1f} s" for one in took), text)

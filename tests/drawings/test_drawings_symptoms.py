@@ -41,6 +41,7 @@ def test_a_gain_has_its_ends_and_says_where_it_may_be_nothing():
     assert replace(BUBBLE, times=1.37).better == "1.37 times (1.25 to 1.53)"
     assert replace(BUBBLE, sure=(1.0, 1.0)).better == "1.07 times"  # a sum, and no prediction
     assert replace(BUBBLE, sure=(1.0, 1.0), basis="untested").better == "1.07 times: untested"
+    assert replace(BUBBLE, times=6.234, sure=(1.0, 1.0), basis="untested").better == "6.2 times: untested"  # no more
     assert replace(BUBBLE, basis="borrowed").better.endswith(" (0.974 to 1.2): borrowed, may be nothing")
     with pytest.raises(ValueError, match="basis must be one of borrowed, untested, measured or empty, got 'hoped'"):
         replace(BUBBLE, basis="hoped")

@@ -44,14 +44,15 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
     drawn.append(Box(left, 0, now * per, high, f"{now:,.0f}", "grey"))
     said = []
     for i, (name, factor) in enumerate(chain.factors.items(), start=1):
-        y, lost = i * row, now * (1 - float(factor))
+        y, lost, before = i * row, now * (1 - float(factor)), round(now)
         now -= lost
+        taken = f"{before - round(now):,}"  # of the numbers in the bars, so that a reader can subtract them
         drawn.append(Label(left - 8, y + 12, names[name], "end"))
         drawn.append(Box(left, y, now * per, high, f"{now:,.0f}", "compute", solid=i == len(chain.factors)))
         if lost * per > 0.4:
             drawn.append(Box(left + now * per, y, lost * per, high, kind="waste", solid=True))
-        drawn.append(Label(396, y + 12, f"{lost:,.0f}", "end"))
-        said.append(f"{lost:,.0f} {names[name]}")
+        drawn.append(Label(396, y + 12, taken, "end"))
+        said.append(f"{taken} {names[name]}")
     end = row * (len(chain.factors) + 1)
     drawn.append(Label(396, 12, "lost", "end", strong=True))
     drawn.append(Label(left, end + 2, "do useful work", "start", strong=True))
@@ -101,7 +102,7 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
 def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float, kinds: Mapping[str, str]) -> Scene:
     """Flows that share a file system: as wide as what each wants on the left, as what it gets on the right.
 
-    Who wants more than 1.2 times the whole file system is drawn as if it wanted that.
+    Who wants more than 1.2 times the whole file system is drawn as if it wanted that, with a break in its band.
 
     Parameters
     ----------
@@ -133,6 +134,8 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
         if wanted > given:  # what is not granted, behind what is
             drawn.append(Band(left, at, right, into, max(min(wanted * scale, most), 0.5), width, "idle"))
         drawn.append(Band(left, at, right, into, width, width, kinds[name]))
+        if wanted * scale > most:  # a break: the band is too wide to be drawn
+            drawn += [Arrow(x, at + room + 4, x + 8, at - 4, kind="ink", heads=0) for x in (left + 6, left + 12)]
         drawn.append(Label(left - 8, at + room / 2, f"{name} wants\n{fmt(wanted, 'B/s')}", "end"))
         said_at = max(into + width / 2, said_at + least)
         drawn.append(Label(right + 18, said_at, f"gets\n{fmt(given, 'B/s')}", "start", strong=True))
