@@ -96,7 +96,8 @@ def _under(runs: list[OnlineRun]) -> Callable[[Mapping[str, np.ndarray]], dict[s
                 columns |= {name: constants[name] for name in BLOCKS}
             columns["first_passes"] = constants.get(own.name, np.full(shape, own.first_passes))
             # Many differ in constants of other software alone: each of a batch's own is asked once.
-            asked, again = np.unique(np.reshape(list(columns.values()), (len(columns), -1)), axis=1, return_inverse=True)
+            flat = np.reshape(list(columns.values()), (len(columns), -1))
+            asked, again = np.unique(flat, axis=1, return_inverse=True)
             online = batch.under(dict(zip(columns, asked[..., None], strict=True)))
             for name, values in found.items():
                 values[..., batch.where] = getattr(online, name)[again].reshape(*shape, -1)
