@@ -1,4 +1,4 @@
-"""Symptoms: what tells the suspects apart, and what each lever brings, tried before and after.
+"""Symptoms: what tells the suspects apart, and what each lever brings, by a case without it and with it.
 
 A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
 with its law and its figure, a lever, and the same case computed without the lever and with it, with its conditions
@@ -9,6 +9,7 @@ may be none says so. So does one whose ends were borrowed from another lever, an
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,13 +95,15 @@ class Lever:
 
     @property
     def said(self) -> str:
-        """How many times better, in three digits; in two where it's a law's word alone, and not close to 1."""
-        return f"{self.times:.{2 if self.basis == 'untested' and self.times >= STEP else 3}g}"
+        """How many times better, in two digits behind the 1; coarser where it's a law's word alone, and not near 1."""
+        if self.basis == "untested" and self.times >= 1.1:
+            return f"{float(f'{self.times:.{1 if self.times >= 10 else 2}g}'):g}"
+        return _in_two(self.times)
 
     @property
     def better(self) -> str:
         """How many times better, with the ends, what it rests on, and whether it may be nothing."""
-        low, high = (f"{end:.3g}" for end in self.ends)
+        low, high = map(_in_two, self.ends)
         ends = f" ({low} to {high})" if low != high else ""
         says = [self.basis] * bool(self.basis) + ["may be nothing"] * (bool(ends) and float(low) <= 1)
         return f"{self.said} times{ends}" + (": " + ", ".join(says) if says else "")
@@ -115,8 +118,8 @@ class Levers:
     >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> Levers([bubble])
-    you measure        with  it is       try          before  after  better                                     case
-    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.974 to 1.2): may be nothing  -
+    you measure        with  it is       try          before  after  better                                    case
+    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.97 to 1.2): may be nothing  -
     >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
     **[the bubble](pipeline.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
     """
@@ -126,7 +129,10 @@ class Levers:
     def __repr__(self) -> str:
         """Return the table as aligned text."""
         head = ("you measure", "with", "it is", "try", "before", "after", "better", "case")
-        body = [(r.measured, r.how, r.cause, r.lever, r.before, r.after, r.better, r.case or "-") for r in self.rows]
+        body = [
+            (r.measured, r.how, r.cause, r.lever, _coarse(r.before), _coarse(r.after), r.better, r.case or "-")
+            for r in self.rows
+        ]
         return aligned([head, *body], left=8)
 
     def _repr_markdown_(self) -> str:
@@ -140,12 +146,23 @@ class Levers:
                 seen,
                 cause,
                 r.lever.replace("_", "_<wbr>") + folded,
-                _whole(r.before),
-                _whole(r.after),
+                _whole(_coarse(r.before)),
+                _whole(_coarse(r.after)),
                 _whole(r.better.replace(" times", "\xa0times")),
             )
             lines.append("| " + " | ".join(cell.replace("$", r"\$") for cell in cells) + " |")
         return "\n".join(lines)
+
+
+def _in_two(number: float) -> str:
+    """Two digits; below 2, where a tenth is much of a gain, hundredths."""
+    return f"{round(number, 2) if number < 2 else float(f'{number:.2g}'):g}"
+
+
+def _coarse(text: str) -> str:
+    """A number with its interval, whose ends are rounded to two digits: they're no surer than that."""
+    number, bracket, ends = text.partition(" (")
+    return number + bracket + re.sub(r"\d+(?:\.\d+)?", lambda end: f"{float(f'{float(end[0]):.2g}'):g}", ends)
 
 
 def _whole(text: str) -> str:
@@ -172,7 +189,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> sizes(Levers([bubble]), 6).alt
-    'four chunks: 1.07 times (0.974 to 1.2): may be nothing.'
+    'four chunks: 1.07 times (0.97 to 1.2): may be nothing.'
     """
     row, top, room, least, most = 50.0, 26.0, 392.0, 0.8, 40.0
 
@@ -192,7 +209,8 @@ def sizes(levers: Levers, rows: int) -> Scene:
         if right - left > 1:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))
         parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
-        ends = f", {low:.3g} to {high:.3g}" if f"{low:.3g}" != f"{high:.3g}" else ""
+        least_of, most_of = map(_in_two, (low, high))
+        ends = f", {least_of} to {most_of}" if least_of != most_of else ""
         said = f"{one.said}{ends}" + f", {one.basis}" * bool(one.basis)
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
         parts.append(Label(start, y + 38, said, "start", strong=not untested))

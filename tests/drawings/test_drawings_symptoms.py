@@ -37,12 +37,20 @@ def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formul
 
 
 def test_a_gain_has_its_ends_and_says_where_it_may_be_nothing():
-    assert BUBBLE.better == "1.07 times (0.974 to 1.2): may be nothing"
+    assert BUBBLE.better == "1.07 times (0.97 to 1.2): may be nothing"
     assert replace(BUBBLE, times=1.37).better == "1.37 times (1.25 to 1.53)"
     assert replace(BUBBLE, sure=(1.0, 1.0)).better == "1.07 times"  # a sum, and no prediction
     assert replace(BUBBLE, sure=(1.0, 1.0), basis="untested").better == "1.07 times: untested"
-    assert replace(BUBBLE, times=6.234, sure=(1.0, 1.0), basis="untested").better == "6.2 times: untested"  # no more
-    assert replace(BUBBLE, basis="borrowed").better.endswith(" (0.974 to 1.2): borrowed, may be nothing")
+    for times, said in ((1.286, "1.3"), (6.234, "6.2"), (27.8, "30")):  # no more
+        assert replace(BUBBLE, times=times, sure=(1.0, 1.0), basis="untested").better == f"{said} times: untested"
+    assert replace(BUBBLE, times=19.14, sure=(1.0, 1.0)).better == "19 times"
+
+
+def test_the_ends_of_before_and_after_have_two_digits():
+    row = replace(BUBBLE, before="119 s (76.4 s to 3.5 min)", after="$0.98 ($0.772 to $1.2)")
+    assert "119 s (76 s to 3.5 min)  $0.98 ($0.77 to $1.2)" in repr(drawn.Levers([row]))
+    assert "119\xa0s (76\xa0s\xa0to\xa03.5\xa0min)" in drawn.Levers([row])._repr_markdown_()
+    assert replace(BUBBLE, basis="borrowed").better.endswith(" (0.97 to 1.2): borrowed, may be nothing")
     with pytest.raises(ValueError, match="basis must be one of borrowed, untested, measured or empty, got 'hoped'"):
         replace(BUBBLE, basis="hoped")
 
@@ -51,7 +59,7 @@ def test_ends_are_raised_with_a_large_gain_and_cut_at_what_the_lever_can_give():
     doubled = replace(BUBBLE, times=1.5**2)
     assert doubled.ends == pytest.approx((2.25 * 0.91**2, 2.25 * 1.12**2))
     assert replace(doubled, own=True).ends == pytest.approx((2.25 * 0.91, 2.25 * 1.12))
-    assert replace(BUBBLE, most=35 / 32).better == "1.07 times (0.974 to 1.09): may be nothing"
+    assert replace(BUBBLE, most=35 / 32).better == "1.07 times (0.97 to 1.09): may be nothing"
     with pytest.raises(ValueError, match=r"'four chunks a stage' gives at most 2 times, got 2\.25"):
         replace(doubled, most=2.0)
 
@@ -76,7 +84,7 @@ def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested
 
 
 def test_levers_stand_in_the_order_of_their_table_and_are_read_aloud_with_their_ends():
-    assert SCENES["sizes"].alt.startswith("four chunks a stage: 1.07 times (0.974 to 1.2): may be nothing; 128 users")
+    assert SCENES["sizes"].alt.startswith("four chunks a stage: 1.07 times (0.97 to 1.2): may be nothing; 128 users")
 
 
 def test_a_profile_shows_a_rank_that_waits_as_one_that_sends():
