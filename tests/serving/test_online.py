@@ -289,7 +289,7 @@ def test_apart_too_requests_are_rate_times_time(users, readers, writers):
     assert found.tokens_per_second / 900 * found.latency == pytest.approx(users)
     assert found.place >= 0
     decoding = found.tokens_per_second / 900 * 899 * found.time_per_token
-    assert found.sequences == pytest.approx(decoding, rel=0.02, abs=writers)
+    assert found.sequences == pytest.approx(decoding, rel=1e-6)
 
 
 def test_pools_are_of_one_model():
