@@ -52,6 +52,8 @@ window.widgets = (() => {
     Object.entries(value).forEach(([key, found]) => model.set(key, found));
   }
 
+  const waits = (el) => el.closest(".waits") && !("whole" in document.documentElement.dataset);
+
   // One widget after the other, with a pause for the browser where they have taken longer than it may wait.
   async function start(models, base) {
     const live = {};
@@ -59,6 +61,8 @@ window.widgets = (() => {
     for (const el of document.querySelectorAll(".widget-host")) {
       const id = el.dataset.model;
       try {
+        // Far below it waits until its block is laid out (frame.js), which no reader comes to sooner.
+        while (waits(el)) await new Promise((done) => { setTimeout(done, 30); });
         if (performance.now() - since > 6) {
           await new Promise((done) => { setTimeout(done); });
           since = performance.now();
