@@ -5,22 +5,25 @@ matrices.
 """
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
-from .shards import PRODUCTS, Product, layer, overview, product
+from .shards import PRODUCTS, TRADES, Product, halves, layer, overview, product, trade
 
 __all__ = [
     "GPUS",
     "PHASES",
     "PRODUCTS",
+    "TRADES",
     "WAYS",
     "Move",
     "Phase",
     "Product",
     "Sizes",
     "Way",
+    "halves",
     "kept_bytes",
     "layer",
     "overview",
     "product",
     "sent_bytes",
     "sent_so_far",
+    "trade",
 ]

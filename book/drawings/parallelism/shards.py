@@ -14,6 +14,7 @@ _B, _D, _F = (32.0, 20.0, 40.0)  # of a GPU's tile: tokens, width and hidden wid
 _GAP = 4.0
 _TILE = _D + _F + _D + 2 * _GAP
 _ROUTED = {rank: [(3 * t + 1) % 8 for t in (rank, rank + 4)] for rank in range(GPUS)}  # of eight pieces of the tokens
+_X2 = 0.0, 208.0  # where each of two ranks begins
 _KINDS = {"X": "activations", "H": "activations", "Y": "activations", "W1": "weights", "W2": "weights"}
 _HELD = re.compile(r"([*@]?)(d?)(X|W1|H|W2|Y)(?::(rows|columns|routed))?(\+?)")
 
@@ -92,10 +93,79 @@ class Product(NamedTuple):
 PRODUCTS = {
     "nobody cuts D": Product(None, "columns"),
     "both cut D": Product("columns", "rows"),
-    "one cuts D": Product(None, "rows"),
+    "one cuts D": Product("rows", "rows"),
     "B, F over one axis": Product("rows", "columns"),
-    "the tokens are cut too": Product("rows", "rows"),
 }
+
+
+def halves() -> Scene:
+    """One element of a product on two GPUs: each has half of the pairs, and so a part of the sum.
+
+    Examples
+    --------
+    >>> halves().alt
+    'GPU 0 has 1, 2 and 5, 6, and finds 17. GPU 1 has 3, 4 and 7, 8, and finds 53. Neither is the answer: 17 + 53 = 70.'
+    """
+    token, column = (1, 2, 3, 4), (5, 6, 7, 8)
+    parts: list[Part] = []
+    found, told = [], []
+    for rank in range(2):
+        x, mine = 214.0 * rank, range(2 * rank, 2 * rank + 2)
+        parts.append(Label(x, 10, f"GPU {rank}", anchor="start", strong=True))
+        for i in range(4):
+            has = i in mine
+            cells = Box(x + 28 * i, 120, 26, 26), Box(x + 118, 24 + 23 * i, 26, 21)
+            for cell, value, kind in zip(cells, (token[i], column[i]), ("activations", "weights"), strict=True):
+                parts.append(Box(*cell.reach()[0], cell.width, cell.height, str(value), kind, True) if has else cell)
+        found.append(sum(token[i] * column[i] for i in mine))
+        parts.append(Box(x + 118, 120, 40, 26, f"+{found[-1]}", "compute", solid=True))
+        parts.append(Label(x, 162, " + ".join(f"{token[i]}·{column[i]}" for i in mine) + f" = {found[-1]}", "start"))
+        has_token, has_column = (", ".join(str(row[i]) for i in mine) for row in (token, column))
+        told.append(f"GPU {rank} has {has_token} and {has_column}, and finds {found[-1]}.")
+    answer = f"{found[0]} + {found[1]} = {sum(found)}"
+    parts.append(Box(0, 178, 372, 24, f"each sends one number: {answer}", "wire"))
+    return Scene(400, 206, parts, alt=f"{' '.join(told)} Neither is the answer: {answer}.")
+
+
+TRADES = (
+    "what each holds: X[B_tp, D] and W[D_tp, F]",
+    "all-to-all: X[B_tp, D] → X[B, D_tp]",
+    "multiply: a part of every H, for all tokens",
+    "reduce-scatter: the sums, H[B_tp, F]",
+)
+
+
+def trade(step: int) -> Scene:
+    """A product whose weights stay where they are, on two ranks: the tokens travel, and then the sums.
+
+    Parameters
+    ----------
+    step : int
+        Which of :data:`TRADES`.
+
+    Examples
+    --------
+    >>> trade(1).alt
+    'Step 1, all-to-all: X[B_tp, D] → X[B, D_tp]'
+    """
+    parts: list[Part] = []
+    at = [{"X": (x, 72.0, 40.0, 60.0), "W": (x + 46, 22.0, 140.0, 44.0), "H": (x + 46, 72.0, 140.0, 60.0)} for x in _X2]
+    for rank, (x, places) in enumerate(zip(_X2, at, strict=True)):
+        parts.append(Label(x, 10, f"rank {rank}", anchor="start", strong=True))
+        parts += [Box(*place) for place in places.values()]
+        parts += [Box(*piece, "W", "weights", solid=True) for piece in _pieces(places["W"], "rows", rank, 2)]
+        if step == 2:
+            parts.append(Box(*places["H"], "+ part of H", "compute", solid=True))
+        if step == 3:
+            parts += [Box(*piece, "H", "wire", solid=True) for piece in _pieces(places["H"], "rows", rank, 2)]
+    for row, column in [(0, 0), (0, 1), (1, 0), (1, 1)]:  # X in quarters: the two that cross keep their place in X
+        holder = column if step else row
+        (band,) = _pieces(at[holder]["X"], "rows", row, 2)
+        (piece,) = _pieces(band, "columns", column, 2)
+        kind = "wire" if step == 1 and row != column else "activations"
+        parts.append(Box(*piece, "X", kind, solid=True, key=f"X{row}{column}"))
+    parts.append(Label(0, 150, f"{step}  {TRADES[step]}" if step else TRADES[0], anchor="start"))
+    return Scene(400, 160, parts, alt=f"Step {step}, {TRADES[step]}")
 
 
 def product(case: str, sizes: Sizes) -> Scene:
@@ -116,8 +186,7 @@ def product(case: str, sizes: Sizes) -> Scene:
     cut = PRODUCTS[case]
     shapes = [f"{rows} \N{MULTIPLICATION SIGN} {columns}" for rows, columns in cut.shapes(sizes)]
     parts: list[Part] = []
-    for rank in range(2):
-        x = 208.0 * rank
+    for rank, x in enumerate(_X2):
         at = {"X": (x, 72.0, 40.0, 60.0), "W": (x + 46, 22.0, 140.0, 44.0), "H": (x + 46, 72.0, 140.0, 60.0)}
         parts.append(Label(x, 10, f"rank {rank}", anchor="start", strong=True))
         parts += [Box(*place) for place in at.values()]
@@ -137,9 +206,8 @@ def product(case: str, sizes: Sizes) -> Scene:
     ends = {
         "nobody cuts D": "its own columns of H",
         "both cut D": "a part of every sum of H",
-        "one cuts D": "all of H, once it has gathered W",
+        "one cuts D": "its own tokens' rows of H, once it has gathered W",
         "B, F over one axis": "one block of H; two others nobody has",
-        "the tokens are cut too": "its own tokens' rows of H, once it has gathered W",
     }
     x_, w_ = (f"{rows} by {columns}" for rows, columns in cut.shapes(sizes)[:2])
     said = f"{case[0].upper()}{case[1:]}: a rank has X as {x_} and W as {w_}, and so {ends[case]}."
