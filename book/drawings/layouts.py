@@ -141,16 +141,15 @@ def key_value_ring(step: int, block: float, *, paired: bool = True) -> Scene:
     for way in ways:
         parts.append(Arrow(*way, kind="network" if step < n - 1 else "ink"))
     parts.append(Label(135, 93, fmt(block, "B")))
-    side, left, top = 30, 258, 44
+    side, left, top = 28, 256, 44
     parts.append(Label(left + 2 * side, 8, "scores", strong=True))
-    parts.append(Label(left + n * side + 4, 22, "blocks", anchor="start"))
     done = []
     for i in range(n):
         queries = _pieces(i, paired)
         parts.append(Label(left + side * (i + 0.5), top - (21.5 if paired else 9), f"KV{i}"))
         parts.append(Label(left - (17 if paired else 5), top + side * (i + 0.5), f"Q{i}", anchor="end"))
         for half, piece in enumerate(queries if paired else ()):
-            along = side * i + 7.5 + 15 * half
+            along = side * i + 7 + 14 * half
             parts += [Label(left + along, top - 8, str(piece)), Label(left - 5, top + along, str(piece), anchor="end")]
         scored = 0.0
         for j in range(n):
@@ -161,13 +160,14 @@ def key_value_ring(step: int, block: float, *, paired: bool = True) -> Scene:
                 found, of_block = _under_the_mask(x, y, queries, _pieces(j, paired), kind, (side - 2) / len(queries))
                 parts, scored = parts + found, scored + of_block
         done.append(f"{scored:g}")
-        parts.append(Label(left + n * side + 4, top + side * (i + 0.5), done[-1], anchor="start", strong=True))
-    parts.append(Label(left + n * side, 180, "bright: now; pale: half of it counts", anchor="end"))
+        parts.append(Label(left + n * side + 3, top + side * (i + 0.5), done[-1], anchor="start", strong=True))
+    parts.append(Label(398, 170, "bright: now; pale: half counts", anchor="end"))
+    parts.append(Label(398, 184, "right: blocks done that count", anchor="end"))
     alt = (
         f"After {step} of {n - 1} moves of {fmt(block, 'B')} each the ranks have scored {', '.join(done)} blocks that "
         "count."
     )
-    return Scene(400, 190, parts, alt=alt)
+    return Scene(400, 194, parts, alt=alt)
 
 
 def _pieces(rank: int, paired: bool) -> tuple[int, ...]:

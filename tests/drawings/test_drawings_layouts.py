@@ -73,14 +73,14 @@ def test_keys_and_values_go_once_around_and_every_block_that_counts_is_scored_on
         boxes = [part for part in SCENES[f"{ring} {moves}"].parts if isinstance(part, Box)]
         at = {box.key: (box.x, box.y) for box in boxes if box.key}
         assert len(set(at.values())) == 4
-        blocks = [box for box in boxes if box.width == box.height == 28 and box.kind == "ink"]
+        blocks = [box for box in boxes if box.width == box.height == 26 and box.kind == "ink"]
         assert len(blocks) == 16
-        pieces = [box for box in boxes if box.kind in ("forward", "compute") and box.width in (13, 27)]
+        pieces = [box for box in boxes if box.kind in ("forward", "compute") and box.width in (12, 25)]
         counted = [0.0] * 4
         for piece in pieces:
-            (block,) = [one for one in blocks if 0 < piece.x - one.x < 28 and 0 < piece.y - one.y < 28]
+            (block,) = [one for one in blocks if 0 < piece.x - one.x < 26 and 0 < piece.y - one.y < 26]
             share = (1 if piece.solid else 0.5) * (piece.width > 20 or 0.25)
-            counted[round((block.y - blocks[0].y) / 30)] += share
+            counted[round((block.y - blocks[0].y) / 28)] += share
         told = f"scored {', '.join(f'{one:g}' for one in counted)} blocks"
         assert told in SCENES[f"{ring} {moves}"].alt
     assert counted == of_rank
