@@ -83,9 +83,13 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
     parts.append(Arrow(0, line, end, line, kind="red", heads=0))
-    parts += [
-        Label(end + 3, foot - size * unit, fmt(size, "B", 2 + (size >= 100e9)), anchor="start") for size in (low, high)
-    ]
+    ends = [fmt(size, "B", 2 + (size >= 100e9)) for size in (low, high)]
+    if end < 200:  # room for words
+        said = {foot - low * unit + 9: f"below {ends[0]}: likely fits", line: fmt(capacity, "B")}
+        said |= {foot - high * unit - 9: f"above {ends[1]}: likely not", (line + upper) / 2: "in between: tight"}
+    else:
+        said = {foot - low * unit: ends[0], foot - high * unit: ends[1]}
+    parts += [Label(end + 3, y, text, anchor="start") for y, text in said.items()]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
     entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
     parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
@@ -93,8 +97,9 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     parts += legend(4, foot + 94, [(f"line: {fmt(capacity, 'B')}; a count in the band may fit or not", "red", False)])
     if any(held is not None and held.total > most for held in columns.values()):
         parts.append(Label(4, foot + 114, f"with an arrow: goes on above {fmt(most, 'B')}", anchor="start"))
-    ends = f"{fmt(low, 'B', 2)} to {fmt(high, 'B')}"
-    alt = f"Memory of a GPU of {fmt(capacity, 'B')}: a count from {ends} may fit or not. {'; '.join(told)}."
+    alt = (
+        f"Memory of a GPU of {fmt(capacity, 'B')}: a count from {' to '.join(ends)} may fit or not. {'; '.join(told)}."
+    )
     return Scene(400, foot + 124, parts, alt=alt)
 
 
