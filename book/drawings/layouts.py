@@ -94,10 +94,11 @@ def placement(layout: Layout, domain: int = 8) -> Scene:
 # --- Sequences and experts -------------------------------------------------------------------------------------------
 
 
-def key_value_ring(step: int, block: float) -> Scene:
+def key_value_ring(step: int, block: float, *, paired: bool = True) -> Scene:
     """Context parallelism on four ranks: queries stay, keys and values go around, and a table of scores fills up.
 
-    Of eight pieces of the sequence a rank has an early and a late one, so the causal mask leaves half of every block.
+    Plain, rank i has the i-th quarter of the sequence, and a query looks back only, so the last rank has most to score.
+    Paired, a rank has an early and a late of eight pieces, so the causal mask leaves half of every block.
 
     Parameters
     ----------
@@ -105,6 +106,8 @@ def key_value_ring(step: int, block: float) -> Scene:
         How often the blocks have moved, 0 to 3.
     block : float
         Bytes of one rank's keys and values in one layer.
+    paired : bool
+        Whether a rank has an early piece and a late one.
 
     Returns
     -------
@@ -117,8 +120,10 @@ def key_value_ring(step: int, block: float) -> Scene:
 
     Examples
     --------
+    >>> key_value_ring(3, 8e6, paired=False).alt
+    'After 3 of 3 moves of 8 MB each the ranks have scored 0.5, 1.5, 2.5, 3.5 blocks that count.'
     >>> key_value_ring(1, 8e6).alt
-    'After 1 of 3 moves of 8 MB each rank has scored 2 of 4 blocks: its queries with its own keys and 1 more.'
+    'After 1 of 3 moves of 8 MB each the ranks have scored 1, 1, 1, 1 blocks that count.'
     """
     n = 4
     if step not in range(n):
@@ -136,38 +141,51 @@ def key_value_ring(step: int, block: float) -> Scene:
     for way in ways:
         parts.append(Arrow(*way, kind="network" if step < n - 1 else "ink"))
     parts.append(Label(135, 93, fmt(block, "B")))
-    side, left, top, late = 32, 264, 44, 2 * n - 1
+    side, left, top = 28, 256, 44
     parts.append(Label(left + 2 * side, 8, "scores", strong=True))
+    done = []
     for i in range(n):
-        pieces = (i, late - i)
-        parts.append(Label(left + side * (i + 0.5), top - 21.5, f"KV{i}"))
-        parts.append(Label(left - 17, top + side * (i + 0.5), f"Q{i}", anchor="end"))
-        for half, piece in enumerate(pieces):
-            along = side * i + 8 + 16 * half
+        queries = _pieces(i, paired)
+        parts.append(Label(left + side * (i + 0.5), top - (21.5 if paired else 9), f"KV{i}"))
+        parts.append(Label(left - (17 if paired else 5), top + side * (i + 0.5), f"Q{i}", anchor="end"))
+        for half, piece in enumerate(queries if paired else ()):
+            along = side * i + 7 + 14 * half
             parts += [Label(left + along, top - 8, str(piece)), Label(left - 5, top + along, str(piece), anchor="end")]
+        scored = 0.0
         for j in range(n):
-            age = (i - j) % n
-            x, y = left + side * j + 1, top + side * i + 1
+            age, x, y = (i - j) % n, left + side * j + 1, top + side * i + 1
             parts.append(Box(x, y, side - 2, side - 2))
             if age <= step:
-                parts += _under_the_mask(x, y, pieces, (j, late - j), "forward" if age == step else "compute")
-                parts.append(Label(x + 22.5, y + 7.5, str(age)))
-    parts.append(Label(left + n * side, 186, "number: moves; bright: now; pale: half masked", anchor="end"))
+                kind = "forward" if age == step else "compute"
+                found, of_block = _under_the_mask(x, y, queries, _pieces(j, paired), kind, (side - 2) / len(queries))
+                parts, scored = parts + found, scored + of_block
+        done.append(f"{scored:g}")
+        parts.append(Label(left + n * side + 3, top + side * (i + 0.5), done[-1], anchor="start", strong=True))
+    parts.append(Label(398, 170, "bright: now; pale: half counts", anchor="end"))
+    parts.append(Label(398, 184, "right: blocks done that count", anchor="end"))
     alt = (
-        f"After {step} of {n - 1} moves of {fmt(block, 'B')} each rank has scored {step + 1} of {n} blocks: its "
-        f"queries with its own keys and {step} more."
+        f"After {step} of {n - 1} moves of {fmt(block, 'B')} each the ranks have scored {', '.join(done)} blocks that "
+        "count."
     )
-    return Scene(400, 196, parts, alt=alt)
+    return Scene(400, 194, parts, alt=alt)
 
 
-def _under_the_mask(x: float, y: float, queries: tuple[int, int], keys: tuple[int, int], kind: str) -> list[Part]:
-    """A block of scores by pieces of the sequence: filled where every pair counts, pale on the diagonal, where half do."""
-    return [
-        Box(x + 1 + 15 * column, y + 1 + 15 * row, 13, 13, kind=kind, solid=query > key)
-        for row, query in enumerate(queries)
-        for column, key in enumerate(keys)
-        if query >= key
+def _pieces(rank: int, paired: bool) -> tuple[int, ...]:
+    """Pieces of the sequence that one of four ranks has: a quarter, or an early eighth and a late one."""
+    return (rank, 7 - rank) if paired else (rank,)
+
+
+def _under_the_mask(
+    x: float, y: float, queries: tuple[int, ...], keys: tuple[int, ...], kind: str, side: float
+) -> tuple[list[Part], float]:
+    """A block of scores by pieces of the sequence, and how much of it counts: all, or half on the diagonal."""
+    counting = [(row, column) for row, q in enumerate(queries) for column, k in enumerate(keys) if q >= k]
+    whole = [queries[row] > keys[column] for row, column in counting]
+    parts: list[Part] = [
+        Box(x + side * column + 0.5, y + side * row + 0.5, side - 1, side - 1, kind=kind, solid=full)
+        for (row, column), full in zip(counting, whole, strict=True)
     ]
+    return parts, sum(1.0 if full else 0.5 for full in whole) / (len(queries) * len(keys))
 
 
 _ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU

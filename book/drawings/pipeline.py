@@ -25,7 +25,10 @@ _HOLDS = {
 
 
 def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, most: float) -> Scene:
-    """What a rank holds, as stacks of boxes to scale, one for each way to cut, against a line at the capacity.
+    """What a rank holds, as stacks of boxes to scale, one for each way to cut, against what a card of a capacity takes.
+
+    The band has the counts of which four peaks of five lie on both sides of the capacity, by the footprints' own
+    interval: below it a count likely fits, and above it surely not.
 
     Parameters
     ----------
@@ -46,12 +49,14 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     >>> from clusterlab.parallelism import footprint
     >>> held = footprint(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=8), Layout(dp=8, zero=3))
     >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
-    'Memory of a GPU against 80 GB. ZeRO 3: 63.1 GB.'
+    'Memory of a GPU of 80 GB: a count from 52 GB to 124 GB may fit or not. ZeRO 3: 63.1 GB.'
     """
     foot, tall, pitch, wide = 232.0, 190.0, 50.5, 36.0
     unit, roof = tall / most, foot - tall
     end = 8 + pitch * len(columns) - (pitch - wide) + 4
-    parts: list[Part] = []
+    low, high = maybe(columns, capacity)
+    upper = foot - min(high, most) * unit
+    parts: list[Part] = [Box(0, upper, end, foot - low * unit - upper, kind="red")]
     told = []
     for i, (name, held) in enumerate(columns.items()):
         x = 8 + pitch * i
@@ -63,28 +68,54 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
             continue
         sizes = {part: float(getattr(held, part)) for part in ("weights", "gradients", "optimizer", "activations")}
         sizes["other"] = float(held.total) - sum(sizes.values())
-        low, top = 0.0, foot
+        below, top = 0.0, foot
         for part, size in sizes.items():
-            high = min(low + size, most)
-            if (high - low) * unit > 0.4:
-                top = foot - high * unit
-                parts.append(Box(x, top, wide, (high - low) * unit, kind=_HOLDS[part], solid=True))
-            low = high
+            above = min(below + size, most)
+            if (above - below) * unit > 0.4:
+                top = foot - above * unit
+                parts.append(Box(x, top, wide, (above - below) * unit, kind=_HOLDS[part], solid=True))
+            below = above
         if held.total > most:  # no more of it on this scale, so nothing is drawn on another
             parts.append(Arrow(middle, roof - 3, middle, roof - 20, kind="ink"))
             top = roof - 18
         digits = 3 if 100e9 <= held.total < 1e12 else 2  # as wide as the stack
-        parts.append(Label(middle, top - 10, fmt(held.total, "B", digits), strong=bool(held.total <= capacity)))
+        parts.append(Label(middle, top - 10, fmt(held.total, "B", digits), strong=bool(held.total <= low)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
-    parts += [Arrow(0, line, end, line, kind="red", heads=0), Label(end + 3, line, fmt(capacity, "B"), anchor="start")]
+    parts.append(Arrow(0, line, end, line, kind="red", heads=0))
+    ends = [fmt(size, "B", 2 + (size >= 100e9)) for size in (low, high)]
+    if end < 200:  # room for words
+        said = {foot - low * unit + 9: f"below {ends[0]}: likely fits", line: fmt(capacity, "B")}
+        said |= {foot - high * unit - 9: f"above {ends[1]}: likely not", (line + upper) / 2: "in between: tight"}
+    else:
+        said = {foot - low * unit: ends[0], foot - high * unit: ends[1]}
+    parts += [Label(end + 3, y, text, anchor="start") for y, text in said.items()]
     parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
     entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
     parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
     parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
+    parts += legend(4, foot + 94, [(f"line: {fmt(capacity, 'B')}; a count in the band may fit or not", "red", False)])
     if any(held is not None and held.total > most for held in columns.values()):
-        parts.append(Label(4, foot + 94, f"with an arrow: goes on above {fmt(most, 'B')}", anchor="start"))
-    return Scene(400, foot + 104, parts, alt=f"Memory of a GPU against {fmt(capacity, 'B')}. {'; '.join(told)}.")
+        parts.append(Label(4, foot + 114, f"with an arrow: goes on above {fmt(most, 'B')}", anchor="start"))
+    alt = (
+        f"Memory of a GPU of {fmt(capacity, 'B')}: a count from {' to '.join(ends)} may fit or not. {'; '.join(told)}."
+    )
+    return Scene(400, foot + 124, parts, alt=alt)
+
+
+def maybe(columns: Mapping[str, Footprint | None], capacity: float) -> tuple[float, float]:
+    """Ends of the counts that may fit or not: below the first likely, above the second surely not.
+
+    Examples
+    --------
+    >>> from clusterlab.model import Layout, Workload, transformer
+    >>> from clusterlab.parallelism import footprint
+    >>> held = footprint(transformer("Llama 3.1 8B"), Workload(sequence=8192, global_batch=8), Layout(dp=8, zero=3))
+    >>> [round(end / 1e9) for end in maybe({"ZeRO 3": held}, 80e9)]
+    [52, 124]
+    """
+    held = next(one for one in columns.values() if one is not None)
+    return float(capacity * held.total / held.high), float(capacity * held.total / held.low)
 
 
 # --- Pipelines -------------------------------------------------------------------------------------------------------

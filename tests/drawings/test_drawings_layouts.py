@@ -17,6 +17,7 @@ def sent(layout, shape, work):
 SCENES = {
     **{f"experts {i}": drawn.experts(i, 470e6) for i in range(4)},
     **{f"ring {i}": drawn.key_value_ring(i, 1.05e6) for i in range(4)},
+    **{f"plain ring {i}": drawn.key_value_ring(i, 1.05e6, paired=False) for i in range(4)},
     **{f"tp {tp}": drawn.placement(Layout(tp=tp, dp=32 // tp)) for tp in (4, 8, 16)},
 }
 
@@ -66,21 +67,23 @@ def test_peers_partition_what_a_layout_spans():
         drawn.placement(Layout(tp=8))
 
 
-def test_keys_and_values_go_once_around_and_every_block_is_scored_once():
+@pytest.mark.parametrize(("ring", "of_rank"), [("ring", [2, 2, 2, 2]), ("plain ring", [0.5, 1.5, 2.5, 3.5])])
+def test_keys_and_values_go_once_around_and_every_block_that_counts_is_scored_once(ring, of_rank):
     for moves in range(4):
-        boxes = [part for part in SCENES[f"ring {moves}"].parts if isinstance(part, Box)]
+        boxes = [part for part in SCENES[f"{ring} {moves}"].parts if isinstance(part, Box)]
         at = {box.key: (box.x, box.y) for box in boxes if box.key}
         assert len(set(at.values())) == 4
-        blocks = [box for box in boxes if box.width == 30]
+        blocks = [box for box in boxes if box.width == box.height == 26 and box.kind == "ink"]
         assert len(blocks) == 16
-        pieces = [
-            [piece for piece in boxes if piece.width == 13 and 0 < piece.x - x < 30 and 0 < piece.y - y < 30]
-            for x, y in ((block.x, block.y) for block in blocks)
-        ]
-        # Of the four quarters of a block two count: whole ones, or one and two halves on the diagonal.
-        counted = [sum(1 if piece.solid else 0.5 for piece in block) for block in pieces if block]
-        assert counted == [2] * 4 * (moves + 1)
-        assert sum(all(piece.kind == "forward" for piece in block) for block in pieces if block) == 4
+        pieces = [box for box in boxes if box.kind in ("forward", "compute") and box.width in (12, 25)]
+        counted = [0.0] * 4
+        for piece in pieces:
+            (block,) = [one for one in blocks if 0 < piece.x - one.x < 26 and 0 < piece.y - one.y < 26]
+            share = (1 if piece.solid else 0.5) * (piece.width > 20 or 0.25)
+            counted[round((block.y - blocks[0].y) / 28)] += share
+        told = f"scored {', '.join(f'{one:g}' for one in counted)} blocks"
+        assert told in SCENES[f"{ring} {moves}"].alt
+    assert counted == of_rank
     with pytest.raises(ValueError, match="step must be a whole number from 0 to 3, got 4"):
         drawn.key_value_ring(4, 1e6)
 
