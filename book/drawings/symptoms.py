@@ -237,9 +237,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
     return Scene(400, top + row * rows, parts, alt=told + ".")
 
 
-def heaps(
-    bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None
-) -> Scene:
+def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None) -> Scene:
     """Bars cut into parts, all on one scale; a part that has no room for its name is named below its bar.
 
     Parameters
