@@ -166,7 +166,7 @@ class Levers:
 
     def _repr_markdown_(self) -> str:
         """The script of the catalogue's tables sorts and filters what stands in such a box, by a cell's value."""
-        heads = ("You measure", "Suspect", "Lever", "Its size", "Of 100 GPU-hours", "Known")
+        heads = ("You measure", "Suspect", "Lever", "Its size", "Regained", "Known")
         lines = ['<div class="catalogue">', "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for r in self.rows:
             healthy = f"<br>healthy: {r.healthy}" * bool(r.healthy)
@@ -237,7 +237,9 @@ def sizes(levers: Levers, rows: int) -> Scene:
     return Scene(400, top + row * rows, parts, alt=told + ".")
 
 
-def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None) -> Scene:
+def heaps(
+    bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None, digits: int = 3
+) -> Scene:
     """Bars cut into parts, all on one scale; a part that has no room for its name is named below its bar.
 
     Parameters
@@ -248,6 +250,8 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", 
         Of the sizes.
     longest : float, optional
         What is as long as the drawing is wide; the longest bar where it's left out.
+    digits : int
+        Of the sizes.
 
     Examples
     --------
@@ -260,10 +264,10 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", 
     told = []
     for i, (name, parts) in enumerate(bars.items()):
         y, x, below = i * pitch, 0.0, []
-        whole = fmt(sum(size for size, _ in parts.values()), unit)
+        whole = fmt(sum(size for size, _ in parts.values()), unit, digits)
         drawn += [Label(0, y + 8, name, "start", strong=True), Label(400, y + 8, whole, "end", strong=True)]
         for part, (size, kind) in parts.items():
-            width, said = 400 * size / longest, f"{part} {fmt(size, unit)}"
+            width, said = 400 * size / longest, f"{part} {fmt(size, unit, digits)}"
             if width >= 0.5:
                 fits = breadth(said) <= width
                 drawn.append(Box(x, y + 18, min(width, 400 - x), 22, said * fits, kind, solid=True))
@@ -271,7 +275,8 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", 
                 x += width
         if below:
             drawn.append(Label(0, y + 49, ", ".join(below), "start"))
-        told.append(f"{name}, {whole}: " + ", ".join(f"{part} {fmt(one, unit)}" for part, (one, _) in parts.items()))
+        sizes_ = (f"{part} {fmt(one, unit, digits)}" for part, (one, _) in parts.items())
+        told.append(f"{name}, {whole}: " + ", ".join(sizes_))
     return Scene(400, pitch * len(bars), drawn, alt="; ".join(told) + ".")
 
 

@@ -7,7 +7,7 @@
   function compare(a, b, down) {
     const empty = [a, b].map((cell) => text(cell) === "");
     if (empty[0] || empty[1]) return empty[0] - empty[1];
-    const numbers = [a, b].map((cell) => parseFloat((cell.querySelector(":scope > [data-value]") ?? cell).dataset.value));
+    const numbers = [a, b].map((cell) => parseFloat((cell.querySelector("[data-value]") ?? cell).dataset.value));
     const order = numbers.every((n) => !isNaN(n)) ? numbers[0] - numbers[1] : text(a).localeCompare(text(b), "en", { numeric: true });
     return down ? -order : order;
   }

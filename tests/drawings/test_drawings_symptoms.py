@@ -15,11 +15,16 @@ BUBBLE = drawn.Lever(
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
 LATE = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("nothing", 0.2), ("GEMMs", 1.0), ("sends", 0.1)]]
 BARS = {"one": {"passes": (0.093, "ochre"), "own prompt": (0.039, "compute")}, "two": {"passes": (0.331, "ochre")}}
+SHARES = {
+    "useful": (0.318, "compute"), "twice": (0.0799, "lost"), "below the peak": (0.338, "forward"),
+    "other": (0.0378, "ochre"), "NCCL": (0.144, "wire"), "bubble": (0.0823, "waste"),
+}  # fmt: skip
 SCENES = {
     "sizes": drawn.sizes(LEVERS, 6),
     "heaps": drawn.heaps(BARS),
     "as seen": drawn.who_waits(LATE, seen=True),
     "as it is": drawn.who_waits(LATE, seen=False),
+    "shares": drawn.heaps({"this run": SHARES}, "%", digits=2),
     "a group": drawn.columns({str(i): 1.6 - 1.53 * (i == 11) for i in range(16)}),
 }
 
