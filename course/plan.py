@@ -25,7 +25,7 @@ SOURCE = Path(__file__).with_suffix(".toml")
 LABS = Path(__file__).with_name("labs")
 ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism")
 ORDER += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue")
-ORDER += ("on_call", "power", "hall", "scaling", "cost", "plan")
+ORDER += ("on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
@@ -34,7 +34,7 @@ TEACHES |= {
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
 TEACHES |= {
-    "operations": ("operations", "queue", "on_call"),
+    "operations": ("operations", "queue", "on_call", "symptoms"),
     "power": ("power", "hall"),
     "scaling": ("scaling", "cost"),
 }

@@ -3,13 +3,12 @@
 A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
 with its law and its figure, a lever, and the same case computed without the lever and with it, with its conditions
 folded behind the lever. Where it's known how often such a comparison came true, the gain has its ends, and a gain that
-may be none says so. So does one whose ends were borrowed from another lever, and one that nobody has tested.
+may be none says so. So does one whose ends were borrowed from another lever. What nobody has tested has no factor.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +39,7 @@ class Lever:
     lever : str
         What is done.
     before, after : str
-        The case without it and with it, with their intervals where the law has one.
+        The case without it and with it, with their unit.
     times : float
         How many times better it is with the lever.
     sure : tuple of float
@@ -53,6 +52,12 @@ class Lever:
         What the lever can give at most, whatever the law says: 2 where it halves bytes. It cuts the ends.
     own : bool
         The ends were computed for this very gain, and aren't raised.
+    frees : bool
+        The same GPUs do as many times more, so that it gives GPU-hours back.
+    simulated : bool
+        The case was simulated, and is no sum.
+    healthy : str
+        What the measurement shows where nothing is wrong, if a law or a maker says so.
     case : str
         What the row holds for, and how its numbers come about, where that's more than the table's common case.
 
@@ -75,6 +80,9 @@ class Lever:
     basis: str = ""
     most: float = math.inf
     own: bool = False
+    frees: bool = False
+    simulated: bool = False
+    healthy: str = ""
     case: str = ""
 
     def __post_init__(self) -> None:
@@ -94,19 +102,31 @@ class Lever:
         return low, high
 
     @property
-    def said(self) -> str:
-        """How many times better, in two digits behind the 1; coarser where it's a law's word alone, and not near 1."""
-        if self.basis == "untested" and self.times >= 1.1:
-            return f"{float(f'{self.times:.{1 if self.times >= 10 else 2}g}'):g}"
-        return _in_two(self.times)
-
-    @property
     def better(self) -> str:
-        """How many times better, with the ends, what it rests on, and whether it may be nothing."""
+        """How many times better, with the ends; nothing where it's a law's word alone."""
         low, high = map(_in_two, self.ends)
         ends = f" ({low} to {high})" if low != high else ""
-        says = [self.basis] * bool(self.basis) + ["may be nothing"] * (bool(ends) and float(low) <= 1)
-        return f"{self.said} times{ends}" + (": " + ", ".join(says) if says else "")
+        return "" if self.basis == "untested" else f"{_in_two(self.times)} times{ends}"
+
+    @property
+    def size(self) -> str:
+        """The case without the lever and with it, and how many times better that is."""
+        return f"{self.before} → {self.after}" + f": {self.better}" * bool(self.better)
+
+    @property
+    def hours(self) -> str:
+        """How many of 100 GPU-hours it gives back in its case, and nothing where that has no meaning."""
+        back = 100 * (1 - 1 / self.times)
+        coarse = f"about {round(back, -1) if back >= 10 else round(back):.0f}"
+        return "" if not self.frees else coarse if self.basis == "untested" else f"{back:.2g}"
+
+    @property
+    def known(self) -> str:
+        """How its size is known, and whether it may be nothing."""
+        how = "measured" if self.basis == "measured" else "simulated" if self.simulated else "computed"
+        low, high = map(_in_two, self.ends)
+        says = [how, *[self.basis] * (self.basis in BASES[:2]), *["may be nothing"] * (low != high and float(low) <= 1)]
+        return ", ".join(says)
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,11 +136,11 @@ class Levers:
     Examples
     --------
     >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
-    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
+    ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, frees=True)
     >>> Levers([bubble])
-    you measure        with  it is       try          before  after  better                                    case
-    idle at both ends  nsys  the bubble  four chunks  39.7%   42.4%  1.07 times (0.97 to 1.2): may be nothing  -
-    >>> print(Levers([bubble])._repr_markdown_().splitlines()[2].partition(" | ")[2].partition(" | ")[0])
+    you measure        with  suspect     lever        size                       of 100 GPU-hours  known     case
+    idle at both ends  nsys  the bubble  four chunks  39.7% → 42.4%: 1.07 times  6.5               computed  -
+    >>> print(Levers([bubble])._repr_markdown_().splitlines()[4].partition(" | ")[2].partition(" | ")[0])
     **[the bubble](pipeline.ipynb#the-bubble)** ([law](#clusterlab.parallelism.bubble_fraction))
     """
 
@@ -128,48 +148,47 @@ class Levers:
 
     def __repr__(self) -> str:
         """Return the table as aligned text."""
-        head = ("you measure", "with", "it is", "try", "before", "after", "better", "case")
+        head = ("you measure", "with", "suspect", "lever", "size", "of 100 GPU-hours", "known", "case")
         body = [
-            (r.measured, r.how, r.cause, r.lever, _coarse(r.before), _coarse(r.after), r.better, r.case or "-")
+            (
+                r.measured,
+                r.how + f"; healthy: {r.healthy}" * bool(r.healthy),
+                r.cause,
+                r.lever,
+                r.size,
+                r.hours or "-",
+                r.known,
+                r.case or "-",
+            )
             for r in self.rows
         ]
         return aligned([head, *body], left=8)
 
     def _repr_markdown_(self) -> str:
-        lines = ["| You measure | So it is | Try | Before | After | Better |", "|---|---|---|---|---|---|"]
+        """The script of the catalogue's tables sorts and filters what stands in such a box, by a cell's value."""
+        heads = ("You measure", "Suspect", "Lever", "Its size", "Regained", "Known")
+        lines = ['<div class="catalogue">', "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for r in self.rows:
-            cause = f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))"
-            seen = f"{r.measured}<br>`{r.how}`"
+            healthy = f"<br>healthy: {r.healthy}" * bool(r.healthy)
             case = r.case.replace("_", "_<wbr>")  # the name of a variable is wider than the column
             folded = f"<details><summary>the case</summary>{case}</details>" if r.case else ""
+            change = " → ".join(one.replace(" ", "\xa0", 1) for one in (r.before, r.after))
+            better = "<br>" + r.better.replace(" ", "\xa0", 1) if r.better else ""
             cells = (
-                seen,
-                cause,
+                f"{r.measured}<br>`{r.how}`{healthy}",
+                f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))",
                 r.lever.replace("_", "_<wbr>") + folded,
-                _whole(_coarse(r.before)),
-                _whole(_coarse(r.after)),
-                _whole(r.better.replace(" times", "\xa0times")),
+                f'<span data-value="{r.times:.4g}">{change}{better}</span>',
+                f'<span data-value="{100 * (1 - 1 / r.times):.3g}">{r.hours}</span>' if r.hours else "",
+                r.known,
             )
             lines.append("| " + " | ".join(cell.replace("$", r"\$") for cell in cells) + " |")
-        return "\n".join(lines)
+        return "\n".join([*lines, "", "</div>"])
 
 
 def _in_two(number: float) -> str:
     """Two digits; below 2, where a tenth is much of a gain, hundredths."""
     return f"{round(number, 2) if number < 2 else float(f'{number:.2g}'):g}"
-
-
-def _coarse(text: str) -> str:
-    """A number with its interval, whose ends are rounded to two digits: they're no surer than that."""
-    number, bracket, ends = text.partition(" (")
-    return number + bracket + re.sub(r"\d+(?:\.\d+)?", lambda end: f"{float(f'{float(end[0]):.2g}'):g}", ends)
-
-
-def _whole(text: str) -> str:
-    """A number with its interval, which breaks before the interval and after it alone."""
-    number, space, ends = text.partition(" (")
-    ends, colon, says = ends.partition("): ")
-    return number.replace(" ", "\xa0") + space + ends.replace(" ", "\xa0") + colon + says if space else text
 
 
 def sizes(levers: Levers, rows: int) -> Scene:
@@ -189,7 +208,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> bubble = Lever("idle at both ends", "nsys", "the bubble", "pipeline.ipynb#the-bubble",
     ...                "parallelism.bubble_fraction", "four chunks", "39.7%", "42.4%", 1.07, (0.91, 1.12))
     >>> sizes(Levers([bubble]), 6).alt
-    'four chunks: 1.07 times (0.97 to 1.2): may be nothing.'
+    'four chunks: 1.07 times (0.97 to 1.2), computed, may be nothing.'
     """
     row, top, room, least, most = 50.0, 26.0, 392.0, 0.8, 40.0
 
@@ -211,14 +230,16 @@ def sizes(levers: Levers, rows: int) -> Scene:
         parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
         least_of, most_of = map(_in_two, (low, high))
         ends = f", {least_of} to {most_of}" if least_of != most_of else ""
-        said = f"{one.said}{ends}" + f", {one.basis}" * bool(one.basis)
+        said = "untested" if untested else f"{_in_two(one.times)}{ends}" + f", {one.basis}" * bool(one.basis)
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
         parts.append(Label(start, y + 38, said, "start", strong=not untested))
-    told = "; ".join(f"{one.lever}: {one.better}" for one in levers.rows)
+    told = "; ".join(f"{one.lever}: " + f"{one.better}, " * bool(one.better) + one.known for one in levers.rows)
     return Scene(400, top + row * rows, parts, alt=told + ".")
 
 
-def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s") -> Scene:
+def heaps(
+    bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None, digits: int = 3
+) -> Scene:
     """Bars cut into parts, all on one scale; a part that has no room for its name is named below its bar.
 
     Parameters
@@ -227,21 +248,26 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s") 
         Name of a bar to its parts: their name to their size and what it is, a name of the palette.
     unit : str
         Of the sizes.
+    longest : float, optional
+        What is as long as the drawing is wide; the longest bar where it's left out.
+    digits : int
+        Of the sizes.
 
     Examples
     --------
     >>> heaps({"one step": {"GEMMs": (0.2, "compute"), "nothing": (0.6, "waste")}}).alt
     'one step, 800 ms: GEMMs 200 ms, nothing 600 ms.'
     """
-    pitch, longest = 62.0, max(sum(size for size, _ in parts.values()) for parts in bars.values())
+    pitch = 62.0
+    longest = longest or max(sum(size for size, _ in parts.values()) for parts in bars.values())
     drawn: list[Part] = []
     told = []
     for i, (name, parts) in enumerate(bars.items()):
         y, x, below = i * pitch, 0.0, []
-        whole = fmt(sum(size for size, _ in parts.values()), unit)
+        whole = fmt(sum(size for size, _ in parts.values()), unit, digits)
         drawn += [Label(0, y + 8, name, "start", strong=True), Label(400, y + 8, whole, "end", strong=True)]
         for part, (size, kind) in parts.items():
-            width, said = 400 * size / longest, f"{part} {fmt(size, unit)}"
+            width, said = 400 * size / longest, f"{part} {fmt(size, unit, digits)}"
             if width >= 0.5:
                 fits = breadth(said) <= width
                 drawn.append(Box(x, y + 18, min(width, 400 - x), 22, said * fits, kind, solid=True))
@@ -249,7 +275,8 @@ def heaps(bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s") 
                 x += width
         if below:
             drawn.append(Label(0, y + 49, ", ".join(below), "start"))
-        told.append(f"{name}, {whole}: " + ", ".join(f"{part} {fmt(one, unit)}" for part, (one, _) in parts.items()))
+        sizes_ = (f"{part} {fmt(one, unit, digits)}" for part, (one, _) in parts.items())
+        told.append(f"{name}, {whole}: " + ", ".join(sizes_))
     return Scene(400, pitch * len(bars), drawn, alt="; ".join(told) + ".")
 
 
@@ -297,3 +324,23 @@ def who_waits(ranks: Sequence[Sequence[tuple[str, float]]], *, seen: bool) -> Sc
                 x += width
         told.append(f"rank {rank}: " + ", ".join(f"{name} {fmt(time, 's', 2)}" for name, time in sums.items()))
     return Scene(400, pitch * len(ranks), drawn, alt="; ".join(told) + ".")
+
+
+def columns(times: Mapping[str, float], unit: str = "s") -> Scene:
+    """A column for each member of a group, as high as its collectives take, with its number below.
+
+    Examples
+    --------
+    >>> columns({"0": 1.6, "1": 0.07}).alt
+    '0: 1.6 s, 1: 70 ms.'
+    """
+    pitch, floor = 400 / len(times), 128.0
+    most = max(times.values())
+    drawn: list[Part] = [Label(0, 9, f"the longest {fmt(most, unit, 2)}", "start")]
+    drawn.append(Label(400, 9, f"the shortest {fmt(min(times.values()), unit, 2)}", "end"))
+    for i, (name, time) in enumerate(times.items()):
+        high = max(2.0, 104 * time / most)
+        drawn.append(Box(i * pitch + 0.15 * pitch, floor - high, 0.7 * pitch, high, kind="wire", solid=True))
+        drawn.append(Label((i + 0.5) * pitch, floor + 13, name))
+    told = ", ".join(f"{name}: {fmt(time, unit, 2)}" for name, time in times.items())
+    return Scene(400, floor + 20, drawn, alt=told + ".")

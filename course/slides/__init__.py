@@ -5,7 +5,7 @@ from pathlib import Path
 
 CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism")
 CHAPTERS += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations")
-CHAPTERS += ("queue", "on_call", "power", "hall", "scaling", "cost", "plan")
+CHAPTERS += ("queue", "on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 
 # The book's own extensions set formulas and start figures; Sphinx finds them by _config.yml, and slides by this.
 EXTENSIONS = str(Path(__file__).parents[2] / "sphinx_ext")

@@ -7,7 +7,7 @@
   function compare(a, b, down) {
     const empty = [a, b].map((cell) => text(cell) === "");
     if (empty[0] || empty[1]) return empty[0] - empty[1];
-    const numbers = [a, b].map((cell) => parseFloat(cell.dataset.value));
+    const numbers = [a, b].map((cell) => parseFloat((cell.querySelector("[data-value]") ?? cell).dataset.value));
     const order = numbers.every((n) => !isNaN(n)) ? numbers[0] - numbers[1] : text(a).localeCompare(text(b), "en", { numeric: true });
     return down ? -order : order;
   }
@@ -26,15 +26,16 @@
     });
   }
 
-  // Every word that is typed must stand in a row; what is typed in quotes, as it is.
-  function filterable(box) {
-    const rows = [...box.querySelectorAll("tbody tr")], said = make("output");
-    const field = make("input", { type: "search", placeholder: "gb200 measured" });
+  // Every word that is typed must stand in a row; what is typed in quotes, as it is. A table without a row left hides its section.
+  function filterable(box, boxes = [box]) {
+    const rows = boxes.flatMap((one) => [...one.querySelectorAll("tbody tr")]), said = make("output"), whole = box === boxes[0];
+    const field = make("input", { type: "search", placeholder: whole ? "gb200 measured" : "nsys allreduce" });
     const label = make("label", { className: "filter" }, "Filter ", field, " ", said);
     const held = new Map(rows.map((row) => [row, [...row.cells].map(text).join(" ").toLowerCase()]));
     const filter = () => {
       const asked = [...field.value.toLowerCase().matchAll(/"([^"]+)"|(\S+)/g)].map((word) => word[1] ?? word[2]);
       rows.forEach((row) => { row.hidden = !asked.every((word) => held.get(row).includes(word)); });
+      if (!whole) for (const one of boxes) one.closest("section").hidden = [...one.querySelectorAll("tbody tr")].every((row) => row.hidden);
       said.textContent = asked.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
     };
     field.addEventListener("input", filter);
@@ -42,8 +43,11 @@
     return (words) => { field.value = words; filter(); field.focus(); };
   }
 
-  for (const box of document.querySelectorAll(".catalogue")) {
-    const filter = filterable(box), details = box.closest("details");
+  // One field for all tables of a page that has a place for it.
+  const boxes = [...document.querySelectorAll(".catalogue:not(.filters-all)")], all = document.querySelector(".filters-all");
+  if (all) filterable(all, boxes);
+  for (const box of boxes) {
+    const filter = all ? null : filterable(box), details = box.closest("details");
     sortable(box.querySelector("table"));
     if (!details) continue;
     // The name of a record opens what its numbers rest on.

@@ -148,3 +148,21 @@ def test_tables_sort_filter_and_compare_in_a_browser(site, visit):
     second.select_option("H200 SXM")
     times = page.locator(".side-by-side tr", has_text="HBM bandwidth").locator("td").last.inner_text()
     assert times == "1.43"  # 4.8 over 3.35 TB/s
+
+
+@pytest.mark.slow
+def test_one_field_filters_the_levers_of_all_symptoms_and_each_table_is_sorted_by_its_gains(site, visit):
+    page = visit((site / "book" / "levers.html").as_uri())
+    field, low_mfu = page.locator(".filters-all input"), page.locator("section#low-mfu .catalogue")
+    assert page.locator(".catalogue input").count() == 1
+    field.fill("gdrdma")
+    assert page.locator(".catalogue tbody tr:visible").count() == 1
+    assert page.locator("section#a-slow-all-reduce").is_visible()
+    assert not page.locator("section#low-mfu").is_visible()
+    field.fill("")
+    head = low_mfu.locator("thead th", has_text="Its size")
+    for _ in range(2):
+        head.locator("button").press("Enter")
+    gains = low_mfu.locator("tbody tr td:nth-child(4) [data-value]").evaluate_all("c => c.map(x => +x.dataset.value)")
+    assert len(gains) == 10
+    assert gains == sorted(gains, reverse=True)

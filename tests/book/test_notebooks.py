@@ -26,7 +26,7 @@ PARTS = [
     ("sources", "headings", r"^sources\b"),
 ]
 ROUTES = {f"onboarding_{name}" for name in ("oncall", "capacity", "training", "facilities", "serving")}
-NO_CHAPTERS = {"index", "cluster", "evidence", "evidence_rows", "corrections", "sheet", "symptoms"}
+NO_CHAPTERS = {"index", "cluster", "evidence", "evidence_rows", "corrections", "sheet", "levers"}
 OTHERS = NO_CHAPTERS | ROUTES
 MARKER = re.compile(r"^\s*#\s*(NBVAL_\w+|PYTEST_VALIDATE_IGNORE_OUTPUT)\s*$", re.MULTILINE)
 SENTENCE = re.compile(r"[A-Z`].{15,}\.$")

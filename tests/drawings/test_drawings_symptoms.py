@@ -15,11 +15,17 @@ BUBBLE = drawn.Lever(
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
 LATE = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("nothing", 0.2), ("GEMMs", 1.0), ("sends", 0.1)]]
 BARS = {"one": {"passes": (0.093, "ochre"), "own prompt": (0.039, "compute")}, "two": {"passes": (0.331, "ochre")}}
+SHARES = {
+    "useful": (0.318, "compute"), "twice": (0.0799, "lost"), "below the peak": (0.338, "forward"),
+    "other": (0.0378, "ochre"), "NCCL": (0.144, "wire"), "bubble": (0.0823, "waste"),
+}  # fmt: skip
 SCENES = {
     "sizes": drawn.sizes(LEVERS, 6),
     "heaps": drawn.heaps(BARS),
     "as seen": drawn.who_waits(LATE, seen=True),
     "as it is": drawn.who_waits(LATE, seen=False),
+    "shares": drawn.heaps({"this run": SHARES}, "%", digits=2),
+    "a group": drawn.columns({str(i): 1.6 - 1.53 * (i == 11) for i in range(16)}),
 }
 
 
@@ -30,27 +36,37 @@ def test_a_lever_that_makes_nothing_better_is_refused(times):
 
 
 def test_a_row_links_to_its_section_and_to_its_law_and_no_dollar_begins_a_formula():
-    *_, cheap = LEVERS._repr_markdown_().splitlines()
+    *_, cheap, _, _ = LEVERS._repr_markdown_().splitlines()
     assert "[bubble](pipeline.ipynb#the-bubble)" in cheap
     assert "[law](#clusterlab.parallelism.bubble_fraction)" in cheap
     assert r"at \$5.50" in cheap
 
 
-def test_a_gain_has_its_ends_and_says_where_it_may_be_nothing():
-    assert BUBBLE.better == "1.07 times (0.97 to 1.2): may be nothing"
+def test_a_gain_has_its_ends_and_says_how_it_is_known():
+    assert (BUBBLE.better, BUBBLE.known) == ("1.07 times (0.97 to 1.2)", "computed, may be nothing")
     assert replace(BUBBLE, times=1.37).better == "1.37 times (1.25 to 1.53)"
-    assert replace(BUBBLE, sure=(1.0, 1.0)).better == "1.07 times"  # a sum, and no prediction
-    assert replace(BUBBLE, sure=(1.0, 1.0), basis="untested").better == "1.07 times: untested"
-    for times, said in ((1.286, "1.3"), (6.234, "6.2"), (27.8, "30")):  # no more
-        assert replace(BUBBLE, times=times, sure=(1.0, 1.0), basis="untested").better == f"{said} times: untested"
-    assert replace(BUBBLE, times=19.14, sure=(1.0, 1.0)).better == "19 times"
+    assert replace(BUBBLE, times=1.37).known == "computed"
+    sum_ = replace(BUBBLE, sure=(1.0, 1.0))  # and no prediction
+    assert (sum_.better, sum_.known, sum_.size) == ("1.07 times", "computed", "39.7% → 42.4%: 1.07 times")
+    assert replace(sum_, simulated=True).known == "simulated"
+    assert replace(sum_, basis="measured").known == "measured"
+    assert replace(BUBBLE, basis="borrowed").known == "computed, borrowed, may be nothing"
+    assert replace(sum_, times=19.14).better == "19 times"
 
 
-def test_the_ends_of_before_and_after_have_two_digits():
-    row = replace(BUBBLE, before="119 s (76.4 s to 3.5 min)", after="$0.98 ($0.772 to $1.2)")
-    assert "119 s (76 s to 3.5 min)  $0.98 ($0.77 to $1.2)" in repr(drawn.Levers([row]))
-    assert "119\xa0s (76\xa0s\xa0to\xa03.5\xa0min)" in drawn.Levers([row])._repr_markdown_()
-    assert replace(BUBBLE, basis="borrowed").better.endswith(" (0.97 to 1.2): borrowed, may be nothing")
+def test_what_nobody_has_tested_has_no_factor():
+    row = replace(BUBBLE, times=27.8, sure=(1.0, 1.0), basis="untested", frees=True)
+    assert (row.better, row.size, row.known) == ("", "39.7% → 42.4%", "computed, untested")
+    assert row.hours == "about 100"
+
+
+def test_gpu_hours_come_back_where_the_same_gpus_do_more():
+    assert BUBBLE.hours == ""
+    assert replace(BUBBLE, times=1.25, frees=True).hours == "20"
+    assert replace(BUBBLE, times=1.57, frees=True, basis="untested").hours == "about 40"
+
+
+def test_a_basis_that_is_none_is_refused():
     with pytest.raises(ValueError, match="basis must be one of borrowed, untested, measured or empty, got 'hoped'"):
         replace(BUBBLE, basis="hoped")
 
@@ -59,15 +75,17 @@ def test_ends_are_raised_with_a_large_gain_and_cut_at_what_the_lever_can_give():
     doubled = replace(BUBBLE, times=1.5**2)
     assert doubled.ends == pytest.approx((2.25 * 0.91**2, 2.25 * 1.12**2))
     assert replace(doubled, own=True).ends == pytest.approx((2.25 * 0.91, 2.25 * 1.12))
-    assert replace(BUBBLE, most=35 / 32).better == "1.07 times (0.97 to 1.09): may be nothing"
+    assert replace(BUBBLE, most=35 / 32).better == "1.07 times (0.97 to 1.09)"
     with pytest.raises(ValueError, match=r"'four chunks a stage' gives at most 2 times, got 2\.25"):
         replace(doubled, most=2.0)
 
 
 def test_a_case_is_folded_behind_its_lever():
     shown = drawn.Levers([replace(BUBBLE, case="32 microbatches at $1"), BUBBLE])._repr_markdown_().splitlines()
-    assert r"four chunks a stage<details><summary>the case</summary>32 microbatches at \$1</details> |" in shown[2]
-    assert "details" not in shown[3]
+    assert r"four chunks a stage<details><summary>the case</summary>32 microbatches at \$1</details> |" in shown[4]
+    assert "details" not in shown[5]
+    assert (shown[0], shown[-1]) == ('<div class="catalogue">', "</div>")  # sorted by the value of a cell
+    assert '<span data-value="1.07">' in shown[4]
 
 
 def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested_is_grey():
@@ -84,7 +102,9 @@ def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested
 
 
 def test_levers_stand_in_the_order_of_their_table_and_are_read_aloud_with_their_ends():
-    assert SCENES["sizes"].alt.startswith("four chunks a stage: 1.07 times (0.97 to 1.2): may be nothing; 128 users")
+    assert SCENES["sizes"].alt.startswith(
+        "four chunks a stage: 1.07 times (0.97 to 1.2), computed, may be nothing; 128 users"
+    )
 
 
 def test_a_profile_shows_a_rank_that_waits_as_one_that_sends():

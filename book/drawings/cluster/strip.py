@@ -75,6 +75,10 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         {"server": ("gpu", "nvlink", "nvswitch"), "rack": ("gpu", "switch"), "fabric": ("server", "leaf", "spine")},
         "every part that can call somebody at night",
     ),
+    "symptoms": (
+        {"GPU": ("die",), "server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server", "leaf", "spine")},
+        "what a rank does in a step, and what it waits for",
+    ),
     "power": ({"site": ("pylon", "feed", "cooler", "heat")}, "what feeds the site and what cools it"),
     "hall": (
         {"rack": ("gpu", "switch"), "site": ("hall", "cooler", "heat")},
