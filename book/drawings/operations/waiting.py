@@ -84,7 +84,7 @@ def descent(levels: Sequence[tuple[str, Sequence[str], Sequence[float]]]) -> Sce
     said = []
     for i, (title, names, seconds) in enumerate(levels):
         y, wide = row * i, 400 / len(names)
-        short = min(range(len(names)), key=lambda one, these=seconds: these[one])
+        short = list(seconds).index(min(seconds))
         drawn.append(Label(0, y + 8, title, "start", strong=True))
         for j, (name, time) in enumerate(zip(names, seconds, strict=True)):
             x, length = wide * j, max(bar * time / max(seconds), 3.0)
