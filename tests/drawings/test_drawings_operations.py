@@ -10,6 +10,7 @@ import pytest
 from drawings.operations import (
     blocks,
     burst,
+    descent,
     load_test,
     losses,
     pipe,
@@ -18,6 +19,7 @@ from drawings.operations import (
     ranks,
     search,
     signal_table,
+    tail,
     waves,
 )
 
@@ -47,6 +49,8 @@ SCENES = {
     "quiet": burst(*shared(600 * GB, 64 * GB), 600 * GB, KINDS),
     "ranks": ranks([1.0, 0.98, 1.2, 1.02]),
     "profile": profile([4.0, 4.0, 4.6, 4.0], 0.8),
+    "tail": tail(16_384),
+    "descent": descent([("replicas", ["0", "1"], [0.85, 0.25]), ("ranks", ["0", "1", "2"], [1.4, 0.8, 1.4])]),
     "search": search(16, find_bad(16, lambda group: 11 in group)[1], [11]),
 }
 
@@ -108,6 +112,24 @@ def test_the_slow_rank_is_the_shortest_in_the_profile():
     assert [b.solid for b in inside] == [False, False, True, False]
     assert min(inside, key=lambda b: b.width) is inside[2]
     assert inside[2].width / inside[0].width == pytest.approx(0.8 / 1.4)
+
+
+def test_the_box_beyond_the_slowest_is_as_high_as_the_curve_and_as_large_as_the_tail():
+    (box,) = of(SCENES["tail"], Box)
+    beyond = [band for band in of(SCENES["tail"], Band) if band.kind == "waste"]
+    assert max(band.width0 for band in beyond) == pytest.approx(box.height)
+    area = sum((band.x1 - band.x0) * (band.width0 + band.width1) / 2 for band in beyond)
+    assert 0.9 < area / (box.width * box.height) < 1
+
+
+def test_the_way_down_goes_through_the_shortest_of_each_level():
+    solid = [box for box in of(SCENES["descent"], Box) if box.solid]
+    assert len(solid) == 2
+    for level in {box.y for box in solid}:
+        row = [box for box in of(SCENES["descent"], Box) if box.y == level]
+        assert min(row, key=lambda box: box.width).solid
+    (down,) = of(SCENES["descent"], Arrow)
+    assert solid[0].x < down.x0 < solid[0].x + 20
 
 
 def test_a_search_shows_the_groups_that_were_tested():

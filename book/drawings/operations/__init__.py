@@ -5,12 +5,14 @@ What computes is blue, what is stored is green, what moves is orange, and what w
 
 from .duty import blocks, load_test, rack, signal_table, waves
 from .sharing import MIXES, POLICIES, burst, losses, pipe, profile, ranks, search, timeline
+from .waiting import descent, tail
 
 __all__ = [
     "MIXES",
     "POLICIES",
     "blocks",
     "burst",
+    "descent",
     "load_test",
     "losses",
     "pipe",
@@ -19,6 +21,7 @@ __all__ = [
     "ranks",
     "search",
     "signal_table",
+    "tail",
     "timeline",
     "waves",
 ]
