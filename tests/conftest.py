@@ -25,6 +25,8 @@ FIRST = "test_site", "test_reference"
 LAST = "test_card", "test_catalogue_tables", "test_symptoms", "test_notebooks", "test_lab", "test_browser"
 LAST += "test_widget", "test_check", "test_look", "test_slides"
 SAMPLE = "[book/index]", "[book/roofline]"  # what make test opens in a browser; make test-all opens every page
+# Examples of docstrings that fit for longer than a second; an example can't carry a mark of its own.
+FITTING = "learn_untimed_spreads", "collective_coverage", "calibration_worth"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -34,7 +36,8 @@ def pytest_collection_modifyitems(config, items):
     compares what that printed. Alone (``pytest --nbval book``) it does not read this file, and has its own kernels.
     """
     for item in items:
-        if item.path.stem == "test_browser" and not item.name.endswith(SAMPLE):
+        unsampled = item.path.stem == "test_browser" and not item.name.endswith(SAMPLE)
+        if unsampled or (isinstance(item, pytest.DoctestItem) and item.name.endswith(FITTING)):
             item.add_marker("slow")
     places = {name: place for place, name in enumerate((*FIRST, None, "nbval", *LAST))}
     cells = {item: item.parent for item in items if isinstance(item.parent, IPyNbFile)}

@@ -22,12 +22,29 @@ from clusterlab.evidence import (
 from clusterlab.evidence.efficiency_fit import folds
 from clusterlab.parallelism import step_kind, wider
 
-RUNS, UNNAMED = published_runs()[0], published_runs(named=False)[0]
-FOUND = {one.kind: one for one in training_protocol(RUNS, UNNAMED)}
-KINDS = {step_kind(run.model, run.workload.precision) for run in RUNS}
+
+@pytest.fixture(scope="module")
+def every():
+    return published_runs()[0]
+
+
+@pytest.fixture(scope="module")
+def nameless():
+    return published_runs(named=False)[0]
+
+
+@pytest.fixture(scope="module")
+def scored(every, nameless):
+    return {one.kind: one for one in training_protocol(every, nameless)}
+
+
+@pytest.fixture(scope="module")
+def kinds(every):
+    return {step_kind(run.model, run.workload.precision) for run in every}
 
 
 # What is reached: errors are the bounds, rounded up; a change that worsens them is seen.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "runs", "error", "unnamed"),
     [
@@ -37,30 +54,32 @@ KINDS = {step_kind(run.model, run.workload.precision) for run in RUNS}
         ("mixture of experts", 185, 0.146, 0.183),
     ],
 )
-def test_the_error_on_stacks_that_nobody_timed_on_their_generation(kind, runs, error, unnamed):
-    found = FOUND[kind]
+def test_the_error_on_stacks_that_nobody_timed_on_their_generation(kind, runs, error, unnamed, scored):
+    found = scored[kind]
     assert found.runs == runs
     assert found.error <= error
     assert found.unnamed_error <= unnamed
     assert found.unnamed_width > found.width
 
 
-def test_four_runs_in_five_or_more_lie_inside_where_the_stack_is_named():
+@pytest.mark.slow
+def test_four_runs_in_five_or_more_lie_inside_where_the_stack_is_named(scored, kinds):
     """More by runs than four in five: a fifth of them are of one publication, which is predicted within 7 %."""
-    assert 0.75 <= FOUND["all runs"].inside <= 0.90
+    assert 0.75 <= scored["all runs"].inside <= 0.90
     # Many of the others are of a generation whose every run is left out: their intervals are those of an untimed one.
-    assert all(0.75 <= FOUND[kind].inside <= 0.94 for kind in KINDS)
+    assert all(0.75 <= scored[kind].inside <= 0.94 for kind in kinds)
 
 
-def test_as_many_or_more_lie_inside_where_it_is_not():
-    assert 0.75 <= FOUND["all runs"].unnamed_inside <= 0.92
-    for kind in KINDS:
-        assert FOUND[kind].unnamed_inside >= 0.74
+@pytest.mark.slow
+def test_as_many_or_more_lie_inside_where_it_is_not(scored, kinds):
+    assert 0.75 <= scored["all runs"].unnamed_inside <= 0.92
+    for kind in kinds:
+        assert scored[kind].unnamed_inside >= 0.74
 
 
-def test_nothing_of_a_run_s_publication_reaches_its_prediction():
+def test_nothing_of_a_run_s_publication_reaches_its_prediction(every):
     """Times of a stack on a generation may be anything: the predictions of its own runs stay."""
-    mine = [run for run in RUNS if run.machine.efficiency.generation == "Hopper"]
+    mine = [run for run in every if run.machine.efficiency.generation == "Hopper"]
     name = "torchtitan on Hopper"
     slower = [replace(run, seconds=3 * run.seconds) if publication(run) == name else run for run in mine]
     before, after = (unseen_runs(runs) for runs in (mine, slower))
@@ -69,8 +88,8 @@ def test_nothing_of_a_run_s_publication_reaches_its_prediction():
     assert not np.allclose(before.times[~own], after.times[~own], rtol=1e-3)
 
 
-def test_a_generation_of_which_nothing_is_left_has_the_mean_of_the_others():
-    runs = tuple(run for run in RUNS if run.machine.name == "TPU v5e")
+def test_a_generation_of_which_nothing_is_left_has_the_mean_of_the_others(every):
+    runs = tuple(run for run in every if run.machine.name == "TPU v5e")
     (fold,) = folds(runs, ("x",) * len(runs))
     others = [one.gemm for name, one in EFFICIENCIES.items() if name.startswith("TPU") and name != "TPU v5e"]
     assert not fold.seen
@@ -79,24 +98,24 @@ def test_a_generation_of_which_nothing_is_left_has_the_mean_of_the_others():
     assert not np.isnan(unseen_times(runs, alone=True)).any()
 
 
-def test_attention_begins_with_what_its_kernel_reaches_alone_and_gemms_of_a_refreshed_chip_with_its_watts():
+def test_attention_begins_with_what_its_kernel_reaches_alone_and_gemms_of_a_refreshed_chip_with_its_watts(every):
     """LLM Foundry is the only stack with fused attention on the A100: without it, H100s and the kernel alone say it."""
-    runs = tuple(run for run in RUNS if run.machine.efficiency.generation == "Ampere")
+    runs = tuple(run for run in every if run.machine.efficiency.generation == "Ampere")
     found = {runs[fold.where[0]].stack: fold for fold in folds(runs, tuple(publication(run) for run in runs))}
     alone = {name: one.share for name, one in timed_attention().items()}
     begun = alone["A100 80GB"] * EFFICIENCIES["Hopper"].attention / alone["H100 SXM"]
     assert found["LLM Foundry"].shares["attention"] == pytest.approx(begun, rel=0.05)
     assert begun == pytest.approx(EFFICIENCIES["Ampere"].attention, rel=0.17)
-    old, new = ([run for run in RUNS if run.machine.name == name] for name in ("GB200", "GB300"))
+    old, new = ([run for run in every if run.machine.name == name] for name in ("GB200", "GB300"))
     (older,) = folds(tuple(old), ("seen",) * len(old), within=True)
     newer = folds((*old, *new), ("seen",) * len(old) + ("left out",) * len(new))[-1]
     assert newer.shares["gemm_8"] == pytest.approx(older.shares["gemm_8"] * 1400 / 1200)
 
 
 @pytest.mark.slow
-def test_the_stored_spreads_are_those_that_the_published_runs_teach():
-    taught = learn_training_spreads(RUNS) | learn_untimed_spreads(RUNS)
-    assert taught.keys() == KINDS | {"untimed: accelerator", "untimed: kind", "untimed: size"}
+def test_the_stored_spreads_are_those_that_the_published_runs_teach(every, kinds):
+    taught = learn_training_spreads(every) | learn_untimed_spreads(every)
+    assert taught.keys() == kinds | {"untimed: accelerator", "untimed: kind", "untimed: size"}
     for name, ends in taught.items():
         assert (PREDICTION_INTERVALS[name].low, PREDICTION_INTERVALS[name].high) == pytest.approx(ends, abs=6e-4), name
 
@@ -104,9 +123,9 @@ def test_the_stored_spreads_are_those_that_the_published_runs_teach():
 FIELDS = {"dense, 16 bits": "timed_dense", "dense, 8 or 4 bits": "timed_dense_8", "mixture of experts": "timed_experts"}
 
 
-def test_what_was_timed_is_what_the_published_runs_show():
+def test_what_was_timed_is_what_the_published_runs_show(every):
     most: dict = {}
-    for run in RUNS:
+    for run in every:
         key = run.machine.efficiency.generation, FIELDS[step_kind(run.model, run.workload.precision)]
         most[key] = max(most.get(key, 0), float(run.layout.gpus))
     for name, record in EFFICIENCIES.items():
@@ -114,8 +133,8 @@ def test_what_was_timed_is_what_the_published_runs_show():
             assert getattr(record, field) == (0 if name == "other" else most.get((name, field), 0)), (name, field)
 
 
-def test_an_interval_is_wider_by_what_nobody_has_timed():
-    run = next(run for run in RUNS if run.machine.name == "H100 SXM" and publication(run) == "Megatron on Hopper")
+def test_an_interval_is_wider_by_what_nobody_has_timed(every):
+    run = next(run for run in every if run.machine.name == "H100 SXM" and publication(run) == "Megatron on Hopper")
     usual = predict_run(run)
 
     def width(**timed):
@@ -134,9 +153,10 @@ def test_an_interval_is_wider_by_what_nobody_has_timed():
     assert width() < width(timed_dense=1) < width(**none | {"timed_experts": 8}) < width(**none)
 
 
-def test_the_command_prints_the_protocol(capsys):
+@pytest.mark.slow
+def test_the_command_prints_the_protocol(capsys, scored):
     assert main(["validate", "--protocol"]) == 0
-    assert capsys.readouterr().out == protocol_table(FOUND.values()) + "\n"
+    assert capsys.readouterr().out == protocol_table(scored.values()) + "\n"
 
 
 def test_a_file_without_software_is_told_so_by_validate_and_explain(tmp_path, capsys):
@@ -152,8 +172,8 @@ def test_a_file_without_software_is_told_so_by_validate_and_explain(tmp_path, ca
     assert "software not named: x" in capsys.readouterr().out
 
 
-def test_another_layout_of_a_run_by_nobody_knows_whom_is_refused_unless_it_is_the_only_one():
-    run = next(run for run in UNNAMED if run.plausible)
+def test_another_layout_of_a_run_by_nobody_knows_whom_is_refused_unless_it_is_the_only_one(nameless):
+    run = next(run for run in nameless if run.plausible)
     other = replace(run.layout, microbatch=run.layout.microbatch / 2)
     with pytest.raises(ValueError, match=r"layout must be one of the \d+ that are plausible for run .*plausible=\(\)"):
         replace(run, layout=other)

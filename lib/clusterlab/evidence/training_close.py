@@ -183,16 +183,22 @@ def _close(opened: OpenRow, layout: Layout) -> Run:
     )
 
 
-def one_run(several: list[Run]) -> Run:
-    """A row as one run, from those of every stack that it may be by."""
-    if several[0].stack:
-        return several[0]
-    times = predict_runs(several).time
-    middle = several[int(np.argmin(np.abs(times - times.mean())))]
-    names = ", ".join(dict.fromkeys(run.software.name for run in several))
-    filled = MappingProxyType({"software": f"not named (any of {names})"} | dict(middle.filled))
-    plausible = tuple((run.software, run.layout) for run in several) if len(several) > 1 else ()
-    return replace(middle, filled=filled, plausible=plausible)
+def one_run_each(rows: list[list[Run]]) -> list[Run]:
+    """Rows as one run each, from those of every stack that a row may be by: the one nearest to their mean time."""
+    several = [run for runs in rows if len(runs) > 1 and not runs[0].stack for run in runs]
+    times = iter(predict_runs(several).time if several else ())
+    found = []
+    for runs in rows:
+        if runs[0].stack:
+            found.append(runs[0])
+            continue
+        each = np.array([next(times) for _ in runs]) if len(runs) > 1 else np.zeros(1)
+        middle = runs[int(np.argmin(np.abs(each - each.mean())))]
+        names = ", ".join(dict.fromkeys(run.software.name for run in runs))
+        filled = MappingProxyType({"software": f"not named (any of {names})"} | dict(middle.filled))
+        plausible = tuple((run.software, run.layout) for run in runs) if len(runs) > 1 else ()
+        found.append(replace(middle, filled=filled, plausible=plausible))
+    return found
 
 
 _COLUMNS = {"microbatch": "micro_batch", "chunks": "vpp"}  # of axes that a table calls otherwise

@@ -12,7 +12,7 @@ from importlib.resources import files
 from ..planning import match_stack
 from .rows import Form, Row, Skipped, read_rows, skipped_in_order
 from .text import Source, name_of, read_text
-from .training_close import close_rows, one_run
+from .training_close import close_rows, one_run_each
 from .training_naming import EXPERTS, SHAPE, SWITCHES
 from .training_open import MEASURES, OpenRow, open_row
 from .training_runs import Run
@@ -191,11 +191,11 @@ def parse_runs(
     closed, more = close_rows(every)
     whys = {id(row): why for row, why in more}
     runs_of = iter(closed)
-    runs = []
+    rows = []
     for several in opened:
         found = [next(runs_of) for one in several if id(one.row) not in whys]
         if found:
-            runs.append(one_run(found))
+            rows.append(found)
         else:
             refused.append((several[0].row, whys[id(several[0].row)]))
-    return runs, skipped_in_order(refused)
+    return one_run_each(rows), skipped_in_order(refused)

@@ -342,7 +342,10 @@ def _of_one_shape(columns: Mapping[str, Numeric]) -> dict[str, Numeric]:
     shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
     if not shape:
         return {name: float(column) for name, column in columns.items()}
-    return {name: np.broadcast_to(column, shape) for name, column in columns.items()}
+    return {
+        name: column if np.shape(column) == shape else np.broadcast_to(column, shape)
+        for name, column in columns.items()
+    }
 
 
 class _Now(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ..catalogue import SERVING, Machine, ServingSoftware
-from ..checks import Numeric, broadcastable, nonnegative, positive
+from ..checks import Numeric, at_least_one, broadcastable, nonnegative, positive
 from ..model import PRECISIONS, Layout, Transformer, Violations, block_violations, precision_of
 from ..quantities import Amount, Number, PositiveBytes, Share
 from ..records import Explained, Rows, summary
@@ -154,12 +154,14 @@ class Batch(Explained):
 
     def __post_init__(self) -> None:
         """Refuse a pass without tokens."""
-        names = [f.name for f in fields(self)]
-        for name, value in zip(names, nonnegative(**{n: getattr(self, n) for n in names}), strict=True):
+        amounts = {name: getattr(self, name) for name in ("sequences", "prompt_tokens", "cached")}
+        lengths = {name: getattr(self, name) for name in ("context", "chunk")}
+        (verified,) = at_least_one(verified=self.verified)
+        values = [*nonnegative(**amounts), *positive(**lengths), verified]
+        for name, value in zip((*amounts, *lengths, "verified"), values, strict=True):
             object.__setattr__(self, name, value)
-        positive(context=self.context, chunk=self.chunk, tokens=self.tokens)
-        if np.any(np.less(self.verified, 1)):
-            raise ValueError(f"verified must be at least 1, got {np.min(self.verified):g}")
+        broadcastable(**amounts, **lengths, verified=verified)
+        positive(tokens=self.tokens)
 
     @property
     def tokens(self) -> Number:
