@@ -221,7 +221,7 @@ def whole_schedule(run: Timeline) -> Scene:
     --------
     >>> from clusterlab.parallelism import simulate_pipeline
     >>> whole_schedule(simulate_pipeline("gpipe", stages=4, microbatches=4)).alt
-    '4 stages. Each works 12 slots and waits 9: first for its first microbatch, then for the first gradient to come back.'
+    '4 stages. Each works 12 slots and waits 9: for its first microbatch, for its first gradient, and at the end for the stages above it.'
     """
     left, top, pitch = 66.0, 4.0, 11.0
     unit = (396 - left) / run.time
@@ -241,7 +241,7 @@ def whole_schedule(run: Timeline) -> Scene:
     parts += [Arrow(left, foot, 396, foot, kind="ink"), Label(left - 5, foot, "time", anchor="end")]
     entries = [("forward", "forward", True), ("backward", "backward", True), ("waiting", "bubble", True)]
     parts += legend(left, foot + 20, entries, gap=24)
-    waits = "first for its first microbatch, then for the first gradient to come back"
+    waits = "for its first microbatch, for its first gradient, and at the end for the stages above it"
     told = f"{run.stages} stages. Each works {run.busy[0]:g} slots and waits {run.idle[0]:g}: {waits}."
     return Scene(400, foot + 30, parts, alt=told)
 
