@@ -29,6 +29,7 @@ from clusterlab import quantities
 from clusterlab.quantities import Quantity
 from explorable import Box, Explorer, Picture, Scene, palette
 
+IMPORTS = re.compile(r"^(import|from) ", re.MULTILINE)
 HEADING = re.compile(r"# --- (.+?) -+$")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
 
@@ -78,7 +79,8 @@ def tell_imports(app, doctree):
 def imports(path: Path) -> list[str]:
     """Return the imports of a notebook, one a line."""
     cells = [cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
-    code = "\n".join(line.rstrip("\n") for cell in cells for line in (*cell["source"], "") if not line.startswith("%"))
+    sources = ["".join(line for line in cell["source"] if not line.startswith("%")) for cell in cells]
+    code = "\n".join(source for source in sources if IMPORTS.search(source))  # a tenth of all lines
     return [ast.unparse(node) for node in ast.parse(code).body if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
