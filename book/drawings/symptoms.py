@@ -9,6 +9,7 @@ may be none says so. So does one whose ends were borrowed from another lever. Wh
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,7 +30,7 @@ class Lever:
     measured : str
         What you see if it's this one, and none of the others.
     how : str
-        The command, counter or log line that shows it.
+        The command, counter or log line that shows it: what can be pasted between backticks, words outside of them.
     cause : str
         What limits.
     at : str
@@ -150,15 +151,18 @@ class Levers:
         """Return the table as aligned text."""
         head = ("you measure", "with", "suspect", "lever", "size", "of 100 GPU-hours", "known", "case")
         body = [
-            (
-                r.measured,
-                r.how + f"; healthy: {r.healthy}" * bool(r.healthy),
-                r.cause,
-                r.lever,
-                r.size,
-                r.hours or "-",
-                r.known,
-                r.case or "-",
+            tuple(
+                one.replace("`", "")
+                for one in (
+                    r.measured,
+                    r.how + f"; healthy: {r.healthy}" * bool(r.healthy),
+                    r.cause,
+                    r.lever,
+                    r.size,
+                    r.hours or "-",
+                    r.known,
+                    r.case or "-",
+                )
             )
             for r in self.rows
         ]
@@ -170,20 +174,26 @@ class Levers:
         lines = ['<div class="catalogue">', "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for r in self.rows:
             healthy = f"<br>healthy: {r.healthy}" * bool(r.healthy)
-            case = r.case.replace("_", "_<wbr>")  # the name of a variable is wider than the column
-            folded = f"<details><summary>the case</summary>{case}</details>" if r.case else ""
+            folded = f"<details><summary>the case</summary>{_shown(r.case)}</details>" if r.case else ""
             change = " → ".join(one.replace(" ", "\xa0", 1) for one in (r.before, r.after))
             better = "<br>" + r.better.replace(" ", "\xa0", 1) if r.better else ""
             cells = (
-                f"{r.measured}<br>`{r.how}`{healthy}",
+                f"{r.measured}<br>{_shown(r.how)}{healthy}",
                 f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))",
-                r.lever.replace("_", "_<wbr>") + folded,
+                _shown(r.lever) + folded,
                 f'<span data-value="{r.times:.4g}">{change}{better}</span>',
                 f'<span data-value="{100 * (1 - 1 / r.times):.3g}">{r.hours}</span>' if r.hours else "",
                 r.known,
             )
             lines.append("| " + " | ".join(cell.replace("$", r"\$") for cell in cells) + " |")
         return "\n".join([*lines, "", "</div>"])
+
+
+def _shown(text: str) -> str:
+    """Text whose names may be broken, since they're wider than their column; what can be pasted stays as it is."""
+    pieces = text.split("`")
+    pieces[::2] = (words.replace("_", "_<wbr>") for words in pieces[::2])
+    return "`".join(pieces)
 
 
 def _in_two(number: float) -> str:
@@ -199,9 +209,9 @@ def sizes(levers: Levers, rows: int) -> Scene:
     Parameters
     ----------
     levers : Levers
-        Of one symptom.
+        Of a symptom, or of several.
     rows : int
-        Rows of the drawing, so that those of all symptoms are equally high.
+        So many have room in the drawing, so that all are equally high; fewer stand further apart.
 
     Examples
     --------
@@ -210,20 +220,20 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times (0.97 to 1.2), computed, may be nothing.'
     """
-    row, top, room, least, most = 50.0, 26.0, 392.0, 0.8, 40.0
+    top, room, least, most = 26.0, 392.0, 0.8, 40.0
+    tall = top + 50.0 * rows
+    row = (tall - top) / len(levers.rows)
 
     def at(times: float) -> float:
         return 4 + room * math.log(min(max(times, least), most) / least) / math.log(most / least)
 
     parts: list[Part] = [Label(at(times), 8, f"{times}") for times in (1, 2, 4, 10)]
     parts.append(Label(at(most), 8, f"{most:.0f} times", "end"))
-    parts += [
-        Arrow(at(times), 17, at(times), top + row * rows, kind="grey", heads=0, faint=True) for times in (1, 2, 4, 10)
-    ]
+    parts += [Arrow(at(times), 17, at(times), tall, kind="grey", heads=0, faint=True) for times in (1, 2, 4, 10)]
     for i, one in enumerate(levers.rows):
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
         kind = "grey" if untested else "compute"
-        parts.append(Label(4, y + 8, one.lever.replace("*", ""), "start"))
+        parts.append(Label(4, y + 8, re.sub("[*`]", "", one.lever), "start"))
         left, right = at(low), at(high)
         if right - left > 1:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))
@@ -234,7 +244,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
         parts.append(Label(start, y + 38, said, "start", strong=not untested))
     told = "; ".join(f"{one.lever}: " + f"{one.better}, " * bool(one.better) + one.known for one in levers.rows)
-    return Scene(400, top + row * rows, parts, alt=told + ".")
+    return Scene(400, tall, parts, alt=told.replace("`", "") + ".")
 
 
 def heaps(
@@ -255,8 +265,8 @@ def heaps(
 
     Examples
     --------
-    >>> heaps({"one step": {"GEMMs": (0.2, "compute"), "nothing": (0.6, "waste")}}).alt
-    'one step, 800 ms: GEMMs 200 ms, nothing 600 ms.'
+    >>> heaps({"one step": {"GEMMs": (0.2, "compute"), "idle": (0.6, "waste")}}).alt
+    'one step, 800 ms: GEMMs 200 ms, idle 600 ms.'
     """
     pitch = 62.0
     longest = longest or max(sum(size for size, _ in parts.values()) for parts in bars.values())
@@ -281,7 +291,7 @@ def heaps(
 
 
 #: What a rank does in a step, and its colour: what a profile calls NCCL is the last two.
-DOES = {"nothing": "idle", "GEMMs": "compute", "other": "forward", "sends": "wire", "waits": "waste"}
+DOES = {"idle": "idle", "GEMMs": "compute", "other": "forward", "sends": "wire", "waits": "waste"}
 
 
 def who_waits(ranks: Sequence[Sequence[tuple[str, float]]], *, seen: bool) -> Scene:
@@ -320,7 +330,7 @@ def who_waits(ranks: Sequence[Sequence[tuple[str, float]]], *, seen: bool) -> Sc
             width = per * time
             if width > 0:
                 text = name if breadth(name) <= width else ""
-                drawn.append(Box(x, y, min(width, 400 - x), 28, text, kind, solid=name != "nothing"))
+                drawn.append(Box(x, y, min(width, 400 - x), 28, text, kind, solid=name != "idle"))
                 x += width
         told.append(f"rank {rank}: " + ", ".join(f"{name} {fmt(time, 's', 2)}" for name, time in sums.items()))
     return Scene(400, pitch * len(ranks), drawn, alt="; ".join(told) + ".")

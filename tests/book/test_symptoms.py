@@ -14,7 +14,7 @@ from replay import executed
 CHAPTER, TABLE = (ROOT / "book" / f"{name}.ipynb" for name in ("symptoms", "levers"))
 FILES = ROOT / "tests" / "evidence" / "files"
 TABLES = {"guess-ahead", "worked-example-2-048-gpus-for-three-teams"}  # show their cases in a table
-HEAPS = ("GEMMs", "other", "NCCL", "nothing")
+HEAPS = ("GEMMs", "other", "NCCL", "idle")
 SYMPTOMS = [
     "low-mfu", "a-slow-all-reduce", "a-job-that-stands-still", "jitter", "a-step-that-got-slower", "out-of-memory",
     "a-loss-that-jumps", "a-slow-first-token", "tokens-that-stutter", "low-goodput", "a-full-queue", "throttling",
@@ -34,7 +34,9 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
     for row in rows:
         measured, suspect, lever, size, hours, known = (cell.get_text(" ", strip=True) for cell in row.find_all("td"))
         assert all((measured, suspect, lever))
-        assert row.td.code.get_text(strip=True), measured  # a command, a counter, or a line of a log
+        assert "".join(map(str, row.td.br.next_siblings)).strip(), measured  # what to run or to read
+        pasted = [code.get_text() for code in row.select("code")]
+        assert not [one for one in pasted if re.search(r"[\u2013\u2014\u2018-\u201d]", one)], pasted
         gain = re.fullmatch(r"\S.* → \S.*?(?: ([\d.]+)\stimes(?: \(([\d.]+) to [\d.]+\))?)?", size)
         says = re.fullmatch(r"(?:computed|simulated|measured)(?:, (borrowed|untested))?(, may be nothing)?", known)
         assert (gain[1] is None) == (says[1] == "untested"), size  # no factor where nobody has tested it
@@ -98,14 +100,14 @@ def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
     rows = list(csv.DictReader((FILES / "kineto_step.csv").read_text("utf-8").splitlines()))
     step, *ran = (row for row in rows if row["step"] == "5")
     whole, names = int(step["length_us"]), dict(zip(("gemm", "other", "nccl"), HEAPS, strict=False))
-    does = [HEAPS.index("nothing")] * whole
+    does = [HEAPS.index("idle")] * whole
     for row in ran:
         start, heap = int(row["start_us"]), HEAPS.index(names[row["kind"]])
         for at in range(start, min(start + int(row["length_us"]), whole)):
             does[at] = min(does[at], heap)
     found = {name: does.count(i) / 1e3 for i, name in enumerate(HEAPS)}
     assert f"STEP_5 = {json.dumps(found)}" in text
-    gaps = [len(list(run)) for heap, run in groupby(does) if HEAPS[heap] == "nothing"]
+    gaps = [len(list(run)) for heap, run in groupby(does) if HEAPS[heap] == "idle"]
     short, long = ([gap for gap in gaps if low <= gap < high] for low, high in ((50, 1000), (5000, whole)))
     assert f"Here there are {len(gaps):,}." in text
     assert f"The four above 5 ms hold {sum(long) / 1e3:.0f} ms; {len(short)} between 50" in text
@@ -114,7 +116,7 @@ def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
     launches, all_of_it = (round(one / 1e3) for one in (sum(gaps) - sum(long), whole))  # a long gap isn't theirs
     ceiling = all_of_it / (all_of_it - launches)
     assert f"for at most {all_of_it} / ({all_of_it} \u2212 {launches}) = {ceiling:.1f} times" in text
-    starts = [at for at in range(whole) if does[at] == HEAPS.index("nothing") and does[at - 1 : at] != [does[at]]]
+    starts = [at for at in range(whole) if does[at] == HEAPS.index("idle") and does[at - 1 : at] != [does[at]]]
     early = [at for at, gap in zip(starts, gaps, strict=True) if gap >= 5000 and at + gap < 37_000]
     assert len(early) == 3
     assert "three lie in the step's first 37 ms" in text

@@ -244,7 +244,7 @@ MISCONCEPTIONS = {
     },
     "symptoms": {
         "The rank with the longest": "Ranks 0, 1 and 3 spend",
-        "NCCL's heap has grown fivefold": "A sum of gradients takes 1.1 s",
+        "NCCL's heap has grown threefold": "A sum of gradients takes 1.1 s",
         "MFU fell, so": "MFU fell from 40",
     },
     "power": {

@@ -9,11 +9,11 @@ from drawings import symptoms as drawn
 from explorable import Box, Label
 
 BUBBLE = drawn.Lever(
-    "nothing, at both ends", "nsys profile", "bubble", "pipeline.ipynb#the-bubble", "parallelism.bubble_fraction",
+    "idle at both ends", "`nsys profile`", "bubble", "pipeline.ipynb#the-bubble", "parallelism.bubble_fraction",
     "four chunks a stage", "39.7%", "42.4%", 1.07, (0.91, 1.12),
 )  # fmt: skip
 LEVERS = drawn.Levers([BUBBLE, replace(BUBBLE, lever="128 users on 2 B200s at $5.50, not 8 H100s", times=4.0)])
-LATE = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("nothing", 0.2), ("GEMMs", 1.0), ("sends", 0.1)]]
+LATE = [[("GEMMs", 1.0), ("waits", 0.2), ("sends", 0.1)], [("idle", 0.2), ("GEMMs", 1.0), ("sends", 0.1)]]
 BARS = {"one": {"passes": (0.093, "ochre"), "own prompt": (0.039, "compute")}, "two": {"passes": (0.331, "ochre")}}
 SHARES = {
     "useful": (0.318, "compute"), "twice": (0.0799, "lost"), "below the peak": (0.338, "forward"),
@@ -101,6 +101,20 @@ def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested
     assert len([part for part in alone.parts if isinstance(part, Box)]) == 1  # a sum has no band
 
 
+def test_few_levers_fill_their_drawing_as_many_do():
+    marks = [part for part in SCENES["sizes"].parts if isinstance(part, Box) and part.width == 5]
+    assert SCENES["sizes"].height == 26 + 6 * 50
+    assert marks[1].y - marks[0].y == 3 * 50  # two in the room of six
+
+
+def test_what_can_be_pasted_is_code_and_the_words_beside_it_are_not():
+    row = replace(BUBBLE, how="`DCGM_FI_DEV_XID`: a NAME_OF_MINE", lever="no `--enforce-eager`")
+    shown = drawn.Levers([row])
+    assert "`DCGM_FI_DEV_XID`: a NAME_<wbr>OF_<wbr>MINE" in shown._repr_markdown_()
+    assert "| no `--enforce-eager` |" in shown._repr_markdown_()
+    assert "`" not in repr(shown) + drawn.sizes(shown, 1).alt
+
+
 def test_levers_stand_in_the_order_of_their_table_and_are_read_aloud_with_their_ends():
     assert SCENES["sizes"].alt.startswith(
         "four chunks a stage: 1.07 times (0.97 to 1.2), computed, may be nothing; 128 users"
@@ -108,7 +122,7 @@ def test_levers_stand_in_the_order_of_their_table_and_are_read_aloud_with_their_
 
 
 def test_a_profile_shows_a_rank_that_waits_as_one_that_sends():
-    assert SCENES["as seen"].alt.startswith("rank 0: GEMMs 1 s, NCCL 300 ms; rank 1: nothing 200 ms")
+    assert SCENES["as seen"].alt.startswith("rank 0: GEMMs 1 s, NCCL 300 ms; rank 1: idle 200 ms")
     assert "waits 200 ms, sends 100 ms" in SCENES["as it is"].alt
     orange = [part for part in SCENES["as seen"].parts if isinstance(part, Box) and part.kind == "wire"]
     assert [round(part.width / orange[1].width, 3) for part in orange] == [3, 1]
