@@ -58,7 +58,7 @@ LLAMA = [
     ("plan", r"^GPU hours +(\S+) \(", "GPU-hours in full"),
     ("plan", r"^effective time +(\S+) \(", "effective time"),
     ("plan", r"^spare servers +(\S+)$", "spares"),
-    ("plan", r"^every +(\S+ \S+)$", "interval"),
+    ("plan", r"^a save every +(\S+ \S+)$", "interval"),
     ("plan", r"^Llama 3 405B +GPU hours +(\S+) \(", "GPU-hours in full"),
     ("plan", r"^Llama 3 405B +effective time +(\S+) \(", "effective time"),
     ("plan", r"The run takes (\d+) days, and", "days in words"),
