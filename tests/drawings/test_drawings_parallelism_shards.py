@@ -15,7 +15,7 @@ EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
 
 SCENES = {f"{way}, {shards.PHASES[step]}": shards.layer(way, step, SIZES) for way, step in EVERY}
 SCENES |= {f"Step {step}": shards.trade(step) for step in range(len(shards.TRADES))} | {"GPU 0": shards.halves()}
-SCENES |= {"side by side": shards.overview(SIZES)}
+SCENES |= {"Cut the batch": shards.three(), "side by side": shards.overview(SIZES)}
 
 
 def test_a_drawing_says_which_way_and_which_step_it_shows():

@@ -5,7 +5,7 @@ matrices.
 """
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
-from .shards import PRODUCTS, TRADES, Product, halves, layer, overview, product, trade
+from .shards import PRODUCTS, TRADES, Product, halves, layer, overview, product, three, trade
 
 __all__ = [
     "GPUS",
@@ -25,5 +25,6 @@ __all__ = [
     "product",
     "sent_bytes",
     "sent_so_far",
+    "three",
     "trade",
 ]

@@ -251,6 +251,44 @@ def layer(way: str, step: int, sizes: Sizes) -> Scene:
     return Scene(400, 342, [*parts, *_wire(276, phase.moves, sizes), *_meaning(316)], alt=_alt(way, step, phase))
 
 
+def three() -> Scene:
+    """One layer cut over four GPUs in three ways: what each GPU keeps, and what goes between the four.
+
+    Examples
+    --------
+    >>> three().alt.split(". ")[0]
+    'Cut the batch, DP: gradients, once a step; no work waits'
+    """
+    rows = {
+        "DP": ("Cut the batch", "gradients, once a step; no work waits"),
+        "ZeRO 3": ("Cut the copies", "weights and gradients, each microbatch; no work waits"),
+        "TP": ("Cut the matrices", "activations, in every layer; the work waits"),
+    }
+    parts: list[Part] = []
+    told = []
+    scale = 0.8
+    deep = (_F + _B + 2 * _GAP + 8) * scale
+    for i, (way, (cut, moves)) in enumerate(rows.items()):
+        y = 18 + 144.0 * i
+        parts.append(Label(0, y + 9, f"{cut}: {way}", anchor="start", strong=True))
+        for rank in range(GPUS):
+            x = rank * (399 - _TILE * scale) / (GPUS - 1)
+            holds = WAYS[way].phases[0].holds
+            assert isinstance(holds, str)  # the same for all
+            parts += [Label(x, 8, f"GPU {rank}", anchor="start")] if i == 0 else []
+            parts += _tile(x, y + 20, rank, holds, _share(WAYS[way], 1), scale)
+            middle = x + _TILE * scale / 2
+            parts.append(Arrow(middle, y + 22 + deep, middle, y + 38 + deep, heads=2))
+        parts.append(Box(0, y + 38 + deep, 400, 20, moves, "wire"))
+        told.append(f"{cut}, {way}: {moves}")
+    kinds = [("weights", "weights", True), ("activations", "activations", True), ("bar: optimizer", "optimizer", True)]
+    parts += [
+        *legend(0, 456, kinds, 12),
+        *legend(0, 476, [("elsewhere, or later", "ink", False), ("sent", "wire", False)], 12),
+    ]
+    return Scene(400, 486, parts, alt=f"{'. '.join(told)}.")
+
+
 def overview(sizes: Sizes) -> Scene:
     """All ways side by side: what GPU 0 keeps of one layer, and what it sends in a step of one microbatch.
 
