@@ -28,7 +28,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     """What a rank holds, as stacks of boxes to scale, one for each way to cut, against what a card of a capacity takes.
 
     The band has the counts of which four peaks of five lie on both sides of the capacity, by the footprints' own
-    interval: below it a count likely fits, and above it surely not.
+    interval: below it a count likely fits, and above it likely not.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
 
 
 def maybe(columns: Mapping[str, Footprint | None], capacity: float) -> tuple[float, float]:
-    """Ends of the counts that may fit or not: below the first likely, above the second surely not.
+    """Ends of the counts that may fit or not: below the first likely, above the second likely not.
 
     Examples
     --------
