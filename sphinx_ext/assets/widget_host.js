@@ -124,7 +124,7 @@ window.widgets = (() => {
 
     const section = figure.closest("section");
     if (!section) return;
-    const outside = (part) => !part.closest(".cl-explorer, .cl-check, .cl-ref, pre, nav, .admonition-title");
+    const outside = (part) => !part.closest(".cl-explorer, .cl-check, .cl-ref, [aria-hidden], pre, nav, .admonition-title");
     function refer(part, name) {
       part.classList.add("cl-ref");
       if (!part.closest("a")) part.tabIndex = 0;

@@ -1297,7 +1297,8 @@ def test_bars_and_their_name_light_up_with_the_word_in_the_text(named_bars, tmp_
 
 def test_what_has_one_name_lights_up_together_in_figure_and_text(hand, tmp_path, visit):
     path = tmp_path / "lit.html"
-    text = "<p>The <em>time</em> falls, and at ten it takes longer.</p>"
+    told = "".join(f"<b>{one}</b><i aria-hidden='true'>{one}</i>" for one in hand.at().values())
+    text = f"<p>The <em>time</em> falls, and at ten it takes longer: {told}.</p>"
     path.write_text(
         static_page(hand).replace("<main>", f"<main><section>{text}").replace("</main>", "</section></main>")
     )
@@ -1305,11 +1306,13 @@ def test_what_has_one_name_lights_up_together_in_figure_and_text(hand, tmp_path,
     (figure,) = widgets_ready(page)
     word = page.locator("em.cl-ref")
     word.wait_for()
+    assert page.locator("b .cl-ref").count() > 0
+    assert page.locator("i .cl-ref").count() == 0, "what is hidden from a reader's ears takes no focus"
     word.focus()
     lit = figure.locator(".cl-lit")
     assert {one.get_attribute("class").split()[0] for one in lit.all()} >= {"cl-curve"}
     assert "cl-dims" in figure.get_attribute("class")
-    page.keyboard.press("Tab")
+    word.blur()
     assert lit.count() == 0
     figure.locator(".cl-read").first.hover()
     assert "cl-lit" in word.get_attribute("class")
