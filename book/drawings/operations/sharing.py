@@ -37,7 +37,7 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
     >>> losses(chain(2048, allocated=0.9, fed=0.95), {"allocated": "idle", "fed": "starve"}).alt
     'Of 2,048 GPUs, 1,751 do useful work: 205 idle, 92 starve.'
     """
-    left, right, row, high = 2.0, 280.0, 34.0, 24.0
+    left, right, row, high = 2.0, 262.0, 34.0, 24.0
     per = (right - left) / float(chain.start)
     now = float(chain.start)
     drawn: list[Part] = [Box(left, 0, now * per, high, f"{now:,.0f}", "grey")]
