@@ -50,6 +50,7 @@ MOVED = {
         "six-ways-to-cut": "layouts.html#what-each-way-cuts-and-what-it-sends",
         "data-parallelism-tokens-hide-gradients": "#tokens-hide-gradients",
         "tensor-parallelism-why-it-stays-in-the-node": "#which-groups-may-leave-the-server",
+        "an-all-reduce-over-two-servers": "#which-groups-may-leave-the-server",
         "memory-which-axis-helps-where-it-hurts": "pipeline.html#what-a-rank-holds",
         "pipelines-the-train-of-microbatches": "pipeline.html#cut-the-layers-pipelines",
         "context-and-experts": "layouts.html#cut-the-sequence-context-parallelism",

@@ -3,11 +3,11 @@
 import itertools
 
 import pytest
-from drawings.parallelism import shards
+from drawings.parallelism import ports, shards
 
 from clusterlab.parallelism import model_state
 from clusterlab.units import fmt
-from explorable import Box, Label
+from explorable import Arrow, Box, Label
 
 SIZES = shards.Sizes(tokens=8192, width=8192, hidden=28_672, kv=2048)
 EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
@@ -15,7 +15,7 @@ EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
 
 SCENES = {f"{way}, {shards.PHASES[step]}": shards.layer(way, step, SIZES) for way, step in EVERY}
 SCENES |= {f"Step {step}": shards.trade(step) for step in range(len(shards.TRADES))} | {"GPU 0": shards.halves()}
-SCENES |= {"Cut the batch": shards.three(), "side by side": shards.overview(SIZES)}
+SCENES |= {"Cut the batch": shards.three(), "TP8": ports(50e9), "side by side": shards.overview(SIZES)}
 
 
 def test_a_drawing_says_which_way_and_which_step_it_shows():
@@ -121,3 +121,20 @@ def test_the_ways_side_by_side_say_what_each_keeps_and_sends_and_show_their_shar
     for kind, shares in {"gradients": [1, 1, 1 / 4, 1 / 4], "optimizer": [1, 1 / 4, 1 / 4, 1 / 4]}.items():
         bars = [part.width for part in scene.parts if isinstance(part, Box) and part.kind == kind and part.height < 8]
         assert [bar / full for bar in bars[:4]] == pytest.approx(shares)
+
+
+def test_the_gradients_of_a_server_leave_it_once_an_eighth_through_each_port():
+    scene = ports(50e9)
+    pieces = [part for part in scene.parts if isinstance(part, Box) and part.kind == "gradients"]
+    rows = {}  # of eight GPUs: parts under TP8, replicas, and the replicas' sum
+    for gpu in (part for part in scene.parts if isinstance(part, Box) and part.kind == "compute"):
+        inside = [p for p in pieces if gpu.x < p.x < gpu.x + gpu.width and gpu.y < p.y < gpu.y + gpu.height]
+        rows.setdefault(gpu.y, []).append(sorted(p.y - gpu.y for p in inside))
+    parts_of_one, replicas, summed = rows.values()
+    assert parts_of_one == summed
+    assert [len(held) for held in replicas] == [8] * 8
+    assert sorted(itertools.chain(*summed)) == replicas[0]  # each piece on one GPU
+    crossing = [part for part in scene.parts if isinstance(part, Arrow) and part.kind == "network"]
+    assert len(crossing) == 8 + 8
+    assert "50 GB/s" in scene.alt
+    assert "400 GB/s" in scene.alt

@@ -1,10 +1,11 @@
 """Drawings of parallelism: a layer in shards, and what its shards exchange.
 
 ``cuts`` says what each GPU holds and sends in each way to cut a layer, and ``shards`` draws it, and one product of cut
-matrices.
+matrices; ``ports`` draws which ports of a server gradients leave through.
 """
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
+from .ports import ports
 from .shards import PRODUCTS, TRADES, Product, halves, layer, overview, product, three, trade
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "kept_bytes",
     "layer",
     "overview",
+    "ports",
     "product",
     "sent_bytes",
     "sent_so_far",
