@@ -191,6 +191,9 @@ MOVED = {
         "the-constants": "#the-constants-and-what-each-rests-on",
         "how-sure-one-prediction-is": "#how-an-interval-is-made",
     },
+    "book/evidence_rows": {
+        "where-parallelism-and-roofline-meet": "roofline.html#the-network-is-one-more-roof",
+    },
     "book/failures": {
         "stop-or-route-around-it": "hall.html#when-the-grid-fails",
         "what-does-a-faster-restart-buy": "#worked-example-what-does-a-faster-restart-buy",

@@ -20,7 +20,7 @@ _NAMES = {"drives": "drives", "network": "servers' ports", "clients": "clients' 
 
 
 def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
-    """What is left of a cluster from cause to cause: a bar for each, and at its end what the cause takes.
+    """What is left of a cluster from cause to cause: a bar for each, and beside it what the cause takes.
 
     Parameters
     ----------
@@ -37,24 +37,22 @@ def losses(chain: Chain, names: Mapping[str, str], unit: str = "GPUs") -> Scene:
     >>> losses(chain(2048, allocated=0.9, fed=0.95), {"allocated": "idle", "fed": "starve"}).alt
     'Of 2,048 GPUs, 1,751 do useful work: 205 idle, 92 starve.'
     """
-    left, right, row, high = 116.0, 348.0, 34.0, 24.0
+    left, right, row, high = 2.0, 262.0, 34.0, 24.0
     per = (right - left) / float(chain.start)
     now = float(chain.start)
-    drawn: list[Part] = [Label(left - 8, 12, f"all {unit}", "end", strong=True)]
-    drawn.append(Box(left, 0, now * per, high, f"{now:,.0f}", "grey"))
+    drawn: list[Part] = [Box(left, 0, now * per, high, f"{now:,.0f}", "grey")]
+    drawn.append(Label(right + 6, 12, f"all {unit}", "start", strong=True))
     said = []
     for i, (name, factor) in enumerate(chain.factors.items(), start=1):
-        y, lost, before = i * row, now * (1 - float(factor)), round(now)
+        y, end, lost, before = i * row, left + now * per, now * (1 - float(factor)), round(now)
         now -= lost
         taken = f"{before - round(now):,}"  # of the numbers in the bars, so that a reader can subtract them
-        drawn.append(Label(left - 8, y + 12, names[name], "end"))
         drawn.append(Box(left, y, now * per, high, f"{now:,.0f}", "compute", solid=i == len(chain.factors)))
         if lost * per > 0.4:
             drawn.append(Box(left + now * per, y, lost * per, high, kind="waste", solid=True))
-        drawn.append(Label(396, y + 12, taken, "end"))
         said.append(f"{taken} {names[name]}")
+        drawn.append(Label(end + 6, y + 12, said[-1], "start"))  # beside what it names
     end = row * (len(chain.factors) + 1)
-    drawn.append(Label(396, 12, "lost", "end", strong=True))
     drawn.append(Label(left, end + 2, "do useful work", "start", strong=True))
     alt = f"Of {float(chain.start):,.0f} {unit}, {now:,.0f} do useful work: {', '.join(said)}."
     return Scene(400, end + 12, drawn, alt=alt)

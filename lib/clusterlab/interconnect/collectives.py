@@ -219,7 +219,7 @@ def ring_all_reduce(size: Bytes, n: Count, *, bandwidth: BytesPerSecond, latency
 
     Examples
     --------
-    Gradients of 7e9 parameters in BF16 over 256 GPUs on InfiniBand NDR:
+    Gradients of 3.5e9 parameters, 4 bytes each, over 256 GPUs on InfiniBand NDR:
 
     >>> ring_all_reduce(14e9, 256, bandwidth=50e9, latency=5e-6)
     Collective

@@ -299,7 +299,8 @@ class Figure:
             labels = [(f"top:{self._lane(i):.2f}%", lane, self._kind_of(lane)) for i, lane in enumerate(self.lanes)]
         else:
             labels = [(f"bottom:{tick.at:.2f}%", tick.text, "") for tick in (self.y.ticks() if self.y else [])]
-        widest = max((text for _, text, _ in labels), key=len, default="")
+        # Of those with as many letters the one without a point: "100%" is wider than "0.1%".
+        widest = max((text for _, text, _ in labels), key=lambda one: (len(one), len(one.replace(".", ""))), default="")
         spans = "".join(f'<span style="{style}"{more}>{escape(text)}</span>' for style, text, more in labels)
         return f'<div class="cl-left" aria-hidden="true"><i>{escape(widest)}</i>{spans}</div>'
 
