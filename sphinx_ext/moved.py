@@ -41,7 +41,7 @@ MOVED = {
         "what-this-model-leaves-out-and-when-it-breaks": "step.html#what-this-model-leaves-out",
         "from-one-gpu-to-16-384": "step.html#from-one-gpu-to-16-384",
         "worked-example-the-walk": "step.html#worked-example-the-walk",
-        "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#our-memory-count-rejects-meta-s-own-layout",
+        "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
         "longer-sequences": "step.html#longer-sequences",
         "all-layouts-at-once": "step.html#all-layouts-at-once",
         "twice-the-gpus-is-not-half-the-time": "step.html#twice-the-gpus-is-not-half-the-time",
@@ -77,7 +77,10 @@ MOVED = {
         "where-to-cut": "pipeline.html#where-to-cut",
         "what-a-rank-holds": "pipeline.html#what-a-rank-holds",
         "state-and-activations": "pipeline.html#state-and-activations",
-        "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#our-memory-count-rejects-meta-s-own-layout",
+        "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
+    },
+    "book/pipeline": {
+        "our-memory-count-rejects-meta-s-own-layout": "#what-a-tight-count-is-good-for",
     },
     "book/operations": {
         "all-or-nothing": "queue.html#waiting-for-a-gang",

@@ -109,9 +109,9 @@ def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
     assert f"STEP_5 = {json.dumps(found)}" in text
     gaps = [len(list(run)) for heap, run in groupby(does) if HEAPS[heap] == "idle"]
     short, long = ([gap for gap in gaps if low <= gap < high] for low, high in ((50, 1000), (5000, whole)))
-    assert f"Here there are {len(gaps):,}." in text
-    assert f"The four above 5 ms hold {sum(long) / 1e3:.0f} ms; {len(short)} between 50" in text
-    assert f"hold {sum(short) / 1e3:.0f} of the {sum(gaps) / 1e3:.0f}, and" in text
+    hold = f"hold {sum(short) / 1e3:.0f} of the {sum(gaps) / 1e3:.0f} ms."
+    assert f"Here there are {len(gaps):,}, and {len(short)} short ones of 50 µs to 1 ms {hold}" in text
+    assert f"Four gaps of more than 5 ms, {sum(long) / 1e3:.0f} ms in all" in text
     assert len(long) == 4
     launches, all_of_it = (round(one / 1e3) for one in (sum(gaps) - sum(long), whole))  # a long gap isn't theirs
     ceiling = all_of_it / (all_of_it - launches)
@@ -128,7 +128,7 @@ def test_the_heaps_of_the_worked_example_are_those_of_the_profile(text):
         end = max(end, start + int(row["length_us"]))
     after = [int(one) for one in ends_a_gap if one]
     assert (len(short) - len(ends_a_gap), round(len(after) / len(short), 2)) == (1, 0.74)  # the step's end ends one
-    assert f"each of these began within {max(after)} µs of it" in text
+    assert f"each began within {max(after)} µs of it" in text
     assert f"each of the {len(ran):,} kernels" in text
     five, six = ([int(r["length_us"]) for r in rows if r["step"] == n and r["kind"] == "nccl"] for n in "56")
     grown = [(a, b) for a, b in zip(five, six, strict=True) if b > 2 * a]
