@@ -173,12 +173,12 @@ class Levers:
         heads = ("You measure", "Suspect", "Lever", "Its size", "Regained", "Known")
         lines = ['<div class="catalogue">', "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
         for r in self.rows:
-            healthy = f"<br>healthy: {r.healthy}" * bool(r.healthy)
+            healthy = f"<br>Healthy: {r.healthy}" * bool(r.healthy)
             folded = f"<details><summary>the case</summary>{_shown(r.case)}</details>" if r.case else ""
             change = " → ".join(one.replace(" ", "\xa0", 1) for one in (r.before, r.after))
             better = "<br>" + r.better.replace(" ", "\xa0", 1) if r.better else ""
             cells = (
-                f"{r.measured}<br>{_shown(r.how)}{healthy}",
+                f'{r.measured}<br><span class="how">{_shown(r.how)}{healthy}</span>',
                 f"**[{r.cause}]({r.at})** ([law](#clusterlab.{r.law}))",
                 _shown(r.lever) + folded,
                 f'<span data-value="{r.times:.4g}">{change}{better}</span>',
@@ -204,7 +204,8 @@ def _in_two(number: float) -> str:
 def sizes(levers: Levers, rows: int) -> Scene:
     """What each lever brought in its own case, on a logarithmic scale: a mark, and a band from end to end.
 
-    The order is the table's, since cases differ. What nobody has tested is grey.
+    The order is the table's, since cases differ. The scale ends at the farthest of these levers, so that small gains
+    have as much room as large ones have elsewhere. What nobody has tested is grey.
 
     Parameters
     ----------
@@ -220,16 +221,22 @@ def sizes(levers: Levers, rows: int) -> Scene:
     >>> sizes(Levers([bubble]), 6).alt
     'four chunks: 1.07 times (0.97 to 1.2), computed, may be nothing.'
     """
-    top, room, least, most = 26.0, 392.0, 0.8, 40.0
+    top, room = 26.0, 388.0
     tall = top + 50.0 * rows
     row = (tall - top) / len(levers.rows)
+    ends = [end for one in levers.rows for end in (*one.ends, one.times)]
+    least, most = min(0.95, *ends), max(1.5, *ends)
 
     def at(times: float) -> float:
-        return 4 + room * math.log(min(max(times, least), most) / least) / math.log(most / least)
+        return 6 + room * math.log(times / least) / math.log(most / least)
 
-    parts: list[Part] = [Label(at(times), 8, f"{times}") for times in (1, 2, 4, 10)]
-    parts.append(Label(at(most), 8, f"{most:.0f} times", "end"))
-    parts += [Arrow(at(times), 17, at(times), tall, kind="grey", heads=0, faint=True) for times in (1, 2, 4, 10)]
+    ticks = (1, 1.2, 1.5, 2) if most < 3 else (1, 2, 4, 10) if most < 20 else (1, 3, 10, 30, 100)
+    ticks = tuple(times for times in ticks if times <= most)
+    parts: list[Part] = []
+    for times in ticks:
+        said = f"{times} times" if times == ticks[-1] else f"{times}"
+        parts.append(Label(min(at(times), 399 - breadth(said) / 2), 8, said))
+        parts.append(Arrow(at(times), 17, at(times), tall, kind="grey", heads=0, faint=True))
     for i, one in enumerate(levers.rows):
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
         kind = "grey" if untested else "compute"
@@ -239,8 +246,8 @@ def sizes(levers: Levers, rows: int) -> Scene:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))
         parts.append(Box(at(one.times) - 2.5, y + 16, 5, 13, kind=kind, solid=not untested))
         least_of, most_of = map(_in_two, (low, high))
-        ends = f", {least_of} to {most_of}" if least_of != most_of else ""
-        said = "untested" if untested else f"{_in_two(one.times)}{ends}" + f", {one.basis}" * bool(one.basis)
+        band = f", {least_of} to {most_of}" if least_of != most_of else ""
+        said = "untested" if untested else f"{_in_two(one.times)}{band}" + f", {one.basis}" * bool(one.basis)
         start = min(left, at(one.times) - 2.5, 396 - 1.1 * breadth(said))
         parts.append(Label(start, y + 38, said, "start", strong=not untested))
     told = "; ".join(f"{one.lever}: " + f"{one.better}, " * bool(one.better) + one.known for one in levers.rows)

@@ -89,7 +89,7 @@ def test_llama_3_has_the_numbers_of_its_plan_on_every_page(where, around, what, 
 @pytest.mark.parametrize(
     ("row", "where", "around"),
     [
-        ("symptoms", "levers", r"save every 18 minutes, not every 2 hours .* (\S+%) kept .* untested"),
+        ("symptoms", "levers", r"Save every 18 minutes, not every 2 hours .* (\S+%) kept .* untested"),
         ("evidence, its plan", "evidence", r"^Llama 3 405B +automatic +90% +(\S+%) \("),
     ],
 )

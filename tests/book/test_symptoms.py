@@ -34,7 +34,10 @@ def test_every_symptom_has_suspects_each_with_a_measurement_a_law_and_a_lever_th
     for row in rows:
         measured, suspect, lever, size, hours, known = (cell.get_text(" ", strip=True) for cell in row.find_all("td"))
         assert all((measured, suspect, lever))
-        assert "".join(map(str, row.td.br.next_siblings)).strip(), measured  # what to run or to read
+        assert row.td.select(".how code"), measured  # a command, a counter, a flag or a line of a log
+        how = row.td.select_one(".how").get_text(" ", strip=True)
+        assert re.fullmatch(r"[A-Z0-9].*\.", measured.removesuffix(how).strip()), measured  # a sentence
+        assert how.partition(" Healthy: ")[0].endswith((".", ".)")), how
         pasted = [code.get_text() for code in row.select("code")]
         assert not [one for one in pasted if re.search(r"[\u2013\u2014\u2018-\u201d]", one)], pasted
         gain = re.fullmatch(r"\S.* → \S.*?(?: ([\d.]+)\stimes(?: \(([\d.]+) to [\d.]+\))?)?", size)

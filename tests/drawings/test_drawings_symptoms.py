@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from room import crowded
 
 from drawings import symptoms as drawn
 from explorable import Box, Label
@@ -93,12 +94,21 @@ def test_a_mark_stands_in_its_band_on_a_logarithmic_scale_and_what_nobody_tested
     boxes = [part for part in drawn.sizes(drawn.Levers(rows), 3).parts if isinstance(part, Box)]
     bands, marks = ([part for part in boxes if (part.width == 5) == mark] for mark in (False, True))
     assert [mark.kind for mark in marks] == ["compute", "grey", "compute"]
-    for band, mark in zip(bands, marks[:2], strict=True):
+    for band, mark in zip(bands, marks, strict=True):
         assert band.x < mark.x + mark.width / 2 < band.x + band.width
     a, b, c = (mark.x for mark in marks)
-    assert (b - a) / (c - a) == pytest.approx(math.log(2) / math.log(20))  # the last is cut at 40
+    assert (b - a) / (c - a) == pytest.approx(math.log(2) / math.log(500))
     alone = drawn.sizes(drawn.Levers([replace(BUBBLE, sure=(1.0, 1.0))]), 1)
     assert len([part for part in alone.parts if isinstance(part, Box)]) == 1  # a sum has no band
+
+
+@pytest.mark.parametrize("most", [1.2, 1.4, 2.1, 8.0, 32.0, 102.0])
+def test_the_scale_ends_at_the_farthest_lever_and_its_numbers_have_room(most):
+    scene = drawn.sizes(drawn.Levers([BUBBLE, replace(BUBBLE, times=most, own=True, sure=(1.0, 1.0))]), 6)
+    *_, mark = (part for part in scene.parts if isinstance(part, Box))
+    assert mark.x + mark.width / 2 > 390 or most < 1.5
+    assert mark.x + mark.width <= 400
+    assert crowded(scene) == []
 
 
 def test_few_levers_fill_their_drawing_as_many_do():
