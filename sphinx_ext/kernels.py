@@ -72,10 +72,11 @@ def serve(command, env, cwd):
     os.setpgid(0, 0)
     os.chdir(cwd)
     os.environ.clear()
-    os.environ.update(env, JPY_PARENT_PID=str(os.getppid()))
+    os.environ.update(env)
     sys.path[:] = plain_path()
     asyncio.set_event_loop(asyncio.new_event_loop())
-    IPKernelApp.launch_instance(command[command.index("-f") :])
+    # Where the build dies, so does it.
+    IPKernelApp.launch_instance([*command[command.index("-f") :], f"--IPKernelApp.parent_handle={os.getppid()}"])
 
 
 @functools.cache
