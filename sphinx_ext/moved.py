@@ -68,6 +68,7 @@ MOVED = {
         "what-each-layout-holds-added-up": "layouts.html#worked-example-four-layouts-of-70-billion-parameters",
         "the-four-timed": "layouts.html#the-four-timed",
         "on-other-chips-and-by-search": "#on-other-chips",
+        "the-sums-behind-the-table": "#what-stands-behind-the-table",
     },
     "book/step": {
         "cut-the-layers-pipelines": "pipeline.html#cut-the-layers-pipelines",
