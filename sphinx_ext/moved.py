@@ -80,9 +80,7 @@ MOVED = {
         "state-and-activations": "pipeline.html#state-and-activations",
         "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
     },
-    "book/pipeline": {
-        "our-memory-count-rejects-meta-s-own-layout": "#what-a-tight-count-is-good-for",
-    },
+    "book/pipeline": {"our-memory-count-rejects-meta-s-own-layout": "#what-a-tight-count-is-good-for"},
     "book/operations": {
         "all-or-nothing": "queue.html#waiting-for-a-gang",
         "share-the-cluster": "queue.html",
@@ -192,9 +190,7 @@ MOVED = {
         "the-constants": "#the-constants-and-what-each-rests-on",
         "how-sure-one-prediction-is": "#how-an-interval-is-made",
     },
-    "book/evidence_rows": {
-        "where-parallelism-and-roofline-meet": "roofline.html#the-network-is-one-more-roof",
-    },
+    "book/evidence_rows": {"where-parallelism-and-roofline-meet": "roofline.html#the-network-is-one-more-roof"},
     "book/failures": {
         "stop-or-route-around-it": "hall.html#when-the-grid-fails",
         "what-does-a-faster-restart-buy": "#worked-example-what-does-a-faster-restart-buy",

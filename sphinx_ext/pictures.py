@@ -11,8 +11,6 @@ import textwrap
 from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
-from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch, Polygon
 
 from explorable.palette import PALETTE
 
@@ -31,6 +29,9 @@ def opening(body: str) -> tuple[str, str]:
 
 def draw(scene: str, title: str, book: str, path: Path) -> None:
     """Draw a scene under a title, and the name of the book below, into a file."""
+    # Here and not above: a kernel, which is a fork of the build (kernels), shall find how it shows figures by itself.
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(WIDTH / 100, HEIGHT / 100), dpi=100)
     axes = figure.add_axes((0, 0, 1, 1), xlim=(0, WIDTH), ylim=(HEIGHT, 0), frame_on=False, xticks=[], yticks=[])
     lines = textwrap.wrap(title, 40)
@@ -51,6 +52,8 @@ def draw(scene: str, title: str, book: str, path: Path) -> None:
 
 def _draw_group(axes, group: Tag, scale: float, left: float, top: float) -> None:
     """Draw a box, an arrow or a label of a scene."""
+    from matplotlib.patches import FancyBboxPatch, Polygon
+
     kinds = group.get_attribute_list("class")
     named = [kind.removeprefix("cl-c-") for kind in kinds if kind and kind.startswith("cl-c-")]
     colour = PALETTE[named[0] if named else "ink"].light
