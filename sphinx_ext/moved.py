@@ -64,9 +64,9 @@ MOVED = {
         "experts-tokens-travel": "layouts.html#experts-tokens-travel",
         "experts-in-a-rack-and-as-published": "layouts.html#experts-in-a-rack-and-as-published",
         "what-each-way-cuts-and-what-it-sends": "layouts.html#what-each-way-cuts-and-what-it-sends",
-        "a-whole-step-one-way-at-a-time": "layouts.html#a-whole-step-one-way-at-a-time",
-        "what-each-layout-holds-added-up": "layouts.html#worked-example-four-layouts-of-70-billion-parameters",
-        "the-four-timed": "layouts.html#the-four-timed",
+        "a-whole-step-one-way-at-a-time": "layouts.html#how-often-does-a-token-travel",
+        "what-each-layout-holds-added-up": "layouts.html#worked-example-five-layouts-of-70-billion-parameters",
+        "the-four-timed": "layouts.html#the-five-timed",
         "on-other-chips-and-by-search": "#on-other-chips",
     },
     "book/step": {
@@ -78,6 +78,11 @@ MOVED = {
         "what-a-rank-holds": "pipeline.html#what-a-rank-holds",
         "state-and-activations": "pipeline.html#state-and-activations",
         "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
+    },
+    "book/layouts": {
+        "worked-example-four-layouts-of-70-billion-parameters": "#worked-example-five-layouts-of-70-billion-parameters",
+        "the-four-timed": "#the-five-timed",
+        "a-whole-step-one-way-at-a-time": "#how-often-does-a-token-travel",
     },
     "book/pipeline": {
         "our-memory-count-rejects-meta-s-own-layout": "#what-a-tight-count-is-good-for",
