@@ -3,7 +3,7 @@
 A row names a measurement and the command or counter that makes it, the suspect that it convicts, the place in the book
 with its law and its figure, a lever, and the same case computed without the lever and with it, with its conditions
 folded behind the lever. Where it's known how often such a comparison came true, the gain has its ends, and a gain that
-may be none says so. So does one whose ends were borrowed from another lever. What nobody has tested has no factor.
+may be none says so. So does one whose ends were borrowed from another lever. What nobody has tested has neither a factor nor hours.
 """
 
 from __future__ import annotations
@@ -116,10 +116,8 @@ class Lever:
 
     @property
     def hours(self) -> str:
-        """How many of 100 GPU-hours it gives back in its case, and nothing where that has no meaning."""
-        back = 100 * (1 - 1 / self.times)
-        coarse = f"about {round(back, -1) if back >= 10 else round(back):.0f}"
-        return "" if not self.frees else coarse if self.basis == "untested" else f"{back:.2g}"
+        """How many of 100 GPU-hours it gives back in its case; nothing where that has no meaning, or no test."""
+        return f"{100 * (1 - 1 / self.times):.2g}" if self.frees and self.basis != "untested" else ""
 
     @property
     def known(self) -> str:
@@ -257,7 +255,7 @@ def sizes(levers: Levers, rows: int) -> Scene:
 def heaps(
     bars: Mapping[str, Mapping[str, tuple[float, str]]], unit: str = "s", longest: float | None = None, digits: int = 3
 ) -> Scene:
-    """Bars cut into parts, all on one scale; a part that has no room for its name is named below its bar.
+    """Bars cut into parts, all on one scale; a part without room for its name is named below, beside its colour.
 
     Parameters
     ----------
@@ -280,7 +278,8 @@ def heaps(
     drawn: list[Part] = []
     told = []
     for i, (name, parts) in enumerate(bars.items()):
-        y, x, below = i * pitch, 0.0, []
+        y, x, at = i * pitch, 0.0, 0.0
+        below: list[tuple[str, str]] = []
         whole = fmt(sum(size for size, _ in parts.values()), unit, digits)
         drawn += [Label(0, y + 8, name, "start", strong=True), Label(400, y + 8, whole, "end", strong=True)]
         for part, (size, kind) in parts.items():
@@ -288,10 +287,11 @@ def heaps(
             if width >= 0.5:
                 fits = breadth(said) <= width
                 drawn.append(Box(x, y + 18, min(width, 400 - x), 22, said * fits, kind, solid=True))
-                below += [said] * (not fits)
+                below += [(said, kind)] * (not fits)
                 x += width
-        if below:
-            drawn.append(Label(0, y + 49, ", ".join(below), "start"))
+        for said, kind in below:
+            drawn += [Box(at, y + 44, 8, 8, kind=kind, solid=True), Label(at + 12, y + 49, said, "start")]
+            at += 22 + breadth(said)
         sizes_ = (f"{part} {fmt(one, unit, digits)}" for part, (one, _) in parts.items())
         told.append(f"{name}, {whole}: " + ", ".join(sizes_))
     return Scene(400, pitch * len(bars), drawn, alt="; ".join(told) + ".")

@@ -55,16 +55,16 @@ def test_a_gain_has_its_ends_and_says_how_it_is_known():
     assert replace(sum_, times=19.14).better == "19 times"
 
 
-def test_what_nobody_has_tested_has_no_factor():
+def test_what_nobody_has_tested_has_neither_a_factor_nor_hours():
     row = replace(BUBBLE, times=27.8, sure=(1.0, 1.0), basis="untested", frees=True)
     assert (row.better, row.size, row.known) == ("", "39.7% → 42.4%", "computed, untested")
-    assert row.hours == "about 100"
+    assert row.hours == ""
 
 
 def test_gpu_hours_come_back_where_the_same_gpus_do_more():
     assert BUBBLE.hours == ""
     assert replace(BUBBLE, times=1.25, frees=True).hours == "20"
-    assert replace(BUBBLE, times=1.57, frees=True, basis="untested").hours == "about 40"
+    assert replace(BUBBLE, times=1.57, frees=True, basis="untested").hours == ""
 
 
 def test_a_basis_that_is_none_is_refused():
@@ -140,5 +140,7 @@ def test_a_profile_shows_a_rank_that_waits_as_one_that_sends():
 
 def test_heaps_are_on_one_scale_and_name_below_what_has_no_room():
     boxes = [part for part in SCENES["heaps"].parts if isinstance(part, Box)]
-    assert [part.width for part in boxes] == pytest.approx([400 * t / 0.331 for t in (0.093, 0.039, 0.331)])
+    bars, keys = ([part for part in boxes if (part.height == 22) == bar] for bar in (True, False))
+    assert [(key.kind, key.solid) for key in keys] == [("compute", True)]  # beside the name, the part's colour
+    assert [part.width for part in bars] == pytest.approx([400 * t / 0.331 for t in (0.093, 0.039, 0.331)])
     assert "own prompt 39 ms" in [part.text for part in SCENES["heaps"].parts if isinstance(part, Label)]
