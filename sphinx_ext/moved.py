@@ -245,9 +245,7 @@ MOVED = {
         "facilities-1-hour": "onboarding_facilities.html",
         "serving-2-hours": "onboarding_serving.html",
     },
-    "book/plan": {
-        "what-a-gb200-may-cost": "#a-lab-s-16-384",
-    },
+    "book/plan": {"what-a-gb200-may-cost": "#a-lab-s-16-384"},
     "book/power": {
         "from-the-chip-to-the-server": "#from-the-chip-to-the-meter",
         "what-a-pue-is-and-where-it-comes-from": "#what-a-pue-says",
