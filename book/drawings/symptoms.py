@@ -228,8 +228,8 @@ def sizes(levers: Levers, rows: int) -> Scene:
     def at(times: float) -> float:
         return 6 + room * math.log(times / least) / math.log(most / least)
 
-    ticks = (1, 1.2, 1.5, 2) if most < 3 else (1, 2, 4, 10) if most < 20 else (1, 3, 10, 30, 100)
-    ticks = tuple(times for times in ticks if times <= most)
+    round_numbers = (1, 1.2, 1.5, 2) if most < 3 else (1, 2, 4, 10) if most < 20 else (1, 3, 10, 30, 100)
+    ticks = [times for times in round_numbers if times <= most]
     parts: list[Part] = []
     for times in ticks:
         said = f"{times} times" if times == ticks[-1] else f"{times}"
