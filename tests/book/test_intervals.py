@@ -444,7 +444,7 @@ FIGURES = {
     "index": ("Time lost to failures", "An hour costs"),
     "cluster": ("Time lost to failures", "An hour costs"),
     "interconnect": ("Expect of NCCL",),
-    "step": ("A step", "Fastest"),
+    "step": ("By the library", "A GPU holds", "Fastest"),
     "serving": ("First token, 200 users", "Time per token", "First token"),
     "rack": ("A GPU of 64 H100s in eight servers", "A GPU of a rack of 72 GB200s", "rack: a GPU writes"),
     "fleet": ("A request", "A million tokens", "GPUs", "A request costs"),
