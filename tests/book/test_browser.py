@@ -367,6 +367,7 @@ def test_every_text_has_contrast_and_every_link_is_told_from_it(wide, violations
 
 def test_axe_finds_nothing(wide, violations):
     wide.evaluate(LESS)
+    wide.evaluate("scrollTo(0, 0)")  # the head of a long table stays in sight, and would lie under the page's own
     # The name of a button or a fold is what it shows, and a finger meets one target: axe asks only when told to.
     asked = "label-content-name-mismatch", "target-size"
     rules = {name: {"enabled": True} for name in asked} | {name: {"enabled": False} for name in OF_COLOUR}
