@@ -69,6 +69,7 @@ MOVED = {
         "the-four-timed": "layouts.html#the-five-timed",
         "on-other-chips-and-by-search": "#on-other-chips",
         "the-sums-behind-the-table": "#what-stands-behind-the-table",
+        "one-price-in-five-numbers": "#a-pause-three-cuts-side-by-side",
     },
     "book/step": {
         "cut-the-layers-pipelines": "pipeline.html#cut-the-layers-pipelines",

@@ -24,6 +24,11 @@ _HOLDS = {
 }
 
 
+def _said(part: str) -> str:
+    """Name of a part of the memory in a figure."""
+    return "Adam" if part == "optimizer" else part
+
+
 def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, most: float) -> Scene:
     """What a rank holds, as stacks of boxes to scale, one for each way to cut, against what a card of a capacity takes.
 
@@ -51,29 +56,34 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
     >>> rank_memory({"ZeRO 3": held}, 80e9, most=200e9).alt
     'Memory of a GPU of 80 GB: a count from 52 GB to 124 GB may fit or not. ZeRO 3: 63.1 GB.'
     """
-    foot, tall, pitch, wide = 232.0, 190.0, 50.5, 36.0
+    few = len(columns) < 3  # room for words on both sides
+    foot, tall, pitch, wide, left = (232.0, 190.0, 70.0, 46.0, 86.0) if few else (232.0, 190.0, 50.5, 36.0, 8.0)
     unit, roof = tall / most, foot - tall
-    end = 8 + pitch * len(columns) - (pitch - wide) + 4
+    end = left + pitch * len(columns) - (pitch - wide) + 4
     low, high = maybe(columns, capacity)
     upper = foot - min(high, most) * unit
-    parts: list[Part] = [Box(0, upper, end, foot - low * unit - upper, kind="red")]
+    parts: list[Part] = [Box(left - 8, upper, end - left + 8, foot - low * unit - upper, kind="red")]
     told = []
     for i, (name, held) in enumerate(columns.items()):
-        x = 8 + pitch * i
+        x = left + pitch * i
         middle = x + wide / 2
-        parts.append(Label(middle, foot + 12 + 8 * name.count(" "), name.replace(" ", "\n")))
+        title = name if few else name.replace(" ", "\n")
+        parts.append(Label(middle, foot + 12 + 8 * title.count("\n"), title))
         if held is None:
             parts.append(Label(middle, foot - 10, "\N{EN DASH}"))
             told.append(f"{name}: cannot be built")
             continue
         sizes = {part: float(getattr(held, part)) for part in ("weights", "gradients", "optimizer", "activations")}
         sizes["other"] = float(held.total) - sum(sizes.values())
-        below, top = 0.0, foot
+        below, top, named = 0.0, foot, foot + 8
         for part, size in sizes.items():
             above = min(below + size, most)
             if (above - below) * unit > 0.4:
                 top = foot - above * unit
                 parts.append(Box(x, top, wide, (above - below) * unit, kind=_HOLDS[part], solid=True))
+                if few and i == 0 and part != "other":
+                    named = min(top + (above - below) * unit / 2, named - 16)
+                    parts.append(Label(left - 12, named, _said(part), anchor="end"))
             below = above
         if held.total > most:  # no more of it on this scale, so nothing is drawn on another
             parts.append(Arrow(middle, roof - 3, middle, roof - 20, kind="ink"))
@@ -82,17 +92,19 @@ def rank_memory(columns: Mapping[str, Footprint | None], capacity: float, *, mos
         parts.append(Label(middle, top - 10, fmt(held.total, "B", digits), strong=bool(held.total <= low)))
         told.append(f"{name}: {fmt(held.total, 'B')}")
     line = foot - capacity * unit
-    parts.append(Arrow(0, line, end, line, kind="red", heads=0))
+    parts.append(Arrow(left - 8, line, end, line, kind="red", heads=0))
     ends = [fmt(size, "B", 2 + (size >= 100e9)) for size in (low, high)]
-    if end < 200:  # room for words
+    if few:
         said = {foot - low * unit + 9: f"below {ends[0]}: likely fits", line: fmt(capacity, "B")}
         said |= {foot - high * unit - 9: f"above {ends[1]}: likely not", (line + upper) / 2: "in between: tight"}
     else:
         said = {foot - low * unit: ends[0], foot - high * unit: ends[1]}
     parts += [Label(end + 3, y, text, anchor="start") for y, text in said.items()]
-    parts.append(Arrow(0, foot, end, foot, kind="ink", heads=0))
-    entries = [(name if name != "optimizer" else "Adam", name, True) for name in ("weights", "gradients", "optimizer")]
-    parts += legend(4, foot + 54, [*entries, ("activations", "activations", True)], gap=20)
+    parts.append(Arrow(left - 8, foot, end, foot, kind="ink", heads=0))
+    if few:
+        foot -= 38
+    else:
+        parts += legend(4, foot + 54, [(_said(name), name, True) for name in list(_HOLDS)[:4]], gap=20)
     parts += legend(4, foot + 74, [("other: logits, layers gathered or recomputed", "grey", True)])
     parts += legend(4, foot + 94, [(f"line: {fmt(capacity, 'B')}; a count in the band may fit or not", "red", False)])
     if any(held is not None and held.total > most for held in columns.values()):

@@ -32,7 +32,7 @@ SCENES = {
     "memory of 8B": drawn.rank_memory(held(LLAMA8), 80 * GB, most=200 * GB),
     "memory of 70B": drawn.rank_memory(held(LLAMA70) | {"CP": None}, 80 * GB, most=500 * GB),
     "memory of 8B, kept or not": drawn.rank_memory(
-        dict(zip(("8 chunks", "run twice"), held(LLAMA8).values(), strict=False)), 80 * GB, most=140 * GB
+        dict(zip(("8 chunks", "recompute"), held(LLAMA8).values(), strict=False)), 80 * GB, most=140 * GB
     ),
     **{f"{name} at {t}": drawn.pipeline_now(run, t) for name, run in RUNS.items() for t in range(0, 34, 3)},
     "sixteen stages": drawn.whole_schedule(simulate_pipeline("gpipe", stages=16, microbatches=16)),

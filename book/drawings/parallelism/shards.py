@@ -55,6 +55,16 @@ def _tile(x: float, y: float, rank: int, holds: str, optimizer: float, scale: fl
     return [*parts, *_bar(x, y + (_F + _B + 2 * _GAP) * scale, optimizer, "optimizer", rank, scale)]
 
 
+def _names(x: float, y: float, scale: float) -> list[Part]:
+    """The arrays' names, over a tile whose weights are whole, and whose tokens are the first quarter."""
+    places = _places(x, y, scale)
+    named: list[Part] = [Box(*places[name], name, "weights", solid=True) for name in ("W1", "W2")]
+    for name in ("X", "H", "Y"):
+        left, top, wide, high = places[name]
+        named.append(Label(left + wide / 2, top + high * 0.62, name))
+    return named
+
+
 class Product(NamedTuple):
     """How two ranks cut the factors of H[B, F] = X[B, D] W[D, F], by rows or by columns; None is whole."""
 
@@ -277,6 +287,7 @@ def three() -> Scene:
             assert isinstance(holds, str)  # the same for all
             parts += [Label(x, 8, f"GPU {rank}", anchor="start")] if i == 0 else []
             parts += _tile(x, y + 20, rank, holds, _share(WAYS[way], 1), scale)
+            parts += _names(x, y + 20, scale) if i == rank == 0 else []
             middle = x + _TILE * scale / 2
             parts.append(Arrow(middle, y + 22 + deep, middle, y + 38 + deep, heads=2))
         parts.append(Box(0, y + 38 + deep, 400, 20, moves, "wire"))
