@@ -39,13 +39,13 @@ def test_a_gpu_holds_the_block_that_its_ranks_on_the_cutting_axes_say(written):
     ]
     scene = shards.holders(shards.Sizes(tokens=8, width=4, hidden=16))
     (name,) = [part for part in scene.parts if isinstance(part, Label) and part.text == written]
-    found = [p for p in scene.parts if isinstance(p, Box) and name.x <= p.x < name.x + 96 and 0 < p.y - name.y < 100]
+    found = [p for p in scene.parts if isinstance(p, Box) and name.x <= p.x < name.x + 104 and 0 < p.y - name.y < 100]
     assert [box.text for box in found] == expected
     assert [box.solid for box in found] == [0 in held.get(divmod(i, n[1]), []) for i in range(len(found))]
     rows, columns = blocks[0][0].shape
     shape = f"GPU 0: {rows} \N{MULTIPLICATION SIGN} {columns}"
     assert any(isinstance(p, Label) and (p.x, p.y, p.text) == (name.x, name.y + 114, shape) for p in scene.parts)
-    assert area((b.x, b.y, b.width, b.height) for b in found) == pytest.approx(96 * 88)
+    assert area((b.x, b.y, b.width, b.height) for b in found) == pytest.approx(104 * 88)
 
 
 def area(pieces):

@@ -149,7 +149,7 @@ def holders(sizes: Sizes) -> Scene:
     >>> holders(Sizes(tokens=8, width=4, hidden=16)).alt.split("; ")[-2:]
     ['X[B_dp, D_tp]: GPU 0 has 4 by 2', 'X[B_tp, D_tp]: GPU 0 has 4 by 2, and two blocks nobody has']
     """
-    wide, high, told = 96.0, 88.0, []
+    wide, high, told = 104.0, 88.0, []
     place = (0.0, 22.0, wide, high)
     parts: list[Part] = [Label(0, 10, "the mesh", anchor="start", strong=True)]
     for gpu in range(GPUS):
