@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 from drawings.parallelism import ports, shards
 
@@ -15,11 +16,36 @@ EVERY = list(itertools.product(shards.WAYS, range(len(shards.PHASES))))
 
 SCENES = {f"{way}, {shards.PHASES[step]}": shards.layer(way, step, SIZES) for way, step in EVERY}
 SCENES |= {f"Step {step}": shards.trade(step) for step in range(len(shards.TRADES))} | {"GPU 0": shards.halves()}
+SCENES |= {"X[B, D]": shards.holders(shards.Sizes(tokens=8, width=4, hidden=16))}
 SCENES |= {"Cut the batch": shards.three(), "TP8": ports(50e9), "side by side": shards.overview(SIZES)}
 
 
 def test_a_drawing_says_which_way_and_which_step_it_shows():
     assert [name for name in list(SCENES)[:-1] if not SCENES[name].alt.startswith(name)] == []
+
+
+@pytest.mark.parametrize("written", shards.HELD)
+def test_a_gpu_holds_the_block_that_its_ranks_on_the_cutting_axes_say(written):
+    """Each block of X by the arrays themselves, split over a mesh of two by two."""
+    whole, cut = np.arange(32).reshape(8, 4), shards.HELD[written]
+    n = [2 if axis else 1 for axis in cut]
+    blocks = [np.split(rows, n[1], axis=1) for rows in np.split(whole, n[0])]
+    held = {}
+    for gpu, (dp, tp) in enumerate(itertools.product(range(2), repeat=2)):
+        rank = {"dp": dp, "tp": tp, None: 0}
+        held.setdefault((rank[cut[0]], rank[cut[1]]), []).append(gpu)
+    expected = [
+        " ".join(map(str, held.get((row, column), ["nobody"]))) for row in range(n[0]) for column in range(n[1])
+    ]
+    scene = shards.holders(shards.Sizes(tokens=8, width=4, hidden=16))
+    (name,) = [part for part in scene.parts if isinstance(part, Label) and part.text == written]
+    found = [p for p in scene.parts if isinstance(p, Box) and name.x <= p.x < name.x + 104 and 0 < p.y - name.y < 100]
+    assert [box.text for box in found] == expected
+    assert [box.solid for box in found] == [0 in held.get(divmod(i, n[1]), []) for i in range(len(found))]
+    rows, columns = blocks[0][0].shape
+    shape = f"GPU 0: {rows} \N{MULTIPLICATION SIGN} {columns}"
+    assert any(isinstance(p, Label) and (p.x, p.y, p.text) == (name.x, name.y + 114, shape) for p in scene.parts)
+    assert area((b.x, b.y, b.width, b.height) for b in found) == pytest.approx(104 * 88)
 
 
 def area(pieces):

@@ -25,7 +25,7 @@ WORKS = {
 }
 BATCHES, CONTEXTS = (1, 4, 16, 48, 64, 256, 1024), (100, 400, 1024, 8192)
 SCENES = {
-    "one token": lambda: drawn.one_token(H100, LLAMA, rate=70, good=(127, 163)),
+    "one token": lambda: drawn.one_token(H100, LLAMA, rate=70, good=(127, 162)),
     "hiding": lambda: drawn.hiding(1.59, 0.34),
     "hierarchy": lambda: drawn.hierarchy(H100, DIE, NDR),
     "roofline": lambda: drawn.roofline(H100, WORKS),
@@ -73,20 +73,20 @@ def test_no_label_lies_on_a_line_or_in_a_foreign_box(name):
 
 
 def test_bars_of_one_token_are_as_long_as_its_times():
-    scene = drawn.one_token(H100, LLAMA, rate=70, good=(127, 163))
+    scene = drawn.one_token(H100, LLAMA, rate=70, good=(127, 162))
     work = decode(1, parameters=parameters(LLAMA).total)
     bound = lower_bound(compute=(work.flops, H100.peak("bf16")), memory=(work.bytes, H100.hbm_bandwidth))
     read, arithmetic, physics, lost, yours = [box for box in boxes(scene) if box.height == 20]
     whole = yours.x + yours.width - physics.x
     assert read.width / whole == pytest.approx(70 * bound.times["memory"])
     assert physics.width == read.width
-    assert (lost.x - physics.x, yours.width / whole) == pytest.approx((physics.width, 1 - 70 / 163))
+    assert (lost.x - physics.x, yours.width / whole) == pytest.approx((physics.width, 1 - 70 / 162))
     assert (lost.width + physics.width) / whole == pytest.approx(70 / 127)  # the two meet where good software ends
-    ends = [fmt(1e3 * (1 / good - bound.times["memory"]), "", 1) for good in (163, 127)]
+    ends = [fmt(1e3 * (1 / good - bound.times["memory"]), "", 2) for good in (162, 127)]
     assert f"good software: {ends[0]} to {ends[1]} ms" in texts(scene)
     assert arithmetic.kind == "compute"
     assert arithmetic.width < 1 < read.width  # a line
-    slow = drawn.one_token(H100, LLAMA, rate=35, good=(127, 163))
+    slow = drawn.one_token(H100, LLAMA, rate=35, good=(127, 162))
     assert next(box for box in boxes(slow) if box.height == 20).width == pytest.approx(read.width / 2)
 
 

@@ -6,10 +6,11 @@ matrices; ``ports`` draws which ports of a server gradients leave through.
 
 from .cuts import GPUS, PHASES, WAYS, Move, Phase, Sizes, Way, kept_bytes, sent_bytes, sent_so_far
 from .ports import ports
-from .shards import PRODUCTS, TRADES, Product, halves, layer, overview, product, three, trade
+from .shards import HELD, PRODUCTS, TRADES, Product, halves, holders, layer, overview, product, three, trade
 
 __all__ = [
     "GPUS",
+    "HELD",
     "PHASES",
     "PRODUCTS",
     "TRADES",
@@ -20,6 +21,7 @@ __all__ = [
     "Sizes",
     "Way",
     "halves",
+    "holders",
     "kept_bytes",
     "layer",
     "overview",

@@ -137,6 +137,57 @@ def halves() -> Scene:
     return Scene(400, 206, parts, alt=f"{' '.join(told)} Neither is the answer: {answer}.")
 
 
+HELD = {
+    "X[B, D]": (None, None),
+    "X[B_dp, D]": ("dp", None),
+    "X[B, D_tp]": (None, "tp"),
+    "X[B_dp, D_tp]": ("dp", "tp"),
+    "X[B_tp, D_tp]": ("tp", "tp"),  # the same axis twice: what can't be
+}
+
+
+def holders(sizes: Sizes) -> Scene:
+    """Who holds which block of X on a mesh of two by two, for each way to write it: a name of :data:`HELD`.
+
+    Parameters
+    ----------
+    sizes : Sizes
+        Of X, for the shapes.
+
+    Examples
+    --------
+    >>> holders(Sizes(tokens=8, width=4, hidden=16)).alt.split("; ")[-2:]
+    ['X[B_dp, D_tp]: GPU 0 has 4 by 2', 'X[B_tp, D_tp]: GPU 0 has 4 by 2, and two blocks nobody has']
+    """
+    wide, high, told = 104.0, 88.0, []
+    place = (0.0, 22.0, wide, high)
+    parts: list[Part] = [Label(0, 10, "the mesh", anchor="start", strong=True)]
+    for gpu in range(GPUS):
+        (row,) = _pieces(place, "rows", gpu // 2, 2)
+        parts.append(Box(*_pieces(row, "columns", gpu % 2, 2)[0], f"GPU {gpu}", "compute"))
+    parts.append(Label(0, 124, "dp down, tp across", anchor="start"))
+    for i, (written, cut) in enumerate(HELD.items(), start=1):
+        x, y = i % 3 * (400 - wide) / 2, i // 3 * 144.0
+        blocks: dict[tuple[int, int], list[int]] = {}
+        n = [2 if axis else 1 for axis in cut]
+        for gpu in range(GPUS):
+            rank = {"dp": gpu // 2, "tp": gpu % 2, None: 0}
+            blocks.setdefault((rank[cut[0]], rank[cut[1]]), []).append(gpu)
+        parts.append(Label(x, y + 10, written, anchor="start", strong=True))
+        for row in range(n[0]):
+            for column in range(n[1]):
+                size = wide / n[1], high / n[0]
+                there = x + column * size[0], y + 22 + row * size[1], *size
+                gpus = blocks.get((row, column), [])
+                kind = "activations" if gpus else "waste"
+                parts.append(Box(*there, " ".join(map(str, gpus)) or "nobody", kind, solid=0 in gpus))
+        shape = sizes.tokens // n[0], sizes.width // n[1]
+        parts.append(Label(x, y + 124, f"GPU 0: {shape[0]} \N{MULTIPLICATION SIGN} {shape[1]}", anchor="start"))
+        missing = ", and two blocks nobody has" * (len(blocks) < n[0] * n[1])
+        told.append(f"{written}: GPU 0 has {shape[0]} by {shape[1]}{missing}")
+    return Scene(400, 276, parts, alt="; ".join(told))
+
+
 TRADES = (
     "what each holds: X[B_tp, D] and W[D_tp, F]",
     "all-to-all: X[B_tp, D] → X[B, D_tp]",
