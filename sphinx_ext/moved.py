@@ -80,6 +80,7 @@ MOVED = {
         "what-a-rank-holds": "pipeline.html#what-a-rank-holds",
         "state-and-activations": "pipeline.html#state-and-activations",
         "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
+        "where-the-other-1-4-seconds-are": "#what-the-sheet-lacks",
     },
     "book/layouts": {
         "worked-example-four-layouts-of-70-billion-parameters": "#worked-example-five-layouts-of-70-billion-parameters",

@@ -83,7 +83,7 @@ def cluster(layout: Layout, sent: Mapping[str, float]) -> Scene:
 
 
 def hiding(*, forward: float, backward: float, gradients: float, weights: float, contention: float) -> Scene:
-    """The end of a step and the start of the next: compute over network, and what of the exchange shows.
+    """The end of a step and the start of the next: compute over network, and what of the exchange is exposed.
 
     Gradients hide behind the last backward pass and new weights behind the next forward pass, by
     :func:`clusterlab.interconnect.exposed_time`: each hidden second lengthens the one that ends last.
@@ -104,7 +104,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
     Examples
     --------
     >>> hiding(forward=0.1, backward=0.2, gradients=0.3, weights=0.05, contention=0.25).alt.split(". ")[0]
-    'Gradients take 300 ms behind a backward of 200 ms: 150 ms show'
+    'Gradients take 300 ms behind a backward of 200 ms: 150 ms exposed'
     """
     shown = [float(exposed_time(c, h, contention=contention)) for c, h in ((gradients, backward), (weights, forward))]
     scale = 399.99 / (forward + backward + sum(shown))
@@ -141,7 +141,7 @@ def hiding(*, forward: float, backward: float, gradients: float, weights: float,
         parts.append(Label(min(max(start + exchange * scale / 2, half), 400 - half), 137, text))
         said.append(
             f"{'Gradients' if kind == 'backward' else 'Weights'} take {fmt(exchange, 's')} behind a {kind} of "
-            f"{fmt(work, 's')}: {fmt(rest, 's')} show."
+            f"{fmt(work, 's')}: {fmt(rest, 's')} exposed."
         )
     parts += legend(0, 164, [("lost side by side", "lost", True), ("waiting", "idle", True)], gap=44)
     return Scene(400, 174, parts, alt=" ".join(said))
