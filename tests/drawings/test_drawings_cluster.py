@@ -12,7 +12,8 @@ from explorable import Arrow, Box, Label
 
 CHAPTERS = [
     "roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts",
-    "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost", "plan",
+    "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost",
+    "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}

@@ -7,7 +7,7 @@ from explorable import Arrow, Box, Label, Part, Scene, legend
 
 TREE_RANKS = 8
 TREES = ("A", "B")
-_PITCH, _LEVEL, _BOX = 48.0, 46.0, (30.0, 22.0)
+_PITCH, _LEVEL, _BOX = 48.0, 48.0, (30.0, 22.0)
 
 
 def parents(tree: str) -> list[int | None]:
@@ -59,6 +59,16 @@ def sends(rank: int) -> tuple[int, int]:
     return sum(one[rank] is not None for one in above), sum(one.count(rank) for one in above)
 
 
+def _message(start: tuple[float, float], end: tuple[float, float], text: str) -> list[Part]:
+    """An arrow with what it carries: halfway where it's long, else on its outer side, where there is room."""
+    (x0, y0), (x1, y1) = start, end
+    if abs(x1 - x0) > _PITCH:
+        return [Arrow(x0, y0, x1, y1, text, "wire")]
+    low, top = (x0, x1) if y0 > y1 else (x1, x0)
+    side, anchor = (-10, "end") if low < top else (10, "start")
+    return [Arrow(x0, y0, x1, y1, kind="wire"), Label((x0 + x1) / 2 + side, (y0 + y1) / 2 - 1, text, anchor)]
+
+
 def two_trees(rank: int, size: float) -> Scene:
     """Draw both trees, and what one rank sends in each: its half of the sum upward, and its half of the copy downward.
 
@@ -101,9 +111,9 @@ def two_trees(rank: int, size: float) -> Scene:
                 continue
             px, py = place(parent)
             if one == rank:
-                moves.append(Arrow(x, y - 4, px, py + high, half, "wire"))
+                moves += _message((x, y - 4), (px, py + high), half)
             elif parent == rank:
-                moves.append(Arrow(px, py + high + 4, x, y, half, "wire"))
+                moves += _message((px, py + high + 4), (x, y), half)
             else:
                 parts.append(Arrow(px, py + high, x, y, kind="ink", heads=0))
     bottom = 5 + 2 * (3 * _LEVEL + high) + 22 + 18
