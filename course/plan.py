@@ -23,13 +23,13 @@ import clusterlab
 BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
 LABS = Path(__file__).with_name("labs")
-ORDER: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism")
+ORDER: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
 ORDER += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue")
 ORDER += ("on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
-    "interconnect": ("interconnect", "fabrics"),
+    "interconnect": ("interconnect", "ports", "fabrics"),
     "parallelism": ("sharding", "parallelism", "pipeline", "layouts", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }

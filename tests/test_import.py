@@ -34,9 +34,9 @@ CORE = {
 }
 CORE_LINES = 5500  # of what teaches: ``checks``, ``quantities`` and ``records`` are tools of every room
 TOOLS = {"checks", "records"}
-# Of five subjects: the wires and power have two pages each, parallelism four.
-CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "fabrics", "parallelism", "pipeline", "layouts", "step")
-CHAPTERS_OF_THE_CORE += ("failures", "power", "hall")
+# Of five subjects: the wires have three pages, power two, parallelism four.
+CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "ports", "fabrics", "parallelism", "pipeline", "layouts")
+CHAPTERS_OF_THE_CORE += ("step", "failures", "power", "hall")
 
 
 def modules(package: Path) -> dict[str, ast.Module]:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism")
+CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
 CHAPTERS += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations")
 CHAPTERS += ("queue", "on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 

@@ -443,7 +443,7 @@ def test_a_sweep_has_a_column_for_each_end(call):
 FIGURES = {
     "index": ("Time lost to failures", "An hour costs"),
     "cluster": ("Time lost to failures", "An hour costs"),
-    "interconnect": ("Expect of NCCL",),
+    "ports": ("Expect of NCCL",),
     "step": ("By the library", "A GPU holds", "Fastest"),
     "serving": ("First token, 200 users", "Time per token", "First token"),
     "rack": ("A GPU of 64 H100s in eight servers", "A GPU of a rack of 72 GB200s", "rack: a GPU writes"),

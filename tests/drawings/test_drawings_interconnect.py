@@ -37,6 +37,7 @@ def scenes():
     yield from ((name, fabric.collective(name)) for name in fabric.COLLECTIVES)
     yield from ((f"ring {step}", fabric.ring(step)) for step in range(fabric.STEPS + 1))
     yield from ((f"tree {n}", fabric.tree(n)) for n in (2, 4, 8))
+    yield from ((f"two trees {rank}", fabric.two_trees(rank, 1e9)) for rank in range(fabric.TREE_RANKS))
     yield from ((f"rails {stage}", fabric.rails(stage, INSIDE, ACROSS)) for stage in range(4))
     yield "offers", fabric.offers(OFFERS)
     yield from ((f"torus {side}", fabric.torus(side)) for side in (4, 8))
@@ -187,6 +188,40 @@ def test_a_tree_takes_the_rounds_of_its_law_and_ends_with_the_sum_everywhere(ran
     assert f"takes {len(rounds)} rounds" in scene.alt
 
 
+def test_in_two_trees_each_rank_adds_in_one_and_is_a_leaf_in_the_other_and_together_they_send_what_a_ring_sends():
+    ranks = range(fabric.TREE_RANKS)
+    above = {tree: fabric.parents(tree) for tree in fabric.TREES}
+    assert [sum(rank in up for up in above.values()) for rank in ranks] == [1] * len(ranks)
+    for up in above.values():
+        assert max(up.count(rank) for rank in ranks) == 2, "binary"
+        (top,) = [rank for rank in ranks if up[rank] is None]
+        held = {rank: {rank} for rank in ranks}
+        order = []  # from the leaves up
+        while len(order) < len(ranks) - 1:
+            free = [r for r in ranks if r not in order and r != top and all(c in order for c in ranks if up[c] == r)]
+            for rank in free:
+                held[up[rank]] |= held[rank]
+            order += free
+        assert held[top] == set(ranks)
+    halves = [sum(fabric.sends(rank)) for rank in ranks]
+    law = interconnect.ring_all_reduce(1.0, len(ranks), **PORT)
+    assert sum(halves) / 2 == len(ranks) * law.sent_bytes
+    assert max(halves) / 2 == 2
+
+
+@pytest.mark.parametrize("rank", range(fabric.TREE_RANKS))
+def test_two_trees_draw_the_messages_of_one_rank(rank):
+    scene = fabric.two_trees(rank, 1e9)
+    moves = arrows(scene, "wire")
+    assert len(moves) == sum(fabric.sends(rank))
+    said = [*moves, *(part for part in scene.parts if isinstance(part, Label))]
+    assert sum(part.text == "500 MB" for part in said) == len(moves)
+    assert sum(move.y1 < move.y0 for move in moves) == fabric.sends(rank)[0]
+    assert len(moves) + len(arrows(scene, "ink")) == 2 * (fabric.TREE_RANKS - 1)
+    solid = [box for box in boxes(scene, kind="compute", solid=True) if box.text]
+    assert sorted(box.text for box in solid) == [f"{r}" for r in range(fabric.TREE_RANKS)]
+
+
 def test_the_stages_of_a_hierarchy_send_what_the_laws_say():
     said = [" ".join(texts(fabric.rails(stage, INSIDE, ACROSS))) for stage in range(4)]
     assert fmt(INSIDE.sent_bytes, "B") == "12.2 GB"
@@ -258,6 +293,8 @@ def test_a_torus_has_two_links_a_chip_and_its_farthest_byte_takes_its_diameter(s
 REFUSALS = {
     "name must be one of all-reduce, reduce-scatter": lambda: fabric.states("gather"),
     "step must be a whole number from 0 to 6, got 7": lambda: fabric.ring(7),
+    "tree must be one of A, B, got 'C'": lambda: fabric.parents("C"),
+    "rank must be a whole number from 0 to 7, got 8": lambda: fabric.sends(8),
     "stage must be a whole number from 0 to 3, got 4": lambda: fabric.rails(4, INSIDE, ACROSS),
     "a network port for each accelerator, got DGX H100 with 4 of InfiniBand NDR and NVLink 4": lambda: fabric.domains(
         catalogue.Node(**(vars(DGX) | {"network_ports": 4})), NVL72, SWITCHES

@@ -34,6 +34,10 @@ _WIRES = {"server": ("nvlink", "nvswitch"), "fabric": ("leaf", "spine", "web", "
 _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
     "roofline": ({"GPU": ("die", "stack")}, "one GPU and its memory"),
     "interconnect": (_WIRES, "the wires, in the server and between the racks"),
+    "ports": (
+        {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("leaf", "down")},
+        "the ports of a server, and the NVLink between them",
+    ),
     "fabrics": (
         {"rack": ("gpu", "switch"), "fabric": ("leaf", "spine", "web", "down")},
         "the switches: of a rack, and between the racks",

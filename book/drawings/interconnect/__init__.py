@@ -24,6 +24,7 @@ from .collectives import (
 )
 from .machines import domains, ring_orders, rings, ways
 from .networks import fat_tree, offers, torus, tree_links
+from .trees import TREE_RANKS, TREES, parents, sends, two_trees
 
 __all__ = [
     "CHUNKS",
@@ -32,21 +33,26 @@ __all__ = [
     "RANKS",
     "STAGES",
     "STEPS",
+    "TREES",
+    "TREE_RANKS",
     "Held",
     "collective",
     "domains",
     "fat_tree",
     "offers",
+    "parents",
     "rails",
     "ring",
     "ring_cell",
     "ring_orders",
     "ring_sums",
     "rings",
+    "sends",
     "states",
     "torus",
     "tree",
     "tree_links",
     "tree_rounds",
+    "two_trees",
     "ways",
 ]
