@@ -34,8 +34,8 @@ CORE = {
 }
 CORE_LINES = 5500  # of what teaches: ``checks``, ``quantities`` and ``records`` are tools of every room
 TOOLS = {"checks", "records"}
-# Of five subjects: the wires and power have two pages each, parallelism four.
-CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "fabrics", "parallelism", "pipeline", "layouts", "step")
+# Of five subjects: the wires and power have two pages each, parallelism five.
+CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "fabrics", "parallelism", "pipeline", "layouts", "mix", "step")
 CHAPTERS_OF_THE_CORE += ("failures", "power", "hall")
 
 

@@ -11,7 +11,7 @@ from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
 CHAPTERS = [
-    "roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts", "step",
+    "roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts", "mix", "step",
     "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
