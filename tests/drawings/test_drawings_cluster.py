@@ -11,8 +11,9 @@ from drawings import cluster as draw
 from explorable import Arrow, Box, Label
 
 CHAPTERS = [
-    "roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts", "mix", "step",
-    "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost", "plan",
+    "roofline", "interconnect", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts", "mix",
+    "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling",
+    "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
