@@ -24,13 +24,25 @@ BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
 LABS = Path(__file__).with_name("labs")
 ORDER: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
-ORDER += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue")
+ORDER += (
+    "pipeline",
+    "layouts",
+    "mix",
+    "step",
+    "serving",
+    "rack",
+    "fleet",
+    "post_training",
+    "failures",
+    "operations",
+    "queue",
+)
 ORDER += ("on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {
     "interconnect": ("interconnect", "ports", "fabrics"),
-    "parallelism": ("sharding", "parallelism", "pipeline", "layouts", "step"),
+    "parallelism": ("sharding", "parallelism", "pipeline", "layouts", "mix", "step"),
     "serving": ("serving", "rack", "fleet", "post_training"),
 }
 TEACHES |= {

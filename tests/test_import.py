@@ -34,8 +34,8 @@ CORE = {
 }
 CORE_LINES = 5500  # of what teaches: ``checks``, ``quantities`` and ``records`` are tools of every room
 TOOLS = {"checks", "records"}
-# Of five subjects: the wires have three pages, power two, parallelism four.
-CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "ports", "fabrics", "parallelism", "pipeline", "layouts")
+# Of five subjects: the wires have three pages, power two, parallelism five.
+CHAPTERS_OF_THE_CORE = ("roofline", "interconnect", "ports", "fabrics", "parallelism", "pipeline", "layouts", "mix")
 CHAPTERS_OF_THE_CORE += ("step", "failures", "power", "hall")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterlab.model import Layout
 from clusterlab.units import fmt
-from explorable import Arrow, Box, Label, Part, Scene, breadth, legend
+from explorable import Arrow, Box, Label, Part, Scene, legend
 
 _EXPERTS = "ABCD"
 
@@ -189,10 +189,13 @@ def _under_the_mask(
 
 
 _ROUTES = ((0, 2, 1, 3), (1, 0, 3, 2), (3, 1, 2, 0), (2, 3, 0, 1))  # experts of the tokens of each GPU
+_FOLLOWED = (1, 2)  # the token in colour: its GPU, and which of its four
 
 
 def experts(step: int, sent: float) -> Scene:
     """Four GPUs with an expert each: tokens are dispatched to their experts, computed, and combined at home.
+
+    One token is in colour, so that an eye can follow it.
 
     Parameters
     ----------
@@ -237,15 +240,20 @@ def experts(step: int, sent: float) -> Scene:
                 at_home = pitch * gpu + 5 + slot * j + 9
                 at_expert = pitch * expert + 5 + slot * gpu + 9
                 ends = (at_home, 55, at_expert, 129) if step == 1 else (at_expert, 129, at_home, 55)
-                parts.append(Arrow(*ends, kind="wire"))
+                parts.append(Arrow(*ends, kind="wire", faint=(gpu, j) != _FOLLOWED))
+        parts.sort(key=lambda part: isinstance(part, Arrow) and not part.faint)  # that of the one above the others
     for gpu, j, expert in tokens:
         home = step in (0, 3)
         x = pitch * (gpu if home else expert) + 5 + slot * (j if home else gpu)
         y = 25 if home else 149
-        parts.append(Box(x, y, 18, 22, _EXPERTS[expert], "activations", solid=step > 1, key=f"{gpu}{j}"))
-    label = {1: f"dispatch: {fmt(sent, 'B')} from each GPU", 3: f"combine: {fmt(sent, 'B')} back"}
-    if step in label:
-        text = label[step]
-        room = breadth(text) + 14
-        parts.append(Box(200 - room / 2, 81, room, 22, text, "wire"))
-    return Scene(400, 208, parts, alt=said[step])
+        followed = (gpu, j) == _FOLLOWED
+        kind, solid = ("ochre", True) if followed else ("activations", step > 1)
+        parts.append(Box(x, y, 18, 22, _EXPERTS[expert], kind, solid=solid, key=f"{gpu}{j}"))
+    below = {
+        0: "a router has chosen an expert for each token",
+        1: f"dispatch: {fmt(sent, 'B')} from each GPU",
+        2: "each expert works on tokens of all GPUs",
+        3: f"combine: {fmt(sent, 'B')} back from each GPU",
+    }
+    parts.append(Label(200, 226, below[step], strong=True))
+    return Scene(400, 236, parts, alt=said[step])

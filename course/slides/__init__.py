@@ -4,7 +4,18 @@ import sys
 from pathlib import Path
 
 CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
-CHAPTERS += ("pipeline", "layouts", "step", "serving", "rack", "fleet", "post_training", "failures", "operations")
+CHAPTERS += (
+    "pipeline",
+    "layouts",
+    "mix",
+    "step",
+    "serving",
+    "rack",
+    "fleet",
+    "post_training",
+    "failures",
+    "operations",
+)
 CHAPTERS += ("queue", "on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 
 # The book's own extensions set formulas and start figures; Sphinx finds them by _config.yml, and slides by this.

@@ -576,7 +576,7 @@ def test_a_link_to_a_section_that_moved_arrives_where_it_is_now(server, visit):
     page.goto(f"{server}/book/step.html#where-to-cut")
     page.wait_for_url(f"{server}/book/pipeline.html#where-to-cut")
     page.goto(f"{server}/book/parallelism.html#experts-tokens-travel")
-    page.wait_for_url(f"{server}/book/layouts.html#experts-tokens-travel")
+    page.wait_for_url(f"{server}/book/mix.html#experts-tokens-travel")
     page.goto(f"{server}/book/parallelism.html")
     page.evaluate("location.hash = '#twenty-lines'")
     page.wait_for_url(f"{server}/book/step.html#in-26-lines")

@@ -129,7 +129,7 @@ def test_a_sentence_keeps_its_bold_and_its_formulas():
 
 
 def test_every_chapter_with_a_set_has_slides_and_a_wrong_name_is_said(capsys):
-    second = {"ports", "fabrics", "contention", "sharding", "pipeline", "layouts", "step", "rack", "fleet"}
+    second = {"ports", "fabrics", "contention", "sharding", "pipeline", "layouts", "mix", "step", "rack", "fleet"}
     second |= {"post_training", "queue", "on_call", "symptoms", "hall", "cost"}
     assert set(CHAPTERS) == set(SETS) - {"capstone"} | second
     assert all((ROOT / "book" / f"{name}.ipynb").exists() for name in CHAPTERS)

@@ -13,7 +13,7 @@ from building import ROOT
 # The chapter of each set, and where a set has two pages, both.
 PAGES = {
     "interconnect": ["interconnect", "ports", "fabrics", "contention"],
-    "parallelism": ["sharding", "parallelism", "pipeline", "layouts", "step"],
+    "parallelism": ["sharding", "parallelism", "pipeline", "layouts", "mix", "step"],
     "serving": ["serving", "rack", "fleet", "post_training"],
     "operations": ["operations", "queue", "on_call", "symptoms"],
     "power": ["power", "hall"],
@@ -198,9 +198,14 @@ MISCONCEPTIONS = {
         "Equal layers, equal work": "A model has 30 layers",
     },
     "layouts": {
+        "The state fits, so the layout fits": "18 bytes x 70.6 billion parameters over 32",
+        "Gradients are the most bytes": "In the picture DP sends 2.82 GB",
+        "ZeRO 3 grows with the cluster": "You get four more servers, so 64 GPUs",
+    },
+    "mix": {
         "More tokens want more TP": "64 GPUs on one NVLink network send least",
         "Context parallelism divides the memory": "Two GPUs share each sequence, where each",
-        "The state fits, so the layout fits": "18 bytes x 70.6 billion parameters over 32",
+        "A bigger batch hides the experts' trips": "Over ports the experts' trips of your mixture",
     },
     "step": {
         "What hides is free": "An exchange of 0.5 s runs beside",

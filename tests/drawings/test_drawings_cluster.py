@@ -12,7 +12,7 @@ from explorable import Arrow, Box, Label
 
 CHAPTERS = [
     "roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts",
-    "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost",
+    "mix", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost",
     "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design

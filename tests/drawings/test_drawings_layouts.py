@@ -5,7 +5,7 @@ import pytest
 from clusterlab.model import Layout, Workload, transformer
 from clusterlab.parallelism import data_parallel_ratio, sent_bytes, tensor_parallel_ratio
 from drawings import layouts as drawn
-from explorable import Box
+from explorable import Arrow, Box
 
 LLAMA8, LLAMA70 = (transformer(f"Llama 3.1 {size}") for size in ("8B", "70B"))
 
@@ -96,6 +96,11 @@ def test_every_token_reaches_its_expert_and_comes_home():
     for i in (1, 2):
         for token in boxes[i].values():
             assert "ABCD"[int(token.x // 103)] == token.text
+    for i in range(4):  # one token, the same at each step, and where tokens travel its arrow, can be followed
+        coloured = [key for key, token in boxes[i].items() if token.kind == "ochre"]
+        arrows = [part for part in SCENES[f"experts {i}"].parts if isinstance(part, Arrow)]
+        assert coloured == ["12"]
+        assert sum(not arrow.faint for arrow in arrows) == (i in (1, 3))
     assert {k: (t.x, t.y) for k, t in boxes[0].items()} == {k: (t.x, t.y) for k, t in boxes[3].items()}
     assert len({(t.x, t.y) for t in boxes[1].values()}) == 16
     with pytest.raises(ValueError, match="step must be 0, 1, 2 or 3, got 7"):

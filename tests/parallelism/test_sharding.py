@@ -15,7 +15,7 @@ from clusterlab.interconnect import pairwise_all_to_all, ring_all_gather, ring_a
 from clusterlab.parallelism import Ranks
 
 FREE = {"bandwidth": 1.0, "latency": 0.0}
-PAGES = [Path(__file__).parents[2] / "book" / f"{name}.ipynb" for name in ("parallelism", "layouts")]
+PAGES = [Path(__file__).parents[2] / "book" / f"{name}.ipynb" for name in ("parallelism", "mix")]
 counts = st.integers(1, 6)
 sizes = st.integers(1, 4)
 

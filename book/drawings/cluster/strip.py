@@ -56,6 +56,7 @@ _WHERE: dict[str, tuple[dict[str, tuple[str, ...]], str]] = {
         {"server": ("gpu", "nvlink", "nvswitch"), "fabric": ("server", "leaf")},
         "which GPUs share what, in the servers and between them",
     ),
+    "mix": ({"rack": ("gpu", "switch")}, "a rack whose GPUs share matrices, sequences and experts"),
     "step": (
         {
             "GPU": ("die", "stack"),
