@@ -319,6 +319,7 @@ def test_a_record_in_a_notebook_is_a_table_whose_text_is_escaped():
     assert "<td>energy cost</td><td>1200</td>" in page
     assert "<b>" not in page
     assert "&lt;b&gt;&quot;R&amp;D&quot;&lt;/b&gt;" in page
+    assert '<table class="dataframe mathjax_ignore">' in page  # "$1 to $2" is no formula
 
 
 def test_watts_and_dollars_have_one_base_and_do_not_add():

@@ -171,7 +171,8 @@ class Explained:
 
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
-        return f'<table class="dataframe"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+        # JupyterLab would set what stands between two dollars as a formula.
+        return f'<table class="dataframe mathjax_ignore"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
 
 
 def listed(record: Explained, unit: str, heading: str, *more: str) -> Rows:

@@ -29,12 +29,17 @@ CHECK = (
     "check = Check(Question('100 GB over 400 Gbit/s?', 2.0, 's', mistakes={'Bits for bytes.': 0.25}))\ncheck"
 )
 
+PRICES = (
+    "from IPython.display import HTML, display\nfrom clusterlab.records import tabulate\n"
+    "display(HTML('$x$ is a formula.'))\ntabulate({'an hour': ['$2.95', '$1.69 ($1.41 to $3.17)']})"
+)
+
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory, browser):
     """JupyterLab with a chapter that it has run: its page, and the folder of its kernels.
 
-    Behind the opening stands a check, and the chapter ends with its first figure that asks.
+    Behind the opening stand a check and a table of prices, and the chapter ends with its first figure that asks.
     """
     scratch = tmp_path_factory.mktemp("lab")
     shutil.copytree(ROOT / "book", scratch / "book")
@@ -84,7 +89,7 @@ def chapter_up_to_its_first_question(folder) -> str:
     )
     notebook = nbformat.read(folder / name, as_version=4)
     del notebook.cells[cut:]
-    notebook.cells[1:1] = map(nbformat.v4.new_code_cell, (CHECK, "check.given"))
+    notebook.cells[1:1] = map(nbformat.v4.new_code_cell, (CHECK, "check.given", PRICES))
     nbformat.write(notebook, folder / name)
     return name
 
@@ -105,6 +110,14 @@ def test_in_jupyterlab_a_check_takes_keys_judges_and_tells_the_kernel(page):
     page.locator(".jp-CodeCell").filter(has_text="check.given").click()
     page.keyboard.press("Control+Enter")
     page.get_by_text("'2 s'", exact=True).wait_for()
+
+
+def test_in_jupyterlab_prices_are_no_formulas(page):
+    cell = page.locator(".jp-CodeCell").filter(has_text="is a formula.")
+    cell.scroll_into_view_if_needed()
+    cell.locator(".jp-OutputArea mjx-container").wait_for()  # the formula is set, so anything else would be
+    assert cell.locator("td").last.inner_text() == "$1.69 ($1.41 to $3.17)"
+    assert not cell.locator("table mjx-container").count()
 
 
 def test_in_jupyterlab_keys_move_the_figure_and_the_kernel_follows_both_ways(page, ask):
