@@ -63,7 +63,7 @@ def mark_waiting(app, doctree, docname):
 
 
 def in_section(node: nodes.Node) -> bool:
-    """Whether a block stands in the text itself, neither in another block nor in the margin; or is a member of a class."""
+    """Whether a block stands in the text itself, neither in a block nor in the margin; or is a class member."""
     member = isinstance(node, addnodes.desc) and isinstance(node.parent, addnodes.desc_content)
     return member or (isinstance(node.parent, nodes.section) and "margin" not in node["classes"])
 

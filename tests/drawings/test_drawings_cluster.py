@@ -12,8 +12,8 @@ from explorable import Arrow, Box, Label
 
 CHAPTERS = [
     "roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism", "pipeline", "layouts",
-    "mix", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling", "cost",
-    "plan",
+    "mix", "step", "serving", "rack", "fleet", "post_training", "failures", "operations", "queue", "power", "scaling",
+    "cost", "plan",
 ]  # fmt: skip
 META = preset("Llama 3 405B").design
 SCENES = {f"here {name}": draw.here(name) for name in CHAPTERS}
