@@ -216,8 +216,8 @@ def _near(runs: tuple[Run, ...], names: np.ndarray, generation: str, left: list[
         return None
     some = [runs[i] for i in older]
     shares = _fit(some, batches(some), seen, 4, _mean_of_others(_PARENT[generation], len(left)), _TIE)
-    more = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
-    more = dict.fromkeys(("gemm", "gemm_8", "gemm_4"), more) | {"attention": _softmax_gain()}
+    watts = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
+    more = dict.fromkeys(("gemm", "gemm_8", "gemm_4"), watts) | {"attention": _softmax_gain()}
     return shares | {name: np.minimum(by * shares[name], _MOST[name]) for name, by in more.items()}
 
 
@@ -228,8 +228,8 @@ def _softmax_gain() -> float:
     """How much faster attention is in 16 bits, both ways, with exponentials at twice the rate.
 
     Of a score, matrix products take p and an exponential takes s: then (p + s) / (p + s / 2) is gained. In 8 bits p is
-    half; so s follows from what the forward pass of DeepSeek-V3 gains, whose heads are 192 and 128 wide. Both ways there
-    are seven products and, as the backward pass repeats it, two exponentials.
+    half; so s follows from what the forward pass of DeepSeek-V3 gains, whose heads are 192 and 128 wide. Both ways
+    there are seven products and, as the backward pass repeats it, two exponentials.
 
     Source: NVIDIA 2026, "Making Softmax More Efficient with NVIDIA Blackwell Ultra": twice the exponentials, and 35 %
     (the number as summaries of it repeat it).
