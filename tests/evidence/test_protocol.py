@@ -64,10 +64,16 @@ def test_the_error_on_stacks_that_nobody_timed_on_their_generation(kind, runs, e
 
 @pytest.mark.slow
 def test_four_runs_in_five_or_more_lie_inside_where_the_stack_is_named(scored, kinds):
-    """More by runs than four in five: a fifth of them are of one publication, which is predicted within 7 %."""
+    """More by runs than four in five: a fifth of them are of one publication, which is predicted within 7 %.
+
+    By publications, which is what an interval promises, it's four in five: fewer votes for large ones would widen it.
+    """
     assert 0.75 <= scored["all runs"].inside <= 0.90
     # Many of the others are of a generation whose every run is left out: their intervals are those of an untimed one.
     assert all(0.75 <= scored[kind].inside <= 0.94 for kind in kinds)
+    assert 0.75 <= scored["all runs"].each_inside <= 0.85
+    assert 0.75 <= scored["all runs"].unnamed_each_inside <= 0.85
+    assert all(0.75 <= scored[kind].each_inside <= 0.88 for kind in kinds)
 
 
 @pytest.mark.slow
