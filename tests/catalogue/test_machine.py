@@ -200,14 +200,16 @@ def test_the_latency_of_a_fabric_is_what_its_small_messages_show():
     assert set(FABRICS) == {*fitted, "other"}
     for name, latency in fitted.items():
         assert FABRICS[name].facts["latency"].kind == "fitted"
-        if name != "InfiniBand":
+        if name not in ("InfiniBand", "RoCE", "EFA"):
             assert FABRICS[name].latency == pytest.approx(latency, rel=5e-3)
     assert FABRICS["other"].latency == pytest.approx(median_high(fitted.values()), rel=5e-3)
-    # The constants of steps were fitted with InfiniBand's of fewer timings: of a hop of theirs that is 3 %.
-    hops = [PROTOCOLS["ring, Simple"].hop(latency) for latency in (fitted["InfiniBand"], FABRICS["InfiniBand"].latency)]
-    said = f"it is {fitted['InfiniBand'] / us:.2f} us, a hop {hops[1] / hops[0] - 1:.0%} less".replace("%", " %")
-    assert said in FABRICS["InfiniBand"].facts["latency"].note
-    assert hops[1] == pytest.approx(hops[0], rel=0.035)
+    # The constants of steps were fitted with InfiniBand's of fewer timings, of a hop of theirs that is 3 %, and with
+    # hops over NVLink 5 as NCCL counts them, which machines of Blackwells on RoCE and EFA then lacked. They say so.
+    for name, most in {"InfiniBand": 0.035, "RoCE": 0.14, "EFA": 0.221}.items():
+        hops = [PROTOCOLS["ring, Simple"].hop(latency) for latency in (fitted[name], FABRICS[name].latency)]
+        said = f"it is {fitted[name] / us:.2f} us, a hop {hops[1] / hops[0] - 1:.0%} less".replace("%", " %")
+        assert said in FABRICS[name].facts["latency"].note
+        assert hops[1] == pytest.approx(hops[0], rel=most)
     assert FABRICS["other"].facts["latency"].kind == "assumed"
 
 

@@ -372,6 +372,44 @@ def test_share_and_latency_of_a_made_fabric_are_recovered(extra):
     assert error_of(predict_timings(one, efficiency) for one in by_source(rows).values()) < 1e-3
 
 
+def test_what_an_nvlink_adds_to_a_hop_is_recovered_if_more_than_half_of_the_machines_show_it():
+    """All-gathers in a node of eight by hand, over a link whose hops take 0.4 us more than NCCL's."""
+    wires = {"scale_up": WIRE, "scale_up_latency": 3e-6, "nvlink": "NVLink 5", "in_switch": False}
+    protocols = [PROTOCOLS[f"ring, {name}"] for name in ("LL", "LL128", "Simple")]
+
+    def gather(size, extra):
+        latencies = [one.base + 7 * (one.nvlink + extra) for one in protocols]
+        transfers = [size * 7 / 8 / (0.9 * WIRE) / one.share for one in protocols]
+        return min(a + b + (a * b) ** 0.5 for a, b in zip(latencies, transfers, strict=True))
+
+    def rows(machine, extra):
+        sizes = 2.0 ** np.arange(8, 37, 2)
+        return [Timing(machine, "r", "all-gather", float(s), gather(s, extra), 8, **wires) for s in sizes]
+
+    two = [*rows("a", 0.4e-6), *rows("b", 0.4e-6)]
+    efficiency = fit_link_efficiency(two)
+    assert efficiency.links == {"NVLink 5": pytest.approx(0.4e-6, rel=1e-3)}
+    assert efficiency.machines["NVLink 5"] == 2
+    assert error_of(predict_timings(one, efficiency) for one in by_source(two).values()) < 1e-3
+    for some in (rows("a", 0.4e-6), [*two, *rows("c", 0.0)]):  # one machine, and two of three beside NCCL's own number
+        assert fit_link_efficiency(some).links == {"NVLink 5": 0.0}
+    other = changed(rows("a", 0.4e-6), nvlink="NVLink 4")
+    assert predict_timings(other, efficiency).errors[0] < -0.1  # of another generation it says nothing
+
+
+def test_hops_of_nvlink_5_take_longer_and_say_so_of_racks_that_showed_none():
+    """Single boards show it, of one publication; the two racks of another, whose chains have 126 hops, confirm it."""
+    efficiency = fit_link_efficiency(published_timings())
+    assert efficiency.links["NVLink 5"] == pytest.approx(0.56e-6, abs=0.02e-6)
+    assert (efficiency.links["NVLink 3"], efficiency.links["NVLink 4"]) == (0.0, 0.0)
+    rows = SOURCES["oci_gb200_2rack"]
+    others = fit_link_efficiency([row for row in published_timings() if row.publication != rows[0].publication])
+    assert others.links == efficiency.links
+    assert predict_timings(rows, others).mean_abs_error < 0.1
+    without = predict_timings(changed(rows, nvlink=""), others).mean_abs_error
+    assert without > 0.25
+
+
 def test_the_host_is_the_least_that_anything_takes_where_it_launches_one_by_one():
     rows = [
         Timing("a", "r", "all-gather", float(size), max(40e-6, size / 300e9), 8, scale_up=WIRE, host=True)
@@ -475,7 +513,7 @@ def test_an_interval_grows_upwards_with_each_doubling_over_64_servers():
     assert (few.spread_low, many.spread_low) == (low, low)  # no faster than the wires
     assert "over 64 servers there are 37 rows of 2 sources" in repr(many)
     assert "over 64" not in repr(few)
-    assert "224 rows of 25 sources" in repr(few)
+    assert "222 rows of 25 sources" in repr(few)
 
 
 def test_an_interval_holds_its_prediction_and_is_that_of_its_kind():
@@ -738,7 +776,7 @@ GATES = {
     "aws_p4de_2node": (10.3, 6.2),
     "h100_8x_issue290": (0.9, 2.0),
     "nebius_h100_2node": (0.4, 3.2),
-    "gcp_a4_2node": (2.7, 5.5),
+    "gcp_a4_2node": (2.7, 5.9),
     "gcp_a3high_2node": (7.6, 42.7),
     "v100_8node": (8.3, 60.9),
     "deepep_v1_normal": (8.3, 17.4),
@@ -746,11 +784,11 @@ GATES = {
     "hgx_h100_2node": (13.6, 7.7),
     "hgx_h100_4node": (16.8, 11.6),
     "nebius_h100_sweep": (15.6, 12.9),
-    "oci_a100_2node": (8.6, 18.8),
-    "gcp_a3ultra_toolkit": (5.3, 24.6),
-    "gcp_a3ultra_scratch": (5.8, 11.8),
-    "gcp_a3ultra_1gpu": (7.0, 16.8),
-    "h100_1gpu_4nic": (2.5, 40.4),
+    "oci_a100_2node": (8.6, 14.3),
+    "gcp_a3ultra_toolkit": (5.3, 25.6),
+    "gcp_a3ultra_scratch": (5.8, 8.9),
+    "gcp_a3ultra_1gpu": (7.0, 18.6),
+    "h100_1gpu_4nic": (2.5, 36.9),
     "gcp_a3mega_ztan": (15.9, 37.1),
     "mi300x_8x": (10.9, 22.8),
     "mi300x_8x_one_process": (7.4, 19.5),
@@ -759,11 +797,11 @@ GATES = {
     "efa_p3dn_2node": (0.3, 7.4),
     "efa_p3dn_4node": (0.1, 5.7),
     "efa_p3dn_8node": (0.1, 22.9),
-    "efa_p6_2node": (0.2, 108.7),
+    "efa_p6_2node": (0.2, 122.8),
     "tcp_10gbe_1gpu": (8.2, 46.7),
-    "oci_gb200_2rack": (6.5, 30.7),
+    "oci_gb200_2rack": (6.5, 9.3),
     "a100_32node_hdr": (3.9, 12.4),
-    "together_b200_46node": (12.0, 11.3),
+    "together_b200_46node": (12.0, 11.2),
     "together_b200_64node": (15.4, 6.6),
     "together_h100_8gpu": (12.8, 13.0),
     "azure_a100_8gpu": (7.3, 5.4),
@@ -772,17 +810,17 @@ GATES = {
     "aiconfigurator_a100": (9.5, 10.8),
     "aiconfigurator_h100": (9.2, 15.7),
     "aiconfigurator_h200": (8.7, 16.6),
-    "aiconfigurator_b200": (12.0, 17.6),
-    "aiconfigurator_b300": (10.9, 16.3),
-    "aiconfigurator_gb200": (11.6, 15.1),
-    "aiconfigurator_gb300": (11.3, 13.8),
+    "aiconfigurator_b200": (12.0, 10.4),
+    "aiconfigurator_b300": (10.9, 9.8),
+    "aiconfigurator_gb200": (11.6, 12.9),
+    "aiconfigurator_gb300": (11.3, 12.5),
     "alps_gh200": (46.5, 26.3),
     "polaris_a100": (57.9, 41.3),
-    "h100_10node_1gpu": (11.9, 20.3),
+    "h100_10node_1gpu": (11.9, 19.8),
     "h100_10node_8gpu": (24.6, 21.4),
     "h100_10node_inside": (6.7, 12.8),
     "oci_mi300x_2node": (0.1, 2.7),
-    "oci_a100_2node_slurm": (0.1, 4.2),
+    "oci_a100_2node_slurm": (0.1, 4.4),
     "voltagepark_h100_4node": (4.6, 18.4),
 }
 
@@ -807,8 +845,8 @@ def test_the_error_of_the_fit_over_the_rows_of_one_kind_of_system(form, gate):
 
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
-    assert 100 * error_of(results) <= 17.7
-    for first, gate in ((37, 17.2), (17, 11.3)):
+    assert 100 * error_of(results) <= 16.9
+    for first, gate in ((37, 16.2), (17, 11.31)):
         assert 100 * error_of(result for result in results if result.source in list(SOURCES)[:first]) <= gate
     assert sum(len(result.errors) for result in results) == len(published_timings()) == 776
 

@@ -1133,6 +1133,7 @@ def test_columns_beyond_the_needed_ones_may_be_absent_and_in_any_order(reading):
             8,
             scale_up=450e9,
             scale_up_latency=catalogue.link("NVLink 4").latency,
+            nvlink="NVLink 4",
             in_switch=None,
             switch=rows[0].switch,
             machine="lab, ",

@@ -48,10 +48,10 @@ def kinds(every):
 @pytest.mark.parametrize(
     ("kind", "runs", "error", "unnamed"),
     [
-        ("all runs", 692, 0.0918, 0.128),
+        ("all runs", 692, 0.0904, 0.1248),
         ("dense, 16 bits", 373, 0.070, 0.105),
-        ("dense, 8 or 4 bits", 134, 0.080, 0.116),
-        ("mixture of experts", 185, 0.146, 0.183),
+        ("dense, 8 or 4 bits", 134, 0.0775, 0.1102),
+        ("mixture of experts", 185, 0.1421, 0.1763),
     ],
 )
 def test_the_error_on_stacks_that_nobody_timed_on_their_generation(kind, runs, error, unnamed, scored):
@@ -64,10 +64,16 @@ def test_the_error_on_stacks_that_nobody_timed_on_their_generation(kind, runs, e
 
 @pytest.mark.slow
 def test_four_runs_in_five_or_more_lie_inside_where_the_stack_is_named(scored, kinds):
-    """More by runs than four in five: a fifth of them are of one publication, which is predicted within 7 %."""
+    """More by runs than four in five: a fifth of them are of one publication, which is predicted within 7 %.
+
+    By publications, which is what an interval promises, it's four in five: fewer votes for large ones would widen it.
+    """
     assert 0.75 <= scored["all runs"].inside <= 0.90
     # Many of the others are of a generation whose every run is left out: their intervals are those of an untimed one.
     assert all(0.75 <= scored[kind].inside <= 0.94 for kind in kinds)
+    assert 0.75 <= scored["all runs"].each_inside <= 0.85
+    assert 0.75 <= scored["all runs"].unnamed_each_inside <= 0.85
+    assert all(0.75 <= scored[kind].each_inside <= 0.88 for kind in kinds)
 
 
 @pytest.mark.slow
@@ -98,7 +104,7 @@ def test_a_generation_of_which_nothing_is_left_has_the_mean_of_the_others(every)
     assert not np.isnan(unseen_times(runs, alone=True)).any()
 
 
-def test_attention_begins_with_what_its_kernel_reaches_alone_and_gemms_of_a_refreshed_chip_with_its_watts(every):
+def test_attention_begins_with_what_its_kernel_reaches_alone_and_a_refreshed_chip_with_what_is_new(every):
     """LLM Foundry is the only stack with fused attention on the A100: without it, H100s and the kernel alone say it."""
     runs = tuple(run for run in every if run.machine.efficiency.generation == "Ampere")
     found = {runs[fold.where[0]].stack: fold for fold in folds(runs, tuple(publication(run) for run in runs))}
@@ -110,6 +116,14 @@ def test_attention_begins_with_what_its_kernel_reaches_alone_and_gemms_of_a_refr
     (older,) = folds(tuple(old), ("seen",) * len(old), within=True)
     newer = folds((*old, *new), ("seen",) * len(old) + ("left out",) * len(new))[-1]
     assert newer.shares["gemm_8"] == pytest.approx(older.shares["gemm_8"] * 1400 / 1200)
+    # Exponentials at twice the rate: with what they then take of DeepSeek-V3's forward pass in 8 bits, that gains 35 %.
+    products, softmax = 320, 320 * 0.35 / 0.325
+    assert (products + softmax) / (products + softmax / 2) == pytest.approx(1.35)
+    gain = (7 * 256 + 2 * softmax) / (7 * 256 + softmax)
+    assert newer.shares["attention"] == pytest.approx(older.shares["attention"] * gain)
+    # Runs of Blackwell Ultra, left out of that, show as much and more.
+    shown = EFFICIENCIES["Blackwell Ultra"].attention / EFFICIENCIES["Blackwell"].attention
+    assert 1 < gain < shown
 
 
 @pytest.mark.slow

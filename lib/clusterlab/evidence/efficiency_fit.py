@@ -25,7 +25,8 @@ _SETTINGS = Settings(nudge=_NUDGE, floor=0.02, centred=True, least=0.05, most=_M
 # A refreshed chip has the cores of the one before: its shares are held near those, all others near the mean of the
 # rest. Where nothing shows a share (fused attention, without the only stack that has it) it stays there. A tie of 0.6
 # leaves the least error of sources and of stacks left out, among 0.3 to 1.5. Two shares are known better than by that
-# mean: attention, where its kernel was timed alone, and GEMMs of a refreshed chip, whose board has more watts.
+# mean: attention, where its kernel was timed alone, and what is new in a refreshed chip: its board has more watts for
+# GEMMs, and its exponentials take half the time.
 _PARENT, _TIE = {"Blackwell Ultra": "Blackwell"}, 0.6
 
 
@@ -205,7 +206,8 @@ def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = Fals
 def _near(runs: tuple[Run, ...], names: np.ndarray, generation: str, left: list[str]) -> dict[str, np.ndarray] | None:
     """What the generation before shows without each label, if there is one and it shows anything.
 
-    Large GEMMs stand at the limit of the board, so with more watts for the same peak they reach more of it.
+    Large GEMMs stand at the limit of the board, so with more watts for the same peak they reach more of it. Attention
+    waits for exponentials (:func:`_softmax_gain`).
     """
     generations = np.array([run.machine.efficiency.generation for run in runs])
     older = np.flatnonzero(generations == _PARENT.get(generation, ""))
@@ -214,8 +216,28 @@ def _near(runs: tuple[Run, ...], names: np.ndarray, generation: str, left: list[
         return None
     some = [runs[i] for i in older]
     shares = _fit(some, batches(some), seen, 4, _mean_of_others(_PARENT[generation], len(left)), _TIE)
-    more = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
-    return shares | {name: np.minimum(more * shares[name], _MOST[name]) for name in ("gemm", "gemm_8", "gemm_4")}
+    watts = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
+    more = dict.fromkeys(("gemm", "gemm_8", "gemm_4"), watts) | {"attention": _softmax_gain()}
+    return shares | {name: np.minimum(by * shares[name], _MOST[name]) for name, by in more.items()}
+
+
+_FORWARD = 1.35  # what Blackwell Ultra gains in the forward pass of DeepSeek-V3's attention in 8 bits: NVIDIA 2026
+
+
+def _softmax_gain() -> float:
+    """How much faster attention is in 16 bits, both ways, with exponentials at twice the rate.
+
+    Of a score, matrix products take p and an exponential takes s: then (p + s) / (p + s / 2) is gained. In 8 bits p is
+    half; so s follows from what the forward pass of DeepSeek-V3 gains, whose heads are 192 and 128 wide. Both ways
+    there are seven products and, as the backward pass repeats it, two exponentials.
+
+    Source: NVIDIA 2026, "Making Softmax More Efficient with NVIDIA Blackwell Ultra": twice the exponentials, and 35 %
+    (the number as summaries of it repeat it).
+    FlashAttention-4 (Zadouri et al. 2026) finds on Blackwell that a forward pass has as long to do with either.
+    """
+    forwards, both = 2 * (192 + 128) / 2, 7 * 2 * 128  # FLOP at the rate of 16 bits
+    softmax = (_FORWARD - 1) * forwards / (1 - _FORWARD / 2)
+    return (both + 2 * softmax) / (both + softmax)
 
 
 def _watts(runs: Sequence[Run]) -> float:

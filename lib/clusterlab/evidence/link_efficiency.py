@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from statistics import median
+from statistics import median, median_low
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
-from ..catalogue import FABRICS, PROTOCOLS
+from ..catalogue import FABRICS, PROTOCOLS, links
 from ..records import Explained, Rows, words
 from ..units import fmt, us
 from .link_plans import CACHED, plans
 from .timings import EXPERTS, Timing
+from .wires import link_wires
 
 # --- From machine to machine -----------------------------------------------------------------------------------------
 
@@ -26,7 +27,8 @@ class LinkEfficiencyFit(Explained):
 
     ``scale_up_ring`` to ``one_channel`` are shares of a wire's rate, by the way in which bytes cross it. ``host`` is
     the least that a launch takes, in seconds, where the host launches collectives one by one; ``fabrics`` are seconds
-    that a hop across adds to NCCL's, by fabric. ``machines`` says how many machines showed each.
+    that a hop across adds to NCCL's, by fabric, and ``links`` those that a hop inside adds, by generation of NVLink.
+    ``machines`` says how many machines showed each.
     """
 
     scale_up_ring: float = 1.0
@@ -38,6 +40,7 @@ class LinkEfficiencyFit(Explained):
     one_channel: float = 1.0
     host: float = 0.0
     fabrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    links: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     machines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), hash=False)
 
     def fabric_latency(self, name: str) -> float:
@@ -54,12 +57,13 @@ class LinkEfficiencyFit(Explained):
         rows += [(name, value, str(self.machines.get(kind, 0))) for name, value, kind in shares]
         fabrics = [
             (f"a hop of {name}", f"+ {fmt(extra, 's', 2)}", str(self.machines[name]))
-            for name, extra in self.fabrics.items()
+            for name, extra in {**self.links, **self.fabrics}.items()
         ]
         return rows + fabrics
 
 
 _BANDWIDTHS = ("scale_up_ring", "mesh", "all_to_all", "network_ring", "tcp", "in_network", "one_channel")
+_NVLINKS = tuple(dict.fromkeys(wires.nvlink for wires in map(link_wires, links()) if wires.nvlink))
 _UNSAID = ("InfiniBand", "RoCE")  # what "RDMA" may be, where a row says no more
 
 
@@ -107,6 +111,11 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
         to nothing for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the
         median of all.
 
+    ``links``
+        what a generation of NVLink adds to NCCL's latency of a hop inside a node, which is the same for all: nothing to
+        NVLink 4, which it is right for, and to NVLink 5 nearly as much again in the low-latency protocol. NCCL's own
+        number counts as that of one machine more, and half of the machines are not enough to overrule it.
+
     Across nodes a ring passes all its bytes through the network ports of the GPUs in use, all ports together. A tree,
     or the switches of every node with a tree above them, pass fewer.
 
@@ -124,10 +133,13 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     in network              72.6%         2
     one channel             62.7%         3
     host                    42 µs         8
+    a hop of NVLink 3       + 0 s         1
+    a hop of NVLink 4       + 0 s         2
+    a hop of NVLink 5    + 560 ns         4
     a hop of InfiniBand  + 550 ns         4
-    a hop of RoCE        + 9.3 µs         5
+    a hop of RoCE        + 7.3 µs         5
     a hop of EFA v1       + 70 µs         4
-    a hop of EFA          + 15 µs         1
+    a hop of EFA          + 11 µs         1
     a hop of TCPXO        + 50 µs         1
     a hop of TCPX        + 430 µs         1
     a hop of TCP          + 45 µs         1
@@ -156,9 +168,9 @@ def _near(one: LinkEfficiencyFit, other: LinkEfficiencyFit) -> bool:
     """Whether two fits are the same to a billionth."""
 
     def numbers(fit: LinkEfficiencyFit) -> list[float]:
-        return [*(getattr(fit, kind) for kind in (*_BANDWIDTHS, "host")), *fit.fabrics.values()]
+        return [*(getattr(fit, kind) for kind in (*_BANDWIDTHS, "host")), *fit.fabrics.values(), *fit.links.values()]
 
-    same = one.fabrics.keys() == other.fabrics.keys()
+    same = one.fabrics.keys() == other.fabrics.keys() and one.links.keys() == other.links.keys()
     return same and bool(np.allclose(numbers(one), numbers(other), rtol=1e-9, atol=1e-15))
 
 
@@ -218,6 +230,7 @@ def _median_by_machine(systems: _Systems, efficiency: LinkEfficiencyFit) -> Link
     scale_up = of("scale_up_ring", of("all_to_all", of("network_ring", 1.0)))
     network = of("network_ring", of("tcp", scale_up))
     fabrics = {name: median(machines[name]) for name in FABRICS if name in machines}
+    links = {name: median_low([0.0, *machines[name]]) for name in _NVLINKS if name in machines}
     return LinkEfficiencyFit(
         scale_up_ring=scale_up,
         mesh=of("mesh", scale_up),
@@ -228,7 +241,10 @@ def _median_by_machine(systems: _Systems, efficiency: LinkEfficiencyFit) -> Link
         one_channel=of("one_channel", network),
         host=of("host", 0.0),
         fabrics=MappingProxyType(fabrics),
-        machines=MappingProxyType({kind: len(machines.get(kind, ())) for kind in (*_BANDWIDTHS, "host", *fabrics)}),
+        links=MappingProxyType(links),
+        machines=MappingProxyType(
+            {kind: len(machines.get(kind, ())) for kind in (*_BANDWIDTHS, "host", *links, *fabrics)}
+        ),
     )
 
 
@@ -254,7 +270,8 @@ def _shown_bandwidths(systems: _Systems, parts: PredictedParts) -> list[tuple[st
 def _shown_latencies(systems: _Systems, parts: PredictedParts, added: np.ndarray) -> list[tuple[str, float] | None]:
     """What the small messages of a system say of latency, of those that are mostly that: the median.
 
-    Where the host launches one by one, what that takes; between nodes, what the fabric adds to a hop.
+    Where the host launches one by one, what that takes; between nodes, what the fabric adds to a hop; inside one, what
+    its NVLink adds, by operations with several hops, as one is not told from the launch.
     """
     found: list[tuple[str, float] | None] = []
     seconds = systems.choices.seconds
@@ -267,6 +284,8 @@ def _shown_latencies(systems: _Systems, parts: PredictedParts, added: np.ndarray
         # Hops between the hosts of one NVLink domain are not known to be as short as those inside a host.
         elif first and first.nodes > 1 and first.fabric and first.ranks // first.nodes <= _HOST:
             found.append((first.fabric, median(added[small].tolist())))
+        elif first and first.nodes == 1 and first.nvlink and systems.choices.inside[small[0]].max() > 1:
+            found.append((first.nvlink, median(added[small].tolist())))
         else:
             found.append(None)
     return found
@@ -312,10 +331,12 @@ class _Choices(NamedTuple):
     seconds: np.ndarray  # measured
     hosts: np.ndarray  # whether the host launches one by one
     fabrics: list[str | None]  # between the nodes, if there are several
+    nvlinks: list[str]  # inside them
     full: np.ndarray  # seconds of each wire at full rate, with the share of it that is no flags
     kinds: np.ndarray  # of wires: places in _BANDWIDTHS
     latency: np.ndarray
     waits: np.ndarray
+    inside: np.ndarray  # hops over NVLink
     again: np.ndarray
 
     @classmethod
@@ -327,21 +348,23 @@ class _Choices(NamedTuple):
         shape = len(rows), max(map(len, each), default=0)
         wires = max((len(one.wires) for some in each for one in some), default=0)
         full, kinds = np.zeros((*shape, wires)), np.zeros((*shape, wires), int)
-        latency, waits, again = np.full(shape, np.inf), np.zeros(shape), np.ones(shape)
+        latency, waits, inside, again = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape), np.ones(shape)
         full[..., :1] = 1.0  # of a candidate that is missing, so that no time is of zero times infinity
         for i, some in enumerate(each):
             for j, one in enumerate(some):
-                latency[i, j], waits[i, j], again[i, j] = one.latency, one.waits, one.again
+                latency[i, j], waits[i, j], inside[i, j], again[i, j] = one.latency, one.waits, one.inside, one.again
                 for k, (kind, seconds) in enumerate(one.wires):
                     full[i, j, k], kinds[i, j, k] = seconds / one.share, _BANDWIDTHS.index(kind)
         return cls(
             seconds=np.array([row.seconds for row in rows]),
             hosts=np.array([row.host and bool(np.isfinite(row.size)) for row in rows], bool),
             fabrics=[row.fabric if row.nodes > 1 else None for row in rows],
+            nvlinks=[row.nvlink for row in rows],
             full=full,
             kinds=kinds,
             latency=latency,
             waits=waits,
+            inside=inside,
             again=again,
         )
 
@@ -349,12 +372,17 @@ class _Choices(NamedTuple):
         """Seconds of every wire at the share of its rate that it reaches."""
         return self.full / np.array([getattr(efficiency, kind) for kind in _BANDWIDTHS])[self.kinds]
 
+    def inside_latency(self, efficiency: LinkEfficiencyFit) -> np.ndarray:
+        """NCCL's latency of every candidate, and what its hops inside a node add."""
+        hop = np.array([efficiency.links.get(name, 0.0) for name in self.nvlinks])
+        return self.latency + self.inside * hop[:, None]
+
     def predicted(self, efficiency: LinkEfficiencyFit) -> PredictedParts:
         """The fastest candidate of each row."""
         extra = {name: 0.0 if name is None else efficiency.fabric_latency(name) for name in set(self.fabrics)}
         hop = np.array([extra[name] for name in self.fabrics])
         wires = self.wires(efficiency)
-        latency, transfer = self.latency + self.waits * hop[:, None], wires.max(axis=2)
+        latency, transfer = self.inside_latency(efficiency) + self.waits * hop[:, None], wires.max(axis=2)
         time = latency + transfer + (self.again * latency * transfer) ** 0.5
         best = np.arange(len(time)), time.argmin(axis=1)
         busiest = wires[best].argmax(axis=1)
@@ -369,11 +397,13 @@ class _Choices(NamedTuple):
     def added(self, efficiency: LinkEfficiencyFit) -> np.ndarray:
         """What a hop adds, so that a row comes out as measured: so much that no candidate is faster; at least nothing.
 
-        Of a candidate that waits for no hop, nothing.
+        A hop across, of rows between nodes, and else one inside. Of a candidate that waits for no hop, nothing.
         """
-        known = self.wires(efficiency).max(axis=2)
-        left = _remainder(known, self.seconds[:, None], self.again) - self.latency
-        needed = np.divide(left, self.waits, out=np.zeros_like(left), where=self.waits > 0)
+        known, alone = self.wires(efficiency).max(axis=2), np.array([name is None for name in self.fabrics])[:, None]
+        hops = np.where(alone, self.inside, self.waits)
+        latency = np.where(alone, self.latency, self.inside_latency(efficiency))
+        left = _remainder(known, self.seconds[:, None], self.again) - latency
+        needed = np.divide(left, hops, out=np.zeros_like(left), where=hops > 0)
         return needed.max(axis=1, initial=0.0)
 
 
@@ -400,6 +430,7 @@ class _Candidate(NamedTuple):
     wires: tuple[tuple[str, float], ...]
     latency: float
     waits: float
+    inside: float  # hops over NVLink
     share: float
     again: float  # the share of the latency that chunks wait for
 
@@ -420,10 +451,11 @@ def _candidates(timing: Timing) -> tuple[_Candidate, ...]:
             across = PROTOCOLS[f"tree, {name}"].network if bare and plan.algorithm == "ring" else protocol.network
             latency = protocol.base + plan.inside * inside + plan.across * across
             waits = plan.across * protocol.crossings
+            hops = plan.inside if plan.algorithm != "NVLS" and timing.nvlink else 0.0
             if not finite:
-                latency, waits = 0.0, 0.0
+                latency, waits, hops = 0.0, 0.0, 0.0
             share, again = protocol.share, min(1.0, _FILLS / max(plan.inside + plan.across, 1.0))
             if plan.algorithm == "tree" and not bare and 64 <= timing.size < 2**28:
                 share *= _TREE[name][int(np.log2(timing.size / 64))]
-            found.append(_Candidate(tuple(plan.wires.items()), latency, waits, share, again))
+            found.append(_Candidate(tuple(plan.wires.items()), latency, waits, hops, share, again))
     return tuple(found)

@@ -277,9 +277,9 @@ def predict_collective(
     latency                                             2.47 ms
     transfer                                            72.6 ms
     filling                                             2.22 ms
-    time                                  77.3 ms (65.7 to 104)
-    bus bandwidth                         361 GB/s (269 to 424)
-    interval of        nodes, bandwidth, 224 rows of 25 sources
+    time                                  77.3 ms (65.8 to 103)
+    bus bandwidth                         361 GB/s (271 to 424)
+    interval of        nodes, bandwidth, 222 rows of 25 sources
     """
     (sizes,), (n, g) = positive(size=size), whole(ranks=ranks, node_size=node_size)
     if operation not in _TIMED:

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from ..quantities import Number
 from ..records import Explained
-from .intervals import quantile_interval, symmetric_interval, votes, weighted_quantile
+from .intervals import quantile_interval, student_quantile, symmetric_interval, votes, weighted_quantile
 from .link_plans import algorithms
 from .link_prediction import GROWTH, TESTED, UNKNOWN, predict_held_out, predict_unseen_generations
 from .timings import Timing, by_source
@@ -126,7 +127,7 @@ def learn_collective_spreads(timings: Iterable[Timing]) -> dict[str, tuple[float
     >>> from clusterlab.evidence import published_timings
     >>> low, high = learn_collective_spreads(published_timings())["one node, bandwidth"]
     >>> round(low, 2), round(high, 2)
-    (0.89, 1.12)
+    (0.9, 1.12)
     """
     timings = tuple(timings)
     known, unknown = collective_residuals(timings), _unknown_fabrics(timings)
@@ -176,13 +177,14 @@ def _stretched(ends: tuple[float, float], by: Number) -> tuple[Number, Number]:
 def _growth(far: Residuals, spreads: dict[str, tuple[float, float]]) -> float:
     """By what each doubling of servers must raise the upper ends, for four fifths of the rows; more where few show it.
 
-    Fabrics are slower at scale, and no faster than their wires.
+    Fabrics are slower at scale, and no faster than their wires. However many rows they have, few sources do not say how
+    a further one scatters: Student's factor is by sources.
     """
     high = np.log([spreads[kind][1] for kind in far.kinds.tolist()])
     short = np.maximum(0.0, np.log(far.ratios) - high) / np.log2(far.nodes / TESTED)
     known = _count(far.sources)
-    needed = weighted_quantile(short, votes(far.sources, 0.5), 0.8) * math.sqrt(1 + 1 / known)
-    return math.exp(needed)
+    wider = student_quantile(0.9, known) / NormalDist().inv_cdf(0.9)
+    return math.exp(weighted_quantile(short, votes(far.sources, 0.5), 0.8) * wider)
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,7 +22,7 @@ from ..quantities import Number
 from ..records import Explained, Rows
 from ..units import fmt
 from .efficiency_fit import folds, shared_times, unseen_times
-from .intervals import symmetric_interval
+from .intervals import symmetric_interval, votes
 from .training_runs import Run
 
 # --- Stacks left out -------------------------------------------------------------------------------------------------
@@ -34,7 +34,8 @@ class Protocol(Explained):
 
     ``error`` is the mean of predicted over measured time less 1, without its sign, ``inside`` the share of runs in an
     80 % interval that other publications taught, and ``width`` the mean of its upper end over its lower one: with the
-    stack named, and ``unnamed``. ``publications`` counts pairs of a family of stacks and a generation.
+    stack named, and ``unnamed``. ``publications`` counts pairs of a family of stacks and a generation. What an interval
+    promises is of the next publication, whose runs share what it counts: ``each_inside`` has every publication once.
     """
 
     kind: str
@@ -46,12 +47,15 @@ class Protocol(Explained):
     unnamed_error: float
     unnamed_inside: float
     unnamed_width: float
+    each_inside: float
+    unnamed_each_inside: float
 
     def _rows(self) -> Rows:
         rows = [(self.kind, "named", "unnamed"), ("runs", f"{self.runs:,}", "")]
         rows.append(("publications", f"{self.publications:,}", ""))
         rows.append(("error", fmt(self.error, "%", 2), fmt(self.unnamed_error, "%", 2)))
         rows.append(("inside", fmt(self.inside, "%", 2), fmt(self.unnamed_inside, "%", 2)))
+        rows.append(("each publication once", fmt(self.each_inside, "%", 2), fmt(self.unnamed_each_inside, "%", 2)))
         return [*rows, ("width", fmt(self.width, "", 3), fmt(self.unnamed_width, "", 3))]
 
 
@@ -246,9 +250,10 @@ def training_protocol(runs: Iterable[Run], unnamed: Iterable[Run]) -> list[Proto
     rows = []
     for kind in ("all runs", *dict.fromkeys(found.kinds.tolist())):
         some = found.kinds == kind if kind != "all runs" else np.ones(len(seconds), bool)
-        numbers: list[float] = []
+        once, numbers, each = votes(found.publications[some], 1.0), list[float](), list[float]()
         for times, (low, high) in ((found.times, ends), (middle, unnamed_ends)):
             inside = (low <= seconds) & (seconds <= high)
             numbers += [np.abs(times / seconds - 1)[some].mean(), inside[some].mean(), (high / low)[some].mean()]
-        rows.append(Protocol(kind, int(some.sum()), len(set(found.publications[some])), *map(float, numbers)))
+            each.append(np.average(inside[some], weights=once))
+        rows.append(Protocol(kind, int(some.sum()), len(set(found.publications[some])), *map(float, numbers + each)))
     return rows

@@ -49,6 +49,7 @@ class Timing:
     nodes: int = 1  # or NVLink domains, where these are wider than a host
     scale_up: float | None = None  # one GPU's NVLink or PCIe
     scale_up_latency: float | None = None
+    nvlink: str = ""  # that joins a node, by its generation: "NVLink 5"
     network: float | None = None  # the ports of one node that its GPUs use, together
     tcp: bool = False
     fabric: str = ""  # of the network: a row of clusterlab.catalogue.FABRICS, if the row says it

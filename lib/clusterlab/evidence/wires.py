@@ -21,6 +21,7 @@ class Wires:
 
     scale_up: float | None = None
     scale_up_latency: float | None = None
+    nvlink: str = ""
     switch: float | None = None
     network: float | None = None
     tcp: bool = False
@@ -47,6 +48,7 @@ def link_wires(link: catalogue.Link) -> Wires:
         mesh=_MESHES.get(link.name, 0),
         scale_up=link.bandwidth,
         scale_up_latency=link.latency or catalogue.link("NVLink 4").latency,  # no source has it: that of the usual link
+        nvlink=generation[0] if generation else "",
         switch=adding * link.bandwidth if adding else None,
     )
 
@@ -69,6 +71,7 @@ def scale_up_wires(text: str, gpu: str) -> Wires:
     return Wires(
         scale_up=rate,
         scale_up_latency=wires.scale_up_latency or catalogue.link("NVLink 4").latency,
+        nvlink=wires.nvlink,
         switch=wires.switch * rate / link.bandwidth if link and wires.switch else None,
     )
 
