@@ -274,8 +274,10 @@ def _cell(printed: str | float) -> str:
 
 
 def _grouped(printed: str | float) -> str:
-    """A stored value as a page has it: a count with commas, but a year."""
-    return f"{printed:,}" if isinstance(printed, int) and abs(printed) >= 10_000 else str(printed)
+    """A stored value as a page has it: a count with commas, but a year; microseconds by their sign."""
+    if isinstance(printed, int) and abs(printed) >= 10_000:
+        return f"{printed:,}"
+    return re.sub(r"(?<=\d )us\b", "\u00b5s", str(printed))
 
 
 def _number(printed: str | float) -> float | None:
