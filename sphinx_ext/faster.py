@@ -7,6 +7,7 @@ side by side is most of the gain.
 from __future__ import annotations
 
 import functools
+import gc
 import html
 import os
 import re
@@ -42,6 +43,7 @@ SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
 def setup(app):
     """Register with Sphinx."""
     app.parallel = max(app.parallel, os.cpu_count() or 1)
+    gc.set_threshold(50_000)  # with 700, Python looks at every node of a document again and again, and all are in use
     app.connect("builder-inited", declare)
     app.connect("env-before-read-docs", deal)
     sphinx.builders.make_chunks = functools.partial(make_chunks, maxbatch=3)  # with ten, the last has a core to itself
