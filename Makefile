@@ -3,6 +3,8 @@ PYTHON ?= python3
 JOBS ?= 2
 # Every process would compile the library, and the tests, again.
 unexport PYTHONDONTWRITEBYTECODE
+# Every core has a process of its own: NumPy's threads would wait for one another, and a wait takes a core whole.
+export OPENBLAS_NUM_THREADS ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 STUDENTS ?= course/roster.csv

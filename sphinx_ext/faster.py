@@ -7,6 +7,7 @@ side by side is most of the gain.
 from __future__ import annotations
 
 import functools
+import gc
 import html
 import os
 import re
@@ -16,10 +17,12 @@ import pybtex.plugin
 import pybtex.richtext
 import sphinx.builders
 import sphinx.builders.html
+import sphinx.pycode.parser
 import sphinx_codeautolink.extension as codeautolink
 from jupyter_cache import get_cache
 from jupyter_cache.cache.main import JupyterCacheBase
 from sphinx.addnodes import toctree
+from sphinx.domains.python import PythonDomain
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 from sphinx.search.en import SearchEnglish
 from sphinx.util.parallel import make_chunks
@@ -40,6 +43,7 @@ SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
 def setup(app):
     """Register with Sphinx."""
     app.parallel = max(app.parallel, os.cpu_count() or 1)
+    gc.set_threshold(50_000)  # with 700, Python looks at every node of a document again and again, and all are in use
     app.connect("builder-inited", declare)
     app.connect("env-before-read-docs", deal)
     sphinx.builders.make_chunks = functools.partial(make_chunks, maxbatch=3)  # with ten, the last has a core to itself
@@ -48,6 +52,10 @@ def setup(app):
     pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)
     # It asks twice what is there, and takes what another process has added in between for too much.
     JupyterCacheBase.truncate_caches = keep_all
+    # autodoc asks what stands above an attribute, never on which lines a function stands.
+    sphinx.pycode.parser.Parser.parse_definition = pass_over  # type: ignore[method-assign]
+    # To find a name of a signature it goes through all names, and a page says the same few again and again.
+    PythonDomain.find_obj = functools.cache(PythonDomain.find_obj)  # type: ignore[method-assign]
     SearchEnglish.stem = functools.cache(SearchEnglish.stem)  # type: ignore[method-assign]
     sphinx.builders.html.global_toctree_for_doc = table_of_contents
     codeautolink.link_html = link_code
@@ -56,6 +64,10 @@ def setup(app):
 
 def keep_all(cache):
     """Truncate no cache: a book never has a thousand chapters."""
+
+
+def pass_over(parser):
+    """Leave a module's definitions alone: to find their lines, Sphinx takes it apart into tokens once more."""
 
 
 def declare(app):

@@ -1,7 +1,7 @@
 """Sphinx extension: kernels that are there at once, and meet their chapters at sockets of their own.
 
 A kernel takes a second of a core to import itself, the library and the widgets. The build does so once, and each kernel
-is a fork of it.
+is a fork of it. So is what it takes to read the tables of measurements that several chapters compare with.
 
 jupyter_client looks for free ports, lets them go, and tells the kernel to take them. Until it has, a second later,
 another program may be dealt the same: "Address already in use". No one else is dealt a file with a random name.
@@ -29,6 +29,7 @@ from myst_nb.core.execute import cache
 LONGEST = 100  # bytes: macOS takes 103 for the path of a socket, Linux 107
 FORKS = sys.platform == "linux"  # elsewhere a fork may hang in what the system's own libraries hold
 SHARED = "ipykernel.kernelapp", "clusterlab", "explorable"
+TABLES = "published_runs", "published_timings", "published_inference", "published_online"
 
 
 class OwnSockets(AsyncKernelManager):
@@ -97,8 +98,11 @@ def setup(app):
 
 
 def share(app, env, docnames):
-    """Ask and import what kernels share, before Sphinx forks the processes that start them."""
-    if docnames:
+    """Ask, import and read what kernels share, before Sphinx forks the processes that start them."""
+    if any(env.doc2path(name).endswith(".ipynb") for name in docnames):
         plain_path()
         for name in SHARED:
             importlib.import_module(name)
+        evidence = importlib.import_module("clusterlab.evidence")
+        for name in TABLES:  # each remembers what it has read
+            getattr(evidence, name)()

@@ -9,10 +9,12 @@ page of a module holds every public name that its source defines, in the order a
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 import json
 import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -144,6 +146,7 @@ class Public:
     source: str = ""
 
 
+@functools.cache
 def public(module) -> list[Public]:
     """List what a module defines for others, in the order of its source; names with an underscore are its own.
 
@@ -204,8 +207,12 @@ def link_names(app, env, node, contnode):
     """
     if node.get("refdomain") != "py":
         return None
-    domain, name = env.get_domain("py"), node["reftarget"]
-    found = [full for full in domain.objects if full.endswith(f".{name}") and full.count(".") == 2 + name.count(".")]
+    domain = env.get_domain("py")
+    if not hasattr(app.builder, "entries"):  # by what stands behind library and room
+        app.builder.entries = defaultdict(list)
+        for full in domain.objects:
+            app.builder.entries[".".join(full.split(".")[2:])].append(full)
+    found = app.builder.entries.get(node["reftarget"], [])
     if len(found) != 1:
         return None
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", found[0], node, contnode)

@@ -24,7 +24,13 @@ SYMPTOMS = [
 
 @pytest.fixture(scope="module")
 def page(site):
-    return BeautifulSoup((site / "book/levers.html").read_text("utf-8"), "html.parser")
+    return parsed(site / "book/levers.html")
+
+
+def parsed(path):
+    """A page without what fills its formulas, pictures and listings: most of its elements, and no test here asks."""
+    inside = re.compile(r"(<(math|pre|script|style|svg)\b[^>]*>).*?(</\2>)", re.DOTALL)
+    return BeautifulSoup(inside.sub(r"\1\3", path.read_text("utf-8")), "html.parser")
 
 
 @pytest.mark.parametrize("symptom", SYMPTOMS)
@@ -58,13 +64,13 @@ def test_the_first_table_leads_to_every_symptom(page):
 
 def test_every_row_leads_to_a_section_with_a_figure_and_to_its_law(page, site):
     """In it or in the section around it."""
-    pages, wrong = {}, []
+    pages, texts, wrong = {}, {}, []
     rows = page.select(", ".join(f"#{symptom} div.cell_output table tbody tr" for symptom in SYMPTOMS))
     assert len(rows) >= 4 * len(SYMPTOMS)
     for row in rows:
         at, law = (a["href"] for a in row.select("a"))
         name, _, anchor = at.partition("#")
-        pages[name] = pages.get(name) or BeautifulSoup((site / "book" / name).read_text("utf-8"), "html.parser")
+        pages[name] = pages.get(name) or parsed(site / "book" / name)
         section = pages[name].find(id=anchor)
         if section is None:
             wrong.append(f"{at} is not there")
@@ -74,8 +80,8 @@ def test_every_row_leads_to_a_section_with_a_figure_and_to_its_law(page, site):
         if anchor not in TABLES and not any(one.select(".cl-explorer, .widget-host, img") for one in near):
             wrong.append(f"{at} has no figure")
         name, _, anchor = law.partition("#")
-        pages[name] = pages.get(name) or BeautifulSoup((site / "book" / name).read_text("utf-8"), "html.parser")
-        if pages[name].find(id=anchor) is None:
+        texts[name] = texts.get(name) or (site / "book" / name).read_text("utf-8")
+        if f' id="{anchor}"' not in texts[name]:
             wrong.append(f"{law} is not there")
     assert wrong == []
 

@@ -65,7 +65,7 @@ def grow(state: State, now: float) -> None:
     while grown:
         grown = False
         for job in reversed(_settled(state, now)):
-            size, has, room = state.gpus[job], int(state.held[job].sum()), state.free + state.held[job]
+            size, has, room = state.gpus[job], state.running[job].size, state.free + state.held[job]
             while size > has and not state.fits(room, size):
                 size //= 2
             if size > has:

@@ -109,7 +109,7 @@ def simulate_cluster(
             _schedule(state, now)
             state.repace(now)
             next_asks = state.least[state.head] if state.waiting else 0
-            log.append((now, int(state.free.sum()), state.wanted, next_asks))
+            log.append((now, state.idle, state.wanted, next_asks))
     attempts = tuple(sorted(state.attempts, key=lambda attempt: (attempt.begin, attempt.job)))
     return Schedule(cluster, jobs, attempts, *np.array(log, dtype=float).T)
 
@@ -157,7 +157,7 @@ def _around(state: State, now: float) -> None:
     """Start whoever fits of those behind the head; with backfill, if that does not delay the head."""
     reservation = None
     for *_, job in state.waiting[1:]:
-        if not state.free.any():
+        if not state.idle:
             return
         if not (size := state.size(job)):
             continue
@@ -197,7 +197,7 @@ def _plan(state: State, now: float) -> None:
     """Start whoever can start without delaying anybody before it: each that waits has a reservation of its own."""
     plan = _Plan(state, now)
     for *_, job in list(state.waiting):
-        if not state.free.any():
+        if not state.idle:
             return
         for size in state.sizes(job):
             slot = plan.slot(state, job, size)

@@ -36,18 +36,23 @@ class Rules:
 class Running(NamedTuple):
     """A job that runs: since when, when it will end, and when it will have ended as it has asked.
 
-    ``racks`` are those that it lies on, ``width`` the share of a node's ports that its ring has. From ``since`` on it
-    takes ``pace`` times as long as alone, after ``rest`` seconds of restart.
+    It has ``size`` GPUs. ``racks`` are those that it lies on, ``width`` the share of a node's ports that its ring has;
+    nobody asks where racks have no uplinks to share. From ``since`` on it takes ``pace`` times as long as alone, after
+    ``rest`` seconds of restart.
     """
 
     begin: float
     end: float
     latest: float
+    size: int
     racks: np.ndarray
     width: float
     since: float
     rest: float
     pace: float = 1.0
+
+
+_NOWHERE = np.zeros(0, dtype=int)
 
 
 class State:
@@ -64,6 +69,8 @@ class State:
         self.turn = list(zip((-jobs.priority).tolist(), first.tolist(), range(len(jobs)), strict=True))
 
         self.free = np.full(cluster.nodes, cluster.node_size, dtype=np.int32)
+        self.idle = int(cluster.gpus)  # how many are free, on all nodes
+        self.uplinks = bool(rules.sending) and rules.oversubscription > 1  # whether jobs share any
         self.held = np.zeros((len(jobs), cluster.nodes), dtype=np.int32)
         self.running: dict[int, Running] = {}
         self.waiting: list[tuple[float, float, int]] = []  # in order of whose turn it is; the last entry is the job
@@ -138,11 +145,10 @@ class State:
     def begin(self, now: float, job: int, taken: np.ndarray) -> None:
         """Give a job its GPUs."""
         size = int(taken.sum())
-        self._take(job, taken)
-        end = now + self.extra[job] + self.left[job] / size
-        racks = np.unique(np.flatnonzero(taken) // self.cluster.rack)
-        width = float(taken[taken > 0].min()) / self.cluster.node_size
-        self.running[job] = Running(now, end, self.promise(now, job, size), racks, width, now, self.extra[job])
+        self._take(job, taken, size)
+        end, latest = now + self.extra[job] + self.left[job] / size, self.promise(now, job, size)
+        racks, width = self._ring(taken) if self.uplinks else (_NOWHERE, 0.0)
+        self.running[job] = Running(now, end, latest, size, racks, width, now, self.extra[job])
         heapq.heappush(self.events, (end, END, job))
         if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
             self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
@@ -152,13 +158,18 @@ class State:
         worst = 1 + self.rules.sending * (self.rules.oversubscription - 1)
         return now + self.extra[job] + self.asked[job] / size * worst
 
+    def _ring(self, taken: np.ndarray) -> tuple[np.ndarray, float]:
+        """The racks on which a ring over these GPUs lies, and the share of a node's ports that it has."""
+        racks = np.unique(np.flatnonzero(taken) // self.cluster.rack)
+        return racks, float(taken[taken > 0].min()) / self.cluster.node_size
+
     def repace(self, now: float) -> None:
         """Let the jobs that cross racks share the uplinks: who runs has changed.
 
         A ring sends one flow out of each rack that it lies on, as wide as its narrowest node. All are taken to send at
         once.
         """
-        if not self.rules.sending or self.rules.oversubscription <= 1:
+        if not self.uplinks:
             return
         met = np.zeros(self.cluster.nodes // self.cluster.rack)
         for run in self.running.values():
@@ -169,7 +180,7 @@ class State:
             pace = 1 + self.rules.sending * (slower - 1)
             if pace != run.pace:
                 run = self._work(now, job)
-                end = now + run.rest + self.left[job] / int(self.held[job].sum()) * pace
+                end = now + run.rest + self.left[job] / run.size * pace
                 self.running[job] = run._replace(end=end, pace=pace)
                 heapq.heappush(self.events, (end, END, job))
 
@@ -177,23 +188,25 @@ class State:
         """Count what a job has done by now, and return it as it is then."""
         run = self.running[job]
         lost = min(run.rest, now - run.since)
-        done = (now - run.since - lost) * int(self.held[job].sum()) / run.pace
+        done = (now - run.since - lost) * run.size / run.pace
         self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
         self.running[job] = run._replace(since=now, rest=run.rest - lost)
         return self.running[job]
 
     def leave(self, now: float, job: int, extra: float = 0.0, *, evicted: bool = False) -> None:
         """Take a job off its GPUs; if it starts again, it will lose so many seconds first."""
-        taken, begin = self.held[job].copy(), self._work(now, job).begin
+        taken, run = self.held[job].copy(), self._work(now, job)
         del self.running[job]
-        lost = min(self.extra[job], now - begin)
-        places = tuple((int(node), int(taken[node])) for node in np.flatnonzero(taken))
-        self.attempts.append(Attempt(job, begin, now, lost, places, evicted))
+        lost = min(self.extra[job], now - run.begin)
+        nodes = np.flatnonzero(taken)
+        places = tuple(zip(nodes.tolist(), taken[nodes].tolist(), strict=True))
+        self.attempts.append(Attempt(job, run.begin, now, lost, places, evicted))
         self.extra[job] = extra
-        self._take(job, -taken)
+        self._take(job, -taken, -run.size)
 
-    def _take(self, job: int, taken: np.ndarray) -> None:
+    def _take(self, job: int, taken: np.ndarray, size: int) -> None:
         self.free -= taken
+        self.idle -= size
         self.held[job] += taken
         self._known.clear()
 
@@ -223,7 +236,7 @@ def _count(nodes: np.ndarray) -> Numeric:
 
 def place(free: np.ndarray, size: int, cluster: Cluster, placement: str) -> np.ndarray:
     """GPUs that a job takes of each node, given that it fits."""
-    g, taken = cluster.node_size, np.zeros_like(free)
+    g, taken = cluster.node_size, np.zeros(free.shape, free.dtype)
     if placement == "anywhere":  # what lies about first
         order = np.argsort(np.where(free > 0, free, g + 1), kind="stable")
         taken[order] = np.diff(np.minimum(np.cumsum(free[order]), size), prepend=0)

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import cache
 from typing import NamedTuple
 
 from ...catalogue import CHECKED, KINDS, Component, Fact, Sourced, efficiencies, hardware, prices, stored
@@ -93,12 +94,18 @@ def parsed(text: str) -> dict[str, Json]:
 
 def _catalogue_of(document: Mapping) -> str:
     """The catalogue with which a document has most tables in common."""
-    tables = {name: tomllib.loads(stored(name)).keys() - {"sources"} for name in CATALOGUES}
+    tables = _tables()
     nearest = max(tables, key=lambda name: len(tables[name] & document.keys()))
     if not tables[nearest] & document.keys():
         known = "; ".join(f"{name} has {', '.join(sorted(known))}" for name, known in tables.items())
         raise ValueError(f"no table of any catalogue: {known}")
     return nearest
+
+
+@cache
+def _tables() -> dict[str, set[str]]:
+    """The tables of each catalogue."""
+    return {name: tomllib.loads(stored(name)).keys() - {"sources"} for name in CATALOGUES}
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
