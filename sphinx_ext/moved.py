@@ -39,7 +39,7 @@ MOVED = {
         "play-with-the-layout": "step.html#worked-example-the-walk",
         "how-wrong-is-it": "step.html#how-wrong-is-it",
         "what-this-model-leaves-out-and-when-it-breaks": "step.html#what-this-model-leaves-out",
-        "from-one-gpu-to-16-384": "step.html#from-one-gpu-to-16-384",
+        "from-one-gpu-to-16-384": "step.html#part-two-would-another-layout-be-faster",
         "worked-example-the-walk": "step.html#worked-example-the-walk",
         "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
         "longer-sequences": "step.html#longer-sequences",
@@ -81,6 +81,7 @@ MOVED = {
         "state-and-activations": "pipeline.html#state-and-activations",
         "our-memory-count-rejects-meta-s-own-layout": "pipeline.html#what-a-tight-count-is-good-for",
         "where-the-other-1-4-seconds-are": "#what-the-sheet-lacks",
+        "from-one-gpu-to-16-384": "#part-two-would-another-layout-be-faster",
     },
     "book/layouts": {
         "mix-the-two-weights-against-activations": "mix.html#mix-the-two-weights-against-activations",
