@@ -199,7 +199,7 @@ MISCONCEPTIONS = {
     },
     "layouts": {
         "The state fits, so the layout fits": "18 bytes x 70.6 billion parameters over 32",
-        "Gradients are the most bytes": "In the picture DP sends 2.82 GB",
+        "Gradients are the most bytes": "Four GPUs share a feed-forward block",
         "ZeRO 3 grows with the cluster": "You get four more servers, so 64 GPUs",
     },
     "mix": {
