@@ -13,11 +13,14 @@ import re
 from bs4 import BeautifulSoup
 from docutils import nodes
 
+from clusterlab.units import spellings
+
 PRINTED = re.compile(
     r'(<div class="output (?:stream|text_plain)[^>]*>\s*<div class="highlight">)<pre>(.*?)</pre>', re.DOTALL
 )
 TABLE = re.compile(r"<table.*?</table>", re.DOTALL)
 NUMBER = re.compile(r"[-+\u2212~≈<>]?\s?\$?\d[\d,.]*(\s?[^\s\d]{1,10})?")
+UNIT = re.compile(r"[-+\u2212~≈<>]?\s?\d[\d,.]*(\s?[^\s\d]{1,10})")
 _END = r"\$?\d[\d,.]*( ?[^\s\d)]{1,10})?"
 INTERVAL = re.compile(rf"{NUMBER.pattern} \({_END} to {_END}\)")
 APART = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]?B(?:/s)?|[kMG]?W|[mµ]s)(?!\w))")
@@ -65,7 +68,9 @@ def _tabulated(match) -> str:
         numbers = [cell for cell, text in zip(column, texts, strict=True) if NUMBER.fullmatch(text)]
         for cell in numbers:
             _add_class(cell, "number")
-        if len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
+        units = {tuple(spellings(found[1].strip())) for text in texts if (found := UNIT.fullmatch(text))}
+        # Digits that stand over one another are compared: those of a power and of a rate are not.
+        if len(units) < 2 and len(numbers) + sum(text in ("", "-", "\u2013") for text in texts) == len(texts):
             for cell in (head, *column):
                 _add_class(cell, "right")
         for cell, text in zip(column, texts, strict=True):

@@ -95,7 +95,8 @@ class Scale:
         if self.axis.log:
             values = _clock(10**self.low, 10**self.high)
             if len(values) > 1:
-                return values, [_unit(v * (1 + 1e-9)) for v in values]
+                longest = 1.0 if 10**self.high <= 2 * minute else math.inf
+                return values, [_unit(min(v * (1 + 1e-9), longest)) for v in values]
             low, high = 10**self.low, 10**self.high
         else:
             low, high = self.low, self.high
