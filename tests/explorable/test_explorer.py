@@ -608,7 +608,7 @@ def test_times_on_a_linear_axis_have_one_unit(high):
 @settings(deadline=None)
 def test_times_on_a_log_axis_are_round_in_their_units(start, decades):
     axis = Axis("Time", "s", log=True, limits=(10**start, 10 ** (start + decades)))
-    assert all(re.match(r"[125](0|00)? ", label) for label in tick_labels(axis))
+    assert all(re.match(r"[125]0*(,000)* ", label) for label in tick_labels(axis))
 
 
 def test_labels_of_ticks_that_stand_far_apart_all_stay_on_a_telephone():
