@@ -129,12 +129,12 @@ def tree(fabric: Clos, routes: Routes, yours: int, failed: int | None = None) ->
         for spine in range(fabric.spines):
             dead = failed == spine and leaf == 0
             kind = "red" if dead else _kind(both[leaf, spine])
-            ends = leaf_at[leaf], 128, spine_at[spine], 42
+            ends = leaf_at[leaf], 128, spine_at[spine], 46
             parts.append(Arrow(*ends, kind=kind, heads=0, faint=kind == "idle"))
     for spine, x in enumerate(spine_at):
         most = both[:, spine].max()
         wide = min(34.0, room / fabric.spines - 4)
-        parts.append(Box(x - wide / 2, 18, wide, 24, f"{most:.2g}", _kind(most), solid=bool(most > 1e-9)))
+        parts.append(Box(x - wide / 2, 22, wide, 24, f"{most:.2g}", _kind(most), solid=bool(most > 1e-9)))
     per = fabric.hosts_per_leaf
     for leaf, x in enumerate(leaf_at):
         parts.append(Box(x - 38, 128, 76, 20, kind="network"))
@@ -146,7 +146,7 @@ def tree(fabric: Clos, routes: Routes, yours: int, failed: int | None = None) ->
                 kind = "compute" if at[0] < yours else "grey"
                 solid = bool(rates[at[0]] > 0.99 * PORT)
             parts.append(Box(x - 38 + 9.6 * i, 154, 8.4, 16, kind=kind, solid=solid))
-    parts += [Label(0, 30, "spines", "start"), Label(0, 138, "leaves", "start"), Label(0, 162, "GPUs", "start")]
+    parts += [Label(0, 34, "spines", "start"), Label(0, 138, "leaves", "start"), Label(0, 162, "GPUs", "start")]
     parts.append(Label(left, 8, "flows on the fullest cable of each", "start"))
     parts += legend(
         2,

@@ -186,22 +186,23 @@ def roles(held: Sequence[Role], capacity: float) -> Scene:
     most = max(capacity, *(sum(one.parts.values()) for one in held))
     unit, row, high = 396 / most, 58.0, 26.0
     parts: list[Part] = []
-    said, named = [], set()
+    said, named, edge = [], set(), 2 + capacity * unit
     for i, one in enumerate(held):
         y, x, total = i * row, 2.0, sum(one.parts.values())
         parts.append(Label(0, y + 8, f"{one.name}: {fmt(total, 'B')}", "start", strong=True))
-        parts.append(Box(2, y + 20, capacity * unit, high, kind="waste" if total > capacity else "ink"))
         for kind, size in one.parts.items():
             if size * unit >= 0.5:
                 room = size * unit > breadth(kind) + 6
                 named |= {kind} if room else set()
                 parts.append(Box(x, y + 20, size * unit, high, kind if room else "", _KINDS[kind], solid=True))
             x += size * unit
+        if edge - x > 1:
+            parts.append(Box(x, y + 20, edge - x, high))  # what is free
         listed = ", ".join(f"{kind} {fmt(size, 'B')}" for kind, size in one.parts.items())
         said.append(f"{one.name} keeps {fmt(total, 'B')}: {listed}")
     low = row * len(held)
-    edge = 2 + capacity * unit
-    parts.insert(0, Arrow(edge, 14, edge, low - 6, kind="ink", heads=0))  # below the names that it would strike through
+    parts.append(Label(edge, 8, fmt(capacity, "B"), "end"))
+    parts.insert(0, Arrow(edge, 16, edge, low - 6, kind="ink", heads=0))  # below the names that it would strike through
     shown = dict.fromkeys(kind for one in held for kind in one.parts)
     names = [name for name in shown if name not in named]  # which no mark has room for
     for start in range(0, len(names), 3):

@@ -119,6 +119,19 @@ def test_the_numbers_of_a_table_are_told_from_its_words():
     assert "stacks" not in page["body"]
 
 
+def test_numbers_of_one_unit_stand_over_one_another_and_others_begin_at_one_place():
+    def right(*told):
+        rows = "".join(f"<tr><td>so</td><td>{text}</td></tr>" for text in told)
+        table = f"<table><thead><tr><th>what</th><th>result</th></tr></thead><tbody>{rows}</tbody></table>"
+        page = {"body": table}
+        look.annotate(None, "page", "page.html", page, None)
+        return len(BeautifulSoup(page["body"], "html.parser").select("td.right"))
+
+    assert right("518 Tbit/s", "648", "19 kW") == 0
+    assert right("3.8 ms", "12 µs", "7") == 3
+    assert right("$741,000", "$1.39M", "$2B") == 3
+
+
 @pytest.mark.parametrize(
     "told",
     ["94.8% (49 to 98.7)", "$741,000 ($626,000 to $1.39M)", "973 ms (889 ms to 1.09 s)", "0.777 million (0.7 to 1)"],

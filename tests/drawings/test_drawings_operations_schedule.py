@@ -31,7 +31,7 @@ def test_jobs_cover_the_area_that_they_used(name):
     gpu = (256 - 15 * 1.6) / 128
     rows = 18 + (np.arange(128) + 0.5) * gpu + np.arange(128) // 8 * 1.6
     drawn = sum(
-        (box.width + 0.5) / 366 * np.sum((rows > box.y) & (rows < box.y + box.height))
+        (box.width + 1.6) / 366 * np.sum((rows > box.y) & (rows < box.y + box.height))
         for box in boxes(SCENES[name], FILL)
     )
     parts = run.use(0, 24 * hour)

@@ -8,7 +8,7 @@ from clusterlab.model import Layout, transformer
 from clusterlab.post_training import Lengths, Loop, iterate, weight_routes
 from clusterlab.serving import Replica
 from drawings import post_training as draw
-from explorable import Box, Label
+from explorable import Arrow, Box, Label
 
 REPLICA = Replica(transformer("Llama 3.1 8B"), machine("H100 SXM"))
 LOOP = Loop(REPLICA, 8, Layout(dp=8), Lengths(500, limit=2000), 64, 16)
@@ -31,11 +31,13 @@ SCENES |= {"circle": lambda: draw.circle(LOOP, iterate(LOOP), 16e9), "roles": la
 
 def test_roles_are_drawn_to_one_scale():
     boxes = [part for part in draw.roles(ROLES, 80e9).parts if isinstance(part, Box) and part.height == 26]
-    frames = [box for box in boxes if not box.solid]
-    assert [frame.kind for frame in frames] == ["ink", "ink", "waste"]
-    filled = [box.width / frames[0].width * 80e9 for box in boxes if box.solid]
+    free = [box for box in boxes if not box.solid]
+    assert [box.kind for box in free] == ["ink", "ink"]  # both at once leave nothing free
+    (line,) = (part for part in draw.roles(ROLES, 80e9).parts if isinstance(part, Arrow))
+    filled = [box.width / (line.x0 - 2) * 80e9 for box in boxes if box.solid]
     sizes = [size for role in ROLES for size in role.parts.values()]
     np.testing.assert_allclose(filled, sizes)
+    np.testing.assert_allclose([box.x + box.width for box in free], line.x0)
 
 
 def test_attempts_are_as_long_as_their_tokens_and_all_end_with_the_longest():
@@ -50,7 +52,7 @@ def test_a_part_is_named_on_itself_where_it_has_room():
     on_marks = {part.text for part in parts if isinstance(part, Box) and part.solid} - {""}
     beside = {part.text for part in parts if isinstance(part, Label) and not part.strong}
     assert on_marks == {"weights", "caches"}
-    assert beside == {"gradients", "optimizer", "activations"}  # nowhere wide enough
+    assert beside == {"80 GB", "gradients", "optimizer", "activations"}  # nowhere wide enough
 
 
 @pytest.mark.parametrize("route", draw.ROUTES)

@@ -589,7 +589,35 @@ def test_a_linear_axis_has_at_least_two_ticks_and_no_two_alike(low, width):
 
 def test_ticks_of_a_log_axis_of_time_are_round_on_the_clock():
     labels = tick_labels(Axis("Timeout", "s", log=True, limits=(20, 3600)))
-    assert labels == ["20 s", "60 s", "2 min", "5 min", "10 min", "20 min", "60 min"]
+    assert labels == ["20 s", "1 min", "2 min", "5 min", "10 min", "20 min", "1 h"]
+    labels = tick_labels(Axis("From check to check", "s", log=True, limits=(600, 4 * 86_400)))
+    assert labels == ["10 min", "1 h", "10 h", "1 d"]
+
+
+@given(st.floats(-3, 9).map(lambda e: 10**e))
+@settings(deadline=None)
+def test_times_on_a_linear_axis_have_one_unit(high):
+    """0 min, 1 min, 2 min, and not 100 s and then 3.33 min."""
+    labels = tick_labels(Axis("Time", "s", limits=(0, high)))
+    assert 3 <= len(labels) <= 8
+    assert len({label.split()[1] for label in labels}) == 1
+    assert all(len(label.split()[0].replace(".", "")) <= 4 for label in labels)
+
+
+@given(st.floats(-6, 6), st.floats(1, 9))
+@settings(deadline=None)
+def test_times_on_a_log_axis_are_round_in_their_units(start, decades):
+    axis = Axis("Time", "s", log=True, limits=(10**start, 10 ** (start + decades)))
+    assert all(re.match(r"[125]0*(,000)* ", label) for label in tick_labels(axis))
+
+
+def test_labels_of_ticks_that_stand_far_apart_all_stay_on_a_telephone():
+    def below(axis):
+        html = draw(Picture(rules={"now": 1.0}), axis, None)._html
+        return re.findall(r'class="([^"]*)" style="left:', re.search(r'class="cl-below".*?</div>', html).group())
+
+    assert below(Axis("Mean", "%", limits=(-0.045, 0.095))) == ["", ""]
+    assert "cl-minor" in below(Axis("Mean", limits=(0, 10)))[1]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
     parts = {name: float(rate) for name, rate in (system.writes if writes else system.reads).items()}
     through = float(system.write if writes else system.read)
     narrow = min(parts, key=lambda name: parts[name])
-    top, high, right = 40.0, 104.0, 312.0
+    top, high, right = 40.0, 104.0, 294.0
     scale, middle = high / max(parts.values()), top + high / 2
     step = right / len(parts)
     drawn: list[Part] = []
@@ -88,9 +88,9 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
         drawn.append(Box(i * step + 1, middle - width / 2, step - 2, width, kind=kind, solid=name == narrow))
         drawn.append(Label((i + 0.5) * step, 14, f"{_NAMES[name]}\n{fmt(rate, 'B/s')}", strong=name == narrow))
     width = through * scale
-    drawn.append(Arrow(right + 4, middle, right + 30, middle, kind="compute"))
-    drawn.append(Label(400, middle - 26, fmt(through, "B/s"), "end", strong=True))
-    drawn.append(Label(400, middle + 26, "written" if writes else "read", "end"))
+    drawn.append(Arrow(right + 4, middle, right + 28, middle, kind="compute"))
+    drawn.append(Label(right + 34, middle - 8, fmt(through, "B/s"), "start", strong=True))
+    drawn.append(Label(right + 34, middle + 8, "written" if writes else "read", "start"))
     said = ", ".join(f"{_NAMES[name]} {fmt(rate, 'B/s')}" for name, rate in parts.items())
     does = "writes" if writes else "reads"
     alt = f"It {does} {fmt(through, 'B/s')}: {said}. Narrowest: {_NAMES[narrow]}."
@@ -120,11 +120,11 @@ def burst(wants: Mapping[str, float], gets: Mapping[str, float], capacity: float
     top, inside, left, right, gap, least = 6.0, 96.0, 128.0, 284.0, 22.0, 36.0
     scale, most = (inside / capacity, 1.2 * inside)  # a wider wish is cut off: its number says how wide it is
     rooms = [max(min(wanted * scale, most), least) for wanted in wants.values()]
-    height = top + len(wants) * most + gap * (len(wants) - 1) + 24
-    at = top + (height - 24 - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
-    into = top + (height - 24 - top - inside) / 2
+    height = top + len(wants) * most + gap * (len(wants) - 1)
+    at = top + (height - top - sum(rooms) - gap * (len(rooms) - 1)) / 2
+    into = top + (height - top - inside) / 2
     drawn: list[Part] = [Box(right, into, 12, inside, kind="wire", solid=True)]
-    drawn.append(Label(400, height - 10, f"file system: {fmt(capacity, 'B/s')}", "end", strong=True))
+    drawn.append(Label(right, into - 38, f"file system\n{fmt(capacity, 'B/s')}", "start", strong=True))
     said_at = into - least
     for (name, wanted), room in zip(wants.items(), rooms, strict=True):
         given = gets[name]
@@ -260,8 +260,8 @@ _GAP = 1.6  # units between nodes
 
 
 def _kind(gpus: int, node_size: int) -> str:
-    """Colour of a job by its size: part of a node, one node, more."""
-    return "forward" if gpus < node_size else "compute" if gpus == node_size else "backward"
+    """Colour of a job by its size: at most one node, or more."""
+    return "forward" if gpus <= node_size else "backward"
 
 
 def _lanes(schedule: Schedule) -> list[list[int]]:
@@ -368,7 +368,9 @@ class _Frame:
         if wide <= 0.3:
             return []
         shown = text if high > 15 and breadth(text) < wide - 3 else ""
-        return [Box(a, self.y(first), max(wide - 0.5, 0.3), max(high - 0.3, 0.3), shown, kind, solid)]
+        # A box's edge is 1.2 wide: between two of one colour the ground is to be seen.
+        apart = 0.5 if kind == "waste" else _GAP
+        return [Box(a, self.y(first), max(wide - apart, 0.3), max(high - 0.3, 0.3), shown, kind, solid)]
 
 
 def _free_boxes(frame: _Frame) -> list[Part]:
@@ -390,9 +392,10 @@ def _job_boxes(frame: _Frame, stay: Attempt, rows: list[int]) -> list[Part]:
     parts: list[Part] = []
     runs = _runs(rows)
     tallest = max(runs, key=lambda run: run[1] - run[0])
-    kind, begin = _kind(stay.gpus, frame.schedule.cluster.node_size), stay.begin + stay.restart
+    node, begin = frame.schedule.cluster.node_size, stay.begin + stay.restart
+    kind, solid = _kind(stay.gpus, node), stay.gpus >= node
     for run in runs:
-        parts += frame.box((begin, stay.finish), run, kind, fmt(stay.gpus) if run == tallest else "")
+        parts += frame.box((begin, stay.finish), run, kind, fmt(stay.gpus) if run == tallest else "", solid)
         if stay.restart:
             parts += frame.box((stay.begin, begin), run, "lost")
     return parts
@@ -417,7 +420,7 @@ def _axes(frame: _Frame) -> list[Part]:
 def _legend_below(schedule: Schedule) -> list[Part]:
     """What the colours of jobs mean, and those of free GPUs."""
     node = schedule.cluster.node_size
-    sizes = [(f"under {node} GPUs", "forward", True), (f"{node} GPUs", "compute", True), ("more", "backward", True)]
+    sizes = [(f"under {node} GPUs", "forward", False), (f"{node} GPUs", "forward", True), ("more", "backward", True)]
     sizes += [("restart", "lost", True)] * any(stay.restart for stay in schedule.attempts)
     free = [("free, job waits for more", "waste", False), ("free, in wrong places", "waste", True)]
     return [*legend(_LEFT, _TOP + _HIGH + 38, sizes), *legend(_LEFT, _TOP + _HIGH + 60, free, gap=4)]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from clusterlab.units import fmt, ladder
+from clusterlab.units import day, fmt, hour, ladder, minute, ms, ns, us, year
 
 from ._picture import Axis
 
@@ -70,18 +70,41 @@ class Scale:
         return 1000 * (self.first + self.span * float(code) / STEPS - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[Tick]:
-        if self.axis.log:
-            values = _powers(10**self.low, 10**self.high, self.axis.unit)
+        times: list[str] = []
+        if self.axis.unit == "s":
+            values, times = self._times()
+        elif self.axis.log:
+            values = _powers(10**self.low, 10**self.high)
         else:
             values = _round_numbers(self.low, self.high)
         # Digits enough to tell neighbours apart: 2,016 and 2,018 need four.
         near = min(b - a for a, b in itertools.pairwise(values))
         digits = 3 if self.axis.log else self._digits(near)
         warped = self._warp(np.asarray(values, dtype=float))
+        texts = [_tick_text(v, self.axis.unit, digits) for v in values]
+        if times:
+            texts = [f"{fmt(v / _CLOCK[name][0], digits=digits)} {name}" for v, name in zip(values, times, strict=True)]
+        warped = self._warp(np.asarray(values, dtype=float))
         return [
-            Tick(at=float(100 * (w - self.low) / (self.high - self.low)), text=_tick_text(v, self.axis.unit, digits))
-            for w, v in zip(warped, values, strict=True)
+            Tick(at=float(100 * (w - self.low) / (self.high - self.low)), text=text)
+            for w, text in zip(warped, texts, strict=True)
         ]
+
+    def _times(self) -> tuple[list[float], list[str]]:
+        """Times, and the unit that each is round in; on a linear axis all have one."""
+        if self.axis.log:
+            values = _clock(10**self.low, 10**self.high)
+            if len(values) > 1:
+                longest = 1.0 if 10**self.high <= 2 * minute else math.inf
+                return values, [_unit(min(v * (1 + 1e-9), longest)) for v in values]
+            low, high = 10**self.low, 10**self.high
+        else:
+            low, high = self.low, self.high
+        most = max(abs(low), abs(high))
+        unit = _unit(most / 3 if most > 3 * minute else min(most, 1.0))
+        size, steps = _CLOCK[unit]
+        values = [size * v for v in _round_numbers(low / size, high / size, steps)]
+        return values, [unit] * len(values)
 
     def _digits(self, step: float) -> int:
         """Significant digits that tell values a ``step`` apart, at least three."""
@@ -107,37 +130,66 @@ def _nice(step: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= step * (1 - 1e-9))
 
 
-def _round_numbers(low: float, high: float) -> list[float]:
-    """About five round numbers between two limits."""
-    step = _nice((high - low) / 5)
+def _round_numbers(low: float, high: float, steps: tuple[float, ...] = ()) -> list[float]:
+    """About five round numbers between two limits; ``steps`` are round where they are long enough, not only short."""
+    step = (high - low) / 5
+    step = next((m for m in steps if m / 2 < step <= m * (1 + 1e-9)), None) or _nice(step)
     return [i * step for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
 
 
-# A minute is round, 100 seconds are not.
-_CLOCK = tuple(m * each for each in (1, 60) for m in (1, 2, 5, 10, 20)) + tuple(3600 * m for m in (1, 2, 5, 10))
-
-
-def _powers(low: float, high: float, unit: str = "") -> list[float]:
-    """Powers of ten between two limits; 1, 2 and 5 times them, or round numbers, where there are too few.
-
-    Seconds up to hours are round on the clock.
-    """
-
-    def inside(values: Iterable[float]) -> list[float]:
-        return [v for v in values if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
-
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten between two limits; 1, 2 and 5 times them, or round numbers, where there are too few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    if len(decades := inside(10.0**p for p in powers[:: max(1, len(powers) // 7)])) > 2:
+    if len(decades := _inside((10.0**p for p in powers[:: max(1, len(powers) // 7)]), low, high)) > 2:
         return decades
-    if unit == "s" and low >= 1 and 60 < high <= 20 * 3600 and len(clock := inside(_CLOCK)) > 1:
-        return clock
-    finer = inside(m * 10.0**p for p in powers for m in (1, 2, 5))
+    finer = _inside((m * 10.0**p for p in powers for m in (1, 2, 5)), low, high)
     return finer if len(finer) > 1 else _round_numbers(low, high)
+
+
+def _inside(values: Iterable[float], low: float, high: float) -> list[float]:
+    return [v for v in values if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+
+
+# Units of time: seconds, and the steps that are round in them. A minute is round, 100 seconds are not.
+_CLOCK = {
+    "ns": (ns, ()),
+    "µs": (us, ()),
+    "ms": (ms, ()),
+    "s": (1.0, ()),
+    "min": (minute, (0.5, 1, 2, 5, 10, 20, 30, 60)),
+    "h": (hour, (0.5, 1, 2, 3, 6, 12, 24)),
+    "d": (day, ()),
+    "yr": (year, ()),
+}
+
+
+def _unit(seconds: float) -> str:
+    """The largest unit of time that is no longer than this."""
+    return next((name for name, (size, _) in reversed(_CLOCK.items()) if size <= seconds), "ns")
+
+
+def _clock(low: float, high: float) -> list[float]:
+    """Round times between two limits: 10 s, 1 min, 10 min, 1 h; where these are few, 1, 2 and 5 of each as well."""
+    if high <= 2 * minute:
+        return _powers(low, high)
+    sizes = itertools.pairwise((1.0, minute, hour, day, year, math.inf))
+    start = min(0, math.floor(math.log10(low)))
+    tens = [(10.0**p * size, more) for size, more in sizes for p in range(start if size == 1 else 0, 15)]
+    room = (high / low) ** (1 / 12)  # a label's
+    values: list[float] = []
+    for each in ((1,), (1, 2, 5)):
+        values = []
+        for value in _inside((m * ten for ten, more in tens for m in each if m * ten < more / 2), low, high):
+            if not values or value > values[-1] * room:
+                values.append(value)
+        if len(values) > 3:
+            break
+    return values
 
 
 def _tick_text(value: float, unit: str, digits: int) -> str:
     """What a tick says: the number and its prefix; the axis title carries the unit."""
-    if unit in ("s", "%", "$"):
+    if unit in ("%", "$"):
         return fmt(value, unit, digits)
     (_, size, _), *more = ladder(unit)
     if size != 1 and not more:  # a scaled unit, such as GB/s: its numbers need no prefix

@@ -7,6 +7,7 @@ same way.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from ._table import Table
 _NARROW, _WIDE = (290.0, 190.0), (620.0, 270.0)
 _LETTER, _LINE, _GAP = 7.4, 17.0, 4.0
 _TRIES = 24  # places along a curve
+_NEAR = 250  # thousandths of the picture between two rules
 _TAG = 13.0  # pixels of the letters of a point's label
 _SIDES = [(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (-1, 1), (1, -1), (-1, -1)]  # of a point: to the right, up
 _FAR = (1.0, 2.4, 5.0)  # how far from it, where it is crowded
@@ -187,6 +189,26 @@ def _away(curve: np.ndarray, box: _Box) -> float:
     return float(max(there.min() - box.top, box.bottom - there.max())) if there.size else 200.0
 
 
+def rule_stands(rules: Sequence[tuple[str, float]]) -> list[tuple[bool, int]]:
+    """Whether the label of each rule stands to its left, and in which row.
+
+    It stands towards the middle, or away from a rule that is near. Labels that are together no longer than that have
+    one row, for they never meet.
+
+    Examples
+    --------
+    >>> rule_stands([("now", 600.0), ("places", 660.0)]), rule_stands([("from", 300.0), ("to", 600.0)])
+    ([(True, 0), (False, 1)], [(False, 0), (True, 0)])
+    """
+    level = sum(_LETTER * len(label) + 6 for label, _ in rules) * 1000 / _NARROW[0] <= _NEAR
+    found = []
+    for i, (_, x) in enumerate(rules):
+        near = next((other - x for _, other in rules if 0 < abs(other - x) < _NEAR), 0.0)
+        border = 500 if not near else _NEAR if near > 0 else 1000 - _NEAR
+        found.append((x > border, 0 if level else i))
+    return found
+
+
 def _taken(table: Table, start: int, size: tuple[float, float]) -> list[_Box]:
     """Room that points, their labels, marks and rules take in the picture of a row."""
     assert table.x is not None
@@ -199,10 +221,11 @@ def _taken(table: Table, start: int, size: tuple[float, float]) -> list[_Box]:
         x, y = table.x.place(next(codes)), table.y.place(next(codes))
         taken.append(side.box(x, y, label, size))
         taken.append(_Box(x - 9 * wide, x + 9 * wide, y - tall / 2, y + tall / 2))
-    for i, label in enumerate(first.rules):
-        x, text = table.x.place(next(codes)), wide * (_LETTER * len(label) + 6)
+    rules = [(label, table.x.place(next(codes))) for label in first.rules]
+    for (label, x), (left, row) in zip(rules, rule_stands(rules), strict=True):
+        text = wide * (_LETTER * len(label) + 6)
         taken.append(_Box(x - 2 * wide, x + 2 * wide, 0, 1000))
-        taken.append(_Box(x - text * (x > 500), x + text * (x <= 500), 1000 - 1.2 * (i + 1) * tall, 1000))
+        taken.append(_Box(x - text * left, x + text * (not left), 1000 - 1.2 * (row + 1) * tall, 1000))
     for count in content.mark_slots.values():
         for _ in range(count):
             x, y, _name = table.x.place(next(codes)), table.y.place(next(codes)), next(codes)

@@ -11,7 +11,7 @@ from .._widget import escape, together
 from ..scene import TEXT
 from ._axes import NONE, Scale
 from ._bars import BAR, LANES, NARROW, PITCH, WIDE, Bar, Lanes, Stand, named_by_lane, width
-from ._labels import Place, sides
+from ._labels import Place, rule_stands, sides
 from ._table import Table
 
 
@@ -33,6 +33,7 @@ class Span(NamedTuple):
 
 
 EM = 16.0  # pixels of a figure's letters
+ROOMY = 22.0  # percent of a narrow picture, enough for the label of a tick
 LEAST = 0.5  # pixels of a bar that is there
 
 
@@ -159,18 +160,13 @@ class Figure:
             for span in spans
             if self.phrases[span.text].text
         ]
-        for i, (label, code) in enumerate(zip(self.first.rules, self.rules, strict=True)):
-            there = self._rule_is_there(code)
-            tags.append(
-                _tag(
-                    "cl-top" + self._answer(label),
-                    self.x.place(code),
-                    1000,
-                    label,
-                    there,
-                    f"margin-bottom:{-i * 1.35:.2f}em",
-                )
-            )
+        rules = zip(self.first.rules, self.rules, strict=True)
+        there = {label: self.x.place(code) for label, code in rules if self._rule_is_there(code)}
+        stands = dict(zip(there, rule_stands(list(there.items())), strict=True))
+        for label, code in zip(self.first.rules, self.rules, strict=True):
+            left, row = stands.get(label, (False, 0))
+            kind, place = "cl-top" + self._answer(label), self.x.place(code)
+            tags.append(_tag(kind, place, 1000, label, label in there, f"margin-bottom:{-row * 1.35:.2f}em", left=left))
         for label, (x, y), side in zip(self.first.points, self.points, self.sides, strict=True):
             there, how = bool(self._spot(x, y)), f"transform:{side.transform}"
             tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there, how))
@@ -309,10 +305,11 @@ class Figure:
         return next((f' data-kind="{i}"' for i, kind in enumerate(self.spans) if named_by_lane(lane, kind)), "")
 
     def _below(self) -> str:
-        """Labels of the x axis; a narrow picture shows every second one."""
-        spans = []
-        for i, tick in enumerate(self.x.ticks()):
-            classes = " ".join(["cl-minor"] * (i % 2) + ["cl-end"] * (tick.at > 98))
+        """Labels of the x axis; a narrow picture shows every second one, but where they stand far apart."""
+        ticks, spans = self.x.ticks(), []
+        close = min((b.at - a.at for a, b in itertools.pairwise(ticks)), default=100.0) < ROOMY
+        for i, tick in enumerate(ticks):
+            classes = " ".join(["cl-minor"] * (close and i % 2) + ["cl-end"] * (tick.at > 98))
             spans.append(f'<span class="{classes}" style="left:{tick.at:.2f}%">{escape(tick.text)}</span>')
         return f'<div class="cl-below" aria-hidden="true">{"".join(spans)}</div>'
 
@@ -341,8 +338,8 @@ def _path(classes: str, d: str) -> str:
     return f'<path class="{classes}" d="{d}"/>'
 
 
-def _tag(kind: str, x: float, y: float, label: str, there: bool, style: str = "") -> str:
-    """A label in the picture, to the left of its mark in the right half."""
-    classes = f"cl-tag {kind}{' cl-left-of' if x > 500 else ''}"
+def _tag(kind: str, x: float, y: float, label: str, there: bool, style: str = "", *, left: bool | None = None) -> str:
+    """A label in the picture, to the left of its mark in the right half or where that is said."""
+    classes = f"cl-tag {kind}{' cl-left-of' if (x > 500 if left is None else left) else ''}"
     place = f"left:{x / 10:.2f}%;bottom:{y / 10:.2f}%;{style}"
     return f'<span class="{classes}" style="{place}"{"" if there else " hidden"}>{escape(label)}</span>'

@@ -309,7 +309,12 @@ function render({ model, el }) {
       const across = code(mix, next++), px = place(x, across), there = across !== NONE && inside(px);
       path.setAttribute("d", there ? `M${at(px)} 0V1000` : "");
       move(ruleTags[i], px, 1000, there);
+      ruleTags[i].px = there ? px : NaN;
     });
+    for (const tag of ruleTags) { // see _labels.py
+      const d = ruleTags.map((one) => one.px - tag.px).find((d) => d && d * d < 250 ** 2);
+      if (d) tag.classList.toggle("cl-left-of", tag.px > (d > 0 ? 250 : 750));
+    }
     const chosenMark = marks[cursor]?.id, met = {};
     marks = [];
     spec.marks.forEach(([, count], i) => {
@@ -386,7 +391,7 @@ function render({ model, el }) {
       taken.push(box(tag.side), [px - 9 * across, px + 9 * across, y - 9 * up, y + 9 * up]);
     });
   }
-  // A name stands over or under all of its curve that is along it; it stays while its place is free: see _labels.py.
+  // A name stands over or under its curve while there is room: _labels.py.
   let named = null;
   function nameCurves(ups) {
     named = ups;
@@ -394,12 +399,10 @@ function render({ model, el }) {
     if (!(tags.length || dots.length) || !area.clientWidth) return;
     const xs = grid.map((g) => place(x, g)), lines = ups.map((up) => up.map((h) => h === NONE ? NaN : place(y, h)));
     const across = 1000 / area.clientWidth, up = 1000 / area.clientHeight, gap = 4 * up, taken = [];
-    const sheer = rules.map((path) => /[\d.]+/.exec(path.getAttribute("d"))?.[0]).map(Number);
-    sheer.forEach((px, i) => {
-      const label = ruleTags[i], w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of") ? w : 0;
-      if (px >= 0) taken.push([px - left, px + w - left, 1000 - up * label.offsetHeight * (1 + i), 1000]);
+    ruleTags.forEach((label, i) => {
+      const { px } = label, w = across * (label.offsetWidth + 6), left = label.classList.contains("cl-left-of") ? w : 0;
+      if (px >= 0) taken.push([px - left, px + w - left, 1000 - up * label.offsetHeight * (1 + i), 1000], [px - 2 * across, px + 2 * across, 0, 1000]);
     });
-    for (const px of sheer) if (px >= 0) taken.push([px - 2 * across, px + 2 * across, 0, 1000]);
     namePoints(lines, xs, across, up, taken);
     for (const { px, py } of marks) taken.push([px - 4 * across, px + 4 * across, py - gap, py + gap]);
     for (const tag of tags) {
@@ -440,16 +443,14 @@ function render({ model, el }) {
     const lanes = spec.lanes.length, row = 1.107 * parseFloat(getComputedStyle(figure).fontSize), wide = area.clientWidth, pitch = area.clientHeight / lanes, top = 0.2 * pitch;
     const taken = [], rest = [];
     let over = 0, most = 0;
-    rules.forEach((path, i) => {
-      const found = /[\d.]+/.exec(path.getAttribute("d"));
-      if (!found) return;
-      const x = found[0] * wide / 1000, long = ruleTags[i].offsetWidth + 4;
-      taken.push([x - 2, x + 2, 0, 1e4], x > wide / 2 ? [x - long, x, -row, 0] : [x, x + long, -row, 0]);
+    for (const tag of ruleTags) {
+      if (tag.hidden) continue;
+      const x = tag.px * wide / 1000, long = tag.offsetWidth + 4, left = tag.classList.contains("cl-left-of") ? long : 0;
+      taken.push([x - 2, x + 2, 0, 1e4], [x - left, x + long - left, -row, 0]);
       over = row + top;
-    });
+    }
     function stand(tag, way, lane, x, up = 0) {
-      tag.classList.remove("cl-in", "cl-start", "cl-end", "cl-side", "cl-key");
-      tag.classList.add("cl-" + way);
+      for (const one of ["in", "start", "end", "side", "key"]) tag.classList.toggle("cl-" + one, one === way);
       tag.style.left = 100 * x / wide + "%";
       tag.style.bottom = 100 - 100 * (lane + (way === "in" || way === "side" ? 0.5 : 0.2)) / lanes + "%";
       tag.style.setProperty("--cl-up", up + "px");
@@ -495,8 +496,7 @@ function render({ model, el }) {
     tag.classList.toggle("cl-left-of", px > 500);
   }
 
-  // The cursor names one mark or, where there are none, reads the curves at one x: by pointer, or by arrow keys on the
-  // focused picture.
+  // The cursor names one mark or, where there are none, reads the curves at one x, by pointer or arrow keys.
   let cursor = null;
   const stops = () => scatter.length ? marks.length : grid.length;
   const keys = curves.map((_, i) => all(`[data-curve="${i}"]`)), foot = figure.querySelector(".cl-foot"), here = make("b", { class: "cl-here" });
