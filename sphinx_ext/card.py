@@ -53,9 +53,7 @@ def titles(texts: Iterable[str]) -> list[str]:
     """
     heads = [found[1] if (found := re.search(r"^# (.*)$", text, re.MULTILINE)) else "" for text in texts]
     short = [head.partition(":")[0] for head in heads]
-    return [
-        head.partition(",")[0] if short.count(one) > 1 else one for head, one in zip(heads, short, strict=True)
-    ]
+    return [head.partition(",")[0] if short.count(one) > 1 else one for head, one in zip(heads, short, strict=True)]
 
 
 class Rules(SphinxDirective):

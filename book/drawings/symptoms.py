@@ -238,8 +238,8 @@ def sizes(levers: Levers, rows: int) -> Scene:
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
         kind = "grey" if untested else "compute"
         parts.append(Label(4, y + 8, re.sub("[*`]", "", one.lever), "start"))
-        for times in ticks:  # beside the band alone, for a line from top to bottom would run through the words
-            parts.append(Arrow(at(times), y + 16, at(times), y + 30, kind="grey", heads=0, faint=True))
+        # Lines beside the band alone, for from top to bottom they would run through the words.
+        parts += [Arrow(at(times), y + 16, at(times), y + 30, kind="grey", heads=0, faint=True) for times in ticks]
         left, right = at(low), at(high)
         if right - left > 1:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))

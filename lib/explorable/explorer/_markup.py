@@ -246,7 +246,10 @@ class Figure:
         return "".join(d)
 
     def _spot(self, x: int, y: int) -> str:
-        """A stroke so short that only its cap shows (with no length at all, none on paper); nothing where the place is not there or out of the picture."""
+        """A stroke so short that only its cap shows; nothing where the place is not there or out of the picture.
+
+        With no length at all a square cap doesn't show on paper.
+        """
         px, py = self.x.place(x), self.y.place(y)
         there = NONE not in (x, y) and 0 <= px <= 1000 and 0 <= py <= 1000
         return f"M{px:.1f} {1000 - py:.1f}h.1" if there else ""
