@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from docutils import nodes
@@ -15,8 +16,8 @@ from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 BOX = re.compile(r"^:::+\{admonition\} Rules?\b[^\n]*\n(.*?)^:::+$", re.MULTILINE | re.DOTALL)
-# A full stop ends a sentence where a space or the end follows, and none stands inside a formula.
-SENTENCE = re.compile(r"(?:\$[^$]*\$|[^.$]|\.(?=\S))*\.?")
+# A full stop ends a sentence where a space or the end follows, and none stands inside a formula; \$ is a price.
+SENTENCE = re.compile(r"(?:\\.|\$[^$]*\$|[^.$\\]|\.(?=\S))*\.?")
 LINE = 112  # characters that a rule has on the card, if its first sentence isn't longer
 
 
@@ -44,10 +45,15 @@ def rules(text: str) -> list[str]:
     return found
 
 
-def title_of(text: str) -> str:
-    """Return the heading of a page, up to its colon."""
-    found = re.search(r"^# (.*)$", text, re.MULTILINE)
-    return found[1].partition(":")[0] if found else ""
+def titles(texts: Iterable[str]) -> list[str]:
+    """Return the heading of each page up to its colon, and on to a comma if others begin alike.
+
+    >>> titles(["# Serving: one replica, at work", "# Serving: a rack", "# The queue: who gets the GPUs, and when"])
+    ['Serving: one replica', 'Serving: a rack', 'The queue']
+    """
+    heads = [found[1] if (found := re.search(r"^# (.*)$", text, re.MULTILINE)) else "" for text in texts]
+    short = [head.partition(":")[0] for head in heads]
+    return [head.partition(",")[0] if short.count(one) > 1 else one for head, one in zip(heads, short, strict=True)]
 
 
 class Rules(SphinxDirective):
@@ -55,16 +61,19 @@ class Rules(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return a paragraph for each chapter that has rules."""
-        lines: list[str] = []
+        texts: dict[Path, str] = {}
         for name in self.config.external_site_map:  # in the order of the table of contents
             path = Path(self.env.doc2path(name))
             if path.suffix != ".ipynb" or not path.exists():
                 continue
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
             text = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-            if said := rules(text):
+            if rules(text):
                 self.env.note_dependency(str(path))
-                lines += [f"**[{title_of(text)}]({path.name})**", "", *(f"- {one}" for one in said), ""]
+                texts[path] = text
+        lines: list[str] = []
+        for (path, text), title in zip(texts.items(), titles(texts.values()), strict=True):
+            lines += [f"**[{title}]({path.name})**", "", *(f"- {one}" for one in rules(text)), ""]
         box = nodes.container(classes=["rules"])
         self.state.nested_parse(StringList(lines, self.env.docname), 0, box)
         return [box]

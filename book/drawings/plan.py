@@ -134,7 +134,8 @@ def tornado(made: Plan, *, of: str = "cost", most: int = 8) -> Scene:
             said.append(f"by {less} to {more} with {words(one.name)}")
     step = next(step for step in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, math.inf) if (high - low) / step <= 4)
     for tick in (k * step for k in range(1, 5) if k * step <= high):
-        parts.append(Arrow(zero + tick * scale, 0, zero + tick * scale, bottom + 4, kind="grey", heads=0, faint=True))
-        parts.append(Label(zero + tick * scale, bottom + 12, f"{tick:+.0%}"))
+        x = zero + tick * scale  # a mark at the foot, for a line from the top would run through bars and numbers
+        parts.append(Arrow(x, bottom, x, bottom + 4, kind="grey", heads=0))
+        parts.append(Label(x, bottom + 12, f"{tick:+.0%}"))
     parts.append(Label(zero, bottom + 12, fmt(made.central[of == "cost"], "$" if of == "cost" else "s")))
     return Scene(400, bottom + 22, parts, alt=f"The {of} moves {'; '.join(said)}.")

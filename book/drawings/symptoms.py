@@ -234,11 +234,12 @@ def sizes(levers: Levers, rows: int) -> Scene:
     for times in ticks:
         said = f"{times} times" if times == ticks[-1] else f"{times}"
         parts.append(Label(min(at(times), 399 - breadth(said) / 2), 8, said))
-        parts.append(Arrow(at(times), 17, at(times), tall, kind="grey", heads=0, faint=True))
     for i, one in enumerate(levers.rows):
         y, (low, high), untested = top + i * row, one.ends, one.basis == "untested"
         kind = "grey" if untested else "compute"
         parts.append(Label(4, y + 8, re.sub("[*`]", "", one.lever), "start"))
+        # Lines beside the band alone, for from top to bottom they would run through the words.
+        parts += [Arrow(at(times), y + 16, at(times), y + 30, kind="grey", heads=0, faint=True) for times in ticks]
         left, right = at(low), at(high)
         if right - left > 1:
             parts.append(Box(left, y + 18, right - left, 9, kind=kind))
@@ -290,8 +291,8 @@ def heaps(
                 below += [(said, kind)] * (not fits)
                 x += width
         for said, kind in below:
-            drawn += [Box(at, y + 44, 8, 8, kind=kind, solid=True), Label(at + 12, y + 49, said, "start")]
-            at += 22 + breadth(said)
+            drawn += [Box(at + 1, y + 44, 8, 8, kind=kind, solid=True), Label(at + 13, y + 49, said, "start")]
+            at += 28 + breadth(said)
         sizes_ = (f"{part} {fmt(one, unit, digits)}" for part, (one, _) in parts.items())
         told.append(f"{name}, {whole}: " + ", ".join(sizes_))
     return Scene(400, pitch * len(bars), drawn, alt="; ".join(told) + ".")

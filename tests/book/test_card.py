@@ -36,6 +36,7 @@ def test_every_box_is_on_the_card(site):
         (f"{'Long ' * 20}first. {'Long ' * 20}second.", f"{'Long ' * 19}Long first."),
         (":class: tip\n**Rates add.**", "Rates add."),
         ("At $M = m. n$ it holds. So there.", "At $M = m. n$ it holds. So there."),
+        (r"\$0.31 out, \$0.07 in and at most \$0.01. So.", r"\$0.31 out, \$0.07 in and at most \$0.01. So."),
     ],
 )
 def test_a_rule_is_its_first_sentence_and_what_a_line_has_room_for(box, rule):

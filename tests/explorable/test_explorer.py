@@ -694,11 +694,26 @@ def test_the_markup_draws_every_mark_once():
     counts = {"cl-curve": 2, "cl-dot": 1, "cl-rule": 3, "cl-stroke": 2, "cl-mark": 4}
     assert {name: len(re.findall(rf'class="{name}\b', page)) for name in counts} == counts
     assert re.findall(r'class="cl-mark[^"]* (cl-s\d)" d="([^"]*)"', page) == [
-        ("cl-s2", "M250.0 750.0h0"),
-        ("cl-s3", "M500.0 500.0h0M750.0 750.0h0"),
-        *[("cl-s2", "M5 5h0"), ("cl-s3", "M5 5h0")],  # the legend
+        ("cl-s2", "M250.0 750.0h.1"),
+        ("cl-s3", "M500.0 500.0h.1M750.0 750.0h.1"),
+        *[("cl-s2", "M5 5h.1"), ("cl-s3", "M5 5h.1")],  # the legend
     ]
     assert re.findall(r"</svg>([^<]+)</li>", page) == ["a", "b", "k", "l"]
+
+
+def test_a_label_far_from_its_point_on_a_telephone_stands_close_to_it_on_a_page():
+    x = np.linspace(200, 760, 57)
+    curves = {
+        name: np.where(x < 413, low + (top - low) * (x - 200) / 213, top + (1 - top) * (x - 413) / 287)
+        for name, (low, top) in {"a": (0.23, 0.8), "b": (0.41, 1.07), "c": (0.82, 1.36)}.items()
+    }
+    crowded = Picture(curves=curves, points={"cap": (450, 1.06)}, rules={"floor": 413})
+    page = draw(crowded, Axis("x", values=x, limits=(200, 760)), Axis("y", limits=(0, 1.8)))._html
+    (how,) = re.findall(r'class="cl-tag cl-at" style="[^"]*%;([^"]*)"', page)
+    assert how == "--cl-slim:translate(-50%, -3.75em);--cl-wide:translate(-50%, -0.75em)"
+    alone = draw(Picture(points={"cap": (2, 2)}))._html
+    assert "--cl-slim" not in alone
+    assert ";transform:translate(" in alone
 
 
 def test_no_two_kinds_of_marks_differ_by_colour_alone():

@@ -40,7 +40,8 @@ class Signals:
             buttons.append("</fieldset>")
         lines = "".join(_line(signal, URGENCIES, places) for signal in self.signals.values())
         listed = f'<div class="cl-list" tabindex="0" role="region" aria-label="Signals">{lines}</div>'
-        return f'<div class="cl-signals"><style>{_STYLE}{"".join(rules)}</style>{"".join(buttons)}{listed}</div>'
+        told = f"<p>{len(self.signals)} signals: the list goes on in its box. Each line opens.</p>"
+        return f'<div class="cl-signals"><style>{_STYLE}{"".join(rules)}</style>{"".join(buttons)}{listed}{told}</div>'
 
 
 _STYLE = """
@@ -48,7 +49,16 @@ _STYLE = """
 html[data-theme] .bd-content div.cell_output .text_html:has(div.cl-signals) { background: none; color: inherit; padding: 0; }
 .cl-signals legend { float: left; padding: 0; margin: 0 0.9em 0 0; font-size: 1em; width: auto; font-weight: 600; }
 .cl-signals label { white-space: nowrap; margin: 0; }
-.cl-signals .cl-list { max-height: 34rem; overflow: auto; }
+.cl-signals .cl-list {
+  --cl-page: var(--pst-color-background, Canvas); --cl-edge: color-mix(in srgb, currentColor 30%, transparent);
+  max-height: 34rem; overflow: auto; border: 1px solid var(--cl-edge); border-radius: 4px; padding-inline: 0.6em;
+  background: linear-gradient(var(--cl-page) 40%, transparent) top / 100% 2.5rem no-repeat local,
+    linear-gradient(transparent, var(--cl-page) 60%) bottom / 100% 2.5rem no-repeat local,
+    linear-gradient(var(--cl-edge), transparent) top / 100% 0.9rem no-repeat,
+    linear-gradient(transparent, var(--cl-edge)) bottom / 100% 0.9rem no-repeat;
+}
+.cl-signals .cl-list > div:first-child { border-top: 0; }
+.cl-signals p { margin: 0.3em 0 0; font-size: 0.9em; }
 .cl-signals .cl-list > div { border-top: 1px solid color-mix(in srgb, currentColor 25%, transparent); padding: 0.25em 0; }
 .cl-signals summary { cursor: pointer; overflow-wrap: anywhere; }
 .cl-signals summary b { margin-right: 0.5em; }
@@ -59,7 +69,11 @@ html[data-theme] .bd-content div.cell_output .text_html:has(div.cl-signals) { ba
 .cl-urgency-2 { --cl-u: light-dark(#1a64bd, #73b6fa); }
 .cl-urgency-3 { --cl-u: light-dark(#5b5b5b, #a4a4a4); }
 @media (max-width: 40rem) { .cl-signals summary i { float: none; margin: 0 0.4em 0 0; } }
-@media print { .cl-signals fieldset { display: none; } .cl-signals .cl-list { max-height: none; } }
+@media print {
+  .cl-signals :is(fieldset, p) { display: none; }
+  .cl-signals .cl-list { max-height: none; padding: 0; border: 0; background: none; }
+  .cl-signals summary { list-style: none; }
+}
 .cl-signals :is(dt, dd) { margin: 0; }
 .cl-signals dt { font-weight: 600; }
 """

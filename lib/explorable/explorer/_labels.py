@@ -80,6 +80,12 @@ class Side:
         return _Box(x + w * left, x + w * (left + wide), y + h * low, y + h * (low + tall))
 
 
+def sides_of_both(table: Table, start: int) -> list[tuple[Side, Side]]:
+    """The side of each point on a telephone and on a page: the same, if its label stands close to it on a telephone."""
+    both = zip(sides(table, start), sides(table, start, _WIDE), strict=True)
+    return [(slim, slim if slim.far == _FAR[0] else wide) for slim, wide in both]
+
+
 def sides(table: Table, start: int, size: tuple[float, float] = _NARROW) -> list[Side]:
     """The side of each point at which its label covers least: what a telephone has room for, all have."""
     if not (table.x and table.y):

@@ -11,7 +11,7 @@ from .._widget import escape, together
 from ..scene import TEXT
 from ._axes import NONE, Scale
 from ._bars import BAR, LANES, NARROW, PITCH, WIDE, Bar, Lanes, Stand, named_by_lane, width
-from ._labels import Place, rule_stands, sides
+from ._labels import Place, rule_stands, sides_of_both
 from ._table import Table
 
 
@@ -68,7 +68,7 @@ class Figure:
         self.curves = take(len(self.first.curves))
         self.texts = [self.phrases[number].text for number in take(len(self.first.readouts))]
         self.points = [take(2) for _ in self.first.points]
-        self.sides = sides(table, index)
+        self.sides = sides_of_both(table, index)
         self.rules = take(len(self.first.rules))
         self.marks = {kind: [Mark(*take(3)) for _ in range(n)] for kind, n in table.content.mark_slots.items()}
         self.spans = {kind: [Span(*take(4)) for _ in range(n)] for kind, n in table.content.span_slots.items()}
@@ -167,8 +167,10 @@ class Figure:
             left, row = stands.get(label, (False, 0))
             kind, place = "cl-top" + self._answer(label), self.x.place(code)
             tags.append(_tag(kind, place, 1000, label, label in there, f"margin-bottom:{-row * 1.35:.2f}em", left=left))
-        for label, (x, y), side in zip(self.first.points, self.points, self.sides, strict=True):
-            there, how = bool(self._spot(x, y)), f"transform:{side.transform}"
+        for label, (x, y), (slim, wide) in zip(self.first.points, self.points, self.sides, strict=True):
+            there, how = bool(self._spot(x, y)), f"transform:{wide.transform}"
+            if slim != wide:  # explorer.css takes one or the other, until the script has placed it
+                how = f"--cl-slim:{slim.transform};--cl-wide:{wide.transform}"
             tags.append(_tag("cl-at" + self._answer(label), self.x.place(x), self.y.place(y), label, there, how))
         return tags + [self._name_tag(i, place) for i, place in enumerate(self.places) if place]
 
@@ -240,10 +242,13 @@ class Figure:
         return "".join(d)
 
     def _spot(self, x: int, y: int) -> str:
-        """A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture."""
+        """A stroke so short that only its cap shows; nothing where the place is not there or out of the picture.
+
+        With no length at all a square cap doesn't show on paper.
+        """
         px, py = self.x.place(x), self.y.place(y)
         there = NONE not in (x, y) and 0 <= px <= 1000 and 0 <= py <= 1000
-        return f"M{px:.1f} {1000 - py:.1f}h0" if there else ""
+        return f"M{px:.1f} {1000 - py:.1f}h.1" if there else ""
 
     def _boxes(self, spans: list[Span]) -> str:
         """Spans as one SVG path of rectangles."""
@@ -321,7 +326,7 @@ class Figure:
             picture = _path(f"cl-stroke{self._edge(i)} {self._shade(i, name)}", "M0 5H30")
             when = "" if not place else ' class="cl-spare"' if place.narrow else ' class="cl-spare cl-tight"'
             lines.append(_key(30, picture, name, f' data-curve="{i}"{when}'))
-        return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h0"), kind) for i, kind in enumerate(self.marks)])
+        return "".join(lines + [_key(10, self._shape(i, kind, "M5 5h.1"), kind) for i, kind in enumerate(self.marks)])
 
 
 def _key(width: int, picture: str, name: str, more: str = "") -> str:

@@ -199,10 +199,10 @@ function render({ model, el }) {
 
   const outline = (low, high) => low && high && `M${[...low.slice(1).split(/[ML]/), ...high.slice(1).split(/[ML]/).reverse()].join("L")}Z`;
 
-  // A zero-length stroke, which shows as its cap; nothing where the place is not there or out of the picture.
+  // A stroke so short shows as its cap; nothing where the place is not there or out of the picture.
   function spot(cx, cy) {
     const px = place(x, cx), py = place(y, cy);
-    return cx !== NONE && cy !== NONE && inside(px, py) ? `M${at(px)} ${at(1000 - py)}h0` : "";
+    return cx !== NONE && cy !== NONE && inside(px, py) ? `M${at(px)} ${at(1000 - py)}h.1` : "";
   }
 
   // The scene of a row, from its words on: phrases of its pool.
