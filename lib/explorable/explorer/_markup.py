@@ -161,12 +161,14 @@ class Figure:
             if self.phrases[span.text].text
         ]
         rules = zip(self.first.rules, self.rules, strict=True)
-        there = {label: self.x.place(code) for label, code in rules if self._rule_is_there(code)}
-        stands = dict(zip(there, rule_stands(list(there.items())), strict=True))
+        standing = {label: self.x.place(code) for label, code in rules if self._rule_is_there(code)}
+        stands = dict(zip(standing, rule_stands(list(standing.items())), strict=True))
         for label, code in zip(self.first.rules, self.rules, strict=True):
             left, row = stands.get(label, (False, 0))
             kind, place = "cl-top" + self._answer(label), self.x.place(code)
-            tags.append(_tag(kind, place, 1000, label, label in there, f"margin-bottom:{-row * 1.35:.2f}em", left=left))
+            tags.append(
+                _tag(kind, place, 1000, label, label in standing, f"margin-bottom:{-row * 1.35:.2f}em", left=left)
+            )
         for label, (x, y), (slim, wide) in zip(self.first.points, self.points, self.sides, strict=True):
             there, how = bool(self._spot(x, y)), f"transform:{wide.transform}"
             if slim != wide:  # explorer.css takes one or the other, until the script has placed it
