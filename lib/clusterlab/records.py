@@ -172,7 +172,8 @@ class Explained:
         head, *body = self._rows()
         inside = "".join(line(row, "td") for row in body)
         # JupyterLab would set what stands between two dollars as a formula.
-        return f'<table class="dataframe mathjax_ignore"><thead>{line(head, "th")}</thead><tbody>{inside}</tbody></table>'
+        parts = f"<thead>{line(head, 'th')}</thead><tbody>{inside}</tbody>"
+        return f'<table class="dataframe mathjax_ignore">{parts}</table>'
 
 
 def listed(record: Explained, unit: str, heading: str, *more: str) -> Rows:

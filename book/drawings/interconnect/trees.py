@@ -120,9 +120,9 @@ def two_trees(rank: int, size: float) -> Scene:
     parts += legend(
         4, bottom, [("adds", "compute", True), ("leaf", "compute", False), (f"rank {rank} sends", "wire", True)]
     )
-    adds = ["adds in" if rank in parents(tree) else "is a leaf in" for tree in TREES]
+    does = ["adds in" if rank in parents(tree) else "is a leaf in" for tree in TREES]
     alt = (
-        f"Two trees over eight ranks. Rank {rank} {adds[0]} tree A and {adds[1]} tree B: it sends "
+        f"Two trees over eight ranks. Rank {rank} {does[0]} tree A and {does[1]} tree B: it sends "
         f"{up} times up and {down} times down, {half} each."
     )
     return Scene(400, bottom + 12, [*parts, *moves, *boxes], alt=alt)

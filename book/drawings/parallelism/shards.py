@@ -174,11 +174,11 @@ def holders(sizes: Sizes) -> Scene:
             rank = {"dp": gpu // 2, "tp": gpu % 2, None: 0}
             blocks.setdefault((rank[cut[0]], rank[cut[1]]), []).append(gpu)
         parts.append(Label(x, y + 10, written, anchor="start", strong=True))
-        for row in range(n[0]):
+        for line in range(n[0]):
             for column in range(n[1]):
                 size = wide / n[1], high / n[0]
-                there = x + column * size[0], y + 22 + row * size[1], *size
-                gpus = blocks.get((row, column), [])
+                there = x + column * size[0], y + 22 + line * size[1], *size
+                gpus = blocks.get((line, column), [])
                 kind = "activations" if gpus else "waste"
                 parts.append(Box(*there, " ".join(map(str, gpus)) or "nobody", kind, solid=0 in gpus))
         shape = sizes.tokens // n[0], sizes.width // n[1]
