@@ -54,7 +54,7 @@ def test_every_stored_number_is_on_a_page_with_its_kind_its_source_and_its_date(
             continue  # what each of the others has unless it says otherwise
         count += 1
         cells = rows.get((table, name, field))
-        written = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+        written = ("yes" if value else "no") if isinstance(value, bool) else re.sub(r" us$", " \u00b5s", str(value))
         if cells is None:
             missing.append(f"{table} {name}: {field}")
         elif cells[1].replace(",", "") != written.replace(",", "") or cells[2:4] != [kind, source["date"]]:
