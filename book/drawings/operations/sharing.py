@@ -78,7 +78,7 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
     parts = {name: float(rate) for name, rate in (system.writes if writes else system.reads).items()}
     through = float(system.write if writes else system.read)
     narrow = min(parts, key=lambda name: parts[name])
-    top, high, right = 40.0, 104.0, 310.0
+    top, high, right = 40.0, 104.0, 312.0
     scale, middle = high / max(parts.values()), top + high / 2
     step = right / len(parts)
     drawn: list[Part] = []
@@ -89,8 +89,8 @@ def pipe(system: FileSystem, *, writes: bool = False) -> Scene:
         drawn.append(Label((i + 0.5) * step, 14, f"{_NAMES[name]}\n{fmt(rate, 'B/s')}", strong=name == narrow))
     width = through * scale
     drawn.append(Arrow(right + 4, middle, right + 28, middle, kind="compute"))
-    drawn.append(Label(right + 32, middle - 8, fmt(through, "B/s"), "start", strong=True))
-    drawn.append(Label(right + 32, middle + 8, "written" if writes else "read", "start"))
+    drawn.append(Label(400, middle - 8, fmt(through, "B/s"), "end", strong=True))
+    drawn.append(Label(400, middle + 8, "written" if writes else "read", "end"))
     said = ", ".join(f"{_NAMES[name]} {fmt(rate, 'B/s')}" for name, rate in parts.items())
     does = "writes" if writes else "reads"
     alt = f"It {does} {fmt(through, 'B/s')}: {said}. Narrowest: {_NAMES[narrow]}."
