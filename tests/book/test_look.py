@@ -193,14 +193,6 @@ def test_an_output_states_its_columns():
     assert '<pre style="--columns: 7">' in page["body"]
 
 
-def test_a_legend_of_a_plot_stands_outside_its_axes():
-    notebooks = [nbformat.read(path, as_version=4) for path in (ROOT / "book").glob("*.ipynb")]
-    code = "\n".join(cell.source for one in notebooks for cell in one.cells if cell.cell_type == "code")
-    legends = re.findall(r"\blegend\(([^)]*)", code)
-    assert legends
-    assert all('loc="outside' in said for said in legends), legends
-
-
 def test_a_number_and_its_unit_stay_in_one_line():
     paragraph = nodes.paragraph(
         "", "", nodes.Text("93 % of 5.67 TB at 111 GB/s, 2 GBs, 8 bits"), nodes.literal("", "5 ms")
