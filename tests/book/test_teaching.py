@@ -184,7 +184,7 @@ MISCONCEPTIONS = {
     },
     "sharding": {
         "Eight GPUs, so an eighth": "Sixteen GPUs on one NVLink network",
-        "A bigger batch hides every exchange": "Neither a gather of weights nor a sum",
+        "A bigger batch hides every exchange": "On your cluster a gather of weights takes",
         "A pending sum can wait": "X is cut along D, and W1",
     },
     "parallelism": {
