@@ -15,7 +15,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -24,6 +24,7 @@ from docutils.statemachine import StringList
 from sphinx.ext import napoleon
 from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.inspect import object_description
 from sphinx.util.nodes import nested_parse_with_titles
 from sphinx_codeautolink.extension.directive import PrefaceMarker
 
@@ -93,8 +94,12 @@ def set_sections(app, what, name, obj, options, lines):
 
 
 def show_factories(app, what, name, obj, options, signature, returns):
-    """Write the default of a field that a factory makes as dots, for Sphinx cannot read ``<factory>``."""
-    return (signature or "").replace("<factory>", "...") or None, returns
+    """Write the default of a field as dots: of one that a factory makes, which Sphinx can't read, and of a record."""
+    signature = (signature or "").replace("<factory>", "...")
+    for field in fields(obj) if what == "class" and is_dataclass(obj) else ():
+        if is_dataclass(field.default):  # of a screen's length, if it holds others
+            signature = signature.replace(object_description(field.default), "...")
+    return signature or None, returns
 
 
 def skip(app, what, name, obj, skipped, options):
