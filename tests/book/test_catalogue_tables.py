@@ -148,6 +148,8 @@ def test_tables_sort_filter_and_compare_in_a_browser(site, visit):
     second.select_option("H200 SXM")
     times = page.locator(".side-by-side tr", has_text="HBM bandwidth").locator("td").last.inner_text()
     assert times == "1.43"  # 4.8 over 3.35 TB/s
+    page.set_viewport_size({"width": 375, "height": 700})
+    assert second.is_visible()  # a telephone chooses, too
 
 
 @pytest.mark.slow
