@@ -24,20 +24,8 @@ BOOK = Path(__file__).parents[1] / "book"
 SOURCE = Path(__file__).with_suffix(".toml")
 LABS = Path(__file__).with_name("labs")
 ORDER: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
-ORDER += (
-    "pipeline",
-    "layouts",
-    "mix",
-    "step",
-    "serving",
-    "rack",
-    "fleet",
-    "post_training",
-    "failures",
-    "operations",
-    "queue",
-)
-ORDER += ("on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
+ORDER += ("pipeline", "layouts", "mix", "step", "serving", "rack", "fleet", "post_training", "failures", "operations")
+ORDER += ("queue", "on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
 # The chapters that teach a room's laws; a layout and a workload are the first things that one on parallelism needs.
 TEACHES: dict[str, tuple[str, ...]] = {name: (name,) for name in ("roofline", "contention", "failures")}
 TEACHES |= {

@@ -3,20 +3,9 @@
 import sys
 from pathlib import Path
 
-CHAPTERS: tuple[str, ...] = ("roofline", "interconnect", "ports", "fabrics", "contention", "sharding", "parallelism")
-CHAPTERS += (
-    "pipeline",
-    "layouts",
-    "mix",
-    "step",
-    "serving",
-    "rack",
-    "fleet",
-    "post_training",
-    "failures",
-    "operations",
-)
-CHAPTERS += ("queue", "on_call", "symptoms", "power", "hall", "scaling", "cost", "plan")
+from .. import plan
+
+CHAPTERS = plan.ORDER  # a deck of each
 
 # The book's own extensions set formulas and start figures; Sphinx finds them by _config.yml, and slides by this.
 EXTENSIONS = str(Path(__file__).parents[2] / "sphinx_ext")
