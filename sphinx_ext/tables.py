@@ -214,8 +214,8 @@ def _table(heads: list[str], rows: Iterator[str], name: str) -> str:
     head = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in heads)
     wide = " tag_wide" if len(heads) > NARROW else ""
     return (
-        f'<div class="catalogue{wide}" data-name="{name}"><div class="pst-scrollable-table-container">'
-        '<table class="table">'
+        f'<div class="catalogue{wide}" data-name="{name}"><div class="filtered"></div>'
+        '<div class="pst-scrollable-table-container"><table class="table">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></div>"
     )
 

@@ -28,32 +28,41 @@
 
   // Every word that is typed must stand in a row; what is typed in quotes, as it is. A table without a row left hides its section.
   function filterable(box, boxes = [box]) {
-    const rows = boxes.flatMap((one) => [...one.querySelectorAll("tbody tr")]), said = make("output"), whole = box === boxes[0];
+    const said = make("output"), whole = box === boxes[0];
     const field = make("input", { type: "search", placeholder: whole ? "gb200 measured" : "nsys allreduce" });
     const label = make("label", { className: "filter" }, "Filter ", field, " ", said);
-    const held = new Map(rows.map((row) => [row, [...row.cells].map(text).join(" ").toLowerCase()]));
+    let held; // A table may have 1,500 rows, and few who read the page ask for one.
     const filter = () => {
+      held ??= new Map(boxes.flatMap((one) => [...one.querySelectorAll("tbody tr")]).map((row) => [row, [...row.cells].map(text).join(" ").toLowerCase()]));
+      const rows = [...held.keys()];
       const asked = [...field.value.toLowerCase().matchAll(/"([^"]+)"|(\S+)/g)].map((word) => word[1] ?? word[2]);
       rows.forEach((row) => { row.hidden = !asked.every((word) => held.get(row).includes(word)); });
       if (!whole) for (const one of boxes) one.closest("section").hidden = [...one.querySelectorAll("tbody tr")].every((row) => row.hidden);
       said.textContent = asked.length ? `${rows.filter((row) => !row.hidden).length} of ${rows.length} rows` : "";
     };
     field.addEventListener("input", filter);
-    box.prepend(label);
+    (box.querySelector(":scope > .filtered") ?? box).prepend(label);
     return (words) => { field.value = words; filter(); field.focus(); };
   }
 
   // One field for all tables of a page that has a place for it.
   const boxes = [...document.querySelectorAll(".catalogue:not(.filters-all)")], all = document.querySelector(".filters-all");
-  if (all) filterable(all, boxes);
+  const filterAll = all && filterable(all, boxes);
   for (const box of boxes) {
-    const filter = all ? null : filterable(box), details = box.closest("details");
-    sortable(box.querySelector("table"));
-    if (!details) continue;
+    const details = box.closest("details");
+    let filter;
+    const start = () => {
+      if (filter) return;
+      sortable(box.querySelector("table"));
+      filter = filterAll ?? filterable(box);
+    };
+    if (!details) { start(); continue; }
+    // What is folded has no need of a control yet, and one in it would make the browser lay out its 1,500 rows.
+    details.addEventListener("toggle", start, { once: true });
     // The name of a record opens what its numbers rest on.
     for (const name of details.previousElementSibling.querySelectorAll("tbody th")) {
       const button = make("button", { type: "button", textContent: text(name), title: "Show what these numbers rest on" });
-      button.addEventListener("click", () => { details.open = true; filter(`"${button.textContent}"`); });
+      button.addEventListener("click", () => { details.open = true; start(); filter(`"${button.textContent}"`); });
       name.replaceChildren(button);
     }
   }
