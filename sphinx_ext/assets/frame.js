@@ -14,6 +14,8 @@
   }
   colour(root.dataset.mode);
   dark.addEventListener("change", () => colour(root.dataset.mode));
+  addEventListener("beforeprint", () => { root.dataset.theme = "light"; }); // paper is
+  addEventListener("afterprint", () => colour(root.dataset.mode));
   all(".theme-switch-button").forEach((button) => button.addEventListener("click", () => {
     const modes = dark.matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
     colour(modes[(modes.indexOf(root.dataset.mode) + 1) % 3]);

@@ -3,6 +3,7 @@
 import functools
 import gzip
 import http.server
+import io
 import re
 import threading
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
+import matplotlib.image
 import pytest
 
 from building import table_of_contents
@@ -20,6 +22,7 @@ PAGES = [*table_of_contents(), "genindex", "search", "404"]
 LOOKS: dict[str, None] = {}  # of text with contrast, on the pages that this process has seen
 OF_COLOUR = ["color-contrast", "link-in-text-block"]
 TELEPHONE, TABLET, WINDOW = {"width": 375, "height": 700}, 768, {"width": 1280, "height": 900}
+PAPER = {"width": 642, "height": 971}  # A4 within its margins
 HEAVIEST = 500_000  # bytes that a page may ask for, gzipped as a server sends them
 
 # A chapter has ten thousand tokens of code, of a dozen kinds: the first of each stays an element. The reference has
@@ -128,6 +131,16 @@ OFF_THE_EDGES = """() => {
     const wrong = at.width && at.height && !inside && off.some(by => Math.abs(by) > 1);
     return wrong ? [[part.outerHTML.slice(0, 80), ...off]] : [];
   });
+}"""
+
+# Boxes of the text that end beyond the paper, and what has a use on a screen alone.
+OFF_THE_PAPER = """() => {
+  const width = document.documentElement.clientWidth, shown = box => box.checkVisibility() && box.clientWidth;
+  const beyond = box => !box.closest("svg, .katex") && box.getBoundingClientRect().right > width + 1;
+  const handle = "input[type=range], input[type=search], .headerlink, .copybtn, .cl-reset";
+  return [...document.querySelectorAll(".bd-article *")]
+    .filter(box => shown(box) && (beyond(box) || box.matches(handle)))
+    .map(box => `${box.tagName} ${box.className}: ${box.textContent.trim().slice(0, 40)}`);
 }"""
 
 # Folds, but for those of a widget, that are more than a line of text: banners, boxes.
@@ -266,6 +279,15 @@ def test_a_page_has_one_column_and_one_face(wide):
     for width in (WINDOW["width"], TABLET):
         wide.set_viewport_size(WINDOW | {"width": width})
         assert wide.evaluate("document.documentElement.scrollWidth") == width
+    wide.set_viewport_size(WINDOW)
+
+
+def test_paper_has_a_page_whole_and_without_its_handles(wide):
+    wide.emulate_media(media="print")
+    wide.set_viewport_size(PAPER)
+    assert wide.evaluate(OFF_THE_PAPER) == []
+    assert wide.evaluate(OVERFLOWING) == []  # nobody scrolls there
+    wide.emulate_media(media="screen")
     wide.set_viewport_size(WINDOW)
 
 
@@ -436,6 +458,35 @@ def test_a_wide_formula_goes_on_below_and_one_that_cannot_scrolls_in_its_own_box
     )
     assert page.locator("div.math").first.evaluate(begins) >= 0  # its beginning is in sight
     assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_a_formula_that_scrolls_has_a_shade_where_it_goes_on(site, visit):
+    page = visit((site / "book" / "roofline.html").as_uri(), viewport=TELEPHONE)
+    laid_out(page)
+    box = page.locator("div.math").first
+    box.evaluate("box => { box.querySelector('.katex-base').style.minWidth = '500px'; }")
+    box.evaluate("box => { box.querySelector('.katex').style.opacity = 0; }")  # the ground alone
+
+    def edges() -> tuple[int, int]:
+        """How dark the outermost columns are, left and right."""
+        image = matplotlib.image.imread(io.BytesIO(box.screenshot()))[..., :3].mean(axis=(0, 2))
+        return tuple(bool(image.max() - image[at] > 0.02) for at in (1, -2))
+
+    assert edges() == (False, True)
+    box.evaluate("box => { box.scrollLeft = box.scrollWidth; }")
+    assert edges() == (True, False)
+
+
+def test_paper_is_light_whatever_the_screen_is(server, visit):
+    page = visit(f"{server}/{CHAPTER}.html", color_scheme="dark")
+    laid_out(page)
+    colours = "['color', 'backgroundColor'].map(what => getComputedStyle(document.body)[what])"
+    page.evaluate(f"addEventListener('beforeprint', () => {{ window.printed = {colours}; }})")
+    seen = page.evaluate(colours)
+    page.pdf()
+    ink, ground = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in page.evaluate("printed"))
+    assert ink < 200 < 700 < ground
+    assert page.evaluate(colours) == seen  # and the screen is as it was
 
 
 # What a student types, and what the first hits of all kinds must have.
