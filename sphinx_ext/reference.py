@@ -15,6 +15,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -34,6 +35,7 @@ from explorable import Box, Explorer, Picture, Scene, palette
 
 IMPORTS = re.compile(r"^(import|from) ", re.MULTILINE)
 HEADING = re.compile(r"# --- (.+?) -+$")
+PRIVATE = re.compile(r"(?<![\w.])_[A-Za-z]")
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
 
 
@@ -129,6 +131,12 @@ def tidy(app, pagename, templatename, context, doctree):
     if "body" in context:
         body = re.sub(r'<dt class="sig .*?</dt>', divisions, context["body"], flags=re.DOTALL)
         context["body"] = re.sub(r'<code class="xref .*?</code>', words, body, flags=re.DOTALL)
+    if "toc" in context:  # a name in the contents may go on in a second line, between its words
+        context["toc"] = re.sub(
+            r'<span class="pre">([^<]*)</span>',
+            lambda name: re.sub(r"(?<=\w)([_(])", r"<wbr>\1", name[1]),
+            context["toc"],
+        )
     draw = context["generate_toctree_html"]
 
     def named(*args, **kwargs):
@@ -349,9 +357,19 @@ def _constants(item, module) -> list[str]:
         unit = f"in ``{quantity.unit}``" if quantity.unit else "a plain number"
         lines += [f"   A number or an array, {unit}: {quantity.rule.text}.", ""]
     source = item.source.splitlines()
-    if len(source) <= LONGEST:
-        lines += ["   .. code-block:: python", "", *(f"      {line}" for line in source), ""]
-    return lines
+    if PRIVATE.search(item.source) or len(source) > LONGEST:
+        return [*lines, f"   {_contents(getattr(module, head))}", ""]
+    return [*lines, "   .. code-block:: python", "", *(f"      {line}" for line in source), ""]
+
+
+def _contents(value) -> str:
+    """Say what a constant holds, where its source says only how it comes to hold it."""
+    if not isinstance(value, Mapping):
+        return f"A :class:`{type(value).__name__}`."
+    first = next(iter(value.values()))
+    if isinstance(first, tuple) and not hasattr(first, "_fields"):  # plain, and short
+        return ", ".join(f"``{key!r}: {one!r}``" for key, one in value.items()) + "."
+    return f"Each a :class:`{type(first).__name__}`, by name: " + ", ".join(f"``{key!r}``" for key in value) + "."
 
 
 def _parsed(directive, lines, source):

@@ -20,7 +20,7 @@ from ..quantities import Amount, BytesPerSecond, Count, Multiple, Number, Second
 from ..records import Explained, Rows, summary, words
 from ..units import fmt
 
-# How far a message travels, as `path_tier` numbers it.
+# How far a message travels, as :func:`path_tier` numbers it.
 TIERS = ("device", "scale-up domain", "leaf", "pod", "core")
 _MOST = 2**20  # of anything but hosts and GPUs: counts multiplied together stay exact integers
 
@@ -743,7 +743,7 @@ def path_latency(tier: Amount, *, scale_up: Seconds, network: Seconds, switch: S
 
     Examples
     --------
-    DeepSeek measured 2.8 us under one leaf of an InfiniBand fabric and 3.7 us across leaves: 0.45 us for each switch.
+    DeepSeek measured 2.8 µs under one leaf of an InfiniBand fabric and 3.7 µs across leaves: 0.45 µs for each switch.
 
     >>> path_latency([1, 2, 3, 4], scale_up=3.33e-6, network=2.8e-6, switch=0.45e-6).round(9) * 1e6
     array([3.33, 2.8 , 3.7 , 4.6 ])
