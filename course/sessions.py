@@ -74,24 +74,18 @@ def law(section: Section, reader: Reader) -> str:
     sums = sums or [one for one in said if SUM.search(one)][:1]
     formulas = [one.text for one in found if one.kind == "formula"]
     rules = [" ".join(one.text.split()) for one in found if one.kind == "box" and one.name.startswith("Rule")]
-    parts = [f"**{link(section)}.** {question}".strip()]
-    parts += [f"*By hand:* {' '.join(re.sub(':$', '.', one) for one in sums)}"] if sums else []
-    parts += [f"*Formula:* ${_inline(formulas[-1])}$."] if formulas else []
-    parts += [f"*Rule:* {rules[-1]}"] if rules else []
-    return _bare(" ".join(parts)) if len(parts) > 1 else ""
-
-
-def _inline(tex: str) -> str:
-    """A displayed formula for a line of text, where KaTeX has no environment of its own for several equations."""
-    flat = " ".join(tex.split()).strip(" .")
-    return rf"\begin{{aligned}}{flat}\end{{aligned}}" if r"\\" in flat and r"\begin" not in flat else flat
+    opening = [_bare(question)] if question else []
+    opening += [_bare(f"*By hand:* {' '.join(re.sub(':$', '.', one) for one in sums)}")] if sums else []
+    parts = [" ".join([f"**{link(section)}.**", *opening])]
+    parts += [f"$$ {' '.join(formulas[-1].split())} $$"] if formulas else []
+    parts += [_bare(f"*Rule:* {rules[-1]}")] if rules else []
+    return "\n\n  ".join(parts) if sums or len(parts) > 1 else ""  # of one item of a list
 
 
 def _bare(text: str) -> str:
-    """Without the links of the chapter, whose anchors are not this page's, and with no bold but the heading's."""
-    head, found, rest = text.partition(".** ")
-    rest = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", rest).replace("**", "")
-    return head + found + re.sub(r"\s+", " ", re.sub(r"\{term\}`([^`<]*?)(?: *<[^>]*>)?`", r"\1", rest))
+    """On one line, without the links of the chapter, whose anchors are not this page's, and not bold."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "")
+    return " ".join(re.sub(r"\{term\}`([^`<]*?)(?: *<[^>]*>)?`", r"\1", plain).split())
 
 
 def of_session(number: int, session: Session, reader: Reader) -> str:
@@ -104,7 +98,8 @@ def of_session(number: int, session: Session, reader: Reader) -> str:
     for chapter in read:
         read[chapter] = ", ".join(link(one) for one in session.read if one.chapter == chapter)
     sections = "; ".join(f"{chapter}: {links}" for chapter, links in read.items())
-    lines += [f"*Slides:* `session-{session.name}.html`. *Read before:* {sections}."]
+    end = "" if re.search(r"\?\]\([^)]*\)$", sections) else "."
+    lines += [f"*Slides:* `session-{session.name}.html`. *Read before:* {sections}{end}"]
     vote, check, door = (whole(session, text) for text in (session.vote, session.check, session.exit))
     asks = f"The prediction of *{vote}*" if vote in figures(session) else vote
     said = f"A colleague says: {door} What's wrong? One sentence, with a number." if door[0] in '"\u201c' else door
