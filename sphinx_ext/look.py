@@ -24,6 +24,7 @@ UNIT = re.compile(r"[-+\u2212~≈<>]?\s?\d[\d,.]*(\s?[^\s\d]{1,10})")
 _END = r"\$?\d[\d,.]*( ?[^\s\d)]{1,10})?"
 INTERVAL = re.compile(rf"{NUMBER.pattern} \({_END} to {_END}\)")
 APART = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]?B(?:/s)?|[kMG]?W|[mµ]s)(?!\w))")
+BARE = re.compile(r"\d+([-\u2013]\d+)?")
 PHONE = 44  # characters that a line of a table holds on a narrow screen
 
 
@@ -90,6 +91,8 @@ def _tabulated(match) -> str:
         for head, column in zip(heads, columns, strict=False):
             for cell in column:
                 cell["data-head"] = head.get_text(" ", strip=True)
+                if column is columns[0] and BARE.fullmatch(cell.get_text(strip=True)):
+                    _add_class(cell, "bare")  # such as a week, which says little alone
                 if not (cell.get_text(strip=True) or cell.find(["img", "svg"])):
                     cell.clear()  # so that the style sheet sees it
     return str(table)

@@ -161,13 +161,13 @@ def key_value_ring(step: int, block: float, *, paired: bool = True) -> Scene:
                 parts, scored = parts + found, scored + of_block
         done.append(f"{scored:g}")
         parts.append(Label(left + n * side + 3, top + side * (i + 0.5), done[-1], anchor="start", strong=True))
-    parts.append(Label(398, 170, "bright: now; pale: half counts", anchor="end"))
-    parts.append(Label(398, 184, "right: blocks done that count", anchor="end"))
+    for line, said in enumerate(("bright: now", "outlined: half counts", "right: blocks that count")):
+        parts.append(Label(398, 170 + 14 * line, said, anchor="end"))
     alt = (
         f"After {step} of {n - 1} moves of {fmt(block, 'B')} each the ranks have scored {', '.join(done)} blocks that "
         "count."
     )
-    return Scene(400, 194, parts, alt=alt)
+    return Scene(400, 206, parts, alt=alt)
 
 
 def _pieces(rank: int, paired: bool) -> tuple[int, ...]:

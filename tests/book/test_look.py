@@ -178,6 +178,16 @@ def test_a_heading_that_says_nothing_goes_and_a_squeezed_table_stacks(heads, cel
     assert BeautifulSoup(page["body"], "html.parser").table.get("class") == classes
 
 
+def test_a_number_that_names_a_row_says_of_what_where_a_table_stacks():
+    rows = "".join(f"<tr><td>{at}</td><td>{'what they do ' * 5}</td><td>why</td></tr>" for at in ("0\u201310", "vote"))
+    page = {
+        "body": f"<table><thead><tr><th>minutes</th><th>what</th><th>why</th></tr></thead><tbody>{rows}</tbody></table>"
+    }
+    look.annotate(None, "page", "page.html", page, None)
+    firsts = BeautifulSoup(page["body"], "html.parser").select("tbody tr > :first-child")
+    assert ["bare" in cell.get("class", []) for cell in firsts] == [True, False]
+
+
 def test_a_cell_without_a_word_is_empty_where_a_table_stacks():
     row = "<td>KV cache</td><td>" + "two numbers for each layer, head and token, " * 2 + "</td><td><p> </p></td>"
     heads = "<th>what</th><th>law</th><th>page</th>"
