@@ -35,7 +35,7 @@ from explorable import Box, Explorer, Picture, Scene, palette
 
 IMPORTS = re.compile(r"^(import|from) ", re.MULTILINE)
 HEADING = re.compile(r"# --- (.+?) -+$")
-PRIVATE = re.compile(r"(?<![\w.])_[A-Za-z]")
+LOADS = re.compile(r"(?<![\w.])_[A-Za-z]|\bstored\(")  # in a constant, what says how it comes to hold what it holds
 LONGEST = 30  # lines: a constant with more of them is data, and its page says only what it is
 
 
@@ -67,7 +67,8 @@ def configure(app, config):
     config.python_display_short_literal_types = True
     config.autodoc_member_order = "bysource"
     config.autodoc_preserve_defaults = True
-    config.autodoc_type_aliases |= {name: name for name in QUANTITIES}  # by name: what each allows, its entry says
+    # By name: what a quantity allows, its entry says.
+    config.autodoc_type_aliases |= {name: name for name in (*QUANTITIES, "ArrayLike", "Json")}
     config.html_domain_indices = False  # the map lists the modules
     config.toc_object_entries_show_parents = "hide"
     config.codeautolink_concat_default = True  # the cells of a notebook share their names
@@ -356,14 +357,14 @@ def _constants(item, module) -> list[str]:
     if quantity := quantity_of(getattr(module, head, None)):
         unit = f"in ``{quantity.unit}``" if quantity.unit else "a plain number"
         lines += [f"   A number or an array, {unit}: {quantity.rule.text}.", ""]
-    source = item.source.splitlines()
-    if PRIVATE.search(item.source) or len(source) > LONGEST:
+    source = re.sub(r"  # type: .*", "", item.source).splitlines()
+    if LOADS.search(item.source) or len(source) > LONGEST:
         return [*lines, f"   {_contents(getattr(module, head))}", ""]
     return [*lines, "   .. code-block:: python", "", *(f"      {line}" for line in source), ""]
 
 
 def _contents(value) -> str:
-    """Say what a constant holds, where its source says only how it comes to hold it."""
+    """Say what a constant holds, where its source doesn't."""
     if not isinstance(value, Mapping):
         return f"A :class:`{type(value).__name__}`."
     first = next(iter(value.values()))

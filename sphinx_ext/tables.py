@@ -231,7 +231,7 @@ def _record(table: str, name: str) -> str:
             cells.append(_cell(facts[field].printed))
         else:
             cells.append("<td></td>")
-    return f'<tr id="{anchor(table, name)}"><th scope="row">{html.escape(name)}</th>{"".join(cells)}</tr>'
+    return f'<tr id="{anchor(table, name)}"><th scope="row">{_name(name)}</th>{"".join(cells)}</tr>'
 
 
 def _ridge(name: str) -> str:
@@ -261,8 +261,8 @@ def _facts(table: str) -> Iterator[str]:
         role = f"; {fact.role} {html.escape(fact.by)}".rstrip() if fact.role else ""
         yield (
             f'<tr{first} data-record="{html.escape(name)}" data-field="{value.field}"><th scope="row">'
-            f"{html.escape(name)}</th><td>{html.escape(what)}</td>{_cell(fact.printed)}<td>{fact.kind}</td>"
-            f"<td>{fact.source.date}</td><td><span>{source}{checked}{note}{role}</span></td></tr>"
+            f"{_name(name)}</th><td>{html.escape(what)}</td>{_cell(fact.printed)}<td>{fact.kind}</td>"
+            f'<td class="number">{fact.source.date}</td><td><span>{source}{checked}{note}{role}</span></td></tr>'
         )
 
 
@@ -273,11 +273,16 @@ def _cell(printed: str | float) -> str:
     return f'<td data-value="{number:g}">{text}</td>' if number is not None else f"<td>{html.escape(text)}</td>"
 
 
+def _name(name: str) -> str:
+    """A record's name, which may go on in a second line between its words."""
+    return html.escape(name).replace("_", "_<wbr>")
+
+
 def _grouped(printed: str | float) -> str:
-    """A stored value as a page has it: a count with commas, but a year; microseconds by their sign."""
+    """A stored value as a page has it: a count with commas, but a year; microseconds by their sign; units stay."""
     if isinstance(printed, int) and abs(printed) >= 10_000:
         return f"{printed:,}"
-    return re.sub(r"(?<=\d )us\b", "\u00b5s", str(printed))
+    return re.sub(r"(?<=\d) (?=\S{1,10}$)", "\u00a0", re.sub(r"(?<=\d )us\b", "\u00b5s", str(printed)))
 
 
 def _number(printed: str | float) -> float | None:

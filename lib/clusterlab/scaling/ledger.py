@@ -158,8 +158,8 @@ class Allocation(Explained):
 def compute_optimal(flops: Number, law: ScalingLaw = _REFITTED) -> Allocation:
     r"""Parameters and tokens that reach the least loss for a budget of training FLOPs (Chinchilla's ratio).
 
-    .. math:: N = G \left(\frac{C}{6}\right)^{\frac{\beta}{\alpha + \beta}}, \qquad D = \frac{C}{6 N}, \qquad
-              G = \left(\frac{\alpha A}{\beta B}\right)^{\frac{1}{\alpha + \beta}}
+    .. math:: N = G \left(\frac{C}{6}\right)^{\beta / (\alpha + \beta)}, \qquad D = \frac{C}{6 N}, \qquad
+              G = \left(\frac{\alpha A}{\beta B}\right)^{1 / (\alpha + \beta)}
 
     Parameters
     ----------
