@@ -93,5 +93,5 @@ def test_a_session_derives_what_it_has_read_and_moves_a_figure(name):
         "it doesn't move"
     )
     said = PAGE.read_text(encoding="utf-8").split(f" {session.question}\n")[1].split("\n## ")[0]
-    for beat in ("*By hand:*", "*Formula:*", "*Rule:*", "?"):
+    for beat in ("*By hand:*", "$$ ", "*Rule:*", "?"):
         assert beat in said.split("At the board:")[1], beat
