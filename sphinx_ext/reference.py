@@ -359,18 +359,20 @@ def _constants(item, module) -> list[str]:
         lines += [f"   A number or an array, {unit}: {quantity.rule.text}.", ""]
     source = re.sub(r"  # type: .*", "", item.source).splitlines()
     if LOADS.search(item.source) or len(source) > LONGEST:
-        return [*lines, f"   {_contents(getattr(module, head))}", ""]
+        return [*lines, f"   {_contents(getattr(module, head), getattr(module, '__all__', ()))}", ""]
     return [*lines, "   .. code-block:: python", "", *(f"      {line}" for line in source), ""]
 
 
-def _contents(value) -> str:
+def _contents(value, shown) -> str:
     """Say what a constant holds, where its source doesn't."""
     if not isinstance(value, Mapping):
         return f"A :class:`{type(value).__name__}`."
     first = next(iter(value.values()))
     if isinstance(first, tuple) and not hasattr(first, "_fields"):  # plain, and short
         return ", ".join(f"``{key!r}: {one!r}``" for key, one in value.items()) + "."
-    return f"Each a :class:`{type(first).__name__}`, by name: " + ", ".join(f"``{key!r}``" for key in value) + "."
+    kind = type(first).__name__
+    kind = f":class:`{kind}`" if kind in shown else f"``{kind}``"
+    return f"Each a {kind}, by name: " + ", ".join(f"``{key!r}``" for key in value) + "."
 
 
 def _parsed(directive, lines, source):

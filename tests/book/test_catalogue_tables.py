@@ -28,7 +28,10 @@ def rows(site) -> dict[tuple[str, str, str], list[str]]:
         for name, table in re.findall(r'data-name="facts-([\w-]+)".*?(<tbody>.*?</tbody>)', text, re.DOTALL):
             for row in re.findall(r"<tr\b.*?</tr>", table, re.DOTALL):
                 record, field = re.search(r'data-record="(.*?)"', row)[1], re.search(r'data-field="(.*?)"', row)[1]
-                cells = [re.sub(r"<[^>]+>", "", cell) for cell in re.findall(r"<td\b.*?</td>", row, re.DOTALL)]
+                cells = [
+                    re.sub(r"<[^>]+>", "", cell).replace("\u00a0", " ")
+                    for cell in re.findall(r"<td\b.*?</td>", row, re.DOTALL)
+                ]
                 found[name, html.unescape(record), field] = [html.unescape(cell).strip() for cell in cells]
     return found
 
@@ -88,7 +91,10 @@ def test_a_record_says_beside_the_others_what_its_source_prints(site):
     row = dict(
         zip(
             heads,
-            (cell.get_text() for cell in page.find(id="accelerator-h100-sxm").find_all(["th", "td"])),
+            (
+                cell.get_text().replace("\u00a0", " ")
+                for cell in page.find(id="accelerator-h100-sxm").find_all(["th", "td"])
+            ),
             strict=True,
         )
     )
