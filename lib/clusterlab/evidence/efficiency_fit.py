@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import EFFICIENCIES, accelerator
+from ..catalogue import EFFICIENCIES, Machine, accelerator
 from ..parallelism import step
 from .robust_fits import Settings, fit_constants
 from .tables import published
@@ -85,10 +85,12 @@ def _times(questions: list[RunBatch], n: int, shares: Mapping[str, np.ndarray]) 
     """Seconds of every run with other shares, whose arrays come first in the shape of the result."""
     out = np.empty((*np.shape(shares["gemm"]), n))
     columns = {name: np.asarray(value)[..., None] for name, value in shares.items()}
+    changed: dict[int, Machine] = {}  # by the machine's id: few make many runs
     for where, model, machine, workload, layout, software in questions:
-        efficiency = replace(machine.efficiency, **columns)  # type: ignore[arg-type]  # shares, as arrays
-        changed = replace(machine, efficiency=efficiency)
-        out[..., where] = step(model, changed, workload, layout, software=software).time
+        if id(machine) not in changed:
+            efficiency = replace(machine.efficiency, **columns)  # type: ignore[arg-type]  # shares, as arrays
+            changed[id(machine)] = replace(machine, efficiency=efficiency)
+        out[..., where] = step(model, changed[id(machine)], workload, layout, software=software).time
     return out
 
 
@@ -159,8 +161,13 @@ def unseen_times(
     True
     """
     runs = tuple(runs)
+    return _unseen_times(runs, tuple(left_out or [run.source for run in runs]), alone, within).copy()
+
+
+@lru_cache(maxsize=8)
+def _unseen_times(runs: tuple[Run, ...], labels: tuple[str, ...], alone: bool, within: bool) -> np.ndarray:
     out = np.full(len(runs), np.nan)
-    for fold in folds(runs, tuple(left_out or [run.source for run in runs]), within=within):
+    for fold in folds(runs, labels, within=within):
         if fold.seen or alone:
             out[fold.where] = shared_times([runs[i] for i in fold.where], fold.shares)
     return out
