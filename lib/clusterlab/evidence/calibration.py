@@ -315,14 +315,17 @@ def _unlikelihood(
     and determinant are known.
     """
     cost: Amount = 0.0
+    own, log_own = of_runs**2, np.log(of_runs**2)
+    variances = {size: of_models**2 + own / size for size in {len(one) for of_source in groups for one in of_source}}
+    log_variances = {size: np.log(variance) for size, variance in variances.items()}
     for of_source in groups:
         count = sum(len(one) for one in of_source)
         ones = means = squares = logs = 0.0
         for one in of_source:
-            mean, variance = one.mean(), of_models**2 + of_runs**2 / len(one)
+            mean, variance = one.mean(), variances[len(one)]
             ones, means = ones + 1 / variance, means + mean / variance
-            squares = squares + mean**2 / variance + np.sum((one - mean) ** 2) / of_runs**2
-            logs = logs + np.log(variance) + (len(one) - 1) * np.log(of_runs**2)
+            squares = squares + mean**2 / variance + np.sum((one - mean) ** 2) / own
+            logs = logs + log_variances[len(one)] + (len(one) - 1) * log_own
         logs = logs + np.log1p(of_sources**2 * ones)
         cost = cost + (logs + squares - means**2 / (ones + of_sources**-2)) / count / 2
     return cost

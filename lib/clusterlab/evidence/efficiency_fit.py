@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .. import catalogue
-from ..catalogue import EFFICIENCIES, accelerator
+from ..catalogue import EFFICIENCIES, Machine, accelerator
 from ..parallelism import step
 from .robust_fits import Settings, fit_constants
 from .tables import published
@@ -85,10 +85,12 @@ def _times(questions: list[RunBatch], n: int, shares: Mapping[str, np.ndarray]) 
     """Seconds of every run with other shares, whose arrays come first in the shape of the result."""
     out = np.empty((*np.shape(shares["gemm"]), n))
     columns = {name: np.asarray(value)[..., None] for name, value in shares.items()}
+    changed: dict[int, Machine] = {}  # by the machine's id: few make many runs
     for where, model, machine, workload, layout, software in questions:
-        efficiency = replace(machine.efficiency, **columns)  # type: ignore[arg-type]  # shares, as arrays
-        changed = replace(machine, efficiency=efficiency)
-        out[..., where] = step(model, changed, workload, layout, software=software).time
+        if id(machine) not in changed:
+            efficiency = replace(machine.efficiency, **columns)  # type: ignore[arg-type]  # shares, as arrays
+            changed[id(machine)] = replace(machine, efficiency=efficiency)
+        out[..., where] = step(model, changed[id(machine)], workload, layout, software=software).time
     return out
 
 
@@ -159,8 +161,13 @@ def unseen_times(
     True
     """
     runs = tuple(runs)
+    return _unseen_times(runs, tuple(left_out or [run.source for run in runs]), alone, within).copy()
+
+
+@lru_cache(maxsize=8)
+def _unseen_times(runs: tuple[Run, ...], labels: tuple[str, ...], alone: bool, within: bool) -> np.ndarray:
     out = np.full(len(runs), np.nan)
-    for fold in folds(runs, tuple(left_out or [run.source for run in runs]), within=within):
+    for fold in folds(runs, labels, within=within):
         if fold.seen or alone:
             out[fold.where] = shared_times([runs[i] for i in fold.where], fold.shares)
     return out
@@ -180,43 +187,52 @@ def folds(runs: tuple[Run, ...], labels: tuple[str, ...], *, within: bool = Fals
 
     A generation of which nothing is left has the shares of its parent, or the mean of the rest of its kind.
     """
-    names, generations = np.array(labels), np.array([run.machine.efficiency.generation for run in runs])
-    found = []
-    for generation in dict.fromkeys(generations.tolist()):
-        where = np.flatnonzero(generations == generation)
-        left = list(dict.fromkeys(names[where].tolist()))
-        kept = names[where] != np.array(left)[:, None]
-        if within:
-            kept[:] = True
-        start = _near(runs, names, generation, left) or _mean_of_others(generation, len(left))
-        seen = kept.any(axis=1)
-        shares = {name: value.copy() for name, value in start.items()}
-        if seen.any():
-            some = [runs[i] for i in where]
-            begun = {name: value[seen] for name, value in start.items()}
-            fitted = _fit(some, batches(some), kept[seen], 4, begun, _TIE)
-            for name, value in fitted.items():
-                shares[name][seen] = value
-        for i, label in enumerate(left):
-            of_fold = {name: float(value[i]) for name, value in shares.items()}
-            found.append(Fold(where[names[where] == label], of_fold, bool(seen[i])))
-    return tuple(found)
+    places: dict[str, list[int]] = {}
+    for i, run in enumerate(runs):
+        places.setdefault(run.machine.efficiency.generation, []).append(i)
+    labelled = {name: tuple((runs[i], labels[i]) for i in where) for name, where in places.items()}
+    return tuple(
+        fold._replace(where=np.array(where)[fold.where])
+        for name, where in places.items()
+        for fold in _folds_of(name, labelled[name], labelled.get(_PARENT.get(name, ""), ()), within)
+    )
 
 
-def _near(runs: tuple[Run, ...], names: np.ndarray, generation: str, left: list[str]) -> dict[str, np.ndarray] | None:
+_Labelled = tuple[tuple[Run, str], ...]
+
+
+@lru_cache(maxsize=64)
+def _folds_of(generation: str, labelled: _Labelled, older: _Labelled, within: bool) -> tuple[Fold, ...]:
+    """The folds of one generation, and the runs of its parent: tables that differ elsewhere share these fits."""
+    runs, names = [run for run, _ in labelled], np.array([label for _, label in labelled])
+    left = list(dict.fromkeys(names.tolist()))
+    kept = names != np.array(left)[:, None]
+    if within:
+        kept[:] = True
+    shares = _near(generation, runs, older, left) or _mean_of_others(generation, len(left))
+    seen = kept.any(axis=1)
+    if seen.any():
+        begun = {name: value[seen] for name, value in shares.items()}
+        for name, value in _fit(runs, batches(runs), kept[seen], 4, begun, _TIE).items():
+            shares[name][seen] = value
+    return tuple(
+        Fold(np.flatnonzero(names == label), {name: float(value[i]) for name, value in shares.items()}, bool(seen[i]))
+        for i, label in enumerate(left)
+    )
+
+
+def _near(generation: str, runs: list[Run], older: _Labelled, left: list[str]) -> dict[str, np.ndarray] | None:
     """What the generation before shows without each label, if there is one and it shows anything.
 
     Large GEMMs stand at the limit of the board, so with more watts for the same peak they reach more of it. Attention
     waits for exponentials (:func:`_softmax_gain`).
     """
-    generations = np.array([run.machine.efficiency.generation for run in runs])
-    older = np.flatnonzero(generations == _PARENT.get(generation, ""))
-    seen = np.array([names[older] != label for label in left])
-    if not older.size or not np.all(seen.any(axis=1)):
+    some, names = [run for run, _ in older], np.array([label for _, label in older], str)
+    seen = np.array([names != label for label in left])
+    if not some or not np.all(seen.any(axis=1)):
         return None
-    some = [runs[i] for i in older]
     shares = _fit(some, batches(some), seen, 4, _mean_of_others(_PARENT[generation], len(left)), _TIE)
-    watts = _watts([runs[i] for i in np.flatnonzero(generations == generation)]) / _watts(some)
+    watts = _watts(runs) / _watts(some)
     more = dict.fromkeys(("gemm", "gemm_8", "gemm_4"), watts) | {"attention": _softmax_gain()}
     return shares | {name: np.minimum(by * shares[name], _MOST[name]) for name, by in more.items()}
 

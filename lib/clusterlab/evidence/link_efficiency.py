@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from statistics import median, median_low
 from types import MappingProxyType
@@ -145,13 +145,20 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     a hop of TCP          + 45 µs         1
     a hop of Slingshot    + 20 µs         2
     """
-    return _fitted_efficiency(tuple(timings))
+    timings = tuple(timings)
+    return fits_to_some(timings)([True] * len(timings))
+
+
+def fits_to_some(timings: tuple[Timing, ...]) -> Callable[[Sequence[bool]], LinkEfficiencyFit]:
+    """What fits to those rows of a table that are kept: what NCCL may choose from is laid out once for all fits."""
+    systems = _systems(timings)
+    return lambda kept: _fitted_efficiency(systems, bytes(kept))
 
 
 @lru_cache(maxsize=128)
-def _fitted_efficiency(timings: tuple[Timing, ...]) -> LinkEfficiencyFit:
-    systems = _systems(timings)
-    if not systems:
+def _fitted_efficiency(systems: _Systems, kept: bytes) -> LinkEfficiencyFit:
+    systems = systems.of(np.frombuffer(kept, bool))
+    if not systems.each:
         raise ValueError("timings must hold at least one row that names its links, to fit their efficiency")
     efficiency = LinkEfficiencyFit()
     for _ in range(_ROUNDS):  # shares and latencies lean on each other
@@ -178,40 +185,84 @@ class _System(NamedTuple):
     """Rows of one system by their places: its largest message, and those whose time does not grow with their size."""
 
     machine: str
+    rows: np.ndarray
     large: int
     small: np.ndarray
 
 
-class _Systems(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Systems:
     """Rows of systems, and all that NCCL may choose from for each."""
 
-    rows: list[Timing]
+    counted: np.ndarray  # places of the rows in their table
     choices: _Choices
+    sizes: np.ndarray
+    rates: np.ndarray  # seconds of a byte
+    over: np.ndarray  # whether a row is between nodes
+    latencies: list[str]  # what the latency of a row shows, if anything
     each: list[_System]
 
-    def __bool__(self) -> bool:
-        return bool(self.each)
+    def system(self, machine: str, rows: np.ndarray) -> _System:
+        """Return a system of some of the rows."""
+        large = int(rows[np.argmax(self.sizes[rows])])
+        small = (self.sizes[rows] < np.inf) & (self.rates[rows] > 2 * self.rates[large])
+        return _System(machine, rows, large, rows[small])
+
+    def of(self, kept: np.ndarray) -> _Systems:
+        """Return the systems of those rows of the table that are kept. Rows are not asked about one another."""
+        there, each = kept[self.counted], []
+        for system in self.each:
+            mask = there[system.rows]
+            if mask.all():
+                each.append(system)
+            elif mask.any():
+                each.append(self.system(system.machine, system.rows[mask]))
+        return replace(self, each=each)
 
 
-def _systems(timings: Iterable[Timing]) -> _Systems:
+@lru_cache(maxsize=8)
+def _systems(timings: tuple[Timing, ...]) -> _Systems:
     """The systems of some rows: an operation on one machine, with its ranks and links."""
     places: dict[tuple, list[int]] = {}
-    rows: list[Timing] = []
-    for row in timings:
+    counted: list[int] = []
+    for at, row in enumerate(timings):
         # Rates at the bottleneck of an expert kernel count bytes that it never sees: some are above their wire's.
-        counted = row.operation != EXPERTS or row.logical
-        if row.quality != "C" and counted and (row.scale_up or row.nodes > 1):
+        seen = row.operation != EXPERTS or row.logical
+        if row.quality != "C" and seen and (row.scale_up or row.nodes > 1):
             links = (row.scale_up, row.network, row.fabric, row.in_switch, row.network_adds, row.algorithm)
             key = (row.machine or row.source, row.source, row.operation, row.ranks, row.nodes, links)
-            places.setdefault(key, []).append(len(rows))
-            rows.append(row)
-    each = []
-    for (machine, *_), where in places.items():
-        large = max(where, key=lambda i: rows[i].size)
-        most = 2 * rows[large].seconds / rows[large].payload
-        small = [i for i in where if rows[i].size < np.inf and rows[i].seconds / rows[i].payload > most]
-        each.append(_System(machine, large, np.array(small, int)))
-    return _Systems(rows, _Choices.of(rows), each)
+            places.setdefault(key, []).append(len(counted))
+            counted.append(at)
+    rows = [timings[at] for at in counted]
+    choices = _Choices.of(rows)
+    hops = choices.inside.max(axis=1, initial=0.0)
+    found = _Systems(
+        counted=np.array(counted, int),
+        choices=choices,
+        sizes=np.array([row.size for row in rows]),
+        rates=np.array([row.seconds / row.payload for row in rows]),
+        over=np.array([row.nodes > 1 for row in rows], bool),
+        latencies=[_latency_shown(row, count) for row, count in zip(rows, hops, strict=True)],
+        each=[],
+    )
+    return replace(found, each=[found.system(key[0], np.array(where)) for key, where in places.items()])
+
+
+_HOST = 8  # GPUs of the largest host
+
+
+def _latency_shown(row: Timing, hops: float) -> str:
+    """What the small messages of a row's system show, whose candidates have at most so many hops inside a node.
+
+    Where the host launches one by one, what that takes; between nodes, what the fabric adds to a hop; inside one, what
+    its NVLink adds, by operations with several hops, as one is not told from the launch.
+    """
+    if row.host:
+        return "host"
+    if row.nodes > 1:
+        # Hops between the hosts of one NVLink domain are not known to be as short as those inside a host.
+        return row.fabric if row.ranks // row.nodes <= _HOST else ""
+    return row.nvlink if hops > 1 else ""
 
 
 def _median_by_machine(systems: _Systems, efficiency: LinkEfficiencyFit) -> LinkEfficiencyFit:
@@ -251,43 +302,29 @@ def _median_by_machine(systems: _Systems, efficiency: LinkEfficiencyFit) -> Link
 _CLEAR = 0.75  # one wire sets the time where no other would need more than this part of it: shares differ by a quarter
 _SMALL = 1 / 4  # a message is mostly latency where its transfer is no longer than this part of its time
 _TRIFLE = 1 / 20  # a message shows the rate of its wire where its latency is at most this part of its transfer
-_HOST = 8  # GPUs of the largest host
 
 
 def _shown_bandwidths(systems: _Systems, parts: PredictedParts) -> list[tuple[str, float] | None]:
     """The share of a wire's rate that a system gets with its largest message, if one wire clearly sets the time."""
-    found: list[tuple[str, float] | None] = []
     transfers = _remainder(parts.latency, systems.choices.seconds, parts.again)
-    trifling = parts.latency <= _TRIFLE * transfers
-    for system in systems.each:
-        i = system.large
-        over = systems.rows[i].nodes > 1 and parts.kind[i] in ("scale_up_ring", "mesh")  # a ring's law is for one node
-        shows = trifling[i] and parts.clear[i] and not over
-        found.append((str(parts.kind[i]), min(float(parts.wire[i] / transfers[i]), 1.0)) if shows else None)
-    return found
+    over = systems.over & np.isin(parts.kind, ("scale_up_ring", "mesh"))  # a ring's law is for one node
+    shows = (parts.latency <= _TRIFLE * transfers) & parts.clear & ~over
+    return [
+        (str(parts.kind[i]), min(float(parts.wire[i] / transfers[i]), 1.0)) if shows[i] else None
+        for i in (system.large for system in systems.each)
+    ]
 
 
 def _shown_latencies(systems: _Systems, parts: PredictedParts, added: np.ndarray) -> list[tuple[str, float] | None]:
-    """What the small messages of a system say of latency, of those that are mostly that: the median.
-
-    Where the host launches one by one, what that takes; between nodes, what the fabric adds to a hop; inside one, what
-    its NVLink adds, by operations with several hops, as one is not told from the launch.
-    """
+    """What the small messages of a system say of latency, of those that are mostly that: the median."""
     found: list[tuple[str, float] | None] = []
     seconds = systems.choices.seconds
     mostly = parts.transfer <= _SMALL * seconds
     for system in systems.each:
         small = system.small[mostly[system.small]]
-        first = systems.rows[small[0]] if small.size else None
-        if first and first.host:
-            found.append(("host", median(seconds[small].tolist())))
-        # Hops between the hosts of one NVLink domain are not known to be as short as those inside a host.
-        elif first and first.nodes > 1 and first.fabric and first.ranks // first.nodes <= _HOST:
-            found.append((first.fabric, median(added[small].tolist())))
-        elif first and first.nodes == 1 and first.nvlink and systems.choices.inside[small[0]].max() > 1:
-            found.append((first.nvlink, median(added[small].tolist())))
-        else:
-            found.append(None)
+        kind = systems.latencies[small[0]] if small.size else ""
+        shown = seconds if kind == "host" else added
+        found.append((kind, median(shown[small].tolist())) if kind else None)
     return found
 
 
@@ -321,17 +358,35 @@ def predicted_parts(timings: Sequence[Timing], efficiency: LinkEfficiencyFit) ->
     return _Choices.of(timings).predicted(efficiency)
 
 
+class _Names(NamedTuple):
+    """A name of each row, as places among the different ones."""
+
+    different: list
+    places: np.ndarray
+
+    @classmethod
+    def of(cls, names: list) -> _Names:
+        """Number them."""
+        different = list(dict.fromkeys(names))
+        numbers = {name: i for i, name in enumerate(different)}
+        return cls(different, np.array([numbers[name] for name in names], int))
+
+    def each(self, value: Callable) -> np.ndarray:
+        """Return the value of each row's name."""
+        return np.array([value(name) for name in self.different])[self.places]
+
+
 class _Choices(NamedTuple):
     """All that NCCL may choose from for some rows, as arrays, for a fit asks for them again and again.
 
-    The first axis is of rows, the second of candidates, as many as the row with the most of them has: those that are
-    missing take forever. The third is of the wires of a candidate.
+    The last axis but one is of rows, the last of candidates, as many as the row with the most of them has: those that
+    are missing take forever. Of wires the first axis is of those of a candidate.
     """
 
     seconds: np.ndarray  # measured
     hosts: np.ndarray  # whether the host launches one by one
-    fabrics: list[str | None]  # between the nodes, if there are several
-    nvlinks: list[str]  # inside them
+    fabrics: _Names  # between the nodes; None where there is one node
+    nvlinks: _Names  # inside them
     full: np.ndarray  # seconds of each wire at full rate, with the share of it that is no flags
     kinds: np.ndarray  # of wires: places in _BANDWIDTHS
     latency: np.ndarray
@@ -347,19 +402,19 @@ class _Choices(NamedTuple):
             raise ValueError(f"{bare.source}, {bare.row}: no algorithm of NCCL does this")
         shape = len(rows), max(map(len, each), default=0)
         wires = max((len(one.wires) for some in each for one in some), default=0)
-        full, kinds = np.zeros((*shape, wires)), np.zeros((*shape, wires), int)
+        full, kinds = np.zeros((wires, *shape)), np.zeros((wires, *shape), int)
         latency, waits, inside, again = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape), np.ones(shape)
-        full[..., :1] = 1.0  # of a candidate that is missing, so that no time is of zero times infinity
+        full[:1] = 1.0  # of a candidate that is missing, so that no time is of zero times infinity
         for i, some in enumerate(each):
             for j, one in enumerate(some):
                 latency[i, j], waits[i, j], inside[i, j], again[i, j] = one.latency, one.waits, one.inside, one.again
                 for k, (kind, seconds) in enumerate(one.wires):
-                    full[i, j, k], kinds[i, j, k] = seconds / one.share, _BANDWIDTHS.index(kind)
+                    full[k, i, j], kinds[k, i, j] = seconds / one.share, _BANDWIDTHS.index(kind)
         return cls(
             seconds=np.array([row.seconds for row in rows]),
             hosts=np.array([row.host and bool(np.isfinite(row.size)) for row in rows], bool),
-            fabrics=[row.fabric if row.nodes > 1 else None for row in rows],
-            nvlinks=[row.nvlink for row in rows],
+            fabrics=_Names.of([row.fabric if row.nodes > 1 else None for row in rows]),
+            nvlinks=_Names.of([row.nvlink for row in rows]),
             full=full,
             kinds=kinds,
             latency=latency,
@@ -374,22 +429,20 @@ class _Choices(NamedTuple):
 
     def inside_latency(self, efficiency: LinkEfficiencyFit) -> np.ndarray:
         """NCCL's latency of every candidate, and what its hops inside a node add."""
-        hop = np.array([efficiency.links.get(name, 0.0) for name in self.nvlinks])
+        hop = self.nvlinks.each(lambda name: efficiency.links.get(name, 0.0))
         return self.latency + self.inside * hop[:, None]
 
     def predicted(self, efficiency: LinkEfficiencyFit) -> PredictedParts:
         """The fastest candidate of each row."""
-        extra = {name: 0.0 if name is None else efficiency.fabric_latency(name) for name in set(self.fabrics)}
-        hop = np.array([extra[name] for name in self.fabrics])
+        hop = self.fabrics.each(lambda name: 0.0 if name is None else efficiency.fabric_latency(name))
         wires = self.wires(efficiency)
-        latency, transfer = self.inside_latency(efficiency) + self.waits * hop[:, None], wires.max(axis=2)
+        latency, transfer = self.inside_latency(efficiency) + self.waits * hop[:, None], wires.max(axis=0)
         time = latency + transfer + (self.again * latency * transfer) ** 0.5
         best = np.arange(len(time)), time.argmin(axis=1)
-        busiest = wires[best].argmax(axis=1)
-        kinds, full = self.kinds[best], self.full[best]
-        kind, wire = (np.take_along_axis(of, busiest[:, None], 1)[:, 0] for of in (kinds, full))
-        limit = _CLEAR * transfer[best]
-        clear = ((wires[best] <= limit[:, None]) | (kinds == kind[:, None])).all(axis=1)
+        times, kinds = wires[:, *best], self.kinds[:, *best]
+        busiest = times.argmax(axis=0), best[0]
+        kind, wire = kinds[busiest], self.full[:, *best][busiest]
+        clear = ((times <= _CLEAR * transfer[best]) | (kinds == kind)).all(axis=0)
         least = np.where(self.hosts, efficiency.host, 0.0)
         taken = np.maximum(time[best], least), latency[best], transfer[best], self.again[best]
         return PredictedParts(*taken, np.array(_BANDWIDTHS)[kind], wire, clear)
@@ -399,7 +452,7 @@ class _Choices(NamedTuple):
 
         A hop across, of rows between nodes, and else one inside. Of a candidate that waits for no hop, nothing.
         """
-        known, alone = self.wires(efficiency).max(axis=2), np.array([name is None for name in self.fabrics])[:, None]
+        known, alone = self.wires(efficiency).max(axis=0), self.fabrics.each(lambda name: name is None)[:, None]
         hops = np.where(alone, self.inside, self.waits)
         latency = np.where(alone, self.latency, self.inside_latency(efficiency))
         left = _remainder(known, self.seconds[:, None], self.again) - latency

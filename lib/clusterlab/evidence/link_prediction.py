@@ -18,7 +18,7 @@ from ..checks import positive, whole
 from ..interconnect import bus_factor
 from ..quantities import Bytes, BytesPerSecond, Number, PositiveBytes, Seconds
 from ..records import Predicted, Rows, summary
-from .link_efficiency import LinkEfficiencyFit, PredictedParts, fit_link_efficiency, predicted_parts
+from .link_efficiency import LinkEfficiencyFit, PredictedParts, fit_link_efficiency, fits_to_some, predicted_parts
 from .link_fit import LinkFit, one_source
 from .link_plans import ring_of
 from .nccl_tests import published_timings
@@ -133,12 +133,12 @@ def predict_held_out(timings: Iterable[Timing], training: Iterable[Timing]) -> l
     list of LinkFit
         One for each source, in the order of the rows.
     """
-    training = list(training)
-    results = []
+    training = tuple(training)
+    results, fit = [], fits_to_some(training)
     for source, rows in by_source(timings).items():
         own = {row.machine for row in rows if row.machine}
-        others = [row for row in training if row.source != source and row.machine not in own]
-        results.append(predict_timings(rows, fit_link_efficiency(others)))
+        kept = [row.source != source and row.machine not in own for row in training]
+        results.append(predict_timings(rows, fit(kept)))
     return results
 
 
@@ -157,14 +157,15 @@ def predict_unseen_generations(timings: Iterable[Timing], training: Iterable[Tim
     list of LinkFit
         One for each source and fold, in the order of the rows.
     """
-    training = list(training)
-    results = []
+    training = tuple(training)
+    facts = [(row.fold, row.publication) for row in training]
+    results, fit = [], fits_to_some(training)
     for rows in by_source(timings).values():
         for fold in dict.fromkeys(row.fold for row in rows):
             mine = [row for row in rows if row.fold == fold]
             own = {row.publication for row in mine}
-            others = [row for row in training if row.fold != fold and row.publication not in own]
-            results.append(predict_timings(mine, fit_link_efficiency(others)))
+            kept = [of != fold and publication not in own for of, publication in facts]
+            results.append(predict_timings(mine, fit(kept)))
     return results
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -366,6 +366,11 @@ def predict_online(runs: Sequence[OnlineRun]) -> dict[str, np.ndarray]:
     >>> {name: values.shape for name, values in predicted.items()}["time_per_token"]
     (3,)
     """
+    return {name: values.copy() for name, values in _predicted(tuple(runs)).items()}
+
+
+@lru_cache(maxsize=4)
+def _predicted(runs: tuple[OnlineRun, ...]) -> dict[str, np.ndarray]:
     found = {name: np.empty(len(runs)) for name in MEASURES}
     for batch in online_batches(runs):
         online = batch.under()

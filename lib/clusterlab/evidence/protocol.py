@@ -236,7 +236,7 @@ def training_protocol(runs: Iterable[Run], unnamed: Iterable[Run]) -> list[Proto
     """
     found = unseen_runs(runs, unnamed)
     seconds = np.array([run.seconds for run in found.runs])
-    ends, unnamed_ends = np.empty((2, len(seconds))), np.empty((2, len(seconds)))
+    spreads = np.empty((2, len(seconds)))
     for name in dict.fromkeys(found.publications.tolist()):
         mine = found.publications == name
         learned = _spreads(found, ~mine)
@@ -244,8 +244,13 @@ def training_protocol(runs: Iterable[Run], unnamed: Iterable[Run]) -> list[Proto
             interval: tuple[Number, Number] = learned[found.kinds[i]]
             if not found.seen[i]:
                 interval = wider(*interval, math.log(PREDICTION_INTERVALS["untimed: accelerator"].high) ** 2)
-            ends[:, i] = np.array(interval) * found.times[i]
-            unnamed_ends[:, i] = mixture_interval(*(end * found.each[i] for end in interval))
+            spreads[:, i] = interval
+    ends, unnamed_ends = spreads * found.times, np.empty_like(spreads)
+    counts = np.array([len(times) for times in found.each])
+    for count in set(counts.tolist()):  # those of as many stacks in one call
+        some = np.flatnonzero(counts == count)
+        times = np.transpose([found.each[i] for i in some])
+        unnamed_ends[:, some] = mixture_interval(*(end * times for end in spreads[:, some]))
     middle = np.array([times.mean() for times in found.each])
     rows = []
     for kind in ("all runs", *dict.fromkeys(found.kinds.tolist())):

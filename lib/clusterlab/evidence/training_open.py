@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..catalogue import Machine, Software
+from ..checks import some
 from ..model import Layout, Transformer, Violations, Workload
 from ..quantities import Count
 from .naming import in_catalogue
@@ -245,10 +246,12 @@ def _candidates(
 def _valid(layouts: Layout, model: Transformer, workload: Workload, gpus: float) -> Layout:
     """Those of the layouts that can be built."""
     violations = layouts.violations(model, workload, gpus=gpus)
+    if not any(map(some, violations.broken.values())):
+        return layouts
     valid = violations.valid
     if not np.any(valid):
         raise SkipRow(f"not a layout: {_most_broken(violations)}")
-    return layouts if np.all(valid) else layouts[valid]
+    return layouts[valid]
 
 
 def _most_broken(violations: Violations) -> str:

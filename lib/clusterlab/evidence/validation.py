@@ -195,7 +195,8 @@ class _Known(NamedTuple):
     mfu: np.ndarray
 
 
-def _known(runs: Sequence[Run]) -> _Known:
+@lru_cache(maxsize=2)
+def _known(runs: tuple[Run, ...]) -> _Known:
     steps, seconds = predict_runs(runs), np.array([run.seconds for run in runs])
     mfu = steps.model_flops / (steps.gpus * steps.peak) / seconds
     names = np.array([f"{run.machine.efficiency.generation}, {run.workload.precision}" for run in runs])
@@ -205,11 +206,6 @@ def _known(runs: Sequence[Run]) -> _Known:
     sizes = np.array([[counted[run.model] for run in runs], steps.gpus, steps.tokens])
     place = np.column_stack([*np.log10(sizes), [bool(run.model.experts) for run in runs]])
     return _Known(np.array([run.source for run in runs]), names, place, mfu)
-
-
-@lru_cache(maxsize=1)
-def _published() -> _Known:
-    return _known(published_runs()[0])
 
 
 def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
@@ -233,7 +229,7 @@ def rivals(runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     >>> bool(np.all((0.3 < one) & (one < 0.6)))
     True
     """
-    here, known = _known(runs), _published()
+    here, known = _known(tuple(runs)), _known(published_runs()[0])
     one, nearest = np.full(len(here.mfu), np.nan), np.full(len(here.mfu), np.nan)
     for i, source in enumerate(here.source):
         other = known.source != source

@@ -353,7 +353,10 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
         "spread_high": high,
     }
     if shape := shape_of(columns.values()):
-        columns = {name: np.broadcast_to(column, shape)[()] for name, column in columns.items()}
+        columns = {
+            name: column if np.shape(column) == shape else np.broadcast_to(column, shape)
+            for name, column in columns.items()
+        }
     return record(Step, columns)
 
 

@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -184,6 +184,12 @@ def plausible_stacks(machine: str, *, year: int | None = None, until: int | None
     >>> plausible_stacks("H100 SXM", year=2024), plausible_stacks("TPU v5e")
     (['NeMo', 'NeMo 26.06', '2024', 'Megatron-Core', 'torchtitan'], ['MaxText'])
     """
+    return list(_plausible_stacks(machine, year, until))
+
+
+@lru_cache(maxsize=256, typed=True)
+def _plausible_stacks(machine: str, year: int | None, until: int | None) -> tuple[str, ...]:
+    """Remembered: a table asks for the same few machines and years with every row."""
     maker, chip = _maker(machine), accelerator(machine)
     first = max(year or 0, chip.year + 1)
     last = max(first + 2 if until is None else until, first)
@@ -192,7 +198,7 @@ def plausible_stacks(machine: str, *, year: int | None = None, until: int | None
         if one.plausible and maker in _listed(one.on):
             years = range(max(first, one.since), last + 1)
             found |= dict.fromkeys(record_of(one, (now, 12)) for now in years)
-    return [*found] or ["2024"]
+    return (*found,) or ("2024",)
 
 
 # --- Names -----------------------------------------------------------------------------------------------------------

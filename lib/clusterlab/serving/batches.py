@@ -14,7 +14,7 @@ from ..quantities import Amount, Multiple, Number, PerSecond, Seconds, Share, la
 from ..records import Explained, Predicted, Rows, summary, words
 from .caches import largest_batch
 from .decoding import accepted_tokens
-from .passes import forward_pass, serving_kind
+from .passes import pass_time, serving_kind
 from .replica import Batch, Replica, Requests
 
 
@@ -114,8 +114,8 @@ def static_batch(replica: Replica, requests: Requests, *, sequences: Number) -> 
         raise ValueError("not one sequence fits into the memory")
     held = smaller(wanted, room)
     (read,) = positive(read=requests.read)
-    prefill = forward_pass(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read)).time
-    decode = forward_pass(replica, Batch(sequences=held, context=requests.mean_context)).time
+    prefill = pass_time(replica, Batch(prompt_tokens=held * read, chunk=read, cached=requests.prompt - read))
+    decode = pass_time(replica, Batch(sequences=held, context=requests.mean_context))
     latency = (prefill + (requests.output - 1) * decode) * wanted / held
     spread = _spread(replica.model, "static batch", np.shape(latency))
     return Service(held, prefill, decode, latency, wanted * requests.output / latency, replica.gpus, *spread)
@@ -258,14 +258,14 @@ def mixed_passes(
     mean             27.7 ms    (22 to 34.8)
     """
     verified = {"context": requests.mean_context, "verified": 1 + drafts.drafted}
-    decoding = drafts.slower * forward_pass(replica, Batch(sequences=sequences, **verified)).time
+    decoding = drafts.slower * pass_time(replica, Batch(sequences=sequences, **verified))
     spread = _spread(replica.model, "saturated", np.shape(decoding))
     if not np.any(requests.read):
         return MixedPasses(decoding, decoding, 0.0 * decoding, *spread)
     read, mixed = _chunked(requests, sequences, chunk)
     chunks = sequences * requests.read * drafts.gain / (requests.output * read)
     mixed |= verified
-    reading = drafts.slower * forward_pass(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed)).time
+    reading = drafts.slower * pass_time(replica, Batch(prompt_tokens=larger(chunks, 1.0) * read, **mixed))
     return MixedPasses(decoding, reading, smaller(chunks, 1.0), *spread)
 
 
@@ -331,7 +331,7 @@ def continuous_batch(
     first = 0.0 * passes
     if np.any(requests.read):
         read, mixed = _chunked(requests, held, chunk)
-        taken = forward_pass(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed)).time
+        taken = pass_time(replica, Batch(prompt_tokens=read * layout.dp * layout.pp, **mixed))
         first = np.ceil(requests.read / read) * taken
     nobody = pick(fits, 1.0, np.nan)
     return Service(

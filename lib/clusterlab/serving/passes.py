@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
-from ..checks import Numeric, choose, larger, pick, smaller, total
+from ..checks import Numeric, choose, larger, pick, shape_of, smaller, some, total
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
@@ -167,8 +167,23 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
     >>> bool(0.08 < forward_pass(replica, Batch(sequences=72 * 256, context=2000)).time < 0.11)
     True
     """
-    model, software = replica.model, replica.software
-    rates, now = _reached_rates(replica), _Now.of(replica, batch)
+    model, rates = replica.model, _reached_rates(replica)
+    interval = PREDICTION_INTERVALS[serving_kind(model)]
+    counts = {"sequences": batch.sequences, "tokens": batch.tokens, "gpus": replica.gpus, "flops": _flops(model, batch)}
+    given = {"peak": rates.peak, "spread_low": interval.low, "spread_high": interval.high}
+    return Pass(**_of_one_shape(_parts(replica, rates, batch) | counts | given))
+
+
+def pass_time(replica: Replica, batch: Batch) -> Seconds:
+    """Seconds of a pass: the ``time`` of :func:`forward_pass`, where nobody asks for its parts."""
+    time = total(_parts(replica, _reached_rates(replica), batch).values())
+    shape = np.broadcast_shapes(np.shape(time), shape_of(vars(batch).values()))
+    return np.broadcast_to(time, shape) if shape else float(time)
+
+
+def _parts(replica: Replica, rates: Rates, batch: Batch) -> dict[str, Seconds]:
+    """Seconds of each of ``PASS_PARTS``."""
+    model, software, now = replica.model, replica.software, _Now.of(replica, batch)
     work, turns = _work(replica, rates, batch, now), now.turns
     all_reduces = turns * _all_reduces(replica, rates, batch, now)
     exchange, imbalance = _shown_exchange(work, software, now)
@@ -187,10 +202,7 @@ def forward_pass(replica: Replica, batch: Batch) -> Pass:
         "launches": sum(count * block.kernels(model) for count, block in model.counted) * software.kernel_time,
     }
     parts["host"] = _shown_host_time(replica, batch, total(parts.values()))
-    interval = PREDICTION_INTERVALS[serving_kind(model)]
-    counts = {"sequences": batch.sequences, "tokens": batch.tokens, "gpus": replica.gpus, "flops": _flops(model, batch)}
-    given = {"peak": rates.peak, "spread_low": interval.low, "spread_high": interval.high}
-    return Pass(**_of_one_shape(parts | counts | given))
+    return parts
 
 
 def reading(replica: Replica, requests: Requests) -> Seconds:
@@ -217,7 +229,7 @@ def reading(replica: Replica, requests: Requests) -> Seconds:
     on_way = replica.layout.dp * replica.layout.pp
     before = requests.prompt - fresh + fresh * requests.prompt_spread**2 / 2
     one = Batch(prompt_tokens=fresh * on_way, chunk=fresh, cached=before)
-    return forward_pass(replica, one).time
+    return pass_time(replica, one)
 
 
 def full_reading(replica: Replica, requests: Requests) -> Seconds:
@@ -231,7 +243,7 @@ def full_reading(replica: Replica, requests: Requests) -> Seconds:
     prompts = larger(replica.software.max_tokens / fresh, 1.0)
     before = requests.prompt - fresh + fresh * requests.prompt_spread**2 / 2
     tokens = prompts * fresh * replica.layout.dp * replica.layout.pp
-    return forward_pass(replica, Batch(prompt_tokens=tokens, chunk=fresh, cached=before)).time / prompts
+    return pass_time(replica, Batch(prompt_tokens=tokens, chunk=fresh, cached=before)) / prompts
 
 
 @law
@@ -282,7 +294,7 @@ def split_reading(replica: Replica, requests: Requests, *, ranks: Count = 1) -> 
     model, tp, each = replica.model, replica.layout.tp, fresh / n
     on_way = replica.layout.dp * replica.layout.pp
     before = requests.prompt - fresh + (fresh - each) / 2 + fresh * requests.prompt_spread**2 / 2
-    own = forward_pass(replica, Batch(prompt_tokens=each * on_way, chunk=each, cached=before)).time
+    own = pass_time(replica, Batch(prompt_tokens=each * on_way, chunk=each, cached=before))
     rates = _reached_rates(replica)
     gathered = sum(count * block.context_elements(model, tp) for count, block in model.counted)
     inside = n * replica.gpus <= replica.machine.domain
@@ -317,6 +329,8 @@ def _shown_exchange(work: _Work, software: ServingSoftware, now: _Now) -> tuple[
 
 def _stage_wait(model: Transformer, layers_time: Seconds, output_time: Seconds, stages: Count) -> Seconds:
     """Seconds that a microbatch waits for the slowest stage: the one that also has the output layer."""
+    if not some(np.greater(stages, 1)):
+        return 0.0
     slowest = critical_stage.unchecked(
         model.layers,
         layer_time=layers_time / model.layers,
@@ -597,13 +611,16 @@ def _exchange(routing: Routing, rates: Rates, replica: Replica, now: _Now) -> Se
     """Seconds in which tokens of a block travel to their experts and back."""
     rank, per_token = now.rank, 1.0 * routing.per_token
     ranks = rank.ep * rank.expert_tp
+    apart = np.greater(replica.layout.dp, 1) & np.greater(ranks, 1)
+    if not some(apart):
+        return 0.0
     copies = smaller(per_token, rank.ep) * rank.expert_tp  # ... that split an expert need all its tokens
     sent = rank.tokens / rank.tp * copies * routing.width
     # Decoding, every copy goes straight to its rank: as if a token had one expert, as often as it has.
     together = pick(np.greater(now.prompted, 0), per_token, 1.0)
     there = rates.expert_all_to_all(larger(rates.operand_bytes, 1.0) * sent, ranks, together, routing.node_limit)
     back = rates.expert_all_to_all(2 * sent, ranks, together, routing.node_limit)
-    return (there + back) * ((replica.layout.dp > 1) & (ranks > 1))
+    return (there + back) * apart
 
 
 def _transfers(replica: Replica, rates: Rates, tokens: Number) -> Seconds:
