@@ -137,7 +137,8 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
         begin = np.maximum(when, earliest)
         at = begin.take((until >= begin + d).argmax(1)[:, None] + each * begin.shape[1])
         when, change = np.concatenate([at + d, when, at], axis=1), np.concatenate([g, change, -g], axis=1)
-        order = when.argsort(1, kind="stable") + each * when.shape[1]  # in all of them, row after row
+        order = when.argsort(1, kind="stable")
+        order += each * when.shape[1]  # among all of them, row after row
         when, change = when.take(order), change.take(order)
         start[:, i] = at[:, 0]
         if in_turn:
