@@ -39,14 +39,16 @@ class Fabric(Explained):
             same = np.extract(start == end, start + 0 * end)[0]
             raise ValueError(f"target must be another host than source, got {same}")
         broadcastable(source=start, target=end, way=way)
-        start, end, taken = np.broadcast_arrays(start, end, np.asarray(way, np.int64) % self.ways)
+        taken = np.asarray(way, np.int64) % self.ways
         hops = self._route(start, end, taken)
-        links = np.empty((len(hops), *start.shape), np.int64)  # in memory a row for each place on the way
+        shape = np.broadcast_shapes(start.shape, end.shape, taken.shape)
+        links = np.empty((len(hops), *shape), np.int64)  # in memory a row for each place on the way
         for at, hop in enumerate(hops):
             links[at] = hop
         return np.moveaxis(links, 0, -1)
 
     def _route(self, start: Links, end: Links, way: Links) -> Sequence[Links]:
+        """Links at each place on the way, of shapes that broadcast together."""
         raise NotImplementedError
 
     def without(self, links: ArrayLike) -> Self:
@@ -116,7 +118,7 @@ class Clos(Fabric):
         over = (leaf != last) & ~inside
         if self.spines == 0:
             if np.any(over):
-                here, there = (np.extract(over, one)[0] for one in (start, end))
+                here, there = (np.extract(over, np.broadcast_to(one, over.shape))[0] for one in (start, end))
                 raise ValueError(f"a fabric without spines must have both hosts on one rail, got {here} and {there}")
             way = np.zeros_like(way)
         spine = way % max(self.spines, 1)
@@ -272,6 +274,7 @@ class TorusLinks(Fabric):
     def _route(self, start: Links, end: Links, way: Links) -> Sequence[Links]:
         """Dimension after dimension, the shorter way around; of two equal ones an odd way takes the one down."""
         hops: list[Links] = []
+        start, end, way = np.broadcast_arrays(start, end, way)
         at = np.stack(np.unravel_index(start, self.sizes))
         goal = np.stack(np.unravel_index(end, self.sizes))
         for axis, size in enumerate(self.sizes):

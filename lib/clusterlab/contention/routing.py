@@ -182,8 +182,11 @@ def hashed(
     links = fabric.route(start[..., None], end[..., None], way)
     if pairs == 1:
         return Routes(links[..., 0, :])
-    links = links.reshape(*links.shape[:-2], -1)
-    return Routes(links, np.full(links.shape, 1 / pairs))
+    same = (links == links[..., :1, :]).all(axis=tuple(range(links.ndim - 1)))  # as a port is: it counts once
+    once, apart = links[..., 0, same], links[..., ~same]
+    links = np.concatenate([once, apart.reshape(*once.shape[:-1], -1)], axis=-1)
+    share = np.where(np.arange(links.shape[-1]) < once.shape[-1], 1.0, 1 / pairs)
+    return Routes(links, np.broadcast_to(share, links.shape))
 
 
 def _alive(fabric: Fabric, start: Links, end: Links) -> NDArray[np.bool_] | None:

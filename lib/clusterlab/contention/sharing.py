@@ -17,7 +17,7 @@ from .fabric import NONE, Links
 
 Floats = NDArray[np.float64]
 _SLACK = 1e-9  # links that fill at levels so close fill together
-_AT_ONCE = 2**16  # flows of many draws that are shared out together: what fits a processor's cache
+_AT_ONCE = 2**16  # links on ways of many draws that are shared out together: what fits a processor's cache
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def max_min_rates(capacity: ArrayLike, routes: Routes, *, weight: Number = 1, pr
     flows = routes.shape[-1]
     links, share, _, amount = _flat(capacity, routes, weights, spread=False)
     rate, room = np.empty(order.size), _checked(capacity)
-    step = max(1, _AT_ONCE // flows) * flows
+    step = max(1, _AT_ONCE // (flows * len(links))) * flows
     for at in range(0, order.size, step):
         part = slice(at, min(at + step, order.size))
         many = (part.stop - at) // flows

@@ -77,12 +77,12 @@ def _bisect(below: Callable[[float], bool], low: float, high: float) -> float:
     return (low + high) / 2
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _lower_mean(count: float, tail: float) -> float:
     return _bisect(lambda mean: _poisson_tail(mean, count, +1) < tail, 0.0, count) if count else 0.0
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _upper_mean(count: float, tail: float) -> float:
     chernoff = math.log(1 / tail)  # P(X <= count) <= exp(-(mean - count)^2 / (2 mean)) bounds the search
     most = count + chernoff + math.sqrt(chernoff**2 + 2 * count * chernoff)
@@ -99,11 +99,12 @@ def _counts(mean: float, dispersion: float) -> tuple[np.ndarray, np.ndarray]:
     return n, weight / weight.sum()
 
 
-@np.vectorize
-def _count_quantile(mean: float, probability: float, dispersion: float) -> float:
-    """Least n with P(X <= n) >= probability."""
+@np.vectorize(otypes=[float, float])
+def _count_range(mean: float, tail: float, dispersion: float) -> tuple[float, float]:
+    """Least n with P(X <= n) >= tail, and with P(X <= n) >= 1 - tail."""
     n, chance = _counts(mean, dispersion)
-    return float(n[min(int(np.searchsorted(np.cumsum(chance), probability)), n.size - 1)])
+    low, high = np.minimum(np.searchsorted(np.cumsum(chance), [tail, 1 - tail]), n.size - 1)
+    return float(n[low]), float(n[high])
 
 
 @law
@@ -164,8 +165,8 @@ def expected_failures(
     (385.0, 466.0)
     """
     tail, mean = (1 - confidence) / 2, window / mtbf
-    low, high = (_count_quantile(mean, share, dispersion)[()] for share in (tail, 1 - tail))
-    return Estimate(mean, low, high)
+    low, high = _count_range(mean, tail, dispersion)
+    return Estimate(mean, low[()], high[()])
 
 
 @dataclass(frozen=True, repr=False)
@@ -225,7 +226,7 @@ def lemons(share: PositiveShareBelowOne, *, failures: Number, dispersion: Amount
     return Lemons(share, past[()], future[()])
 
 
-@np.vectorize
+@np.vectorize(otypes=[float, float])
 def _worst(share: float, mean: float, dispersion: float) -> tuple[float, float]:
     """Of all failures, and of the next ones, those of a share of the nodes that had the most."""
     n, chance = (part[::-1] for part in _counts(mean, dispersion))

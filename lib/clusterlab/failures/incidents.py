@@ -77,7 +77,7 @@ def posterior_mttf(
     return TimeEstimate(time / shape, time / many, time / few)
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _gamma_quantile(shape: float, share: float) -> float:
     """Quantile of the gamma distribution, by halving; its upper tail is lighter than that of the bound (sub-gamma)."""
     beyond = math.log(1 / (1 - share))

@@ -148,7 +148,8 @@ def spares_for(
     sizes, chances = _sizes(machines)
     mean, square = sizes @ chances, sizes**2 @ chances
     key = tuple(sizes), tuple(chances)
-    enough = np.vectorize(lambda a, d, q: _quantile(_compound(a / mean, d, *key), q))(load, dispersion, share)
+    of_one = np.vectorize(lambda a, d, q: _quantile(_compound(a / mean, d, *key), q), otypes=[float])
+    enough = of_one(load, dispersion, share)
     return InRepair(load, np.sqrt(load * (square / mean + dispersion * load)), enough[()])
 
 

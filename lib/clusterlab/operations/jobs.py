@@ -73,9 +73,9 @@ class Jobs(Explained):
             raise ValueError("arrival must be a row in order of time")
         gpus, _ = whole(gpus=self.gpus, arrivals=np.size(arrival))
         (duration,) = positive(duration=self.duration)
-        (least,) = whole(least=gpus if self.least is None else self.least)
-        (limit,) = positive(limit=duration if self.limit is None else self.limit)
-        (priority,) = nonnegative(priority=0 if self.priority is None else self.priority)
+        least = gpus if self.least is None else whole(least=self.least)[0]
+        limit = duration if self.limit is None else positive(limit=self.limit)[0]
+        priority = 0.0 if self.priority is None else nonnegative(priority=self.priority)[0]
         rows = {"gpus": gpus, "duration": duration, "priority": priority, "least": least, "limit": limit}
         for name, value in ({"arrival": arrival} | rows).items():
             if np.size(value) not in (1, np.size(arrival)):

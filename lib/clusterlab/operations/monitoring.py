@@ -339,7 +339,7 @@ def least_tests(n: Count, bad: Count = 1) -> Amount:
     return np.ceil(_log2_choose(n, bad) - 1e-9)[()]
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _log2_choose(n: float, k: float) -> float:
     return math.log2(math.comb(int(n), int(k)))
 

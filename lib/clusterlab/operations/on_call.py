@@ -184,7 +184,7 @@ def _up_to(allowed: Numeric, mean: Numeric) -> Numeric:
     return np.minimum(np.exp(-mean) + _one_up_to(allowed, mean), 1.0)[()]
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _one_up_to(allowed: float, mean: float) -> float:
     k = np.arange(1, int(allowed) + 1)
     if not mean or not k.size:
@@ -308,7 +308,7 @@ def k_of_n(k: WholeAmount, n: Count, up: Share) -> Share:
     return _at_least(k, n, up)[()]
 
 
-@np.vectorize
+@np.vectorize(otypes=[float])
 def _at_least(k: float, n: float, up: float) -> float:
     if k <= 0:
         return 1.0

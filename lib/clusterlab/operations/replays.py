@@ -128,16 +128,18 @@ def replay(runs: Sequence[Jobs], gpus: Count, *, policy: str = "conservative") -
     for i in range(arrival.shape[1]):
         a, g, d = (rows[:, i, None] for rows in (arrival, size, duration))
         earliest = np.maximum(a, earliest) if in_turn else a
-        past = int((when <= earliest).sum(1).min()) - 1  # nobody asks any more what was free before
-        change[:, past] = change[:, : past + 1].sum(1)
-        when, change = when[:, past:], change[:, past:]
+        if i % 4 == 0:  # nobody asks any more what was free before
+            past = int((when <= earliest).sum(1).min()) - 1
+            change[:, past] = change[:, : past + 1].sum(1)
+            when, change = when[:, past:], change[:, past:]
         short = np.where(change.cumsum(1) < g, when, np.inf)
         until = np.minimum.accumulate(short[:, ::-1], axis=1)[:, ::-1]  # how long there is room from each time on
         begin = np.maximum(when, earliest)
-        at = begin[each, (until >= begin + d).argmax(1)[:, None]]
+        at = begin.take((until >= begin + d).argmax(1)[:, None] + each * begin.shape[1])
         when, change = np.concatenate([at + d, when, at], axis=1), np.concatenate([g, change, -g], axis=1)
         order = when.argsort(1, kind="stable")
-        when, change = when[each, order], change[each, order]
+        order += each * when.shape[1]  # among all of them, row after row
+        when, change = when.take(order), change.take(order)
         start[:, i] = at[:, 0]
         if in_turn:
             earliest = at

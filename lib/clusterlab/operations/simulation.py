@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import NamedTuple
 
 import numpy as np
@@ -176,7 +177,7 @@ class _Reservation:
         times, free = state.as_asked()
         first = int(state.fits(free, self.least).argmax())
         self.time = times[first]
-        self.free = free[np.searchsorted(times, self.time, side="right") - 1]  # when all that end then have ended
+        self.free = free[bisect_right(times, self.time) - 1]  # when all that end then have ended
         self.refused: set[int] = set()  # sizes that would delay the head, of what is free now
 
     def allows(self, state: State, now: float, job: int, size: int) -> bool:

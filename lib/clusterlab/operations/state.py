@@ -73,6 +73,7 @@ class State:
         self.uplinks = bool(rules.sending) and rules.oversubscription > 1  # whether jobs share any
         self.held = np.zeros((len(jobs), cluster.nodes), dtype=np.int32)
         self.running: dict[int, Running] = {}
+        self.ends: list[tuple[float, int]] = []  # the latest end and the job of each that runs, in this order
         self.waiting: list[tuple[float, float, int]] = []  # in order of whose turn it is; the last entry is the job
         self.wanted = 0  # GPUs for which they ask
         self.attempts: list[Attempt] = []
@@ -119,6 +120,8 @@ class State:
 
     def size(self, job: int) -> int:
         """GPUs with which a job can start now, 0 if it cannot."""
+        if self.least[job] > self.idle:
+            return 0
         for size in self.sizes(job):
             if size not in self._known:
                 self._known[size] = bool(self.fits(self.free, size))
@@ -145,10 +148,14 @@ class State:
     def begin(self, now: float, job: int, taken: np.ndarray) -> None:
         """Give a job its GPUs."""
         size = int(taken.sum())
-        self._take(job, taken, size)
+        self.free -= taken
+        self.idle -= size
+        self.held[job] = taken
+        self._known.clear()
         end, latest = now + self.extra[job] + self.left[job] / size, self.promise(now, job, size)
         racks, width = self._ring(taken) if self.uplinks else (_NOWHERE, 0.0)
         self.running[job] = Running(now, end, latest, size, racks, width, now, self.extra[job])
+        insort(self.ends, (latest, job))
         heapq.heappush(self.events, (end, END, job))
         if self.rules.settled < np.inf and self.least[job] < self.gpus[job]:
             self.look_again(now + self.rules.settled, job)  # whether it may grow, or has to shrink
@@ -179,42 +186,39 @@ class State:
             slower = float(crossing_slowdown.unchecked(crossing, self.rules.oversubscription))
             pace = 1 + self.rules.sending * (slower - 1)
             if pace != run.pace:
-                run = self._work(now, job)
-                end = now + run.rest + self.left[job] / run.size * pace
-                self.running[job] = run._replace(end=end, pace=pace)
+                rest = self._work(now, job, run)
+                end = now + rest + self.left[job] / run.size * pace
+                self.running[job] = run._replace(end=end, since=now, rest=rest, pace=pace)
                 heapq.heappush(self.events, (end, END, job))
 
-    def _work(self, now: float, job: int) -> Running:
-        """Count what a job has done by now, and return it as it is then."""
-        run = self.running[job]
+    def _work(self, now: float, job: int, run: Running) -> float:
+        """Count what a job has done by now, and return how long its restart still takes."""
         lost = min(run.rest, now - run.since)
         done = (now - run.since - lost) * run.size / run.pace
-        self.left[job], self.asked[job] = self.left[job] - done, self.asked[job] - done
-        self.running[job] = run._replace(since=now, rest=run.rest - lost)
-        return self.running[job]
+        self.left[job] -= done
+        self.asked[job] -= done
+        return run.rest - lost
 
     def leave(self, now: float, job: int, extra: float = 0.0, *, evicted: bool = False) -> None:
         """Take a job off its GPUs; if it starts again, it will lose so many seconds first."""
-        taken, run = self.held[job].copy(), self._work(now, job)
+        taken, run = self.held[job], self.running[job]
+        self._work(now, job, run)
         del self.running[job]
+        self.ends.remove((run.latest, job))
         lost = min(self.extra[job], now - run.begin)
-        nodes = np.flatnonzero(taken)
+        (nodes,) = taken.nonzero()
         places = tuple(zip(nodes.tolist(), taken[nodes].tolist(), strict=True))
         self.attempts.append(Attempt(job, run.begin, now, lost, places, evicted))
         self.extra[job] = extra
-        self._take(job, -taken, -run.size)
-
-    def _take(self, job: int, taken: np.ndarray, size: int) -> None:
-        self.free -= taken
-        self.idle -= size
-        self.held[job] += taken
+        self.free += taken
+        self.idle += run.size
+        taken[:] = 0
         self._known.clear()
 
     def as_asked(self) -> tuple[list[float], np.ndarray]:
         """The latest ends of all who run, in order, and what is free from each of them on."""
-        order = sorted(self.running, key=lambda job: (self.running[job].latest, job))
-        free = self.free + np.cumsum(self.held[order], axis=0, dtype=np.int32)
-        return [self.running[job].latest for job in order], free
+        free = self.free + self.held[[job for _, job in self.ends]].cumsum(axis=0, dtype=np.int32)
+        return [latest for latest, _ in self.ends], free
 
 
 # --- Placement -------------------------------------------------------------------------------------------------------
@@ -225,8 +229,8 @@ def fits(free: np.ndarray, size: int, node_size: int, placement: str) -> Numeric
     if placement == "anywhere":
         return free.sum(-1) >= size
     full, rest = divmod(size, node_size)
-    enough = _count(free == node_size) >= full
-    return enough & (_count(free >= rest) > full) if rest else enough
+    enough = _count(free >= rest) > full if rest else True
+    return enough & (_count(free == node_size) >= full) if full else enough
 
 
 def _count(nodes: np.ndarray) -> Numeric:
@@ -243,20 +247,23 @@ def place(free: np.ndarray, size: int, cluster: Cluster, placement: str) -> np.n
         return taken
     full, rest = divmod(size, g)
     empty = (free == g).reshape(-1, cluster.rack)
+    empties = empty.sum(1)  # of each rack
     while full:
-        left = empty.sum(1)
-        holds = left >= full
         # Packed: the rack that just holds it, or else the emptiest. Spread: a node of the emptiest rack.
-        best = np.where(holds, left, cluster.nodes).argmin() if placement == "pack" and holds.any() else left.argmax()
-        some = min(full, left[best]) if placement == "pack" else 1
-        nodes = np.flatnonzero(empty[best])[:some]
+        best, some = empties.argmax(), 1
+        if placement == "pack":
+            if empties[best] >= full:
+                best = np.where(empties >= full, empties, cluster.nodes).argmin()
+            some = min(full, empties[best])
+        nodes = empty[best].nonzero()[0][:some]
         empty[best, nodes] = False
+        empties[best] -= some
         taken[best * cluster.rack + nodes] = g
         full -= some
     if rest:
         left = free - taken
         # The node that just holds it, and where that is an empty one, in the rack with the fewest empty nodes.
-        crowd = np.repeat(empty.sum(1), cluster.rack)
+        crowd = empties.repeat(cluster.rack)
         score = left * (cluster.nodes + 1) + crowd if placement == "pack" else -left
         taken[np.where(left >= rest, score, g * (cluster.nodes + 2)).argmin()] = rest
     return taken

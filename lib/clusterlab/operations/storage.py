@@ -7,6 +7,7 @@ a parallel file system: drives in servers behind network ports. The same file sy
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -397,12 +398,21 @@ def feed(reads: Seconds, compute: PositiveSeconds, *, prefetch: int) -> Feeding:
     (times,) = nonnegative(reads=reads)
     steps = times.shape[-1]
     lead = np.broadcast_shapes(times.shape[:-1], np.shape(work))
-    begin, end, start = (np.zeros((*lead, steps)) for _ in range(3))
-    for i in range(steps):
-        last = end[..., i - 1] if i else 0.0
+    rows: Numeric = np.moveaxis(np.broadcast_to(times, (*lead, steps)), -1, 0)
+    later: Callable[..., Numeric] = np.maximum
+    if not lead:  # plain numbers are many times faster than arrays of one
+        rows, work, later = rows.tolist(), float(work), max
+    begins: list[Numeric] = []
+    ends: list[Numeric] = []
+    starts: list[Numeric] = []
+    last = ready = np.zeros(lead)[()]  # the reader, and the GPUs
+    for i, read in enumerate(rows):
         if i > prefetch:
-            last = np.maximum(last, start[..., i - prefetch] if prefetch else start[..., i - 1] + work)
-        begin[..., i] = last
-        end[..., i] = last + times[..., i]
-        start[..., i] = np.maximum(start[..., i - 1] + work if i else 0.0, end[..., i])
+            last = later(last, starts[i - prefetch] if prefetch else ready)
+        begins.append(last)
+        last = last + read
+        ends.append(last)
+        starts.append(later(ready, last))
+        ready = starts[-1] + work
+    begin, end, start = (np.moveaxis(np.array(each), 0, -1).copy() for each in (begins, ends, starts))
     return Feeding(begin, end, start, start + np.asarray(work)[..., None])
