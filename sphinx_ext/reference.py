@@ -68,7 +68,7 @@ def configure(app, config):
     config.autodoc_member_order = "bysource"
     config.autodoc_preserve_defaults = True
     # By name: what a quantity allows, its entry says.
-    config.autodoc_type_aliases |= {name: name for name in (*QUANTITIES, "ArrayLike", "Json")}
+    config.autodoc_type_aliases |= {name: name for name in (*QUANTITIES, "ArrayLike", "Json", "TextFile")}
     config.html_domain_indices = False  # the map lists the modules
     config.toc_object_entries_show_parents = "hide"
     config.codeautolink_concat_default = True  # the cells of a notebook share their names

@@ -21,7 +21,7 @@ from ..quantities import Count
 from ..records import Explained, Rows
 from ..units import day, fmt, hour, minute
 from .rows import EMPTY
-from .text import Source, name_of, read_text
+from .text import TextFile, name_of, read_text
 
 # --- What people write -----------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ def is_incidents(heading: Iterable[str]) -> bool:
     return bool({"time", "date"} & roles) and bool({"cause", "lost", "recovered"} & roles) and "model" not in plain
 
 
-def read_incidents(path: Source, *, gpus: Count | None = None, days: float | None = None) -> Incidents:
+def read_incidents(path: TextFile, *, gpus: Count | None = None, days: float | None = None) -> Incidents:
     r"""Read a log of interruptions: a CSV with a line for each, as people keep it.
 
     Parameters

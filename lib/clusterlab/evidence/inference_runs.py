@@ -34,7 +34,7 @@ from ..serving import (
 from ..units import fmt
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
-from .text import Source, name_of, read_text
+from .text import TextFile, name_of, read_text
 
 # --- Inference runs --------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ def is_inference(heading: Iterable[str]) -> bool:
     return bool(own & {name.strip().casefold() for name in heading})
 
 
-def read_inference(path: Source) -> tuple[list[InferenceRun], list[Skipped]]:
+def read_inference(path: TextFile) -> tuple[list[InferenceRun], list[Skipped]]:
     """Read a table of runs.
 
     Parameters

@@ -20,7 +20,7 @@ import numpy as np
 from .. import catalogue
 from ..own import match_accelerator
 from ..units import GB, us
-from .text import Source, name_of, read_text
+from .text import TextFile, name_of, read_text
 from .timing_tables import read_table
 from .timings import AGREE, MOST_ROWS, TESTS, Timing, bus_factor_of, is_data, operation_of, whole_count
 from .wires import BETWEEN_NODES, Wires, fabric_of, link_wires, nvlink_domains, nvlink_gpu, reference_network
@@ -42,7 +42,7 @@ def published_timings() -> tuple[Timing, ...]:
 
 
 def read_timings(
-    path: Source,
+    path: TextFile,
     *,
     ranks: int | None = None,
     nodes: int | None = None,

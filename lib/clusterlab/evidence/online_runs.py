@@ -24,7 +24,7 @@ from .inference_runs import FORM as OFFLINE
 from .inference_runs import framework, machine_of, plain_name
 from .naming import model_named
 from .rows import Form, Row, Skipped, SkipRow, read_rows, skipped_in_order
-from .text import Source, name_of, read_text
+from .text import TextFile, name_of, read_text
 
 _POOLS = ("prefill", "decode")
 _OF_POOL = ("num_workers", "batch_size", "tp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size")
@@ -127,7 +127,7 @@ def published_online() -> tuple[tuple[OnlineRun, ...], tuple[Skipped, ...]]:
     return tuple(runs), tuple(skipped)
 
 
-def read_online(path: Source) -> tuple[list[OnlineRun], list[Skipped]]:
+def read_online(path: TextFile) -> tuple[list[OnlineRun], list[Skipped]]:
     """Read a table of serving at a concurrency, as :func:`read_inference` reads one of maxima: the same refusals.
 
     What a row leaves open is filled in by the same rules for all, and ``OnlineRun.filled`` says what: software is

@@ -7,7 +7,7 @@ import sys
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-Source = str | Path | Traversable  # "-" is standard input
+TextFile = str | Path | Traversable  # "-" is standard input
 
 MOST_BYTES = 64_000_000  # a log of nccl-tests has some kilobytes, with all that NCCL can say some megabytes
 UNUSABLE = 2  # exit status of a command that was called wrongly (argparse's own), or whose input is refused
@@ -23,12 +23,12 @@ _UTF_16 = "is text in UTF-16: save it as UTF-8, or convert it with iconv -f UTF-
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
-def name_of(path: Source) -> str:
+def name_of(path: TextFile) -> str:
     """What to call a file in a message: ``-`` is standard input."""
     return "standard input" if str(path) == "-" else str(path)
 
 
-def read_text(path: Source, *, errors: str = "strict") -> str:
+def read_text(path: TextFile, *, errors: str = "strict") -> str:
     """Read a text file in UTF-8, or standard input, without its byte order mark.
 
     Parameters
@@ -79,7 +79,7 @@ def read_text(path: Source, *, errors: str = "strict") -> str:
         raise ValueError(f"{where}; if it is Latin-1, convert it with iconv -f WINDOWS-1252 -t UTF-8") from None
 
 
-def _bytes(path: Source, most: int) -> bytes:
+def _bytes(path: TextFile, most: int) -> bytes:
     if str(path) == "-":
         if sys.stdin is None:
             raise ValueError("standard input is closed")

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from ..planning import match_stack
 from .rows import Form, Row, Skipped, read_rows, skipped_in_order
-from .text import Source, name_of, read_text
+from .text import TextFile, name_of, read_text
 from .training_close import close_rows, one_run_each
 from .training_naming import EXPERTS, SHAPE, SWITCHES
 from .training_open import MEASURES, OpenRow, open_row
@@ -124,7 +124,7 @@ def published_runs(*, named: bool = True) -> tuple[tuple[Run, ...], tuple[Skippe
     return tuple(runs), tuple(skipped)
 
 
-def read_runs(path: Source, *, software: str | None = None) -> tuple[list[Run], list[Skipped]]:
+def read_runs(path: TextFile, *, software: str | None = None) -> tuple[list[Run], list[Skipped]]:
     """Read a table of runs.
 
     Parameters
