@@ -157,7 +157,7 @@ def _quantile(total: np.ndarray, probability: float) -> float:
     return float(np.searchsorted(total, probability * total[-1]))
 
 
-@lru_cache(maxsize=8)  # a curve over the share of the time asks for one distribution again and again
+@lru_cache(maxsize=64)  # a curve over the share of the time, or a search of a plan, asks for few again and again
 def _compound(mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...]) -> np.ndarray:
     """The distribution of a sum of ``sizes`` over a count of failures, but for a factor (Panjer 1981)."""
     size, share, wide = np.asarray(sizes), np.asarray(chances), 1 + dispersion * mean
