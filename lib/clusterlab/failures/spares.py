@@ -161,16 +161,16 @@ def _quantile(total: np.ndarray, probability: float) -> float:
 def _compound(mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...]) -> np.ndarray:
     """The distribution of a sum of ``sizes`` over a count of failures, but for a factor (Panjer 1981)."""
     size, share, wide = np.asarray(sizes), np.asarray(chances), 1 + dispersion * mean
-    a, b = dispersion * mean / wide, mean * (1 - dispersion) / wide
+    a, b = float(dispersion * mean / wide), float(mean * (1 - dispersion) / wide)
     center = mean * (size @ share)
     deviation = math.sqrt(mean * (size**2 @ share) + dispersion * center**2)
-    chance = np.zeros(math.ceil(center + 12 * deviation + 60 * wide * max(sizes)) + 1)
-    chance[0] = 1.0  # all are relative to the first until the end: its own value may be too small for a float
-    for s in range(1, chance.size):
-        fits = size[size <= s].astype(int)
-        chance[s] = np.sum((a + b * fits / s) * share[: fits.size] * chance[s - fits])
+    most = math.ceil(center + 12 * deviation + 60 * wide * max(sizes))
+    taken = list(zip(map(int, sizes), map(float, chances), strict=True))
+    chance = [1.0]  # all are relative to the first until the end: its own value may be too small for a float
+    for s in range(1, most + 1):
+        chance.append(sum((a + b * k / s) * of_all * chance[s - k] for k, of_all in taken if k <= s))
         if chance[s] > 1e200:
-            chance[: s + 1] /= 1e200
+            chance = [one / 1e200 for one in chance]
     return np.cumsum(chance)
 
 
