@@ -339,7 +339,7 @@ def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Sec
 
 def _of_one_shape(columns: Mapping[str, Numeric]) -> dict[str, Numeric]:
     """Numbers as floats, or all columns in the shape of the widest."""
-    shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
+    shape = np.broadcast_shapes(*{np.shape(column) for column in columns.values()})
     if not shape:
         return {name: float(column) for name, column in columns.items()}
     return {
