@@ -20,7 +20,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
-from ..checks import Numeric, choose, larger, pick, smaller, total
+from ..checks import Numeric, choose, larger, pick, shape_of, smaller, some, total
 from ..interconnect import exposed_time
 from ..model import TILE, Block, Output, Rank, Routing, Transformer, forward_flops
 from ..parallelism import Rates, critical_stage, reached, scan_time
@@ -317,6 +317,8 @@ def _shown_exchange(work: _Work, software: ServingSoftware, now: _Now) -> tuple[
 
 def _stage_wait(model: Transformer, layers_time: Seconds, output_time: Seconds, stages: Count) -> Seconds:
     """Seconds that a microbatch waits for the slowest stage: the one that also has the output layer."""
+    if not some(stages > 1):
+        return 0.0 * layers_time
     slowest = critical_stage.unchecked(
         model.layers,
         layer_time=layers_time / model.layers,
@@ -339,11 +341,11 @@ def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Sec
 
 def _of_one_shape(columns: Mapping[str, Numeric]) -> dict[str, Numeric]:
     """Numbers as floats, or all columns in the shape of the widest."""
-    shape = np.broadcast_shapes(*{np.shape(column) for column in columns.values()})
+    shape = shape_of(columns.values())
     if not shape:
         return {name: float(column) for name, column in columns.items()}
     return {
-        name: column if np.shape(column) == shape else np.broadcast_to(column, shape)
+        name: column if getattr(column, "shape", ()) == shape else np.broadcast_to(column, shape)
         for name, column in columns.items()
     }
 
