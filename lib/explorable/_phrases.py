@@ -14,9 +14,11 @@ from typing import NamedTuple
 _PLANE, _SIZE = 0xF0000, 65_000  # a mark is two characters of a private plane of Unicode
 _MARK = re.compile(r"([\U000f0000-\U000ffffd]{2})")
 _ANY_MARK = re.compile(r"[\U000f0000-\U000ffffd]")
-_PLACES = re.compile(r'((?<= )(?:x|y|width|height|rx|d|transform|style)=")([^"]*)')
+_PLACES = re.compile(r' (?:x|y|width|height|rx|d|transform|style)="([^"]*)')
 _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)")
+_WRITTEN = re.compile(r"-?[\d.,]*")
 _SPACES = " \u00a0\u202f"
+_SPACE = re.compile(f"[{_SPACES}]")
 
 
 class Form(NamedTuple):
@@ -65,20 +67,14 @@ class Notes:
     def _parsed(self, text: str, drawn: bool) -> Phrase:
         words, forms, numbers = [""], list[Form | None](), list[float]()
 
-        def hole(form: Form | None, number: float) -> None:
-            forms.append(form)
-            numbers.append(float(number))
-            words.append("")
-
         def plain(piece: str) -> None:
             end = 0
             for match in _PLACES.finditer(piece) if drawn else ():
-                words[-1] += piece[end : match.start(2)]
-                for i, part in enumerate(_NUMBER.split(match[2])):
-                    if i % 2:
-                        hole(None, float(part))
-                    else:
-                        words[-1] += part
+                first, *parts = _NUMBER.split(match[1])  # words, then a number and words in turn
+                words[-1] += piece[end : match.start(1)] + first
+                words.extend(parts[1::2])
+                numbers.extend(map(float, parts[::2]))
+                forms.extend([None] * (len(parts) // 2))
                 end = match.end()
             words[-1] += piece[end:]
 
@@ -87,7 +83,9 @@ class Notes:
             form, size = self._form(before, mark)
             plain(before[: len(before) - size])
             if form:
-                hole(form, self._written[mark][1])
+                forms.append(form)
+                numbers.append(float(self._written[mark][1]))
+                words.append("")
         return Phrase(tuple(words), tuple(forms), tuple(numbers), unmarked(text))
 
     def _form(self, before: str, mark: str) -> tuple[Form | None, int]:
@@ -95,11 +93,11 @@ class Notes:
         if mark not in self._written:
             return None, 0
         text, value, unit, digits = self._written[mark]
-        number = re.match(r"-?[\d.,]*", text)[0]  # type: ignore[index]
+        number = _WRITTEN.match(text)[0]  # type: ignore[index]
         whole = not isinstance(value, float) and number == f"{value:,}"
         for written in (text, number):
             end = before[len(before) - len(written) :]
-            if written and re.sub(f"[{_SPACES}]", " ", end) == written:
+            if written and (end == written or _SPACE.sub(" ", end) == written):
                 space = next((letter for letter in end if letter in _SPACES), "")
                 return Form(unit, digits, whole, space, written != text), len(written)
         return None, 0

@@ -158,20 +158,20 @@ def _quantile(total: np.ndarray, probability: float) -> float:
     return float(np.searchsorted(total, probability * total[-1]))
 
 
-@lru_cache(maxsize=8)  # a curve over the share of the time asks for one distribution again and again
+@lru_cache(maxsize=64)  # a curve over the share of the time, or a search of a plan, asks for few again and again
 def _compound(mean: float, dispersion: float, sizes: tuple[float, ...], chances: tuple[float, ...]) -> np.ndarray:
     """The distribution of a sum of ``sizes`` over a count of failures, but for a factor (Panjer 1981)."""
     size, share, wide = np.asarray(sizes), np.asarray(chances), 1 + dispersion * mean
-    a, b = dispersion * mean / wide, mean * (1 - dispersion) / wide
+    a, b = float(dispersion * mean / wide), float(mean * (1 - dispersion) / wide)
     center = mean * (size @ share)
     deviation = math.sqrt(mean * (size**2 @ share) + dispersion * center**2)
-    chance = np.zeros(math.ceil(center + 12 * deviation + 60 * wide * max(sizes)) + 1)
-    chance[0] = 1.0  # all are relative to the first until the end: its own value may be too small for a float
-    for s in range(1, chance.size):
-        fits = size[size <= s].astype(int)
-        chance[s] = np.sum((a + b * fits / s) * share[: fits.size] * chance[s - fits])
+    most = math.ceil(center + 12 * deviation + 60 * wide * max(sizes))
+    taken = list(zip(map(int, sizes), map(float, chances), strict=True))
+    chance = [1.0]  # all are relative to the first until the end: its own value may be too small for a float
+    for s in range(1, most + 1):
+        chance.append(sum((a + b * k / s) * of_all * chance[s - k] for k, of_all in taken if k <= s))
         if chance[s] > 1e200:
-            chance[: s + 1] /= 1e200
+            chance = [one / 1e200 for one in chance]
     return np.cumsum(chance)
 
 

@@ -190,7 +190,8 @@ def largest_batch(replica: Replica, context: Number, *, shared: Amount = 0) -> A
     software, memory = replica.software, replica.machine.hbm_capacity
     left = software.memory_share * memory - weights - activations
     left = larger(left, smaller(_LEAST * memory, memory - weights - activations))
-    left = left - dp * _bytes(replica, shared)[2].cache  # once in each attention group
+    if np.any(shared):
+        left = left - dp * _bytes(replica, shared)[2].cache  # once in each attention group
     return dp * np.floor(larger(left, 0.0) / (dp * (each.cache + each.logits)) * (1 + 1e-12))
 
 

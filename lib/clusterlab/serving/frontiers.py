@@ -124,8 +124,7 @@ def frontier(
         some_of = {"sequences": sequences[now, batch[i : i + _BLOCK]], "chunk": chunk, "drafts": drafts}
         blocks.append(continuous_batch(chosen, requests, **some_of))
     columns: Numeric = (np.concatenate([getattr(block, f.name) for block in blocks]) for f in fields(Service))
-    chosen = _taken(candidates, which)
-    return Frontier(sequences.size, chosen.layout, np.asarray(chosen.two_batch_overlap), Service(*columns))
+    return Frontier(sequences.size, candidates.layout[which], candidates.two_batch_overlap[which], Service(*columns))
 
 
 _BLOCK = 16384  # layouts and batches at a time: their intermediate results stay in the cache of one core

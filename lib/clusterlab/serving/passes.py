@@ -353,11 +353,11 @@ def _shown_host_time(replica: Replica, batch: Batch, parts_time: Seconds) -> Sec
 
 def _of_one_shape(columns: Mapping[str, Numeric]) -> dict[str, Numeric]:
     """Numbers as floats, or all columns in the shape of the widest."""
-    shape = np.broadcast_shapes(*(np.shape(column) for column in columns.values()))
+    shape = shape_of(columns.values())
     if not shape:
         return {name: float(column) for name, column in columns.items()}
     return {
-        name: column if np.shape(column) == shape else np.broadcast_to(column, shape)
+        name: column if getattr(column, "shape", ()) == shape else np.broadcast_to(column, shape)
         for name, column in columns.items()
     }
 

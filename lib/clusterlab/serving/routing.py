@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from statistics import NormalDist
 
@@ -121,9 +122,10 @@ def balanced_loads(loads: Sequence[float] | np.ndarray, ranks: int, *, redundant
     for _ in range(extra):
         copies[np.argmax(load / copies)] += 1
     each = np.sort(np.repeat(load / copies, copies.astype(int)))[::-1]
-    out, room = np.zeros(n), np.full(n, slots // n)
-    for weight in each:
-        lightest = int(np.argmin(np.where(room > 0, out, np.inf)))
-        out[lightest] += weight
-        room[lightest] -= 1
+    out, with_room = np.zeros(n), [(0.0, rank, slots // n) for rank in range(n)]  # a heap: the lightest is first
+    for weight in each.tolist():
+        carried, rank, room = heapq.heappop(with_room)
+        out[rank] = carried = carried + weight
+        if room > 1:
+            heapq.heappush(with_room, (carried, rank, room - 1))
     return out
