@@ -353,10 +353,7 @@ def _step(model: Transformer, machine: Machine, rates: Rates, software: Software
         "spread_high": high,
     }
     if shape := shape_of(columns.values()):
-        columns = {
-            name: column if np.shape(column) == shape else np.broadcast_to(column, shape)
-            for name, column in columns.items()
-        }
+        columns = {n: one if np.shape(one) == shape else np.broadcast_to(one, shape) for n, one in columns.items()}
     return record(Step, columns)
 
 
