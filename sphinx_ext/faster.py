@@ -1,7 +1,8 @@
 """Sphinx extension: the same build in less time, on every core.
 
 Jupyter Book starts Sphinx with one process and has no option for more. Chapters execute while they are read, so reading
-side by side is most of the gain.
+side by side is most of the gain. Sphinx deals its documents out in advance, brings its whole environment back from each
+hand, and resolves every document in one process; here who is free draws the next, and brings back what it has once.
 """
 
 from __future__ import annotations
@@ -9,23 +10,29 @@ from __future__ import annotations
 import functools
 import gc
 import html
+import inspect
+import multiprocessing
 import os
+import pickle
 import re
 from pathlib import Path
 
 import pybtex.plugin
 import pybtex.richtext
-import sphinx.builders
 import sphinx.builders.html
 import sphinx.pycode.parser
 import sphinx_codeautolink.extension as codeautolink
+from docutils import nodes
 from jupyter_cache import get_cache
 from jupyter_cache.cache.main import JupyterCacheBase
 from sphinx.addnodes import toctree
+from sphinx.builders import Builder
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.domains.python import PythonDomain
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
 from sphinx.search.en import SearchEnglish
-from sphinx.util.parallel import make_chunks
+from sphinx.util.build_phase import BuildPhase
+from sphinx.util.parallel import ParallelTasks
 from sphinx_codeautolink.extension import block
 
 # A block of code on a page, as Sphinx writes it.
@@ -45,8 +52,11 @@ def setup(app):
     app.parallel = max(app.parallel, os.cpu_count() or 1)
     gc.set_threshold(50_000)  # with 700, Python looks at every node of a document again and again, and all are in use
     app.connect("builder-inited", declare)
-    app.connect("env-before-read-docs", deal)
-    sphinx.builders.make_chunks = functools.partial(make_chunks, maxbatch=3)  # with ten, the last has a core to itself
+    app.connect("env-before-read-docs", sort)
+    app.connect("build-finished", leave, priority=999)
+    Builder._read_parallel = read  # type: ignore[method-assign]
+    StandaloneHTMLBuilder._write_parallel = write  # type: ignore[method-assign]
+    nodes.Node._fast_findall = find
     # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
     pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
     pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)
@@ -54,6 +64,8 @@ def setup(app):
     JupyterCacheBase.truncate_caches = keep_all
     # autodoc asks what stands above an attribute, never on which lines a function stands.
     sphinx.pycode.parser.Parser.parse_definition = pass_over  # type: ignore[method-assign]
+    # autodoc takes the source of a function from its file for each question that it has.
+    inspect.getsourcelines = functools.cache(inspect.getsourcelines)  # type: ignore[assignment]
     # To find a name of a signature it goes through all names, and a page says the same few again and again.
     PythonDomain.find_obj = functools.cache(PythonDomain.find_obj)  # type: ignore[method-assign]
     SearchEnglish.stem = functools.cache(SearchEnglish.stem)  # type: ignore[method-assign]
@@ -78,16 +90,114 @@ def declare(app):
     app.config.numfig = False  # no figure has a number, for which every page would be read once more
 
 
-def deal(app, env, docnames):
-    """Deal the documents out like cards: Sphinx gives each process a run of them, and chapters take longest."""
-    chapters = [name for name in docnames if env.doc2path(name).endswith(".ipynb")]
-    others = [name for name in docnames if name not in chapters]
-    if chapters:
+def sort(app, env, docnames):
+    """Put the chapters first: they take longest, and what is read last decides how long a core stands idle."""
+    docnames.sort(key=lambda name: not env.doc2path(name).endswith(".ipynb"))
+    if docnames:
         get_cache(app.config.nb_execution_cache_path).list_cache_records()  # two processes may not make it at once
-        each = -(-len(others) // len(chapters))
-        docnames[:] = [
-            name for i, chapter in enumerate(chapters) for name in (chapter, *others[i * each : (i + 1) * each])
-        ]
+
+
+def leave(app, exception):
+    """Take all that is left out of the collector's sight: at its end, Python would look at every node once more."""
+    gc.freeze()
+
+
+def read(builder, docnames, nproc):
+    """Read the documents; one process more than cores, because a process that reads a chapter waits for its kernel."""
+    env = builder.env
+    for name in docnames:
+        builder.events.emit("env-purge-doc", env, name)
+        env.clear_doc(name)
+
+    def merge(names, pickled):
+        env.merge_info_from(names, pickle.loads(pickled), builder.app)
+
+    together(
+        builder.app,
+        "reading sources",
+        docnames,
+        nproc + 1,
+        lambda name: builder.read_doc(name, _cache=False),
+        lambda: pickle.dumps(env, pickle.HIGHEST_PROTOCOL),
+        merge,
+    )
+
+
+def write(builder, docnames, nproc):
+    """Resolve and write the pages; what Sphinx keeps of them, its images and its index of words, comes together."""
+    app, index = builder.app, builder.indexer
+    builder.templates.environment.auto_reload = False  # no template changes while pages are written
+    by_page = [index._titles, index._filenames, index._all_titles, index._index_entries]
+    by_word = [index._mapping, index._title_mapping]
+
+    def resolve_and_write(name):
+        app.phase = BuildPhase.RESOLVING
+        page = builder.env.get_and_resolve_doctree(name, builder)
+        app.phase = BuildPhase.WRITING
+        builder.write_doc_serialized(name, page)
+        builder.write_doc(name, page)
+
+    def merge(_, kept):
+        images, pages, words = kept
+        builder.images.update(images)
+        for mine, other in zip(by_page, pages, strict=True):
+            mine.update(other)
+        for mine, other in zip(by_word, words, strict=True):
+            for word, names in other.items():
+                mine.setdefault(word, set()).update(names)
+
+    together(
+        app,
+        "writing output",
+        docnames,
+        nproc + 1,  # Sphinx keeps one for itself
+        resolve_and_write,
+        lambda: (builder.images, by_page, by_word),
+        merge,
+    )
+    for table in (*by_page, *by_word):  # as if one process had gone through the pages
+        ordered = sorted(table.items())
+        table.clear()
+        table.update(ordered)
+    app.phase = BuildPhase.WRITING
+
+
+def together(app, saying, names, processes, work, kept, merge):
+    """Have processes draw name after name and work, then merge what each has kept of the names that it drew."""
+    drawn = multiprocessing.get_context("fork").Value("i", 0)
+
+    def draw(_):
+        mine: list[str] = []
+        while True:
+            with drawn.get_lock():
+                at = drawn.value
+                drawn.value += 1
+            if at >= len(names):
+                return mine, kept()
+            print(f"{saying}... [{(at + 1) / len(names):4.0%}] {names[at]}", file=app._status, flush=True)
+            work(names[at])
+            mine.append(names[at])
+
+    tasks = ParallelTasks(processes)
+    for number in range(processes):
+        tasks.add_task(draw, number, lambda _, result: merge(*result))
+    tasks.join()
+
+
+def find(node, kind):
+    """Yield a node and what is below it of a kind, in Sphinx's order, without a generator for each level."""
+    if isinstance(node, kind):
+        yield node
+    levels = [iter(node.children)]
+    while levels:
+        for child in levels[-1]:
+            if isinstance(child, kind):
+                yield child
+            if child.children:
+                levels.append(iter(child.children))
+                break
+        else:
+            levels.pop()
 
 
 def table_of_contents(env, docname, builder, collapse=False, includehidden=True, maxdepth=0, titles_only=False):

@@ -52,9 +52,10 @@ def write_things(app, exception):
         for name in app.config.external_site_map
         if not app.env.metadata.get(name, {}).get("reference")  # what a page of the reference has are laws
     }
+    place = {name: at for at, name in enumerate(app.config.external_site_map)}  # pages may have been read in any order
     functions = {
         full: f"{entry.docname}.html#{entry.node_id}"
-        for full, entry in app.env.get_domain("py").objects.items()
+        for full, entry in sorted(app.env.get_domain("py").objects.items(), key=lambda named: place[named[1].docname])
         if entry.objtype == "function" and full.startswith("clusterlab.")
     }
     found = things(pages, functions, tomllib.loads(SYNONYMS.read_text(encoding="utf-8")))

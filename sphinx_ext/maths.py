@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
 from functools import cached_property
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 from docutils import nodes
-from py_mini_racer import JSEvalException, MiniRacer
+from py_mini_racer import MiniRacer
 from sphinx.util import logging
 from sphinx.util.math import get_node_equation_number
 
@@ -23,6 +25,16 @@ GAP = re.compile(r"\\q?quad(?![a-z])")
 MARK = re.compile(r"[.,;:!?)]+")
 OPENED = re.compile(r"[(\[]$")
 SHORT = 20  # letters of LaTeX: a formula so short stays in one line, with the bracket before it
+
+SET_ALL = """function setAll(formulas) {
+    return formulas.map(([tex, displayMode]) => {
+        try {
+            return [true, katex.renderToString(tex, {displayMode, output: "htmlAndMathml", strict: "error"})];
+        } catch (error) {
+            return [false, error.message];
+        }
+    });
+}"""
 
 log = logging.getLogger(__name__)
 
@@ -81,17 +93,27 @@ def breakable(tex: str, gap: str = "") -> str:
     return GAP.sub(replaced, tex)
 
 
+def source(node: nodes.Element) -> tuple[str, bool]:
+    """Return what LaTeX is to set for a formula, and whether it stands on a line of its own."""
+    tex = node.astext()
+    if not isinstance(node, nodes.math_block):
+        return breakable(tex, r"\ "), False  # in a sentence, a gap is a space
+    return tex if node["nowrap"] else display_source(tex), True
+
+
 class Setter:
     """KaTeX, and the formulas that it has set."""
 
     def __init__(self) -> None:
-        self.done: dict[tuple[str, bool], str] = {}
+        self.done: dict[tuple[str, bool], tuple[bool, str]] = {}
 
     @cached_property
     def engine(self) -> MiniRacer:
         """A V8 that holds KaTeX, from the first formula on."""
         engine = MiniRacer()
         engine.eval(KATEX.read_text(encoding="utf-8"))
+        engine.eval(SET_ALL)
+        Finalize(self, self.close, exitpriority=1)  # a process that writes pages ends without an event
         return engine
 
     def close(self) -> None:
@@ -108,18 +130,24 @@ class Setter:
         ValueError
             If KaTeX refuses it; the message says where.
         """
-        if (tex, display) not in self.done:
-            options = {"displayMode": display, "output": "htmlAndMathml", "strict": "error"}
-            try:
-                self.done[tex, display] = str(self.engine.call("katex.renderToString", tex, options))
-            except JSEvalException as error:
-                raise ValueError(str(error).partition("ParseError: ")[2].partition("\n")[0] or str(error)) from error
-        return self.done[tex, display]
+        self._set_all([(tex, display)])
+        done, text = self.done[tex, display]
+        if not done:
+            raise ValueError(text)
+        return text
+
+    def _set_all(self, formulas: Iterable[tuple[str, bool]]) -> None:
+        """Set the formulas that are not yet: every call of the engine waits for another thread."""
+        new = [formula for formula in dict.fromkeys(formulas) if formula not in self.done]
+        if new:
+            self.done.update(zip(new, self.engine.call("setAll", new), strict=True))
 
     def prepare(self, app, doctree, docname):
-        """Set a document's formulas before its page is written, in a process of its own that has no engine."""
+        """Set a document's formulas together before its page is written."""
         if app.builder.format == "html":
-            for node in doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)):
+            found = list(doctree.findall(lambda node: isinstance(node, nodes.math | nodes.math_block)))
+            self._set_all(map(source, found))
+            for node in found:
                 node["set"] = self._set(node)
                 if isinstance(node, nodes.math):
                     self._take_marks(node)
@@ -137,12 +165,7 @@ class Setter:
             node.parent.replace(after, nodes.Text(after[mark.end() :]))
 
     def _set(self, node: nodes.Element) -> str:
-        display = isinstance(node, nodes.math_block)
-        tex = node.astext()
-        if not display:
-            tex = breakable(tex, r"\ ")  # in a sentence, a space
-        elif not node["nowrap"]:
-            tex = display_source(tex)
+        tex, display = source(node)
         try:
             return self.html(tex, display=display)
         except ValueError as error:

@@ -67,6 +67,7 @@ def configure(app, config):
     config.python_display_short_literal_types = True
     config.autodoc_member_order = "bysource"
     config.autodoc_preserve_defaults = True
+    config.autodoc_use_type_comments = False  # there are none, and to see so it parses each function
     # By name: what a quantity allows, its entry says.
     config.autodoc_type_aliases |= {name: name for name in (*QUANTITIES, "ArrayLike", "Json", "TextFile")}
     config.html_domain_indices = False  # the map lists the modules

@@ -1,15 +1,22 @@
-"""Links in the code of a page: those that sphinx-codeautolink's own function sets, in the text as it was."""
+"""A faster build is the same build: what stands for a function of Sphinx or its extensions gives what that gives."""
 
 import html
+import io
+import json
 import logging
 import re
+from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 from sphinx.application import Sphinx
+from sphinx.builders import Builder
+from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.environment.adapters.toctree import global_toctree_for_doc
+from sphinx.errors import SphinxParallelError
 from sphinx_codeautolink.extension import block
 from sphinx_codeautolink.parse import LinkContext, Name
 
@@ -116,3 +123,49 @@ def test_a_table_of_titles_is_the_one_that_sphinx_makes(tmp_path):
             assert ours.pformat() == theirs.pformat()
             assert ("Deep" in ours.astext()) != titles_only
         assert "Deep" in app.env.tocs["a"].astext()
+
+
+def built(folder, name, processes):
+    """The pages, the index of words and what was said, of a small book; and the builder."""
+    out, log = folder / name, folder / f"{name}.log"
+    with log.open("w") as said:
+        app = Sphinx(folder, None, out, out / "trees", "html", status=said, warning=said, parallel=processes)
+        app.build()
+    index = json.loads((out / "searchindex.js").read_text().removeprefix("Search.setIndex(").removesuffix(")"))
+    return {page.stem: page.read_text() for page in out.glob("*.html")}, index, log.read_text(), app.builder
+
+
+def test_pages_that_processes_draw_one_by_one_are_those_of_a_single_process(tmp_path, monkeypatch):
+    monkeypatch.setattr(Builder, "_read_parallel", faster.read)
+    monkeypatch.setattr(StandaloneHTMLBuilder, "_write_parallel", faster.write)
+    texts = PAGES | {
+        name: f"{name.upper()}\n=\n\nWords {name} :ref:`search`\n\n.. image:: dot.png\n" for name in "defghi"
+    }
+    texts["index"] += "".join(f"   {name}\n" for name in "defghi")
+    texts["f"] += "\n:ref:`nowhere`\n"
+    for name, text in texts.items():
+        (tmp_path / f"{name}.rst").write_text(text)
+    (tmp_path / "dot.png").touch()
+    pages, index, said, builder = built(tmp_path, "one", 1)
+    drawn, together, heard, other = built(tmp_path, "three", 3)
+    assert {*texts} < {*pages}
+    assert drawn == pages
+    assert together == index
+    assert list(together["terms"]) == sorted(together["terms"])
+    assert other.images == builder.images == {"dot.png": "dot.png"}
+    assert said.count("'nowhere'") == heard.count("'nowhere'") == 1
+    for name in texts:
+        assert heard.count(f"] {name}\n") == 2  # read, and written
+
+
+def test_what_fails_in_one_process_fails_the_build():
+    app = SimpleNamespace(_status=io.StringIO())
+    with pytest.raises(SphinxParallelError, match="ZeroDivisionError"):
+        faster.together(app, "dividing", [1, 0, 2], 2, lambda number: 1 / number, int, lambda *_: None)
+
+
+def test_nodes_are_found_as_docutils_finds_them():
+    tree = nodes.section("", nodes.title("", "a"), nodes.section("", nodes.paragraph("", "b", nodes.strong("", "c"))))
+    for kind in (nodes.section, nodes.Text, nodes.strong, nodes.Node, nodes.image):
+        assert list(faster.find(tree, kind)) == [node for node in tree.findall() if isinstance(node, kind)]
+        assert list(faster.find(tree[1], kind)) == [node for node in tree[1].findall() if isinstance(node, kind)]
