@@ -421,15 +421,35 @@ def test_the_host_is_the_least_that_anything_takes_where_it_launches_one_by_one(
     assert min(predict_timings(changed(rows, host=False), efficiency).times) < 15e-6
 
 
-def test_a_fabric_that_no_machine_shows_gets_the_median_and_its_own_interval():
+def test_a_fabric_that_no_machine_shows_gets_the_median_of_its_kin_and_its_own_interval():
     efficiency = fit_link_efficiency(published_timings())
-    assert efficiency.fabric_latency("Omni-Path") == np.median(list(efficiency.fabrics.values()))
+    by_cards = ("InfiniBand", "RoCE", "EFA v1", "EFA", "Slingshot")
+    assert efficiency.fabric_latency("Omni-Path") == np.median([efficiency.fabrics[name] for name in by_cards])
     assert efficiency.fabric_latency("") == np.median([efficiency.fabrics[name] for name in ("InfiniBand", "RoCE")])
     rows = SOURCES["hgx_h100_2node"]
     known, unknown = (predict_timings(changed(rows, fabric=name), efficiency) for name in ("RoCE", "Omni-Path"))
     assert set(unknown.kinds) == {"unknown fabric"}
     assert "unknown fabric" not in known.kinds
     assert all(b / a > d / c for a, b, c, d in zip(unknown.low, unknown.high, known.low, known.high, strict=True))
+
+
+def test_the_kin_of_a_fabric_are_those_over_tcp_or_those_that_are_not():
+    """Of two middle ones the lower counts; with no kin shown, all are asked; with no name, InfiniBand and RoCE."""
+    shown = {"InfiniBand": 1e-6, "EFA v1": 70e-6, "TCPX": 400e-6, "TCP": 40e-6}
+    efficiency = link_efficiency.LinkEfficiencyFit(fabrics=shown)
+    assert [efficiency.fabric_latency(name) for name in shown] == list(shown.values())
+    assert efficiency.fabric_latency("TCPXO") == 40e-6
+    assert efficiency.fabric_latency("Slingshot") == efficiency.fabric_latency("Omni-Path") == 1e-6
+    assert link_efficiency.LinkEfficiencyFit(fabrics={"TCP": 40e-6}).fabric_latency("EFA") == 40e-6
+    assert efficiency.fabric_latency("") == 1e-6
+    assert link_efficiency.LinkEfficiencyFit().fabric_latency("EFA") == 0
+
+
+def test_kin_foretell_fabrics_that_one_machine_alone_has_shown():
+    """EFA on B200s by other cards' fabrics, TCPXO by sockets: three times nearer than by the median of all."""
+    of = {result.source: 100 * result.mean_abs_error for result in predicted_each()}
+    assert of["efa_p6_2node"] < 123 / 3
+    assert of["gcp_a3mega_ztan"] < 37 / 2
 
 
 def test_the_efficiencies_have_converged():
@@ -777,7 +797,7 @@ GATES = {
     "h100_8x_issue290": (0.9, 2.0),
     "nebius_h100_2node": (0.4, 3.2),
     "gcp_a4_2node": (2.7, 5.9),
-    "gcp_a3high_2node": (7.6, 42.7),
+    "gcp_a3high_2node": (7.6, 40.0),
     "v100_8node": (8.3, 60.9),
     "deepep_v1_normal": (8.3, 17.4),
     "deepep_v2": (11.4, 7.7),
@@ -789,7 +809,7 @@ GATES = {
     "gcp_a3ultra_scratch": (5.8, 8.9),
     "gcp_a3ultra_1gpu": (7.0, 18.6),
     "h100_1gpu_4nic": (2.5, 36.9),
-    "gcp_a3mega_ztan": (15.9, 37.1),
+    "gcp_a3mega_ztan": (15.9, 13.4),
     "mi300x_8x": (10.9, 22.8),
     "mi300x_8x_one_process": (7.4, 19.5),
     "a100_3node_hdr": (0.0, 23.2),
@@ -797,8 +817,8 @@ GATES = {
     "efa_p3dn_2node": (0.3, 7.4),
     "efa_p3dn_4node": (0.1, 5.7),
     "efa_p3dn_8node": (0.1, 22.9),
-    "efa_p6_2node": (0.2, 122.8),
-    "tcp_10gbe_1gpu": (8.2, 46.7),
+    "efa_p6_2node": (0.2, 14.1),
+    "tcp_10gbe_1gpu": (8.2, 46.8),
     "oci_gb200_2rack": (6.5, 9.3),
     "a100_32node_hdr": (3.9, 12.4),
     "together_b200_46node": (12.0, 11.2),
@@ -845,8 +865,8 @@ def test_the_error_of_the_fit_over_the_rows_of_one_kind_of_system(form, gate):
 
 def test_the_error_of_the_prediction_over_all_rows():
     results = predicted_each()
-    assert 100 * error_of(results) <= 16.9
-    for first, gate in ((37, 16.2), (17, 11.31)):
+    assert 100 * error_of(results) <= 15.9
+    for first, gate in ((37, 14.2), (17, 11.2)):
         assert 100 * error_of(result for result in results if result.source in list(SOURCES)[:first]) <= gate
     assert sum(len(result.errors) for result in results) == len(published_timings()) == 776
 

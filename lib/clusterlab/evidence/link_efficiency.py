@@ -44,11 +44,19 @@ class LinkEfficiencyFit(Explained):
     machines: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), hash=False)
 
     def fabric_latency(self, name: str) -> float:
-        """Seconds that a hop across a fabric adds; of one that no machine has shown, the median of those shown."""
+        """Seconds that a hop across a fabric adds; of one that no machine has shown, the lower median of its kin shown.
+
+        Kin are the fabrics over TCP, where a process of the host handles every message, or all others, whose cards
+        write into the other node's memory. What else delays small messages counts as added by the hop, so of two
+        middle ones the lower is nearer to a hop. With none named it is InfiniBand's or RoCE's.
+        """
         if name in self.fabrics:
             return self.fabrics[name]
-        shown = [self.fabrics[kin] for kin in _UNSAID if kin in self.fabrics] if not name else []
-        return median(shown or list(self.fabrics.values()) or [0.0])
+        kin = [one for one in self.fabrics if (one in _OVER_TCP) == (name in _OVER_TCP)]
+        unsaid = [self.fabrics[one] for one in _UNSAID if one in self.fabrics] if not name else []
+        if unsaid:
+            return median(unsaid)
+        return median_low([self.fabrics[one] for one in kin or self.fabrics] or [0.0])
 
     def _rows(self) -> Rows:
         shares = [(words(kind), fmt(getattr(self, kind), "%"), kind) for kind in _BANDWIDTHS]
@@ -65,6 +73,7 @@ class LinkEfficiencyFit(Explained):
 _BANDWIDTHS = ("scale_up_ring", "mesh", "all_to_all", "network_ring", "tcp", "in_network", "one_channel")
 _NVLINKS = tuple(dict.fromkeys(wires.nvlink for wires in map(link_wires, links()) if wires.nvlink))
 _UNSAID = ("InfiniBand", "RoCE")  # what "RDMA" may be, where a row says no more
+_OVER_TCP = ("TCP", "TCPX", "TCPXO")
 
 
 def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
@@ -109,7 +118,7 @@ def fit_link_efficiency(timings: Iterable[Timing]) -> LinkEfficiencyFit:
     ``fabrics``
         what a fabric adds to NCCL's latency of a hop between nodes (:class:`~clusterlab.catalogue.FabricLatency`): next
         to nothing for InfiniBand, tens of microseconds for the first EFA. Of a fabric that no other machine has, the
-        median of all.
+        lower median of its kin: over TCP, or not (:meth:`LinkEfficiencyFit.fabric_latency`).
 
     ``links``
         what a generation of NVLink adds to NCCL's latency of a hop inside a node, which is the same for all: nothing to
