@@ -174,7 +174,7 @@ def memory_fit(runs: Iterable[Run]) -> dict[str, int]:
     --------
     >>> found = memory_fit(published_runs()[0])
     >>> sum(found.values()), found["fits"]
-    (692, 639)
+    (692, 633)
     """
     found = Counter({"fits": 0})
     for run in runs:
