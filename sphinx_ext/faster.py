@@ -43,6 +43,8 @@ TAG = re.compile(r"<[^>]+>")
 # A token that book.css gives no colour of its own: names, operators and punctuation are most of a listing.
 PLAIN = re.compile(r'<span class="(?!k|s|c|ow|nf|nc|nd|g)\w{1,2}">([^<]*)</span>')
 
+FIND_ALL = nodes.Node.findall
+
 # Extensions of Jupyter Book that keep nothing while they read, and do not say so.
 SILENT = "sphinx_multitoc_numbering", "sphinx_jupyterbook_latex"
 
@@ -56,7 +58,7 @@ def setup(app):
     app.connect("build-finished", leave, priority=999)
     Builder._read_parallel = read  # type: ignore[method-assign]
     StandaloneHTMLBuilder._write_parallel = write  # type: ignore[method-assign]
-    nodes.Node._fast_findall = find
+    nodes.Node.findall = find_all
     # sphinxcontrib-bibtex asks for plugins at each citation, and each time every installed package is looked through.
     pybtex.plugin._load_entry_point = functools.cache(pybtex.plugin._load_entry_point)
     pybtex.richtext.Text.from_latex = functools.cache(pybtex.richtext.Text.from_latex)
@@ -184,8 +186,17 @@ def together(app, saying, names, processes, work, kept, merge):
     tasks.join()
 
 
+def find_all(node, condition=None, include_self=True, descend=True, siblings=False, ascend=False):
+    """Return the nodes of a kind, or that a function holds of, as docutils does with a generator for each level."""
+    if siblings or ascend or not (include_self and descend):
+        return FIND_ALL(node, condition, include_self, descend, siblings, ascend)
+    if condition is None or isinstance(condition, type):
+        return find(node, condition or nodes.Node)
+    return filter(condition, find(node, nodes.Node))
+
+
 def find(node, kind):
-    """Yield a node and what is below it of a kind, in Sphinx's order, without a generator for each level."""
+    """Yield a node and what is below it of a kind, each before its children."""
     if isinstance(node, kind):
         yield node
     levels = [iter(node.children)]

@@ -2,6 +2,7 @@
 
 import html
 import io
+import itertools
 import json
 import logging
 import re
@@ -166,6 +167,20 @@ def test_what_fails_in_one_process_fails_the_build():
 
 def test_nodes_are_found_as_docutils_finds_them():
     tree = nodes.section("", nodes.title("", "a"), nodes.section("", nodes.paragraph("", "b", nodes.strong("", "c"))))
-    for kind in (nodes.section, nodes.Text, nodes.strong, nodes.Node, nodes.image):
-        assert list(faster.find(tree, kind)) == [node for node in tree.findall() if isinstance(node, kind)]
-        assert list(faster.find(tree[1], kind)) == [node for node in tree[1].findall() if isinstance(node, kind)]
+    conditions = [None, nodes.section, nodes.Text, nodes.image, lambda node: "c" in node.astext()]
+    ways = [{}, {"include_self": False}, {"descend": False}, {"siblings": True}, {"ascend": True}]
+    for node in tree.findall():
+        for condition, way in itertools.product(conditions, ways):
+            assert list(faster.find_all(node, condition, **way)) == list(faster.FIND_ALL(node, condition, **way))
+
+
+def test_what_is_changed_below_a_node_that_was_found_is_seen():
+    """Transforms replace children as they go."""
+    for search in (faster.find_all, faster.FIND_ALL):
+        tree = nodes.section("", nodes.paragraph("", "a"), nodes.paragraph("", "b"))
+        seen = []
+        for node in search(tree):
+            seen.append(type(node).__name__)
+            if isinstance(node, nodes.paragraph) and node.astext() == "a":
+                node[0] = nodes.strong("", "c")
+        assert seen == ["section", "paragraph", "strong", "Text", "paragraph", "Text"]
