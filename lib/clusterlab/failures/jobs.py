@@ -94,7 +94,7 @@ class Job(Explained):
         return [("", "value"), *times, ("maintenance", summary(self.maintenance, "%"))]
 
 
-_Part = Numeric  # a share of a Goodput, or the seconds of a RunTime
+Part = Numeric  # a share of a Goodput, or the seconds of a RunTime
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,21 +105,21 @@ class _WallClock(Explained):
     and ``restart`` includes the restarts that a further failure cut short.
     """
 
-    useful: _Part
-    checkpoint: _Part
-    rework: _Part
-    detection: _Part
-    restart: _Part
-    repair: _Part
-    maintenance: _Part
+    useful: Part
+    checkpoint: Part
+    rework: Part
+    detection: Part
+    restart: Part
+    repair: Part
+    maintenance: Part
 
     @property
-    def parts(self) -> Mapping[str, _Part]:
+    def parts(self) -> Mapping[str, Part]:
         """Every part by name."""
         return {f.name: getattr(self, f.name) for f in fields(_WallClock)}
 
     @property
-    def total(self) -> _Part:
+    def total(self) -> Part:
         """Sum of all parts."""
         return reduce(np.add, self.parts.values())
 
@@ -133,7 +133,7 @@ class Goodput(Predicted, _WallClock):
     (:data:`BY_HAND`), which a job has as its detection.
     """
 
-    def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
+    def _predicted(self) -> tuple[Part, Part, Part, str]:
         spread = catalogue.PREDICTION_INTERVALS["goodput"]
         ends = (self.useful / (self.useful + odds * (1 - self.useful)) for odds in (spread.high, spread.low))
         return self.useful, *ends, "%"
@@ -155,7 +155,7 @@ class RunTime(Predicted, _WallClock):
         """Share of the time that was useful."""
         return self.useful / self.total
 
-    def _predicted(self) -> tuple[_Part, _Part, _Part, str]:
+    def _predicted(self) -> tuple[Part, Part, Part, str]:
         spread, lost = catalogue.PREDICTION_INTERVALS["goodput"], self.total - self.useful
         return self.total, self.useful + spread.low * lost, self.useful + spread.high * lost, "s"
 

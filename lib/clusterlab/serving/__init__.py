@@ -1,6 +1,6 @@
 """Serving: passes of a replica, users and queues, the frontier of speed and yield, the price of a token."""
 
-from .batches import Drafts, MixedPasses, Service, continuous_batch, mixed_passes, saturation, static_batch
+from .batches import NO_DRAFTS, Drafts, MixedPasses, Service, continuous_batch, mixed_passes, saturation, static_batch
 from .caches import Prefixes, ReplicaFootprint, Reuse, Tier, largest_batch, prefix_hits, replica_footprint, reuse
 from .days import Day, Scaled, cold_start, scale_over
 from .decoding import (
@@ -36,7 +36,7 @@ __all__ = [
     "serving_kind",
     "fullest_rank", "balanced_loads", "ReplicaFootprint", "replica_footprint", "largest_batch", "Service",
     "static_batch", "Online", "closed_loop", "open_loop", "Pools", "split_loop", "MEASURES", "MixedPasses", "Drafts",
-    "mixed_passes",
+    "NO_DRAFTS", "mixed_passes",
     "continuous_batch", "saturation", "Frontier", "frontier", "Reuse", "reuse", "Tier", "Prefixes", "prefix_hits",
     "PipelinedDecode", "pipelined_decode",
     "accepted_tokens", "speculative_speedup", "Split", "disaggregate", "token_price", "little_law", "Queue",

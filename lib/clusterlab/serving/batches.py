@@ -204,12 +204,12 @@ class Drafts(Explained):
         return [("", "value"), *((words(name), summary(getattr(self, name))) for name in names)]
 
 
-_NONE = Drafts()
+NO_DRAFTS = Drafts()  # a token a pass
 
 
 @law
 def mixed_passes(
-    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = _NONE
+    replica: Replica, requests: Requests, *, sequences: Number, chunk: Number | None = None, drafts: Drafts = NO_DRAFTS
 ) -> MixedPasses:
     r"""Lengths of the passes of a batch that never ends, with a chunk of a prompt and without one.
 
@@ -276,7 +276,7 @@ def continuous_batch(
     *,
     sequences: Number | None = None,
     chunk: Number | None = None,
-    drafts: Drafts = _NONE,
+    drafts: Drafts = NO_DRAFTS,
 ) -> Service:
     r"""A batch that never ends: where an answer is complete another prompt is read, while the others decode.
 

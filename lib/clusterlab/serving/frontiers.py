@@ -11,10 +11,8 @@ from ..checks import Numeric, positive, whole
 from ..model import Layout
 from ..quantities import PerSecond
 from ..records import Explained, Rows
-from .batches import Drafts, Service, continuous_batch, saturation
+from .batches import NO_DRAFTS, Drafts, Service, continuous_batch, saturation
 from .replica import Replica, Requests
-
-_NONE = Drafts()
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,7 +66,7 @@ def frontier(
     gpus: int | Sequence[int],
     batches: Sequence[float] | None = None,
     chunk: float | None = None,
-    drafts: Drafts = _NONE,
+    drafts: Drafts = NO_DRAFTS,
 ) -> Frontier:
     """Serve requests under every layout of so many GPUs and every batch.
 

@@ -18,7 +18,7 @@ from ..catalogue import PREDICTION_INTERVALS, ServingSoftware
 from ..checks import Numeric, choose, larger, pick, smaller, whole
 from ..quantities import Amount, Count, Multiple, Number, PerSecond, PositiveShareBelowOne, Seconds, Share, law
 from ..records import Explained, Rows, summary, words
-from .batches import Drafts, MixedPasses, mixed_passes, saturation
+from .batches import NO_DRAFTS, Drafts, MixedPasses, mixed_passes, saturation
 from .passes import full_reading, reading
 from .queueing import Queue, batch_queue
 from .replica import Replica, Requests
@@ -195,11 +195,10 @@ class _Held(NamedTuple):
         return smaller(each / larger((output - 1) * self.token + 2 * self.prompt, 1e-12), _MOST_BUSY)
 
 
-_NO_DRAFTS = Drafts()
 _MOST_BUSY = 0.95  # a closed loop cannot be busier: who waits sends nothing
 
 
-def _held(replica: Replica, requests: Requests, held: Number, drafts: Drafts = _NO_DRAFTS) -> _Held:
+def _held(replica: Replica, requests: Requests, held: Number, drafts: Drafts = NO_DRAFTS) -> _Held:
     """The passes of a batch that never ends, with what its users' tokens cost the host."""
     passes = mixed_passes.unchecked(replica, requests, sequences=held, drafts=drafts)
     sent = drafts.gain * held / replica.layout.dp * replica.software.stream_time
@@ -225,7 +224,7 @@ def closed_loop(
     users: Number,
     rounds: Number = 10,
     alike: Numeric = False,
-    drafts: Drafts = _NO_DRAFTS,
+    drafts: Drafts = NO_DRAFTS,
 ) -> Online:
     r"""A replica and so many users, each of whom sends the next request when the last is answered.
 
@@ -534,7 +533,7 @@ class Pools(Explained):
 
 @law
 def split_loop(
-    pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10, drafts: Drafts = _NO_DRAFTS
+    pools: Pools, requests: Requests, *, users: Number, rounds: Number = 10, drafts: Drafts = NO_DRAFTS
 ) -> Online:
     r"""Pools that read prompts and pools that decode, and so many users in a closed loop.
 
