@@ -197,6 +197,7 @@ MOVED = {
         "four-questions": "rack.html#worked-example-four-questions",
     },
     "book/evidence": {
+        "a-machine-and-a-stack-that-nobody-here-has-timed": "#a-stack-that-nobody-here-has-timed-on-a-machine",
         "decoding": "evidence_rows.html#decoding",
         "gemms-and-memory": "evidence_rows.html#gemms-and-memory",
         "each-source-without-its-own-machine": "evidence_rows.html#each-source-without-its-own-machine",

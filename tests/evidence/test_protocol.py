@@ -1,6 +1,7 @@
 """The protocol: stacks left out by generation, named and unnamed; the intervals that it teaches."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,11 @@ from clusterlab.catalogue import EFFICIENCIES, PREDICTION_INTERVALS
 from clusterlab.cli import main
 from clusterlab.cli.commands.validate import protocol_table
 from clusterlab.evidence import (
+    efficiency_fit,
     learn_training_spreads,
     learn_untimed_spreads,
     predict_run,
+    protocol,
     publication,
     published_runs,
     timed_attention,
@@ -124,6 +127,29 @@ def test_attention_begins_with_what_its_kernel_reaches_alone_and_a_refreshed_chi
     # Runs of Blackwell Ultra, left out of that, show as much and more.
     shown = EFFICIENCIES["Blackwell Ultra"].attention / EFFICIENCIES["Blackwell"].attention
     assert 1 < gain < shown
+
+
+@pytest.mark.slow
+def test_what_was_added_after_its_runs_had_come_out_wrong_is_said_with_its_worth(every, monkeypatch):
+    """Without what attention reaches alone and what is new in a refreshed chip: the error that the page says."""
+
+    def forget():
+        for remembers in (protocol._unseen_runs, efficiency_fit._folds_of, efficiency_fit.folds):
+            remembers.cache_clear()
+
+    monkeypatch.setattr(efficiency_fit, "timed_attention", dict)
+    monkeypatch.setattr(efficiency_fit, "_softmax_gain", lambda: 1.0)
+    monkeypatch.setattr(efficiency_fit, "_watts", lambda _: 1.0)
+    forget()
+    try:
+        found = unseen_runs(every)
+    finally:
+        forget()
+    off = np.abs(found.times / [run.seconds for run in every] - 1)
+    said = (Path(__file__).parents[2] / "book" / "evidence.ipynb").read_text()
+    assert f"without them the 9.0 % would be {100 * off.mean():.1f}." in said
+    assert f"{off[found.publications == 'LLM Foundry on Ampere'].mean():.0%}" == "16%"
+    assert f"{off[found.publications == 'NeMo on Blackwell Ultra'].mean():.0%}" == "17%"
 
 
 @pytest.mark.slow
