@@ -237,11 +237,17 @@ def test_nothing_is_clipped_or_scrolls_sideways_on_a_telephone(page):
 
 
 # What is wrong with the names in the figures of a page: as they open, and with every control at its ends.
+# Wait for a figure's table; a browser may lose a request, and a test must end.
+COME = """for (const until = performance.now() + 20_000; !figure.dataset.table; ) {
+  if (performance.now() > until) throw new Error("no table has come");
+  await new Promise(requestAnimationFrame);
+}"""
+
 NAMES = f"""async () => {{
   const misplaced = {MISPLACED}, wrong = [];
   for (const figure of document.querySelectorAll(".widget-host .cl-explorer:has(.cl-area)")) {{
     figure.scrollIntoView();
-    while (!figure.dataset.table) await new Promise(requestAnimationFrame);
+    {COME}
     const title = figure.querySelector("figcaption").textContent;
     const look = (where) => wrong.push(...misplaced(figure, where !== "").map((told) => [title, where, told]));
     look("");
@@ -305,7 +311,7 @@ HAND = f"""() => {{
     async take(which) {{ // its table comes when it is near
       figure = which;
       figure.scrollIntoView();
-      while (!figure.dataset.table) await new Promise(requestAnimationFrame);
+      {COME}
       start = picture();
       return figure.querySelectorAll("{CONTROLS}").length;
     }},
